@@ -1,0 +1,80 @@
+# `make run` shows the compiler at work; `make test` checks it. Both set everything up.
+
+# The first Python that runs and is new enough; a version manager's stub may do neither.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JOBS ?= 2
+
+.PHONY: help run test pytest lit lint format docs bench setup tools clean
+
+help:
+	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
+	@echo "make test    every test (pytest and lit)"
+	@echo "make lint    ruff, pyright and the import directions"
+	@echo "make format  let ruff fix and format"
+	@echo "make docs    write the generated pages of docs/"
+	@echo "make bench   measure layers and models against other runtimes (long)"
+	@echo "make clean   remove what the above made"
+
+run: setup
+	@$(BIN)/python -m tcopt.tools.demo
+
+test: setup tools pytest lit
+
+pytest: setup
+	@$(BIN)/pytest -n $(JOBS)
+
+lit: setup
+	@$(BIN)/lit -j$(JOBS) --order=smart lit_tests
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports
+
+format: setup
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+docs: setup
+	@$(BIN)/python -m tcopt.tools.gen_docs
+
+bench: setup
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@$(BIN)/python benchmarks/run.py --output results.json --resume --chart results.svg
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || \
+	  { echo "error: Python 3.11 or newer is needed (PYTHON=... names one)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+	  { echo "error: cannot make $(VENV); on Debian: apt-get install python3-venv"; exit 1; }
+	@echo "installing tcopt and what its tests need into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m tcopt.tools.check_system
+	@touch $@
+
+# Optional: MLIR's own tools, against which the lowered levels are checked, and a compiler and
+# an emulator for AArch64. Tests that need what cannot be had are skipped, and say so.
+OPTIONAL_COMMANDS := mlir-opt-19 qemu-aarch64 aarch64-linux-gnu-gcc
+OPTIONAL_PACKAGES := mlir-19-tools qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+
+tools: setup
+	@(for c in $(OPTIONAL_COMMANDS); do command -v $$c >/dev/null || exit 1; done) || \
+	  test -e $(VENV)/.tools-tried || \
+	  { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	    echo "installing $(OPTIONAL_PACKAGES)" && \
+	    DEBIAN_FRONTEND=noninteractive apt-get -qq update >/dev/null 2>&1 && \
+	    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+	      $(OPTIONAL_PACKAGES) >/dev/null 2>&1; } || \
+	  echo "note: tests that need one of these are skipped: $(OPTIONAL_COMMANDS)"
+	@touch $(VENV)/.tools-tried
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

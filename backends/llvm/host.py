@@ -1,0 +1,159 @@
+"""CPU targets: this machine's, found by asking it, and named ones."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from tcopt.dialects.target import CpuTargetAttr
+from tcopt.support.errors import InputError
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+THREADS_ENVIRONMENT = "TCOPT_NUM_THREADS"
+_LINUX = "unknown-linux-gnu"
+
+_AVX2 = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+movbe"
+
+NAMED: dict[str, CpuTargetAttr] = {
+    "x86-64": CpuTargetAttr(
+        f"x86_64-{_LINUX}", "x86-64", vector_bits=128, registers=16, l1=32 << 10, l2=256 << 10
+    ),
+    "haswell": CpuTargetAttr(
+        f"x86_64-{_LINUX}",
+        "haswell",
+        _AVX2,
+        vector_bits=256,
+        registers=16,
+        l1=32 << 10,
+        l2=256 << 10,
+        l3=8 << 20,
+        cores=4,
+    ),
+    "skylake-avx512": CpuTargetAttr(
+        f"x86_64-{_LINUX}",
+        "skylake-avx512",
+        f"{_AVX2},+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd",
+        vector_bits=512,
+        registers=32,
+        l1=32 << 10,
+        l2=1 << 20,
+        l3=16 << 20,
+        cores=8,
+    ),
+    "cortex-a53": CpuTargetAttr(
+        f"aarch64-{_LINUX}",
+        "cortex-a53",
+        "+neon,+fp-armv8",
+        vector_bits=128,
+        registers=32,
+        l1=32 << 10,
+        l2=512 << 10,
+        cores=4,
+    ),
+    "cortex-a72": CpuTargetAttr(
+        f"aarch64-{_LINUX}",
+        "cortex-a72",
+        "+neon,+fp-armv8",
+        vector_bits=128,
+        registers=32,
+        l1=32 << 10,
+        l2=1 << 20,
+        cores=4,
+    ),
+}
+"""Targets that can be named on a command line."""
+
+
+@cache
+def host_target() -> CpuTargetAttr:
+    """The machine this runs on, with conservative sizes where it does not tell."""
+    triple = llvm.get_process_triple()
+    features = llvm.get_host_cpu_features()
+    caches = _cache_sizes()
+    bits, registers = _vector_unit(triple, features)
+    return CpuTargetAttr(
+        triple,
+        llvm.get_host_cpu_name(),
+        ",".join(sorted(f"+{name}" for name, present in features.items() if present)),
+        vector_bits=bits,
+        registers=registers,
+        l1=caches.get(1, 32 << 10),
+        l2=caches.get(2, 256 << 10),
+        l3=caches.get(3, 0),
+        cores=usable_cores(),
+    )
+
+
+def named_target(name: str) -> CpuTargetAttr:
+    """`host` or one of `NAMED`.
+
+    Raises InputError for any other name.
+    """
+    if name in ("host", "cpu", "native"):
+        return host_target()
+    if name not in NAMED:
+        known = ", ".join(["host", *NAMED])
+        raise InputError(f"unknown CPU target '{name}'", hint=f"known targets: {known}")
+    return NAMED[name]
+
+
+@cache
+def usable_cores() -> int:
+    """CPUs this process may use at once: those it may run on, within its cgroup's quota."""
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0))
+    quota = _cpu_quota()
+    return cores if quota is None else max(1, min(cores, round(quota)))
+
+
+def _cpu_quota() -> float | None:
+    """CPUs' worth of time that the cgroup (version 2) of a container allows."""
+    try:
+        time, period = _CPU_QUOTA.read_text().split()
+        return None if time == "max" else int(time) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+@cache
+def default_threads() -> int:
+    """The number of threads where none is asked for: `TCOPT_NUM_THREADS`, else the cores."""
+    try:
+        asked = int(os.environ.get(THREADS_ENVIRONMENT, ""))
+    except ValueError:
+        asked = 0
+    return asked if asked > 0 else usable_cores()
+
+
+def _vector_unit(triple: str, features: dict[str, bool]) -> tuple[int, int]:
+    """Vector width in bits and number of vector registers."""
+    if triple.startswith(("x86_64", "i686")):
+        if features.get("avx512f") and features.get("avx512vl"):
+            return 512, 32
+        return (256 if features.get("avx2") else 128), 16
+    return 128, 32
+
+
+def _cache_sizes() -> dict[int, int]:
+    """Data cache sizes in bytes by level, as Linux tells them."""
+    sizes: dict[int, int] = {}
+    try:
+        for index in sorted(_CACHES.glob("index*")):
+            if (index / "type").read_text().strip() == "Instruction":
+                continue
+            level = int((index / "level").read_text())
+            text = (index / "size").read_text().strip()
+            unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1], 1)
+            sizes[level] = int(text.rstrip("KM")) * unit
+    except (OSError, ValueError):
+        return sizes
+    # A virtual machine may report a small outer cache; sizes must not shrink outwards.
+    for level in (2, 3):
+        if level in sizes and sizes[level] < sizes.get(level - 1, 0):
+            sizes[level] = sizes[level - 1]
+    return sizes

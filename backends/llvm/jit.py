@@ -1,0 +1,254 @@
+"""Compile a kernel-level module in this process and call it with numpy arrays.
+
+```python
+loaded = compile_module(module)
+add = loaded.function("add")
+add(x, y, out)          # arrays for memrefs, Python numbers for scalars
+```
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import count
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, ModuleOp
+from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
+
+from tcopt.backends.llvm.host import default_threads, host_target
+from tcopt.backends.llvm.machine import assemble_object, data_layout, initialize_native
+from tcopt.backends.llvm.module import emit_module, is_public
+from tcopt.backends.llvm.ops.func import symbol_of
+from tcopt.backends.llvm.ops.parallel import THREADS_VARIABLE
+from tcopt.backends.llvm.runtime import helper_addresses, symbol_address
+from tcopt.backends.llvm.types import byte_size, llvm_type
+from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
+from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.errors import BackendError, InputError
+
+_numbers = count()
+
+
+@cache
+def _jit() -> llvm.LLJIT:
+    """One just-in-time linker for the process; each module is a library in it."""
+    initialize_native()
+    return llvm.create_lljit_compiler(suppress_errors=True)
+
+
+class NativeFunction:
+    """A compiled function that takes numpy arrays for memrefs and numbers for scalars.
+
+    Calling it checks each argument: shape, dtype and C order must be those of the memref.
+    Arrays are passed by address and written in place. Returns the function's result, if any.
+    """
+
+    def __init__(
+        self, name: str, address: int, inputs: Sequence[Attribute], output: Attribute | None
+    ):
+        self.name = name
+        self.address = address
+        self.owner: LoadedModule | None = None
+        """Keeps the code in memory."""
+        self.inputs = tuple(inputs)
+        self.output = output
+        result = None if output is None else _scalar_ctype(output)
+        self._call = ctypes.CFUNCTYPE(result, *(_argument_ctype(t) for t in inputs))(address)
+        self._convert = [_converter(name, i, t) for i, t in enumerate(inputs)]
+
+    def __call__(self, *arguments: Any) -> Any:
+        if len(arguments) != len(self.inputs):
+            raise InputError(
+                f"{self.name} takes {len(self.inputs)} arguments, got {len(arguments)}"
+            )
+        result = self._call(*(f(a) for f, a in zip(self._convert, arguments, strict=True)))
+        return bool(result & 1) if self.output == IntegerType(1) else result
+
+
+def link_objects(
+    objects: Sequence[bytes], externals: Iterable[str], exported: Iterable[str]
+) -> llvm.ResourceTracker:
+    """Load object code into this process; it stays for as long as the result is kept.
+
+    Args:
+        externals: C functions that the code calls.
+        exported: symbols whose addresses the result gives, by `result[symbol]`.
+
+    Raises:
+        BackendError: a symbol is missing.
+    """
+    library = llvm.JITLibraryBuilder()
+    for data in objects:
+        library.add_object_img(data)
+    addresses = helper_addresses() | {name: symbol_address(name) for name in externals}
+    for name, address in addresses.items():
+        library.import_symbol(name, address)
+    for symbol in exported:
+        library.export_symbol(symbol)
+    try:
+        return library.link(_jit(), f"tcopt{next(_numbers)}")
+    except RuntimeError as error:
+        raise BackendError(f"linking the generated code failed: {error}") from error
+
+
+class LoadedModule:
+    """A module in memory: its functions by name, and the number of threads they use."""
+
+    def __init__(
+        self, module: ModuleOp, target: CpuTargetAttr, objects: Sequence[bytes], externals: set[str]
+    ):
+        self.target = target
+        functions = [
+            op
+            for op in module.body.block.ops
+            if isinstance(op, func.FuncOp) and not op.is_declaration
+        ]
+        self._signatures = {
+            op.sym_name.data: (tuple(op.function_type.inputs), tuple(op.function_type.outputs))
+            for op in functions
+        }
+        self._public = [op.sym_name.data for op in functions if is_public(op)]
+        exported = [symbol_of(name).strip('"') for name in self._signatures]
+        exported += [f"tcopt_{name}" for name in self._public]
+        self._tracker = link_objects(objects, externals, [*exported, THREADS_VARIABLE])
+        self.threads = default_threads()
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Names of all functions with a body, private ones included."""
+        return tuple(self._signatures)
+
+    @property
+    def threads(self) -> int:
+        """How many threads parallel loops may use."""
+        return self._threads.value
+
+    @threads.setter
+    def threads(self, number: int) -> None:
+        if number < 1:
+            raise InputError(f"the number of threads should be at least 1, got {number}")
+        self._threads.value = number
+
+    @property
+    def _threads(self) -> ctypes.c_int32:
+        return ctypes.c_int32.from_address(self._tracker[THREADS_VARIABLE])
+
+    def address(self, name: str) -> int:
+        """The address of a function taking bare pointers.
+
+        Raises InputError if the module has no such function.
+        """
+        self._check(name)
+        return self._tracker[symbol_of(name).strip('"')]
+
+    def entry(self, name: str = "main") -> int:
+        """The address of a public function's C entry point, `int32_t f(void **args)`."""
+        self._check(name)
+        if name not in self._public:
+            raise InputError(f"function '{name}' is private, it has no C entry point")
+        return self._tracker[f"tcopt_{name}"]
+
+    def function(self, name: str = "main") -> NativeFunction:
+        """A function to be called from Python.
+
+        Raises InputError if the module has no such function.
+        """
+        address = self.address(name)
+        inputs, outputs = self._signatures[name]
+        native = NativeFunction(name, address, inputs, outputs[0] if outputs else None)
+        native.owner = self
+        return native
+
+    def _check(self, name: str) -> None:
+        if name not in self._signatures:
+            known = ", ".join(self._signatures) or "none"
+            raise InputError(f"no function '{name}' in the module", hint=f"it has: {known}")
+
+
+def compile_module(module: ModuleOp, target: CpuTargetAttr | None = None) -> LoadedModule:
+    """Compile a kernel-level module and load it into this process.
+
+    Args:
+        module: func, scf, memref, arith, math and vector ops; it is not changed.
+        target: by default the module's `tcopt.target`, else this machine.
+
+    Raises:
+        UnsupportedError: an op or type has no LLVM form.
+        BackendError: code generation or linking failed.
+    """
+    target = target or cpu_target_of(module) or host_target()
+    text = emit_module(module, triple=target.triple.data, data_layout=data_layout(target))
+    return load_objects(module, target, [assemble_object(text, target)], external_names(text))
+
+
+def load_objects(
+    module: ModuleOp, target: CpuTargetAttr, objects: Sequence[bytes], externals: set[str]
+) -> LoadedModule:
+    """Load object code that was generated from `module` before."""
+    objects = [*objects, threads_object(target)]
+    return LoadedModule(module, target, objects, externals)
+
+
+@cache
+def threads_object(target: CpuTargetAttr) -> bytes:
+    """Object code of the variable that holds the number of threads of what it is linked to."""
+    return assemble_object(f"@{THREADS_VARIABLE} = global i32 1\n", target)
+
+
+def external_names(text: str) -> set[str]:
+    """The C functions that LLVM IR text declares."""
+    names = {
+        line.split("@", 1)[1].split("(", 1)[0]
+        for line in text.splitlines()
+        if line.startswith("declare ")
+    }
+    return {name for name in names if not name.startswith("llvm.")}
+
+
+# Arguments
+
+
+def _scalar_ctype(type: Attribute) -> Any:
+    if isinstance(type, IndexType):
+        return ctypes.c_int64
+    if isinstance(type, IntegerType):
+        names = {1: "c_uint8", 8: "c_int8", 16: "c_int16", 32: "c_int32", 64: "c_int64"}
+        return getattr(ctypes, names[type.width.data])
+    known = {"float": ctypes.c_float, "double": ctypes.c_double}
+    if llvm_type(type) not in known:
+        raise InputError(f"values of type {type} cannot be passed from Python")
+    return known[llvm_type(type)]
+
+
+def _argument_ctype(type: Attribute) -> Any:
+    return ctypes.c_void_p if isa(type, MemRefType) else _scalar_ctype(type)
+
+
+def _converter(function: str, number: int, type: Attribute) -> Callable[[Any], Any]:
+    """Checks one argument and makes the ctypes value for it."""
+    if not isa(type, MemRefType):
+        return lambda value: value
+    shape, dtype = tuple(type.get_shape()), numpy_dtype(type.element_type)
+    byte_size(type.element_type)
+
+    def convert(value: Any) -> int:
+        if not isinstance(value, np.ndarray):
+            problem = f"is a {value.__class__.__name__}, not a numpy array"
+        elif value.shape != shape:
+            problem = f"has shape {value.shape}, expected {shape}"
+        elif value.dtype != dtype:
+            problem = f"has dtype {value.dtype}, expected {dtype}"
+        elif not value.flags.c_contiguous:
+            problem = "is not contiguous in C order (use numpy.ascontiguousarray)"
+        else:
+            return value.ctypes.data
+        raise InputError(f"argument {number} of {function} {problem}")
+
+    return convert

@@ -1,0 +1,72 @@
+"""Shared libraries from object code, by the system's C compiler or a cross compiler."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tcopt.backends.llvm.host import host_target
+from tcopt.dialects.target import CpuTargetAttr
+from tcopt.support.errors import BackendError
+
+_NATIVE = (("cc",), ("gcc",), ("clang",))
+_OPTIONS = ("-lm", "-lpthread")
+# The pool's threads run the library's code even after a program has closed it.
+_STAY = "-Wl,-z,nodelete"
+
+
+def linkers(target: CpuTargetAttr) -> list[tuple[str, ...]]:
+    """The commands that may link for a target, those to prefer first."""
+    triple = target.triple.data
+    machine = triple.partition("-")[0]
+    if machine == host_target().triple.data.partition("-")[0]:
+        return list(_NATIVE)
+    return [(f"{machine}-linux-gnu-gcc",), ("clang", f"--target={triple}", "-fuse-ld=lld")]
+
+
+def find_linker(target: CpuTargetAttr) -> tuple[str, ...] | None:
+    """The first linker of a target that is installed."""
+    for command in linkers(target):
+        if shutil.which(command[0]):
+            return command
+    return None
+
+
+def link_library(
+    objects: Sequence[bytes], path: str | Path, target: CpuTargetAttr | None = None
+) -> None:
+    """Link object code to a shared library.
+
+    Args:
+        target: what the code is for, by default this machine.
+    Raises:
+        BackendError: no C compiler for the target is installed, or it fails.
+    """
+    target = target or host_target()
+    command = find_linker(target)
+    if command is None:
+        names = " or ".join(names[0] for names in linkers(target))
+        raise BackendError(
+            f"linking a shared library for {target.triple.data} needs a C compiler, and none "
+            "was found",
+            hint=f"install {names}, or write an object file instead",
+        )
+    options = _OPTIONS if "darwin" in target.triple.data else (*_OPTIONS, _STAY)
+    with tempfile.TemporaryDirectory() as folder:
+        files: list[str] = []
+        for number, data in enumerate(objects):
+            file = Path(folder) / f"{number}.o"
+            file.write_bytes(data)
+            files.append(str(file))
+        done = subprocess.run(
+            [*command, "-shared", "-o", str(path), *files, *options],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:]
+        raise BackendError(f"{command[0]} failed to link {path}: {' '.join(last)}")

@@ -1,0 +1,81 @@
+"""LLVM's code generator for a target: objects and assembly from LLVM IR text."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from tcopt.dialects.target import CpuTargetAttr
+from tcopt.support.errors import BackendError, InputError
+
+CODEGEN_LEVEL = 2
+"""LLVM's code generation effort; no IR passes run before it."""
+
+
+@cache
+def _initialize_all() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+@cache
+def initialize_native() -> None:
+    """Make this machine's code generator known to LLVM."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def target_machine(target: CpuTargetAttr) -> llvm.TargetMachine:
+    """LLVM's description of a target, able to generate code for it.
+
+    Raises InputError if this LLVM has no such target.
+    """
+    triple = target.triple.data
+    if triple.split("-")[0] == llvm.get_process_triple().split("-")[0]:
+        initialize_native()
+    else:
+        _initialize_all()
+    try:
+        found = llvm.Target.from_triple(triple)
+    except RuntimeError as error:
+        raise InputError(f'no LLVM target for triple "{triple}"', hint=str(error)) from error
+    return found.create_target_machine(
+        cpu=target.cpu.data,
+        features=target.features.data,
+        opt=CODEGEN_LEVEL,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+def data_layout(target: CpuTargetAttr) -> str:
+    """The data layout string modules for a target carry."""
+    return str(target_machine(target).target_data)
+
+
+def parse_llvm(text: str) -> llvm.ModuleRef:
+    """Parse and verify LLVM IR text.
+
+    Raises BackendError, which means that an emit rule is wrong.
+    """
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise BackendError(f"LLVM rejects the generated code: {error}") from error
+    return module
+
+
+def assemble_object(text: str, target: CpuTargetAttr, *more: str) -> bytes:
+    """Object code of LLVM IR text, linked with that of `more` texts."""
+    module = parse_llvm(text)
+    for each in more:
+        module.link_in(parse_llvm(each))
+    return target_machine(target).emit_object(module)
+
+
+def assemble_text(text: str, target: CpuTargetAttr) -> str:
+    """Assembly of LLVM IR text."""
+    return target_machine(target).emit_assembly(parse_llvm(text))

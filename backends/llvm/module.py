@@ -1,0 +1,213 @@
+"""Modules: functions, globals and the C entry points, put together as LLVM IR text.
+
+Every function with a body becomes `@tcopt.<name>` taking bare pointers for memrefs. Every
+public one also gets `i32 @tcopt_<name>(ptr args)`, to be called from C with an array of
+pointers: to the data of a memref argument, or to the value of a scalar one. It returns 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+)
+from xdsl.dialects.memref import GlobalOp
+from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
+
+from tcopt.backends.llvm.emitter import FunctionEmitter, ModuleState
+from tcopt.backends.llvm.ops.func import emit_return, symbol_of
+from tcopt.backends.llvm.ops.memref import memref_bytes
+from tcopt.backends.llvm.types import byte_size, is_bool, llvm_type, memory_type
+from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.errors import UnsupportedError
+
+SYMBOL_ATTRIBUTE = "tcopt.symbol"
+"""On a declaration: the symbol of the function, by default its name."""
+
+_METADATA = """!0 = distinct !{!0, !1}
+!1 = !{!"llvm.loop.unroll.disable"}
+!2 = !{i32 1}"""
+
+
+def emit_module(
+    module: ModuleOp, *, triple: str = "", data_layout: str = "", export_private: bool = True
+) -> str:
+    """LLVM IR text of a kernel-level module.
+
+    Args:
+        triple, data_layout: written into the module when given.
+        export_private: whether private functions can be found by the loader; false hides
+            them in a library.
+
+    Raises:
+        UnsupportedError: an op or type has no LLVM form.
+    """
+    state = ModuleState()
+    functions = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
+    state.external = _external_symbols(functions)
+    for op in module.body.block.ops:
+        if isinstance(op, GlobalOp):
+            state.globals[op.sym_name.data] = emit_global(op)
+    for function in functions:
+        if function.is_declaration:
+            _declare(state, function)
+            continue
+        emit_function(function, state, export_private=export_private)
+        if is_public(function):
+            state.functions.append(emit_packed_entry(function))
+    return assemble(state, triple, data_layout)
+
+
+def assemble(state: ModuleState, triple: str = "", data_layout: str = "") -> str:
+    """The module text of everything a `ModuleState` has gathered."""
+    parts: list[str] = []
+    if data_layout:
+        parts.append(f'target datalayout = "{data_layout}"')
+    if triple:
+        parts.append(f'target triple = "{triple}"')
+    parts += state.globals.values()
+    parts += state.functions
+    parts += state.declarations.values()
+    parts.append(_METADATA)
+    return "\n\n".join(parts) + "\n"
+
+
+def is_public(function: func.FuncOp) -> bool:
+    """Whether a function can be called from outside the module."""
+    return function.sym_visibility is None or function.sym_visibility.data == "public"
+
+
+def _external_symbols(functions: Iterable[func.FuncOp]) -> dict[str, str]:
+    return {f.sym_name.data: _external_symbol(f) for f in functions if f.is_declaration}
+
+
+def _external_symbol(function: func.FuncOp) -> str:
+    """What a declared function is called outside of the module."""
+    symbol = function.attributes.get(SYMBOL_ATTRIBUTE)
+    return symbol.data if isinstance(symbol, StringAttr) else function.sym_name.data
+
+
+def _declare(state: ModuleState, function: func.FuncOp) -> None:
+    type = function.function_type
+    outputs = list(type.outputs)
+    result = llvm_type(outputs[0]) if outputs else "void"
+    parameters = ", ".join(llvm_type(t) for t in type.inputs)
+    name = state.external[function.sym_name.data]
+    state.declarations[name] = f"declare {result} @{name}({parameters})"
+
+
+def emit_function(function: func.FuncOp, state: ModuleState, *, export_private: bool = True) -> str:
+    """Write one function, and the parallel bodies it contains, into `state.functions`.
+
+    Memref parameters of private functions, the kernels, are `noalias` unless the function
+    carries the unit attribute `tcopt.may_alias`. Alignment is that of the element unless the
+    argument has an attribute `llvm.align`. Returns the function's text.
+    """
+    if len(function.body.blocks) != 1:
+        raise UnsupportedError("functions of several blocks have no LLVM form", op=function)
+    e = FunctionEmitter(state, symbol_of(function.sym_name.data).strip('"'))
+    kernel = not is_public(function) and "tcopt.may_alias" not in function.attributes
+    parameters: list[str] = []
+    for number, argument in enumerate(function.body.block.args):
+        name = f"%arg{number}"
+        e.depths[name] = 0
+        if isa(argument.type, MemRefType):
+            alignment = _argument_alignment(function, number, argument.type)
+            e.bind_memref(argument, name, alignment, local=kernel)
+            noalias = "noalias " if kernel else ""
+            parameters.append(f"ptr {noalias}nonnull align {alignment} {name}")
+        else:
+            e.define(argument, name)
+            parameters.append(f"{llvm_type(argument.type)} {name}")
+    block = function.body.block
+    e.emit_block(block)
+    terminator = block.last_op
+    if not isinstance(terminator, func.ReturnOp):
+        raise UnsupportedError("a function should end in func.return", op=function)
+    emit_return(e, terminator)
+    outputs = list(function.function_type.outputs)
+    result = llvm_type(outputs[0]) if outputs else "void"
+    hidden = "" if export_private or is_public(function) else "hidden "
+    text = (
+        f"define {hidden}{result} @{symbol_of(function.sym_name.data)}"
+        f"({', '.join(parameters)}) nounwind {{\n{e.body_text()}\n}}"
+    )
+    state.functions.append(text)
+    return text
+
+
+def _argument_alignment(function: func.FuncOp, number: int, type: MemRefType[Attribute]) -> int:
+    attributes = function.arg_attrs.data[number] if function.arg_attrs else None
+    if isinstance(attributes, DictionaryAttr):
+        given = attributes.data.get("llvm.align")
+        if isinstance(given, IntegerAttr):
+            return given.value.data
+    return byte_size(type.element_type)
+
+
+def emit_packed_entry(function: func.FuncOp) -> str:
+    """The C entry point of a public function."""
+    lines: list[str] = []
+    arguments: list[str] = []
+    for number, type in enumerate(function.function_type.inputs):
+        lines.append(f"  %s{number} = getelementptr ptr, ptr %args, i64 {number}")
+        lines.append(f"  %p{number} = load ptr, ptr %s{number}")
+        if isa(type, MemRefType):
+            arguments.append(f"ptr %p{number}")
+            continue
+        lines.append(f"  %v{number} = load {memory_type(type)}, ptr %p{number}, align 1")
+        value = f"%v{number}"
+        if is_bool(type):
+            lines.append(f"  %b{number} = icmp ne i8 {value}, 0")
+            value = f"%b{number}"
+        arguments.append(f"{llvm_type(type)} {value}")
+    name = function.sym_name.data
+    outputs = list(function.function_type.outputs)
+    result = llvm_type(outputs[0]) if outputs else "void"
+    target = "%r = " if outputs else ""
+    lines.append(f"  {target}call {result} @{symbol_of(name)}({', '.join(arguments)})")
+    lines.append("  ret i32 0")
+    body = "\n".join(lines)
+    return f'define i32 @"tcopt_{name}"(ptr %args) nounwind {{\nentry:\n{body}\n}}'
+
+
+def emit_global(op: GlobalOp) -> str:
+    """A memref global: its initial elements, zeros, or nothing known."""
+    type = op.type
+    assert isa(type, MemRefType)
+    size = memref_bytes(type)
+    kind = "constant" if op.constant is not None else "global"
+    initial = op.initial_value
+    if isinstance(initial, UnitAttr):
+        data = "zeroinitializer"
+    else:
+        assert isa(initial, DenseIntOrFPElementsAttr)
+        data = _bytes_literal(_dense_bytes(initial, size))
+    name = op.sym_name.data
+    return f"@{name} = internal {kind} [{size} x i8] {data}, align {ALIGNMENT}"
+
+
+def _dense_bytes(attr: DenseIntOrFPElementsAttr, size: int) -> bytes:
+    import numpy as np
+
+    from tcopt.support.dtypes import numpy_dtype
+
+    dtype = numpy_dtype(attr.get_element_type())
+    values = np.asarray(list(attr.get_values()), dtype=dtype)
+    data = values.tobytes()
+    return data * (size // len(data)) if attr.is_splat() else data
+
+
+def _bytes_literal(data: bytes) -> str:
+    if not any(data):
+        return "zeroinitializer"
+    return 'c"' + "".join(f"\\{byte:02X}" for byte in data) + '"'

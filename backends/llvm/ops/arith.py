@@ -1,0 +1,366 @@
+"""arith: integer and float arithmetic, comparisons, selection, on scalars and vectors.
+
+Arithmetic on bf16 is done in f32 and rounded back after each op, as targets without native
+bf16 do; f16 is left to LLVM. Multiplications and additions fuse only if both carry
+`fastmath<contract>`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+)
+from xdsl.ir import Operation
+
+from tcopt.backends.llvm.emitter import FunctionEmitter
+from tcopt.backends.llvm.linear import Linear
+from tcopt.backends.llvm.ops.casts import computing_type, computing_value, from_computing
+from tcopt.backends.llvm.registry import emits
+from tcopt.backends.llvm.types import (
+    dense_constant,
+    element_of,
+    lanes,
+    llvm_type,
+    scalar_constant,
+    splat,
+)
+from tcopt.dialects import arith_
+from tcopt.support.errors import UnsupportedError
+
+_FLAG_ORDER = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn")
+
+
+@cache
+def _flag_text(flags: frozenset[str]) -> str:
+    if len(flags) == len(_FLAG_ORDER):
+        return "fast "
+    return "".join(f"{flag} " for flag in _FLAG_ORDER if flag in flags)
+
+
+def fast_flags(op: Operation) -> str:
+    """The op's fastmath flags as LLVM text with a trailing space, or nothing."""
+    attr = op.properties.get("fastmath") or op.attributes.get("fastmath")
+    return _flag_text(attr.data) if isinstance(attr, arith.FastMathFlagsAttr) and attr.data else ""
+
+
+@emits(arith.ConstantOp)
+def emit_constant(e: FunctionEmitter, op: arith.ConstantOp) -> None:
+    attr = op.properties["value"]
+    result = op.results[0]
+    if isinstance(attr, IntegerAttr) and isinstance(attr.type, IndexType):
+        e.define_index(result, Linear.constant(attr.value.data))
+        e.define_constant(result, str(attr.value.data))
+    elif isinstance(attr, IntegerAttr | FloatAttr):
+        e.define_constant(result, scalar_constant(attr))
+    elif isinstance(attr, DenseIntOrFPElementsAttr) and lanes(result.type):
+        e.define_constant(result, dense_constant(attr))
+    else:
+        raise UnsupportedError(f"constant of type {result.type}", op=op)
+
+
+# Index arithmetic stays symbolic while it is linear.
+
+
+@emits(arith.AddiOp)
+def emit_addi(e: FunctionEmitter, op: arith.AddiOp) -> None:
+    lhs, rhs = op.operands
+    if isinstance(lhs.type, IndexType):
+        e.define_index(op.results[0], e.index(lhs).plus(e.index(rhs)))
+    else:
+        _integer_binary(e, op, "add")
+
+
+@emits(arith.SubiOp)
+def emit_subi(e: FunctionEmitter, op: arith.SubiOp) -> None:
+    lhs, rhs = op.operands
+    if isinstance(lhs.type, IndexType):
+        e.define_index(op.results[0], e.index(lhs).plus(e.index(rhs).scaled(-1)))
+    else:
+        _integer_binary(e, op, "sub")
+
+
+@emits(arith.MuliOp)
+def emit_muli(e: FunctionEmitter, op: arith.MuliOp) -> None:
+    lhs, rhs = op.operands
+    if isinstance(lhs.type, IndexType):
+        left, right = e.index(lhs), e.index(rhs)
+        if not left.terms:
+            left, right = right, left
+        if not right.terms:
+            e.define_index(op.results[0], left.scaled(right.const))
+            return
+    _integer_binary(e, op, "mul")
+
+
+def _integer_binary(e: FunctionEmitter, op: Operation, instruction: str) -> None:
+    lhs, rhs = op.operands
+    type = llvm_type(lhs.type)
+    e.define_result(op, f"{instruction} {type} {e.value(lhs)}, {e.value(rhs)}")
+
+
+_INTEGER_BINARY = {
+    arith.DivUIOp: "udiv",
+    arith.DivSIOp: "sdiv",
+    arith.RemUIOp: "urem",
+    arith.RemSIOp: "srem",
+    arith.AndIOp: "and",
+    arith.OrIOp: "or",
+    arith.XOrIOp: "xor",
+    arith.ShLIOp: "shl",
+    arith.ShRUIOp: "lshr",
+    arith.ShRSIOp: "ashr",
+}
+
+
+@emits(*_INTEGER_BINARY)
+def emit_integer_binary(e: FunctionEmitter, op: Operation) -> None:
+    name = _INTEGER_NAMES[op.name]
+    if isinstance(op.results[0].type, IndexType) and name in _QUOTIENTS:
+        lhs, rhs = op.operands
+        operands = f"{e.value(lhs)}, {e.value(rhs)}"
+        e.define(op.results[0], e.assign_opaque(f"{name} i64 {operands}"))
+        return
+    _integer_binary(e, op, name)
+
+
+_QUOTIENTS = ("udiv", "sdiv", "urem", "srem")
+_INTEGER_NAMES = {cls.name: text for cls, text in _INTEGER_BINARY.items()}
+
+_INTEGER_MIN_MAX = {
+    arith.MinSIOp.name: "smin",
+    arith.MaxSIOp.name: "smax",
+    arith.MinUIOp.name: "umin",
+    arith.MaxUIOp.name: "umax",
+}
+
+
+@emits(arith.MinSIOp, arith.MaxSIOp, arith.MinUIOp, arith.MaxUIOp)
+def emit_integer_min_max(e: FunctionEmitter, op: Operation) -> None:
+    lhs, rhs = op.operands
+    type = llvm_type(lhs.type)
+    name = _INTEGER_MIN_MAX[op.name]
+    e.define(op.results[0], e.unary_intrinsic(name, type, e.value(lhs), e.value(rhs)))
+
+
+@emits(arith.FloorDivSIOp)
+def emit_floordivsi(e: FunctionEmitter, op: arith.FloorDivSIOp) -> None:
+    """Quotient towards zero, less 1 when there is a remainder of the other sign."""
+    type = llvm_type(op.lhs.type)
+    lhs, rhs = e.value(op.lhs), e.value(op.rhs)
+    if _is_power_of_two(rhs):
+        shift = f"ashr {type} {lhs}, {int(rhs).bit_length() - 1}"
+        is_index = isinstance(op.result.type, IndexType)
+        e.define(op.result, e.assign_opaque(shift) if is_index else e.assign(shift))
+        return
+    quotient, remainder = _divide(e, type, lhs, rhs)
+    mixed = e.assign(f"xor {type} {lhs}, {rhs}")
+    negative = e.assign(f"icmp slt {type} {mixed}, {_zero(type)}")
+    _adjust(e, op, quotient, remainder, negative, "sub")
+
+
+@emits(arith.CeilDivSIOp)
+def emit_ceildivsi(e: FunctionEmitter, op: arith.CeilDivSIOp) -> None:
+    """Quotient towards zero, plus 1 when there is a remainder of the same sign."""
+    type = llvm_type(op.lhs.type)
+    lhs, rhs = e.value(op.lhs), e.value(op.rhs)
+    quotient, remainder = _divide(e, type, lhs, rhs)
+    mixed = e.assign(f"xor {type} {lhs}, {rhs}")
+    negative = e.assign(f"icmp sge {type} {mixed}, {_zero(type)}")
+    _adjust(e, op, quotient, remainder, negative, "add")
+
+
+@emits(arith.CeilDivUIOp)
+def emit_ceildivui(e: FunctionEmitter, op: arith.CeilDivUIOp) -> None:
+    """Unsigned quotient, plus 1 when there is a remainder."""
+    type = llvm_type(op.lhs.type)
+    lhs, rhs = e.value(op.lhs), e.value(op.rhs)
+    quotient = e.assign(f"udiv {type} {lhs}, {rhs}")
+    remainder = e.assign(f"urem {type} {lhs}, {rhs}")
+    inexact = e.assign(f"icmp ne {type} {remainder}, {_zero(type)}")
+    extra = e.assign(f"zext {_bool(type)} {inexact} to {type}")
+    e.define_result(op, f"add {type} {quotient}, {extra}")
+
+
+def _is_power_of_two(text: str) -> bool:
+    return text.isdigit() and int(text) > 0 and int(text) & (int(text) - 1) == 0
+
+
+def _divide(e: FunctionEmitter, type: str, lhs: str, rhs: str) -> tuple[str, str]:
+    quotient = e.assign(f"sdiv {type} {lhs}, {rhs}")
+    product = e.assign(f"mul {type} {quotient}, {rhs}")
+    return quotient, e.assign(f"sub {type} {lhs}, {product}")
+
+
+def _adjust(
+    e: FunctionEmitter, op: Operation, quotient: str, remainder: str, when: str, change: str
+) -> None:
+    type = llvm_type(op.results[0].type)
+    inexact = e.assign(f"icmp ne {type} {remainder}, {_zero(type)}")
+    both = e.assign(f"and {_bool(type)} {inexact}, {when}")
+    extra = e.assign(f"zext {_bool(type)} {both} to {type}")
+    total = f"{change} {type} {quotient}, {extra}"
+    is_index = isinstance(op.results[0].type, IndexType)
+    e.define(op.results[0], e.assign_opaque(total) if is_index else e.assign(total))
+
+
+def _zero(type: str) -> str:
+    return "zeroinitializer" if type.startswith("<") else "0"
+
+
+def _bool(type: str) -> str:
+    return f"{type.split(' x ')[0]} x i1>" if type.startswith("<") else "i1"
+
+
+@emits(arith.AddUIExtendedOp)
+def emit_addui_extended(e: FunctionEmitter, op: arith.AddUIExtendedOp) -> None:
+    type = llvm_type(op.lhs.type)
+    total = e.assign(f"add {type} {e.value(op.lhs)}, {e.value(op.rhs)}")
+    e.define(op.sum, total)
+    e.define(op.overflow, e.assign(f"icmp ult {type} {total}, {e.value(op.lhs)}"))
+
+
+@emits(arith.MulSIExtendedOp, arith.MulUIExtendedOp)
+def emit_mul_extended(e: FunctionEmitter, op: arith.MulExtendedBase) -> None:
+    width = 64 if isinstance(element_of(op.lhs.type), IndexType) else _width(op)
+    narrow = llvm_type(op.lhs.type)
+    wide = narrow.replace(f"i{width}", f"i{2 * width}")
+    extend = "sext" if isinstance(op, arith.MulSIExtendedOp) else "zext"
+    left, right = (e.assign(f"{extend} {narrow} {e.value(v)} to {wide}") for v in (op.lhs, op.rhs))
+    product = e.assign(f"mul {wide} {left}, {right}")
+    e.define(op.low, e.assign(f"trunc {wide} {product} to {narrow}"))
+    count = lanes(op.lhs.type)
+    shift = splat(f"i{2 * width}", str(width), count) if count else str(width)
+    high = e.assign(f"lshr {wide} {product}, {shift}")
+    e.define(op.high, e.assign(f"trunc {wide} {high} to {narrow}"))
+
+
+def _width(op: arith.MulExtendedBase) -> int:
+    return int(llvm_type(element_of(op.lhs.type))[1:])
+
+
+# Floats
+
+
+def _float_binary(e: FunctionEmitter, op: Operation, instruction: str) -> None:
+    lhs, rhs = op.operands
+    flags, type = fast_flags(op), computing_type(lhs.type)
+    left, right = computing_value(e, lhs), computing_value(e, rhs)
+    result = e.assign(f"{instruction} {flags}{type} {left}, {right}")
+    e.define(op.results[0], from_computing(e, result, lhs.type))
+
+
+_FLOAT_BINARY = {
+    arith.AddfOp.name: "fadd",
+    arith.SubfOp.name: "fsub",
+    arith.MulfOp.name: "fmul",
+    arith.DivfOp.name: "fdiv",
+}
+
+
+@emits(arith.AddfOp, arith.SubfOp, arith.MulfOp, arith.DivfOp)
+def emit_float_binary(e: FunctionEmitter, op: Operation) -> None:
+    _float_binary(e, op, _FLOAT_BINARY[op.name])
+
+
+@emits(arith.NegfOp)
+def emit_negf(e: FunctionEmitter, op: arith.NegfOp) -> None:
+    type, operand = computing_type(op.operand.type), computing_value(e, op.operand)
+    result = e.assign(f"fneg {fast_flags(op)}{type} {operand}")
+    e.define(op.results[0], from_computing(e, result, op.operand.type))
+
+
+_MIN_MAX: dict[str, tuple[str, bool]] = {
+    arith.MaximumfOp.name: ("ogt", True),
+    arith.MinimumfOp.name: ("olt", True),
+    arith.MaxnumfOp.name: ("ogt", False),
+    arith.MinnumfOp.name: ("olt", False),
+}
+
+
+@emits(arith.MaximumfOp, arith.MinimumfOp, arith.MaxnumfOp, arith.MinnumfOp)
+def emit_float_min_max(e: FunctionEmitter, op: Operation) -> None:
+    """Maximum and minimum as compare and select, which is one instruction on x86.
+
+    maximumf and minimumf return NaN when either operand is NaN, maxnumf and minnumf the
+    operand that is not. The sign of a zero result is not defined when the operands are zeros
+    of different signs, where MLIR orders them.
+    """
+    predicate, keeps_nan = _MIN_MAX[op.name]
+    lhs, rhs = op.operands
+    flags = fast_flags(op)
+    never_nan = "nnan" in flags or "fast" in flags
+    type, operands = computing_type(lhs.type), [computing_value(e, v) for v in (lhs, rhs)]
+    result = float_min_max(e, type, operands[0], operands[1], predicate, keeps_nan, never_nan)
+    e.define(op.results[0], from_computing(e, result, lhs.type))
+
+
+def float_min_max(
+    e: FunctionEmitter,
+    type: str,
+    lhs: str,
+    rhs: str,
+    predicate: str,
+    keeps_nan: bool,
+    never_nan: bool = False,
+) -> str:
+    """`lhs` where `lhs predicate rhs`, else `rhs`, with NaN treated as asked."""
+    # A failed ordered comparison yields the second operand. So a constant, which is no NaN,
+    # goes first to let the other's NaN through, and second to drop it.
+    if (_is_constant(lhs) and not keeps_nan) or (_is_constant(rhs) and keeps_nan):
+        lhs, rhs = rhs, lhs
+    condition = _bool(type)
+    better = e.assign(f"fcmp {predicate} {type} {lhs}, {rhs}")
+    best = e.assign(f"select {condition} {better}, {type} {lhs}, {type} {rhs}")
+    doubtful, replacement = (lhs, lhs) if keeps_nan else (rhs, lhs)
+    if never_nan or _is_constant(doubtful):
+        return best
+    nan = e.assign(f"fcmp uno {type} {doubtful}, {_zero_float(type)}")
+    return e.assign(f"select {condition} {nan}, {type} {replacement}, {type} {best}")
+
+
+def _is_constant(operand: str) -> bool:
+    return operand.startswith(("0x", "splat", "zeroinitializer", "<"))
+
+
+def _zero_float(type: str) -> str:
+    return "zeroinitializer" if type.startswith("<") else "0.0"
+
+
+# Comparison and selection
+
+
+@emits(arith_.CmpiOp)
+def emit_cmpi(e: FunctionEmitter, op: arith_.CmpiOp) -> None:
+    lhs, rhs = op.operands
+    predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+    e.define_result(op, f"icmp {predicate} {llvm_type(lhs.type)} {e.value(lhs)}, {e.value(rhs)}")
+
+
+@emits(arith_.CmpfOp)
+def emit_cmpf(e: FunctionEmitter, op: arith_.CmpfOp) -> None:
+    predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+    _compare_floats(e, op, predicate)
+
+
+def _compare_floats(e: FunctionEmitter, op: Operation, predicate: str) -> None:
+    lhs, rhs = op.operands
+    type = computing_type(lhs.type)
+    left, right = computing_value(e, lhs), computing_value(e, rhs)
+    e.define_result(op, f"fcmp {fast_flags(op)}{predicate} {type} {left}, {right}")
+
+
+@emits(arith_.SelectOp)
+def emit_select(e: FunctionEmitter, op: arith_.SelectOp) -> None:
+    cond, lhs, rhs = op.operands
+    type = llvm_type(lhs.type)
+    e.define_result(
+        op,
+        f"select {llvm_type(cond.type)} {e.value(cond)}, "
+        f"{type} {e.value(lhs)}, {type} {e.value(rhs)}",
+    )

@@ -1,0 +1,173 @@
+"""arith: conversions between element types, on scalars and vectors.
+
+bf16 is converted by integer arithmetic: widening is exact, narrowing rounds to nearest even
+and keeps NaN. LLVM's own bf16 conversions call library functions on most CPUs, and its bf16 type is
+made from floats by them, so a bf16 is an i16 here.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import BFloat16Type, Float32Type, IndexType, f32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tcopt.backends.llvm.emitter import FunctionEmitter
+from tcopt.backends.llvm.registry import emits
+from tcopt.backends.llvm.types import element_of, lanes, llvm_type, splat
+from tcopt.dialects import arith_
+
+
+def type_like(element: str, type: Attribute) -> str:
+    """The scalar or vector LLVM type with another element: `i16` like vector<8xf32>."""
+    count = lanes(type)
+    return f"<{count} x {element}>" if count else element
+
+
+def f32_type_like(type: Attribute) -> str:
+    """`type_like("float", type)`."""
+    return type_like("float", type)
+
+
+def _splat_like(element: str, value: int, type: Attribute) -> str:
+    count = lanes(type)
+    return splat(element, str(value), count) if count else str(value)
+
+
+def bf16_to_f32(e: FunctionEmitter, value: SSAValue) -> str:
+    """The f32 operand with the value of a bf16 operand, exactly."""
+    type = value.type
+    half, word = type_like("i16", type), type_like("i32", type)
+    bits = e.assign(f"bitcast {llvm_type(type)} {e.value(value)} to {half}")
+    wide = e.assign(f"zext {half} {bits} to {word}")
+    shifted = e.assign(f"shl {word} {wide}, {_splat_like('i32', 16, type)}")
+    return e.assign(f"bitcast {word} {shifted} to {f32_type_like(type)}")
+
+
+def f32_to_bf16(e: FunctionEmitter, value: str, type: Attribute) -> str:
+    """Round an f32 operand to the bf16 scalar or vector type, ties to even."""
+    half, word, single = type_like("i16", type), type_like("i32", type), f32_type_like(type)
+    flag = type_like("i1", type)
+    bits = e.assign(f"bitcast {single} {value} to {word}")
+    high = e.assign(f"lshr {word} {bits}, {_splat_like('i32', 16, type)}")
+    odd = e.assign(f"and {word} {high}, {_splat_like('i32', 1, type)}")
+    bias = e.assign(f"add {word} {odd}, {_splat_like('i32', 0x7FFF, type)}")
+    rounded = e.assign(f"add {word} {bits}, {bias}")
+    kept = e.assign(f"lshr {word} {rounded}, {_splat_like('i32', 16, type)}")
+    quiet = e.assign(f"or {word} {high}, {_splat_like('i32', 0x40, type)}")
+    is_nan = e.assign(f"fcmp uno {single} {value}, {value}")
+    chosen = e.assign(f"select {flag} {is_nan}, {word} {quiet}, {word} {kept}")
+    narrow = e.assign(f"trunc {word} {chosen} to {half}")
+    return e.assign(f"bitcast {half} {narrow} to {llvm_type(type)}")
+
+
+def computing_type(type: Attribute) -> str:
+    """The LLVM type in which arithmetic on a type is done: float for bf16, else its own."""
+    is_bf16 = isinstance(element_of(type), BFloat16Type)
+    return f32_type_like(type) if is_bf16 else llvm_type(type)
+
+
+def computing_value(e: FunctionEmitter, value: SSAValue) -> str:
+    """The operand of a value in its computing type."""
+    is_bf16 = isinstance(element_of(value.type), BFloat16Type)
+    return bf16_to_f32(e, value) if is_bf16 else e.value(value)
+
+
+def from_computing(e: FunctionEmitter, value: str, type: Attribute) -> str:
+    """The operand of `type` that an operand of its computing type is rounded to."""
+    return f32_to_bf16(e, value, type) if isinstance(element_of(type), BFloat16Type) else value
+
+
+def _convert(e: FunctionEmitter, op: Operation, instruction: str) -> None:
+    (source,), (result,) = op.operands, op.results
+    e.define_result(
+        op,
+        f"{instruction} {llvm_type(source.type)} {e.value(source)} to {llvm_type(result.type)}",
+    )
+
+
+_PLAIN: dict[type[Operation], str] = {
+    arith_.ExtSIOp: "sext",
+    arith_.ExtUIOp: "zext",
+    arith_.TruncIOp: "trunc",
+    arith.BitcastOp: "bitcast",
+}
+_PLAIN_NAMES = {cls.name: text for cls, text in _PLAIN.items()}
+
+
+@emits(*_PLAIN)
+def emit_plain_cast(e: FunctionEmitter, op: Operation) -> None:
+    _convert(e, op, _PLAIN_NAMES[op.name])
+
+
+@emits(arith.ExtFOp)
+def emit_extf(e: FunctionEmitter, op: arith.ExtFOp) -> None:
+    if not isinstance(element_of(op.input.type), BFloat16Type):
+        _convert(e, op, "fpext")
+        return
+    single = bf16_to_f32(e, op.input)
+    if isinstance(element_of(op.result.type), Float32Type):
+        e.define(op.result, single)
+        return
+    source, target = f32_type_like(op.input.type), llvm_type(op.result.type)
+    e.define_result(op, f"fpext {source} {single} to {target}")
+
+
+@emits(arith.TruncFOp)
+def emit_truncf(e: FunctionEmitter, op: arith.TruncFOp) -> None:
+    """Narrow floats; f64 to bf16 goes through f32, so a tie may round twice."""
+    if not isinstance(element_of(op.result.type), BFloat16Type):
+        _convert(e, op, "fptrunc")
+        return
+    value = e.value(op.input)
+    if element_of(op.input.type) != f32:
+        target = f32_type_like(op.input.type)
+        value = e.assign(f"fptrunc {llvm_type(op.input.type)} {value} to {target}")
+    e.define(op.result, f32_to_bf16(e, value, op.result.type))
+
+
+_TO_FLOAT = {arith_.SIToFPOp.name: "sitofp", arith_.UIToFPOp.name: "uitofp"}
+_TO_INTEGER = {arith_.FPToSIOp.name: "fptosi", arith_.FPToUIOp.name: "fptoui"}
+
+
+@emits(arith_.SIToFPOp, arith_.UIToFPOp)
+def emit_integer_to_float(e: FunctionEmitter, op: Operation) -> None:
+    instruction = _TO_FLOAT[op.name]
+    (source,), (result,) = op.operands, op.results
+    if not isinstance(element_of(result.type), BFloat16Type):
+        _convert(e, op, instruction)
+        return
+    single = e.assign(
+        f"{instruction} {llvm_type(source.type)} {e.value(source)} to {f32_type_like(source.type)}"
+    )
+    e.define(result, f32_to_bf16(e, single, result.type))
+
+
+@emits(arith_.FPToSIOp, arith_.FPToUIOp)
+def emit_float_to_integer(e: FunctionEmitter, op: Operation) -> None:
+    instruction = _TO_INTEGER[op.name]
+    source = op.operands[0]
+    if not isinstance(element_of(source.type), BFloat16Type):
+        _convert(e, op, instruction)
+        return
+    target = llvm_type(op.results[0].type)
+    e.define_result(
+        op, f"{instruction} {f32_type_like(source.type)} {bf16_to_f32(e, source)} to {target}"
+    )
+
+
+@emits(arith_.IndexCastOp, arith_.IndexCastUIOp)
+def emit_index_cast(e: FunctionEmitter, op: Operation) -> None:
+    """index is i64: a cast to or from i64 costs nothing, others extend or truncate."""
+    (source,), (result,) = op.operands, op.results
+    from_width, to_width = _integer_width(source.type), _integer_width(result.type)
+    if from_width == to_width:
+        e.define(result, e.value(source))
+    elif from_width > to_width:
+        _convert(e, op, "trunc")
+    else:
+        _convert(e, op, "zext" if op.name == arith_.IndexCastUIOp.name else "sext")
+
+
+def _integer_width(type: Attribute) -> int:
+    element = element_of(type)
+    return 64 if isinstance(element, IndexType) else int(llvm_type(element)[1:])

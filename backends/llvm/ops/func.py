@@ -1,0 +1,49 @@
+"""func: calls and returns. Functions themselves are written by `module.py`."""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import SSAValue
+
+from tcopt.backends.llvm.emitter import FunctionEmitter
+from tcopt.backends.llvm.ops.scf import operand
+from tcopt.backends.llvm.registry import emits
+from tcopt.backends.llvm.types import llvm_type
+from tcopt.support.errors import UnsupportedError
+
+
+def symbol_of(name: str) -> str:
+    """The LLVM name of a function with a body.
+
+    The prefix keeps kernels called `exp` or `main` apart from the C functions of that name.
+    """
+    return f"tcopt.{name}" if name.replace("_", "").isalnum() else f'"tcopt.{name}"'
+
+
+@emits(func.CallOp)
+def emit_call(e: FunctionEmitter, op: func.CallOp) -> None:
+    name = op.callee.string_value()
+    arguments = ", ".join(f"{_type(v)} {operand(e, v)}" for v in op.operands)
+    symbol = e.module.external.get(name) or symbol_of(name)
+    if not op.results:
+        e.write(f"  call void @{symbol}({arguments})")
+        return
+    if len(op.results) > 1 or isinstance(op.results[0].type, MemRefType):
+        raise UnsupportedError("calls return at most one value, which is no memref", op=op)
+    e.define_result(op, f"call {llvm_type(op.results[0].type)} @{symbol}({arguments})")
+
+
+def _type(value: SSAValue) -> str:
+    return llvm_type(value.type)
+
+
+def emit_return(e: FunctionEmitter, op: func.ReturnOp) -> None:
+    """Write the function's `ret`."""
+    if not op.operands:
+        e.write("  ret void")
+        return
+    if len(op.operands) > 1 or isinstance(op.operands[0].type, MemRefType):
+        raise UnsupportedError("functions return at most one value, which is no memref", op=op)
+    (value,) = op.operands
+    e.write(f"  ret {llvm_type(value.type)} {e.value(value)}")

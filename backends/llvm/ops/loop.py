@@ -1,0 +1,22 @@
+"""loop: the slices of buffers that a loop over time hands to its calls."""
+
+from __future__ import annotations
+
+from math import gcd, prod
+
+from tcopt.backends.llvm.emitter import Buffer, FunctionEmitter
+from tcopt.backends.llvm.ops.memref import memref_type
+from tcopt.backends.llvm.registry import emits
+from tcopt.backends.llvm.types import byte_size
+from tcopt.dialects.loop import SliceOp
+
+
+@emits(SliceOp)
+def emit_slice(e: FunctionEmitter, op: SliceOp) -> None:
+    """A view; what is known of its alignment is that of any slice."""
+    base, shape = e.buffer(op.source), memref_type(op.result).get_shape()
+    size = prod(shape) * byte_size(base.element)
+    offset = base.offset.plus(e.index(op.index).scaled(size))
+    alignment = gcd(base.alignment, size)
+    buffer = Buffer(base.root, offset, base.strides[1:], base.element, alignment, base.is_local)
+    e.define_buffer(op.result, buffer)

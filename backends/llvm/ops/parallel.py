@@ -1,0 +1,256 @@
+"""scf.parallel: threads that claim ranges of the iteration space.
+
+For a loop in function `f` two functions are written beside it:
+
+- `f.body<k>(captured..., begin, end)` runs the iterations [begin, end) of the flattened
+  space, in row-major order;
+- `f.task<k>(ctx, begin, end)` does the same with what the body captures read from `ctx`.
+
+The loop itself fills `ctx` and calls `tcopt_parallel`, the thread pool of
+`tcopt.backends.llvm.pool`, unless one thread is asked for or the loop is smaller than one
+range: then it calls the body at once. A range has at least `grain` iterations, the integer
+attribute of that name or else as many as make a few microseconds of estimated work. A
+parallel loop inside another runs serially.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.backends.llvm.emitter import FunctionEmitter
+from tcopt.backends.llvm.linear import Linear
+from tcopt.backends.llvm.ops.scf import counted_loop, trip_count
+from tcopt.backends.llvm.outline import BodyEmitter
+from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL
+from tcopt.backends.llvm.registry import emits
+from tcopt.support.errors import UnsupportedError
+
+THREADS_VARIABLE = "tcopt_num_threads"
+"""The i32 that says how many threads a parallel loop may use; 0 leaves it to the pool."""
+
+_RANGE_WORK = 4096
+"""Estimated ops in the smallest range worth giving to a thread, a few microseconds."""
+_UNKNOWN_TRIPS = 16
+_CALL_WORK = 20_000
+
+
+@emits(scf.ParallelOp)
+def emit_parallel(e: FunctionEmitter, op: scf.ParallelOp) -> None:
+    if op.initVals:
+        raise UnsupportedError("parallel loops with reductions have no LLVM form", op=op)
+    trips = [
+        trip_count(e, *bounds) for bounds in zip(op.lowerBound, op.upperBound, op.step, strict=True)
+    ]
+    if 0 in trips:
+        return
+    if e.outer is not None or all(trip == 1 for trip in trips):
+        _emit_serially(e, op, trips, 0)
+        return
+    extents = [_extent(e, op, d, trip) for d, trip in enumerate(trips)]
+    total = _product(e, extents)
+    body, task = _emit_functions(e, op, extents)
+    grain = _grain(op)
+    arguments = [f"{c.type} {c.outer}" for c in body.captures.values()]
+    run = f"  call void @{_quoted(body.name)}({', '.join([*arguments, 'i64 0', f'i64 {total}'])})"
+    if not total.startswith("%") and int(total) <= grain:
+        e.write(run)
+        return
+    e.module.globals[THREADS_VARIABLE] = f"@{THREADS_VARIABLE} = external global i32"
+    threads = e.assign(f"load i32, ptr @{THREADS_VARIABLE}")
+    many = e.assign(f"icmp ne i32 {threads}, 1")
+    if total.startswith("%"):
+        enough = e.assign(f"icmp sgt i64 {total}, {grain}")
+        many = e.assign(f"and i1 {many}, {enough}")
+    fork, serial, done = e.label("fork"), e.label("serial"), e.label("join")
+    e.write(f"  br i1 {many}, label %{fork}, label %{serial}")
+    e.start_block(fork)
+    _fork(e, body, task, total, threads, grain)
+    e.write(f"  br label %{done}")
+    e.start_block(serial)
+    e.write(run)
+    e.write(f"  br label %{done}")
+    e.start_block(done)
+
+
+def _emit_serially(
+    e: FunctionEmitter, op: scf.ParallelOp, trips: list[int | None], dimension: int
+) -> None:
+    """Ordinary nested loops in place of a parallel one."""
+    if dimension == len(trips):
+        e.emit_block(op.body.block)
+        return
+    induction = op.body.block.args[dimension]
+    bounds = op.lowerBound[dimension], op.upperBound[dimension], op.step[dimension]
+    if trips[dimension] == 1:
+        e.define_index(induction, e.index(bounds[0]))
+        _emit_serially(e, op, trips, dimension + 1)
+        return
+
+    def body(variable: str, _: list[str]) -> list[str]:
+        e.define(induction, variable)
+        _emit_serially(e, op, trips, dimension + 1)
+        return []
+
+    lower, upper, step = (e.value(bound) for bound in bounds)
+    counted_loop(e, "i64", (lower, upper, step), [], body, runs=trips[dimension] is not None)
+
+
+def _extent(e: FunctionEmitter, op: scf.ParallelOp, dimension: int, trip: int | None) -> str:
+    """The number of iterations of one dimension."""
+    if trip is not None:
+        return str(trip)
+    low, high = e.index(op.lowerBound[dimension]), e.index(op.upperBound[dimension])
+    span = e.materialize(high.plus(low.scaled(-1)))
+    step = e.value(op.step[dimension])
+    rounded = e.assign(f"add i64 {span}, {step}")
+    less = e.assign(f"sub i64 {rounded}, 1")
+    count = e.assign(f"sdiv i64 {less}, {step}")
+    return e.unary_intrinsic("smax", "i64", count, "0")
+
+
+def _product(e: FunctionEmitter, extents: list[str]) -> str:
+    known = prod(int(x) for x in extents if not x.startswith("%"))
+    total = str(known)
+    for extent in extents:
+        if extent.startswith("%"):
+            total = e.assign(f"mul i64 {total}, {extent}")
+    return total
+
+
+def _quoted(name: str) -> str:
+    return name if name.replace("_", "").replace(".", "").isalnum() else f'"{name}"'
+
+
+def _emit_functions(
+    e: FunctionEmitter, op: scf.ParallelOp, extents: list[str]
+) -> tuple[BodyEmitter, str]:
+    """Write the body and task functions; returns the body's emitter and the other's name."""
+    number = e.parallel_count
+    e.parallel_count += 1
+    body = BodyEmitter(e, f"{e.name}.body{number}")
+    body.depths |= {"%begin": 0, "%end": 0}
+    sizes = [body.capture_operand(extent) for extent in extents]
+
+    def iteration(variable: str, _: list[str]) -> list[str]:
+        for dimension, position in enumerate(_coordinates(body, variable, sizes)):
+            lower = body.index(op.lowerBound[dimension])
+            form = lower.plus(_scaled(body, position, op.step[dimension]))
+            body.define_index(op.body.block.args[dimension], form)
+        body.emit_block(op.body.block)
+        return []
+
+    counted_loop(body, "i64", ("%begin", "%end", "1"), [], iteration)
+    body.write("  ret void")
+    parameters = [c.parameter for c in body.captures.values()] + ["i64 %begin", "i64 %end"]
+    e.module.functions.append(
+        f"define internal void @{_quoted(body.name)}({', '.join(parameters)}) nounwind {{\n"
+        f"{body.body_text()}\n}}"
+    )
+    task = f"{e.name}.task{number}"
+    e.module.functions.append(_task_function(body, task))
+    return body, task
+
+
+def _scaled(e: FunctionEmitter, position: str, step: SSAValue) -> Linear:
+    known = e.constant_index(step)
+    if known is not None:
+        return Linear.symbol(position).scaled(known)
+    return Linear.symbol(e.assign(f"mul nsw i64 {position}, {e.value(step)}"))
+
+
+def _coordinates(e: FunctionEmitter, flat: str, sizes: list[str]) -> list[str]:
+    """Split a flat iteration number into one number a dimension."""
+    positions: list[str] = []
+    for size in reversed(sizes[1:]):
+        positions.append(e.assign_opaque(f"urem i64 {flat}, {size}"))
+        flat = e.assign_opaque(f"udiv i64 {flat}, {size}")
+    return [flat, *reversed(positions)]
+
+
+def _context_type(body: BodyEmitter) -> str:
+    """What the body captures."""
+    return f"{{ {', '.join(c.type for c in body.captures.values())} }}"
+
+
+def _task_function(body: BodyEmitter, name: str) -> str:
+    """`void task(void *ctx, int64_t begin, int64_t end)`, what the thread pool calls."""
+    context = _context_type(body)
+    lines: list[str] = []
+    arguments: list[str] = []
+    for number, c in enumerate(body.captures.values()):
+        lines.append(
+            f"  {c.name}.p = getelementptr inbounds {context}, ptr %ctx, i32 0, i32 {number}"
+        )
+        lines.append(f"  {c.name} = load {c.type}, ptr {c.name}.p")
+        arguments.append(f"{c.type} {c.name}")
+    setup = "\n".join(lines)
+    listed = ", ".join([*arguments, "i64 %begin", "i64 %end"])
+    return f"""define internal void @{_quoted(name)}(ptr %ctx, i64 %begin, i64 %end) nounwind {{
+entry:
+{setup}
+  call void @{_quoted(body.name)}({listed})
+  ret void
+}}"""
+
+
+def _fork(
+    e: FunctionEmitter, body: BodyEmitter, task: str, total: str, threads: str, grain: int
+) -> None:
+    """Fill the context and let the threads run."""
+    context = _context_type(body)
+    place = e.alloca(context, 64)
+    for number, c in enumerate(body.captures.values()):
+        slot = e.assign(f"getelementptr inbounds {context}, ptr {place}, i32 0, i32 {number}")
+        e.write(f"  store {c.type} {c.outer}, ptr {slot}")
+    e.declare(PARALLEL_SYMBOL, "void", ["ptr", "ptr", "i64", "i64", "i32"])
+    listed = f"ptr @{_quoted(task)}, ptr {place}, i64 {total}, i64 {grain}, i32 {threads}"
+    e.write(f"  call void @{PARALLEL_SYMBOL}({listed})")
+
+
+def _grain(op: scf.ParallelOp) -> int:
+    attr = op.attributes.get("grain")
+    if isinstance(attr, IntegerAttr):
+        return max(1, attr.value.data)
+    return max(1, _RANGE_WORK // max(1, estimated_work(op.body.block.ops)))
+
+
+def estimated_work(ops: object) -> int:
+    """Roughly how many machine instructions a list of ops runs."""
+    work = 0
+    for op in ops:  # pyright: ignore
+        work += _op_work(op)
+    return work
+
+
+def _op_work(op: Operation) -> int:
+    if isinstance(op, func.CallOp):
+        return _CALL_WORK
+    if isinstance(op, ConstantOp):
+        return 0
+    inside = sum(estimated_work(b.ops) for region in op.regions for b in region.blocks)
+    if isinstance(op, scf.ForOp):
+        return inside * _static_trips([(op.lb, op.ub, op.step)])
+    if isinstance(op, scf.ParallelOp):
+        return inside * _static_trips(list(zip(op.lowerBound, op.upperBound, op.step, strict=True)))
+    return 1 + inside
+
+
+def _static_trips(bounds: list[tuple[SSAValue, SSAValue, SSAValue]]) -> int:
+    total = 1
+    for lower, upper, step in bounds:
+        low, high, by = (_constant(v) for v in (lower, upper, step))
+        known = None not in (low, high, by) and by
+        total *= -(-(high - low) // by) if known else _UNKNOWN_TRIPS  # pyright: ignore
+    return total
+
+
+def _constant(value: SSAValue) -> int | None:
+    owner = value.owner
+    if isinstance(owner, ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None

@@ -1,0 +1,158 @@
+"""vector: loads and stores, masked ones, gather and scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tcopt.backends.llvm.emitter import FunctionEmitter
+from tcopt.backends.llvm.ops.memref import load, nontemporal, store
+from tcopt.backends.llvm.ops.vector import row_major
+from tcopt.backends.llvm.registry import emits
+from tcopt.backends.llvm.types import (
+    byte_size,
+    element_of,
+    intrinsic_suffix,
+    is_bool,
+    lanes,
+    llvm_type,
+    memory_type,
+)
+from tcopt.dialects import vector_
+from tcopt.support.errors import UnsupportedError
+
+_ALL_TRUE = "splat (i1 true)"
+
+
+def _address(
+    e: FunctionEmitter,
+    op: Operation,
+    memref: SSAValue,
+    indices: Sequence[SSAValue],
+    type: Attribute,
+) -> tuple[str, int]:
+    """The address of a vector, whose elements must lie side by side in memory."""
+    assert isinstance(type, VectorType)
+    shape = type.get_shape()
+    strides = e.buffer(memref).strides
+    inner = strides[len(strides) - len(shape) :]
+    if inner != row_major(shape) and any(
+        extent != 1 and stride != wanted
+        for extent, stride, wanted in zip(shape, inner, row_major(shape), strict=True)
+    ):
+        raise UnsupportedError(f"elements of {type} are not adjacent in {memref.type}", op=op)
+    return e.address(memref, indices)
+
+
+@emits(vector.LoadOp)
+def emit_load(e: FunctionEmitter, op: vector.LoadOp) -> None:
+    memref, *indices = op.operands
+    result = op.results[0]
+    pointer, alignment = _address(e, op, memref, indices, result.type)
+    e.define(result, load(e, result.type, pointer, alignment, nontemporal(op)))
+
+
+@emits(vector.StoreOp)
+def emit_store(e: FunctionEmitter, op: vector.StoreOp) -> None:
+    value, memref, *indices = op.operands
+    pointer, alignment = _address(e, op, memref, indices, value.type)
+    store(e, value.type, e.value(value), pointer, alignment, nontemporal(op))
+
+
+def _to_memory(e: FunctionEmitter, type: Attribute, value: str) -> str:
+    """A vector as it lies in memory: i1 lanes become bytes."""
+    if not is_bool(type):
+        return value
+    return e.assign(f"zext {llvm_type(type)} {value} to {memory_type(type)}")
+
+
+def _from_memory(e: FunctionEmitter, type: Attribute, value: str) -> str:
+    if not is_bool(type):
+        return value
+    return e.assign(f"icmp ne {memory_type(type)} {value}, zeroinitializer")
+
+
+@emits(vector.MaskedLoadOp)
+def emit_masked_load(e: FunctionEmitter, op: vector.MaskedLoadOp) -> None:
+    memref, *indices, mask, pass_thru = op.operands
+    result = op.results[0]
+    pointer, alignment = _address(e, op, memref, indices, result.type)
+    flags = e.value(mask)
+    if flags == _ALL_TRUE:
+        e.define(result, load(e, result.type, pointer, alignment))
+        return
+    stored, mask_type = memory_type(result.type), llvm_type(mask.type)
+    kept = _to_memory(e, result.type, e.value(pass_thru))
+    loaded = e.call_intrinsic(
+        f"llvm.masked.load.{intrinsic_suffix(stored)}.p0",
+        stored,
+        [("ptr", f"align {alignment} {pointer}"), (mask_type, flags), (stored, kept)],
+    )
+    e.define(result, _from_memory(e, result.type, loaded))
+
+
+@emits(vector.MaskedStoreOp)
+def emit_masked_store(e: FunctionEmitter, op: vector.MaskedStoreOp) -> None:
+    memref, *indices, mask, value = op.operands
+    pointer, alignment = _address(e, op, memref, indices, value.type)
+    flags = e.value(mask)
+    if flags == _ALL_TRUE:
+        store(e, value.type, e.value(value), pointer, alignment)
+        return
+    stored, mask_type = memory_type(value.type), llvm_type(mask.type)
+    name = f"llvm.masked.store.{intrinsic_suffix(stored)}.p0"
+    e.declare(name, "void", [stored, "ptr", mask_type])
+    text = _to_memory(e, value.type, e.value(value))
+    e.write(
+        f"  call void @{name}({stored} {text}, ptr align {alignment} {pointer}, "
+        f"{mask_type} {flags})"
+    )
+
+
+def _pointers(
+    e: FunctionEmitter, op: vector_.GatherOp | vector_.ScatterOp, type: Attribute
+) -> tuple[str, int]:
+    """A vector of element addresses and their alignment."""
+    if e.buffer(op.base).strides[-1:] not in ((1,), ()):
+        raise UnsupportedError(f"elements of {op.base.type} are not adjacent", op=op)
+    base, _ = e.address(op.base, op.indices)
+    element = memory_type(element_of(type))
+    offsets = llvm_type(op.index_vec.type)
+    pointers = e.assign(f"getelementptr {element}, ptr {base}, {offsets} {e.value(op.index_vec)}")
+    buffer = e.buffer(op.base)
+    return pointers, min(byte_size(buffer.element), buffer.alignment)
+
+
+@emits(vector_.GatherOp)
+def emit_gather(e: FunctionEmitter, op: vector_.GatherOp) -> None:
+    type = op.result.type
+    count, stored = lanes(type), memory_type(type)
+    pointers, alignment = _pointers(e, op, type)
+    kept = _to_memory(e, type, e.value(op.pass_thru))
+    loaded = e.call_intrinsic(
+        f"llvm.masked.gather.{intrinsic_suffix(stored)}.v{count}p0",
+        stored,
+        [
+            (f"<{count} x ptr>", f"align {alignment} {pointers}"),
+            (f"<{count} x i1>", e.value(op.mask)),
+            (stored, kept),
+        ],
+    )
+    e.define(op.result, _from_memory(e, type, loaded))
+
+
+@emits(vector_.ScatterOp)
+def emit_scatter(e: FunctionEmitter, op: vector_.ScatterOp) -> None:
+    type = op.value_to_store.type
+    count, stored = lanes(type), memory_type(type)
+    pointers, alignment = _pointers(e, op, type)
+    name = f"llvm.masked.scatter.{intrinsic_suffix(stored)}.v{count}p0"
+    e.declare(name, "void", [stored, f"<{count} x ptr>", f"<{count} x i1>"])
+    value = _to_memory(e, type, e.value(op.value_to_store))
+    e.write(
+        f"  call void @{name}({stored} {value}, <{count} x ptr> align {alignment} {pointers}, "
+        f"<{count} x i1> {e.value(op.mask)})"
+    )

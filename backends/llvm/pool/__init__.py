@@ -1,0 +1,1 @@
+"""The thread pool that parallel loops run on, written in LLVM IR."""

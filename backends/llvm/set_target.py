@@ -1,0 +1,33 @@
+"""set-target: say what hardware the module is compiled for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from tcopt.backends.llvm.host import named_target
+from tcopt.dialects.target import TARGET_ATTRIBUTE
+
+
+@dataclass(frozen=True)
+class SetTarget(ModulePass):
+    """Give the module its target: the facts that schedule rules and code generation read.
+
+    Before `module {`, after
+
+        module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu",
+          cpu = "haswell", features = "+avx2,+fma", vector_bits = 256, ...>} {
+
+    Options:
+        cpu: `host` for this machine, or a named CPU.
+    """
+
+    name = "set-target"
+
+    cpu: str = "host"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        op.attributes[TARGET_ATTRIBUTE] = named_target(self.cpu)

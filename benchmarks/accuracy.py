@@ -1,0 +1,125 @@
+"""What each accuracy setting loses: errors against the same arithmetic in double precision.
+
+    python benchmarks/accuracy.py                       # 3x3 convolutions and ResNet-18
+    python benchmarks/accuracy.py light_vgg19 net.onnx  # only these networks
+
+Data is normal, after a ReLU, and weights are scaled to keep its size. The error of a result is
+its largest deviation over the largest magnitude that is expected; beside it stands the root of
+the mean square, also over that magnitude. `direct` is a compile without the pass `winograd`, and
+onnxruntime computes convolutions directly too: both show what single precision costs in any case.
+The output is a table in Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import ModelProto, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import tcopt
+from models import resnet18
+from tcopt.compiler import Phase, pipeline
+from tcopt.frontends.onnx.examples import find_example_model
+from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.random_weights import randomize_weights
+from tcopt.support.accuracy import ACCURACIES
+
+Array = NDArray[Any]
+
+LAYERS = ((56, 64, 64), (28, 128, 128), (14, 256, 256), (7, 512, 512), (112, 64, 128))
+"""Image extent, input and output channels."""
+
+
+def layer(extent: int, inputs: int, outputs: int) -> ModelProto:
+    """A 3x3 convolution of stride 1."""
+    net = Network("layer")
+    x = net.input("image", [1, inputs, extent, extent])
+    return net.model(**{net.conv(x, inputs, outputs, 3, 1): [1, outputs, extent, extent]})
+
+
+def in_double(model: ModelProto) -> ModelProto:
+    """The model with every float in double precision."""
+    double = ModelProto()
+    double.CopyFrom(model)
+    single, wide = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
+    for tensor in double.graph.initializer:
+        if tensor.data_type == single:
+            array = numpy_helper.to_array(tensor).astype(np.float64)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    for value in (*double.graph.input, *double.graph.output, *double.graph.value_info):
+        if value.type.tensor_type.elem_type == single:
+            value.type.tensor_type.elem_type = wide
+    return double
+
+
+def errors(actual: Array, expected: Array) -> tuple[float, float]:
+    """The largest error and the root of the mean square, over the largest magnitude."""
+    difference = np.abs(actual.astype(np.float64) - expected)
+    scale = np.abs(expected).max()
+    return float(difference.max() / scale), float(np.sqrt((difference**2).mean()) / scale)
+
+
+def direct_pipeline(target: str = "cpu", accuracy: str = "strict") -> list[Phase]:
+    """The phases of a compile without transformed convolutions."""
+    phases = pipeline(target)
+    return [Phase(name, passes.replace(",winograd", "")) for name, passes in phases]
+
+
+def measure(model: ModelProto) -> dict[str, tuple[float, float]]:
+    """Errors by side."""
+    rng = np.random.default_rng(0)
+    compiled = {accuracy: tcopt.compile(model, accuracy=accuracy) for accuracy in ACCURACIES}
+    with mock.patch("tcopt.compiler.compile.pipeline", direct_pipeline):
+        compiled = {"direct": tcopt.compile(model), **compiled}
+    feeds = {
+        spec.name: np.maximum(rng.standard_normal([int(n or 1) for n in spec.shape]), 0).astype(
+            np.float32
+        )
+        for spec in compiled["direct"].inputs
+    }
+    wide = {name: value.astype(np.float64) for name, value in feeds.items()}
+    expected: Any = ReferenceEvaluator(in_double(model)).run(None, wide)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    result: Any = session.run(None, feeds)
+    sides = {"onnxruntime": errors(result[0], expected[0])}
+    for side, program in compiled.items():
+        sides[side] = errors(program.run(feeds)[0], expected[0])
+    return sides
+
+
+def load(name: str) -> ModelProto:
+    """A model file, or a light model of the onnx package with random weights."""
+    if Path(name).is_file():
+        return onnx.load(name)
+    return randomize_weights(onnx.load(str(find_example_model(name))), 0)
+
+
+def main() -> None:
+    """Entry point of the script."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", help="ONNX files, or names such as light_vgg19")
+    args = parser.parse_args()
+    work = {name: load(name) for name in args.models}
+    if not work:
+        work = {f"{n}x{n}, {i} to {o} channels": layer(n, i, o) for n, i, o in LAYERS}
+        work["ResNet-18"] = resnet18.build()
+    sides = ("network", "onnxruntime", "direct", *ACCURACIES)
+    print("| " + " | ".join(sides) + " |")
+    print("|---" * len(sides) + "|")
+    for name, model in work.items():
+        cells = [f"{most:.1e} ({root:.0e})" for most, root in measure(model).values()]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Matrix products: with a constant right side, of two variables, and matrix times vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from onnx import ModelProto
+
+from case import Case
+from tcopt.frontends.onnx.network import Network
+
+# Rows, terms, columns of products with a constant.
+_DENSE = ((1024, 1024, 1024), (128, 768, 3072), (128, 3072, 768), (128, 768, 768))
+_VECTOR = ((4096, 4096), (1024, 1000))
+
+
+def _dense(rows: int, terms: int, columns: int) -> ModelProto:
+    net = Network("dense")
+    x = net.input("x", [rows, terms])
+    return net.model(
+        **{net.add("MatMul", x, net.normal([terms, columns], terms**-0.5)): [rows, columns]}
+    )
+
+
+def _product(left: Sequence[int], right: Sequence[int], transposed: bool) -> ModelProto:
+    """A batched product of two inputs; the right one is transposed by a node in front."""
+    net = Network("product")
+    x, y = net.input("x", left), net.input("y", right)
+    columns = right[-1]
+    if transposed:
+        y = net.add("Transpose", y, perm=[0, 2, 1])
+        columns = right[-2]
+    return net.model(**{net.add("MatMul", x, y): [*left[:-1], columns]})
+
+
+CASES = [
+    *(
+        Case(f"matmul_{m}x{k}x{n}", partial(_dense, m, k, n), f"{m}x{k} by a constant {k}x{n}")
+        for m, k, n in _DENSE
+    ),
+    Case(
+        "attention_scores",
+        partial(_product, [12, 128, 64], [12, 128, 64], True),
+        "q k^T of 12 heads, 128 tokens of 64",
+    ),
+    Case(
+        "attention_values",
+        partial(_product, [12, 128, 128], [12, 128, 64], False),
+        "scores by values of 12 heads, 128 tokens of 64",
+    ),
+    Case(
+        "attention_scores_197",
+        partial(_product, [6, 197, 64], [6, 197, 64], True),
+        "q k^T of 6 heads, 197 tokens of 64",
+    ),
+    *(
+        Case(f"gemv_{k}x{n}", partial(_dense, 1, k, n), f"a vector by a constant {k}x{n}")
+        for k, n in _VECTOR
+    ),
+]

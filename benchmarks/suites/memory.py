@@ -1,0 +1,97 @@
+"""Operators bound by memory: few operations an element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from onnx import ModelProto
+
+from case import Case
+from models.attention import gelu
+from tcopt.frontends.onnx.network import Network
+
+Body = Callable[[Network, str], str]
+
+
+def _unary(shape: Sequence[int], out: Sequence[int], body: Body) -> ModelProto:
+    """A model of one input."""
+    net = Network("memory")
+    return net.model(**{body(net, net.input("x", shape)): out})
+
+
+def _node(op: str, **attributes: object) -> Body:
+    return lambda net, x: net.add(op, x, **attributes)
+
+
+def _rms_norm(net: Network, x: str) -> str:
+    mean = net.add("ReduceMean", net.add("Mul", x, x), axes=[-1])
+    root = net.add("Sqrt", net.add("Add", mean, net.scalar(1e-6)))
+    return net.add("Mul", net.add("Div", x, root), net.normal([768], 0.1, 1.0))
+
+
+def _resize(mode: str) -> Body:
+    def body(net: Network, x: str) -> str:
+        import numpy as np
+
+        scales = net.weight(np.array([1, 1, 2, 2], np.float32))
+        how = "asymmetric" if mode == "nearest" else "half_pixel"
+        nearest = {"nearest_mode": "floor"} if mode == "nearest" else {}
+        return net.add(
+            "Resize", x, "", scales, mode=mode, coordinate_transformation_mode=how, **nearest
+        )
+
+    return body
+
+
+def _concat(shape: Sequence[int], count: int) -> ModelProto:
+    net = Network("concat")
+    parts = [net.input(f"x{i}", shape) for i in range(count)]
+    channels = shape[1] * count
+    return net.model(**{net.add("Concat", *parts, axis=1): [shape[0], channels, *shape[2:]]})
+
+
+def _add_relu(shape: Sequence[int]) -> ModelProto:
+    net = Network("add_relu")
+    x, y = net.input("x", shape), net.input("y", shape)
+    return net.model(**{net.add("Relu", net.add("Add", x, y)): shape})
+
+
+def _layer_norm(net: Network, x: str) -> str:
+    return net.layer_norm(x, 768)
+
+
+_POOL = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+_IMAGE = [1, 64, 56, 56]
+
+# Name, input and output shape, body.
+_OPERATORS: tuple[tuple[str, list[int], list[int], Body], ...] = (
+    ("softmax_attention", [1, 12, 128, 128], [1, 12, 128, 128], _node("Softmax", axis=-1)),
+    ("softmax_1000", [64, 1000], [64, 1000], _node("Softmax", axis=-1)),
+    ("layer_norm", [128, 768], [128, 768], _layer_norm),
+    ("rms_norm", [128, 768], [128, 768], _rms_norm),
+    ("gelu", [128, 3072], [128, 3072], gelu),
+    ("sigmoid", [1, 64, 112, 112], [1, 64, 112, 112], _node("Sigmoid")),
+    ("max_pool", [1, 64, 112, 112], [1, 64, 56, 56], _node("MaxPool", **_POOL)),
+    ("average_pool", [1, 256, 28, 28], [1, 256, 14, 14], _node("AveragePool", **_POOL)),
+    ("global_average_pool", [1, 2048, 7, 7], [1, 2048, 1, 1], _node("GlobalAveragePool")),
+    (
+        "transpose_heads",
+        [1, 128, 12, 64],
+        [1, 12, 128, 64],
+        _node("Transpose", perm=[0, 2, 1, 3]),
+    ),
+    ("transpose_matrix", [1024, 768], [768, 1024], _node("Transpose", perm=[1, 0])),
+    ("transpose_nhwc", [1, 56, 56, 64], _IMAGE, _node("Transpose", perm=[0, 3, 1, 2])),
+    ("resize_nearest", _IMAGE, [1, 64, 112, 112], _resize("nearest")),
+    ("resize_linear", _IMAGE, [1, 64, 112, 112], _resize("linear")),
+)
+
+CASES = [
+    *(
+        Case(name, partial(_unary, shape, out, body), "x".join(map(str, shape)))
+        for name, shape, out, body in _OPERATORS
+    ),
+    Case("add_relu", partial(_add_relu, [1, 256, 56, 56]), "two of 1x256x56x56"),
+    Case("concat", partial(_concat, _IMAGE, 4), "four of 1x64x56x56"),
+]

@@ -1,0 +1,25 @@
+"""What remarks tell about the kernels of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tcopt.runtime.program import Program
+from tcopt.schedules.schedule_remarks import SCHEDULED
+from tcopt.support.remarks import Remark
+
+
+def with_remarks(program: Program, remarks: Iterable[Remark]) -> Program:
+    """The program with the remarks; its timed kernels name the rules that shaped them."""
+    program.remarks = tuple(remarks)
+    rules = {
+        remark.subject: remark.by
+        for remark in program.remarks
+        if not remark.missed and remark.message.startswith(SCHEDULED)
+    }
+    if program.timed is not None:
+        program.timed = [
+            replace(kernel, rule=rules.get(f"@{kernel.kernel}", "")) for kernel in program.timed
+        ]
+    return program

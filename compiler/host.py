@@ -1,0 +1,78 @@
+"""The host program of a model: @main, which calls kernels that are compiled apart.
+
+Its kernels are declarations by the time that its memory is planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+
+from tcopt.backends.llvm.module import SYMBOL_ATTRIBUTE
+from tcopt.compiler.canonical import symbol_name
+from tcopt.compiler.kernel import Kernel
+from tcopt.compiler.passes import shared_context
+from tcopt.compiler.units import KernelFunction
+from tcopt.dialects import loop
+from tcopt.passes.kernel.instrument import PARALLEL_ATTRIBUTE
+from tcopt.passes.loop.hoist_workspace import pass_buffers
+
+
+def take_kernels(module: ModuleOp) -> dict[str, KernelFunction]:
+    """Take the kernels out of a module, and leave declarations, which keep their names taken.
+
+    Returns:
+        The kernels by name, in order.
+    """
+    kernels: dict[str, KernelFunction] = {}
+    for op in list(module.ops):
+        if isinstance(op, KernelFunction):
+            name = symbol_name(op)
+            module.body.block.insert_op_before(_declaration(name, ()), op)
+            op.detach()
+            kernels[name] = op
+    return kernels
+
+
+def declare_kernels(module: ModuleOp, kernels: Mapping[str, Kernel]) -> None:
+    """Give calls of kernels the buffers these need, and declarations their types and symbols."""
+    types = _TypeReader()
+    signatures: dict[str, tuple[Attribute, ...]] = {}
+    for host in module.ops:
+        if isinstance(host, func.FuncOp):
+            for call in [op for op in host.walk() if isinstance(op, loop.CallOp)]:
+                name = call.callee.string_value()
+                workspace = [types.read(text) for text in kernels[name].workspace]
+                signatures[name] = (*call.arguments.types, *workspace)
+                if workspace:
+                    pass_buffers(call, workspace)
+    for op in list(module.ops):
+        if isinstance(op, func.FuncOp) and (name := op.sym_name.data) in kernels:
+            declaration = _declaration(name, signatures.get(name, ()))
+            declaration.attributes[SYMBOL_ATTRIBUTE] = StringAttr(kernels[name].symbol)
+            if kernels[name].parallel:
+                declaration.attributes[PARALLEL_ATTRIBUTE] = UnitAttr()
+            module.body.block.insert_op_before(declaration, op)
+            op.detach()
+            op.erase()
+
+
+def _declaration(name: str, inputs: tuple[Attribute, ...]) -> func.FuncOp:
+    return func.FuncOp.external(name, list(inputs), [])
+
+
+class _TypeReader:
+    """Reads memref types from text, each once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Attribute] = {}
+        self._context = shared_context()
+
+    def read(self, text: str) -> Attribute:
+        if text not in self._known:
+            self._known[text] = Parser(self._context, text).parse_type()
+        return self._known[text]

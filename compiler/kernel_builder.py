@@ -1,0 +1,164 @@
+"""All kernels of a model: looked up, or compiled here and in worker processes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tcopt.backends.llvm.host import usable_cores
+from tcopt.compiler.canonical import CanonicalText
+from tcopt.compiler.fingerprint import fingerprint, is_extended
+from tcopt.compiler.kernel import Kernel, describe_place
+from tcopt.compiler.kernel_cache import KernelCache
+from tcopt.compiler.pipeline import Phase, kernel_phases
+from tcopt.compiler.units import KernelFunction, Unit, compile_unit, make_unit
+from tcopt.compiler.workers import Workers
+from tcopt.dialects.te import ComputeOp
+from tcopt.schedules.rules import target_kind
+
+_MOST_WORKERS = 7
+_FEWEST_OPS = 24
+"""Models with fewer operators are compiled here before a worker has started."""
+
+_FEWEST_UNITS = 2
+_REDUCTION_WORK = 8
+"""How much longer a reduction takes to compile than an elementwise stage, about."""
+
+
+@dataclass
+class KernelCounts:
+    """What became of the kernels of one compile.
+
+    Attributes:
+        distinct: different kernels of the model.
+        cached: those that were found on disk.
+        compiled: those that were compiled.
+    """
+
+    distinct: int = 0
+    cached: int = 0
+    compiled: int = 0
+
+
+class KernelBuilder:
+    """Compiles the kernels of one model; a context manager, which ends its workers.
+
+    Args:
+        phases: the pipeline.
+        cache: where to look first, and to store what is compiled.
+        workers: processes to use beside this one, by default one for each other core if the
+            model is worth it.
+    """
+
+    def __init__(
+        self, phases: Sequence[Phase], cache: KernelCache | None, workers: int | None = None
+    ):
+        self.phases = kernel_phases(phases)
+        self.counts = KernelCounts()
+        self._extended = is_extended(target_kind(None))
+        self._cache = None if self._extended else cache
+        self._wanted = workers
+        self._workers = Workers(0)
+        self._salt = f"{fingerprint()} {self.phases}"
+        self._model_key = ""
+
+    def __enter__(self) -> KernelBuilder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._workers.stop()
+
+    def expect(self, module: ModuleOp) -> None:
+        """Get ready for the kernels of an imported model: start workers if it needs them."""
+        self._model_key = self._key_of(module)
+        count = 0 if self._extended else self._wanted
+        if count is None:
+            worthwhile = _operators(module) >= _FEWEST_OPS and not self._all_known()
+            count = min(usable_cores() - 1, _MOST_WORKERS) if worthwhile else 0
+        self._workers = Workers(count)
+
+    def build(self, functions: Mapping[str, KernelFunction], module: ModuleOp) -> dict[str, Kernel]:
+        """Kernels by the names of their functions.
+
+        Args:
+            functions: what to compile; these ops may be used up.
+            module: where they come from, for its target.
+        Raises:
+            TcoptError: a function cannot be compiled.
+        """
+        texts = CanonicalText(module)
+        places = {name: describe_place(function) for name, function in functions.items()}
+        units = {n: make_unit(f, module, texts, self._salt) for n, f in functions.items()}
+        distinct = {unit.key: unit for unit in units.values()}
+        found = self._look_up(distinct)
+        missing = sorted(
+            (unit for key, unit in distinct.items() if key not in found), key=_work, reverse=True
+        )
+        made = self._compile(missing)
+        self.counts.distinct += len(distinct)
+        self.counts.cached += len(found)
+        self.counts.compiled += len(made)
+        self._store(made, distinct)
+        kernels = {name: (found | made)[unit.key] for name, unit in units.items()}
+        for name, kernel in kernels.items():
+            kernel.replay_remarks(name, places[name])
+        return kernels
+
+    def _compile(self, units: Sequence[Unit]) -> dict[str, Kernel]:
+        if len(units) < _FEWEST_UNITS:
+            self._workers.stop()
+        return self._workers.share(units, self.phases, lambda u: compile_unit(u, self.phases))
+
+    def _look_up(self, units: Mapping[str, Unit]) -> dict[str, Kernel]:
+        found: dict[str, Kernel] = {}
+        if self._cache is None:
+            return found
+        for key in units:
+            data = self._cache.get(key)
+            if data is None:
+                continue
+            try:
+                found[key] = Kernel.from_bytes(data)
+            except ValueError:
+                self._cache.discard(key)
+        return found
+
+    def _store(self, made: Mapping[str, Kernel], all_: Mapping[str, Unit]) -> None:
+        if self._cache is None or not made:
+            return
+        for key, kernel in made.items():
+            self._cache.put(key, kernel.to_bytes())
+        self._cache.put(self._model_key, "\n".join(all_).encode())
+        self._cache.trim()
+
+    def _key_of(self, module: ModuleOp) -> str:
+        """Stands for a model in the cache, where its kernels are listed."""
+        state = hashlib.blake2b(self._salt.encode(), digest_size=20)
+        state.update(CanonicalText.of_model(module).encode())
+        return state.hexdigest()
+
+    def _all_known(self) -> bool:
+        """Whether the cache has, as far as is known, every kernel of the model."""
+        if self._cache is None:
+            return False
+        listed = self._cache.get(self._model_key)
+        return listed is not None and all(map(self._cache.has, listed.decode().split()))
+
+
+def _operators(module: ModuleOp) -> int:
+    return sum(1 for _ in module.walk())
+
+
+def _work(unit: Unit) -> int:
+    """About how long a unit takes, for the order: the long ones should not come last."""
+    stages = [op for op in unit.function.walk() if isinstance(op, ComputeOp)]
+    return sum(_REDUCTION_WORK if stage.is_reduction else 1 for stage in stages)

@@ -1,0 +1,48 @@
+"""Running pipeline text on a module."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException, PassFailedException, VerifyException
+
+from tcopt.support.errors import PassFailedError
+from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.registry import all_dialects
+
+
+def new_context() -> Context:
+    """A context that knows every dialect."""
+    context = Context()
+    for name, factory in all_dialects().items():
+        context.register_dialect(name, factory)
+    return context
+
+
+@cache
+def shared_context() -> Context:
+    """The context of all passes in this process."""
+    return new_context()
+
+
+def run_passes(module: ModuleOp, text: str) -> None:
+    """Run a pipeline on a module, in place.
+
+    Raises:
+        PassFailedError: a pass could not rewrite the module.
+    """
+    context = shared_context()
+    for each in passes_of(text):
+        try:
+            each.apply(context, module)
+        except (PassFailedException, VerifyException, DiagnosticException) as error:
+            raise PassFailedError(f"pass '{each.name}' failed: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def passes_of(text: str) -> tuple[ModulePass, ...]:
+    """The passes of a pipeline; they have no state, so they are made once."""
+    return parse_pipeline(text) if text else ()

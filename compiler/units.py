@@ -1,0 +1,154 @@
+"""Compile units: one kernel in a module of its own, through the pipeline to object code.
+
+After the te level a kernel's code depends on nothing but its own text, so each is lowered
+alone by the same passes as a whole module, here or in another process, and can be kept.
+
+    te.func @conv(%x: ..., %w: ...) -> tensor<..> {...}
+->
+    te.func @conv_0f3ac41b {...}
+    func.func private @caller(%x: ..., %w: ...) -> tensor<..> {
+      %0 = te.call @conv_0f3ac41b(%x, %w) ...       // shows what a call needs in the end
+      func.return %0
+    }
+-> object code with the symbol `tcopt.conv_0f3ac41b`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import func, memref, scf
+from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, Region
+
+from tcopt.backends.llvm.host import host_target
+from tcopt.backends.llvm.jit import external_names
+from tcopt.backends.llvm.machine import assemble_object
+from tcopt.backends.llvm.objects import emit_text
+from tcopt.backends.llvm.ops.func import symbol_of
+from tcopt.compiler.canonical import CanonicalText, base_name, compile_attributes, symbol_name
+from tcopt.compiler.kernel import Kernel, without_place
+from tcopt.compiler.passes import run_passes, shared_context
+from tcopt.compiler.pipeline import Phase
+from tcopt.dialects import loop, te
+from tcopt.dialects.target import cpu_target_of
+from tcopt.support.errors import PassFailedError
+from tcopt.support.remarks import collect_remarks
+
+_CALLER = "caller"
+_DIGITS = 12
+
+KernelFunction = te.FuncOp | loop.FuncOp
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A kernel to be compiled.
+
+    Attributes:
+        key: equal for equal kernels, in every process of this version of the compiler.
+        name: what the code will be called.
+        text: the canonical text.
+        function: the op itself, which may be lowered in place.
+        module: where it came from, for the attributes that say what to compile for.
+    """
+
+    key: str
+    name: str
+    text: str
+    function: KernelFunction
+    module: ModuleOp
+
+
+def make_unit(function: KernelFunction, module: ModuleOp, texts: CanonicalText, salt: str) -> Unit:
+    """The unit of a function.
+
+    Args:
+        texts: writes the canonical texts of this module.
+        salt: what else the code depends on: the compiler's version and its pipeline.
+    """
+    text = texts.of(function)
+    key = hashlib.blake2b(f"{salt}\n{text}".encode(), digest_size=20).hexdigest()
+    name = f"{base_name(symbol_name(function))}_{key[:_DIGITS]}"
+    return Unit(key, name, text, function, module)
+
+
+def compile_unit(unit: Unit, phases: Sequence[Phase]) -> Kernel:
+    """Compile in this process, from the op itself, whose locations errors can name.
+
+    The op is used up.
+    """
+    module = ModuleOp([], compile_attributes(unit.module))
+    return _compile(unit.function, module, unit.name, phases)
+
+
+def compile_text(text: str, name: str, phases: Sequence[Phase]) -> Kernel:
+    """Compile a unit's text; the same code as from the op."""
+    from xdsl.parser import Parser
+
+    module = Parser(shared_context(), text).parse_module()
+    (function,) = module.ops
+    assert isinstance(function, KernelFunction)
+    function.detach()
+    return _compile(function, module, name, phases)
+
+
+def _compile(
+    function: KernelFunction, module: ModuleOp, name: str, phases: Sequence[Phase]
+) -> Kernel:
+    seconds: dict[str, float] = {}
+    caller = _caller_of(function, name)
+    function.sym_name = StringAttr(name)
+    module.body.block.add_ops([function, caller])
+    with collect_remarks() as remarks:
+        for phase in phases:
+            start = time.perf_counter()
+            run_passes(module, phase.passes)
+            seconds[phase.name] = time.perf_counter() - start
+    start = time.perf_counter()
+    workspace = _take_caller(module)
+    target = cpu_target_of(module) or host_target()
+    text = emit_text(module, target)
+    code = assemble_object(text, target)
+    seconds["code"] = time.perf_counter() - start
+    return Kernel(
+        symbol=symbol_of(name).strip('"'),
+        code=code,
+        externals=tuple(sorted(external_names(text))),
+        workspace=workspace,
+        parallel=any(isinstance(op, scf.ParallelOp) for op in module.walk()),
+        remarks=without_place(remarks),
+        seconds=seconds,
+    )
+
+
+def _caller_of(function: KernelFunction, name: str) -> func.FuncOp:
+    """A host function that calls a kernel once."""
+    inputs = list(function.body.block.arg_types)
+    results = list(function.function_type.outputs) if isinstance(function, te.FuncOp) else []
+    block = Block(arg_types=inputs)
+    call: Operation
+    if isinstance(function, te.FuncOp):
+        call = te.CallOp(name, block.args, results)
+    else:
+        call = loop.CallOp(name, block.args)
+    block.add_ops([call, func.ReturnOp(*call.results)])
+    type_ = FunctionType.from_lists(inputs, results)
+    return func.FuncOp(_CALLER, type_, Region(block), StringAttr("private"))
+
+
+def _take_caller(module: ModuleOp) -> tuple[str, ...]:
+    """Erase the caller; the types of the buffers that it had to allocate, in their order."""
+    for op in module.ops:
+        if isinstance(op, func.FuncOp) and op.sym_name.data == _CALLER:
+            calls = [inner for inner in op.body.block.ops if isinstance(inner, func.CallOp)]
+            if len(calls) != 1:
+                break
+            buffers = [v for v in calls[0].arguments if isinstance(v.owner, memref.AllocOp)]
+            op.detach()
+            op.erase()
+            return tuple(str(buffer.type) for buffer in buffers)
+    raise PassFailedError("the passes on kernels removed the call of one")

@@ -1,0 +1,93 @@
+"""A process that compiles units for another one, which starts it as `workers` says.
+
+It reads messages from its standard input and answers each on its standard output:
+
+    {"phases": ..., "name": ..., "text": ...}  ->  `+` and a kernel, or `-` and a reason
+
+It ends when its input does, in the middle of work too, so it never outlives its parent.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import queue
+import signal
+import struct
+import sys
+import threading
+from typing import IO
+
+_LENGTH = struct.Struct("<Q")
+
+
+def send(stream: IO[bytes], message: bytes) -> None:
+    """Write one message."""
+    stream.write(_LENGTH.pack(len(message)) + message)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> bytes:
+    """Read one message; raises EOFError where the stream ends."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    (length,) = _LENGTH.unpack(head)
+    body = stream.read(length)
+    if len(body) < length:
+        raise EOFError
+    return body
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    # The parent tells the end by closing the pipe; an interrupt is meant for it alone.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # What anything prints must not end up between the messages.
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    gc.disable()
+    _load()
+    while True:
+        send(replies, _answer(requests.get()))
+
+
+def _listen(requests: queue.SimpleQueue[bytes]) -> None:
+    stream = sys.stdin.buffer
+    try:
+        while True:
+            requests.put(receive(stream))
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _load() -> None:
+    """Import what compiling a unit needs, as the parent is still at work on the graph."""
+    from tcopt.backends.llvm.host import host_target
+    from tcopt.backends.llvm.machine import target_machine
+    from tcopt.backends.llvm.registry import emit_rules
+    from tcopt.compiler.passes import passes_of, shared_context
+    from tcopt.compiler.pipeline import kernel_phases, pipeline
+    from tcopt.schedules.rules import rules_for
+
+    shared_context()
+    for phase in kernel_phases(pipeline()):
+        passes_of(phase.passes)
+    rules_for("cpu")
+    emit_rules()
+    target_machine(host_target())
+    gc.freeze()
+
+
+def _answer(message: bytes) -> bytes:
+    from tcopt.compiler.pipeline import Phase
+    from tcopt.compiler.units import compile_text
+
+    try:
+        request = json.loads(message)
+        phases = [Phase(*phase) for phase in request["phases"]]
+        return b"+" + compile_text(request["text"], request["name"], phases).to_bytes()
+    except Exception as error:
+        return b"-" + f"{type(error).__name__}: {error}".encode()

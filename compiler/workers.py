@@ -1,0 +1,163 @@
+"""Processes that compile units beside this one.
+
+They are children that run `compiler.worker`, not forks of this process, which may have threads,
+and they import nothing of the user's program. Whatever goes wrong with one, the units it was
+given are compiled here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from tcopt.compiler.kernel import Kernel
+from tcopt.compiler.pipeline import Phase
+from tcopt.compiler.units import Unit
+from tcopt.compiler.worker import receive, send
+
+_COMMAND = """import json, os, sys
+sys.path[:] = json.loads(os.environ.pop("TCOPT_WORKER_PATH"))
+from tcopt.compiler.worker import main
+main()"""
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class Workers:
+    """A number of worker processes, which end with this context.
+
+    Args:
+        count: how many to start; fewer where the system refuses.
+    """
+
+    def __init__(self, count: int):
+        self.processes: list[subprocess.Popen[bytes]] = []
+        for _ in range(count):
+            process = _start()
+            if process is None:
+                break
+            self.processes.append(process)
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the processes, whatever they are doing."""
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    try:
+                        stream.close()
+                    except OSError:
+                        continue
+        self.processes = []
+
+    def share(
+        self,
+        units: Sequence[Unit],
+        phases: Sequence[Phase],
+        compile_here: Callable[[Unit], Kernel],
+        done: dict[str, Kernel] | None = None,
+    ) -> dict[str, Kernel]:
+        """Compile units, here and in the workers; each takes the next when it is free.
+
+        Args:
+            units: those that take longest first.
+            compile_here: compiles one in this process, and raises what cannot be compiled.
+            done: where to put kernels, to watch them come.
+        Returns:
+            Kernels by key.
+        """
+        waiting = deque(units)
+        done = {} if done is None else done
+        failed: list[Unit] = []
+        feeders = [
+            threading.Thread(target=_feed, args=(process, waiting, phases, done, failed))
+            for process in self.processes
+        ]
+        for feeder in feeders:
+            feeder.daemon = True
+            feeder.start()
+        while (unit := _next(waiting)) is not None:
+            done[unit.key] = compile_here(unit)
+        for feeder in feeders:
+            feeder.join()
+        # An error shows again here, with the places in the model that the text leaves out.
+        for unit in failed:
+            done[unit.key] = compile_here(unit)
+        return done
+
+
+def _start() -> subprocess.Popen[bytes] | None:
+    """A new worker; None where the system cannot start one."""
+    if not sys.executable or getattr(sys, "frozen", False):
+        return None
+    # An empty entry is the folder this process was started in.
+    path = [entry or os.getcwd() for entry in sys.path]
+    environment = {**os.environ, **_ONE_THREAD, "TCOPT_WORKER_PATH": json.dumps(path)}
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", _COMMAND],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+    except OSError:
+        return None
+
+
+def _next(waiting: deque[Unit]) -> Unit | None:
+    try:
+        return waiting.popleft()
+    except IndexError:
+        return None
+
+
+def _feed(
+    process: subprocess.Popen[bytes],
+    waiting: deque[Unit],
+    phases: Sequence[Phase],
+    done: dict[str, Kernel],
+    failed: list[Unit],
+) -> None:
+    """Give a worker units until none wait; a thread of this process does nothing else."""
+    while (unit := _next(waiting)) is not None:
+        try:
+            reply = _ask(process, unit, phases)
+            done[unit.key] = Kernel.from_bytes(reply)
+        except (OSError, EOFError, ValueError):
+            failed.append(unit)
+            return
+        except _Refused:
+            failed.append(unit)
+
+
+class _Refused(Exception):
+    """A worker answered that a unit cannot be compiled."""
+
+
+def _ask(process: subprocess.Popen[bytes], unit: Unit, phases: Sequence[Phase]) -> bytes:
+    """The kernel that a worker makes of a unit, as bytes."""
+    assert process.stdin is not None and process.stdout is not None
+    request = {"phases": list(phases), "name": unit.name, "text": unit.text}
+    send(process.stdin, json.dumps(request).encode())
+    reply = receive(process.stdout)
+    if reply[:1] != b"+":
+        raise _Refused
+    return reply[1:]

@@ -1,0 +1,262 @@
+"""Attributes of graph ops: keyword enumerations, and builders and readers of plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    UnitAttr,
+    f64,
+    i64,
+)
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.utils.str_enum import StrEnum
+
+Ints: TypeAlias = DenseArrayBase[IntegerType]
+Floats: TypeAlias = DenseArrayBase[Float64Type]
+Int: TypeAlias = IntegerAttr[IntegerType]
+Float: TypeAlias = FloatAttr[Float64Type]
+
+UNIT = UnitAttr()
+
+
+class FusionKind(StrEnum):
+    """How an op may fuse (the TVM paper, section 3)."""
+
+    INJECTIVE = "injective"
+    """Each output element comes from one element of each input."""
+    REDUCTION = "reduction"
+    """Input elements are combined; injective producers fuse into it."""
+    COMPLEX_OUT_FUSABLE = "complex_out_fusable"
+    """A heavy op whose output takes elementwise consumers (convolution, matmul)."""
+    OPAQUE = "opaque"
+    """Not fused with anything."""
+
+
+class GeluApproximation(StrEnum):
+    """`none` is exact through erf, `tanh` the usual polynomial inside tanh."""
+
+    NONE = "none"
+    TANH = "tanh"
+
+
+class ComparePredicate(StrEnum):
+    """Elementwise comparison; floats compare ordered, except that `ne` holds for nan."""
+
+    EQ = "eq"
+    NE = "ne"
+    LT = "lt"
+    LE = "le"
+    GT = "gt"
+    GE = "ge"
+
+
+class ReduceKind(StrEnum):
+    """What graph.reduce computes over its axes, as ONNX names it."""
+
+    SUM = "sum"
+    MEAN = "mean"
+    MAX = "max"
+    MIN = "min"
+    PROD = "prod"
+    L1 = "l1"
+    L2 = "l2"
+    SUM_SQUARE = "sum_square"
+    LOG_SUM = "log_sum"
+    LOG_SUM_EXP = "log_sum_exp"
+
+
+class Extremum(StrEnum):
+    """Which extremum graph.arg_reduce looks for."""
+
+    MAX = "max"
+    MIN = "min"
+
+
+class PoolKind(StrEnum):
+    """What a pooling window computes; `lp` is the p-norm."""
+
+    MAX = "max"
+    AVERAGE = "average"
+    LP = "lp"
+
+
+class PadMode(StrEnum):
+    """Where the elements outside a padded tensor come from."""
+
+    CONSTANT = "constant"
+    REFLECT = "reflect"
+    EDGE = "edge"
+    WRAP = "wrap"
+
+
+class ResizeMode(StrEnum):
+    """Interpolation of graph.resize."""
+
+    NEAREST = "nearest"
+    LINEAR = "linear"
+    CUBIC = "cubic"
+
+
+class Coordinate(StrEnum):
+    """How graph.resize maps an output index to an input coordinate, as ONNX names it."""
+
+    HALF_PIXEL = "half_pixel"
+    HALF_PIXEL_SYMMETRIC = "half_pixel_symmetric"
+    PYTORCH_HALF_PIXEL = "pytorch_half_pixel"
+    ALIGN_CORNERS = "align_corners"
+    ASYMMETRIC = "asymmetric"
+    TF_CROP_AND_RESIZE = "tf_crop_and_resize"
+
+
+class NearestMode(StrEnum):
+    """How nearest resizing rounds a coordinate."""
+
+    ROUND_PREFER_FLOOR = "round_prefer_floor"
+    ROUND_PREFER_CEIL = "round_prefer_ceil"
+    FLOOR = "floor"
+    CEIL = "ceil"
+
+
+class DepthOrder(StrEnum):
+    """Channel order of depth_to_space: depth-column-row or column-row-depth."""
+
+    DCR = "dcr"
+    CRD = "crd"
+
+
+@irdl_attr_definition
+class FusionKindAttr(EnumAttribute[FusionKind], SpacedOpaqueSyntaxAttribute):
+    """A fusion kind."""
+
+    name = "graph.fusion_kind"
+
+
+@irdl_attr_definition
+class GeluApproximationAttr(EnumAttribute[GeluApproximation], SpacedOpaqueSyntaxAttribute):
+    """The approximation of a gelu."""
+
+    name = "graph.gelu_approximation"
+
+
+@irdl_attr_definition
+class ComparePredicateAttr(EnumAttribute[ComparePredicate], SpacedOpaqueSyntaxAttribute):
+    """The predicate of a comparison."""
+
+    name = "graph.compare_predicate"
+
+
+@irdl_attr_definition
+class ReduceKindAttr(EnumAttribute[ReduceKind], SpacedOpaqueSyntaxAttribute):
+    """The kind of a reduction."""
+
+    name = "graph.reduce_kind"
+
+
+@irdl_attr_definition
+class ExtremumAttr(EnumAttribute[Extremum], SpacedOpaqueSyntaxAttribute):
+    """The kind of an argmax or argmin."""
+
+    name = "graph.extremum"
+
+
+@irdl_attr_definition
+class PoolKindAttr(EnumAttribute[PoolKind], SpacedOpaqueSyntaxAttribute):
+    """The kind of a pooling."""
+
+    name = "graph.pool_kind"
+
+
+@irdl_attr_definition
+class PadModeAttr(EnumAttribute[PadMode], SpacedOpaqueSyntaxAttribute):
+    """The mode of a padding."""
+
+    name = "graph.pad_mode"
+
+
+@irdl_attr_definition
+class ResizeModeAttr(EnumAttribute[ResizeMode], SpacedOpaqueSyntaxAttribute):
+    """The interpolation of a resize."""
+
+    name = "graph.resize_mode"
+
+
+@irdl_attr_definition
+class CoordinateAttr(EnumAttribute[Coordinate], SpacedOpaqueSyntaxAttribute):
+    """The coordinate transformation of a resize."""
+
+    name = "graph.coordinate"
+
+
+@irdl_attr_definition
+class NearestModeAttr(EnumAttribute[NearestMode], SpacedOpaqueSyntaxAttribute):
+    """The rounding of a nearest resize."""
+
+    name = "graph.nearest_mode"
+
+
+@irdl_attr_definition
+class DepthOrderAttr(EnumAttribute[DepthOrder], SpacedOpaqueSyntaxAttribute):
+    """The channel order of a depth_to_space."""
+
+    name = "graph.depth_order"
+
+
+ATTRIBUTES: list[type[Attribute]] = [
+    FusionKindAttr,
+    GeluApproximationAttr,
+    ComparePredicateAttr,
+    ReduceKindAttr,
+    ExtremumAttr,
+    PoolKindAttr,
+    PadModeAttr,
+    ResizeModeAttr,
+    CoordinateAttr,
+    NearestModeAttr,
+    DepthOrderAttr,
+]
+
+
+@lru_cache(maxsize=4096)
+def _ints(values: tuple[int, ...]) -> Ints:
+    return DenseArrayBase.from_list(i64, values)
+
+
+def ints(values: Sequence[int]) -> Ints:
+    """An i64 array, printed as `[1, 2]`."""
+    return _ints(tuple(map(int, values)))
+
+
+def floats(values: Sequence[float]) -> Floats:
+    """An f64 array, printed as `[1.0, 2.0]`."""
+    return DenseArrayBase.from_list(f64, tuple(map(float, values)))
+
+
+@lru_cache(maxsize=4096)
+def integer(value: int) -> Int:
+    """An i64 value."""
+    return IntegerAttr(int(value), i64)
+
+
+def real(value: float) -> Float:
+    """An f64 value."""
+    return FloatAttr(float(value), f64)
+
+
+def flag(value: bool) -> UnitAttr | None:
+    """A unit attribute that is present for True."""
+    return UNIT if value else None
+
+
+def values_of(attr: Ints | None) -> tuple[int, ...] | None:
+    """The integers of an optional array."""
+    return None if attr is None else attr.get_values()

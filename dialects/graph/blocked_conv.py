@@ -1,0 +1,217 @@
+"""Convolution over channels in blocks, the form whose vectors are always full."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, flag, integer
+from tcopt.dialects.graph.borders import Border
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.stages import narrow, tap_axes, widen, window_taps
+from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
+from tcopt.dialects.graph.windows import Window, view_windows, window_properties
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class BlockedConvOp(ContractionOp):
+    """Convolution whose result is [N, O / b, spatial..., b].
+
+    Three forms:
+
+    - data [N, C / a, spatial..., a], weights [O / b, C / a, kernel..., a, b], where with
+      `groups` weights hold the C / groups / a blocks that a group reads;
+    - with `plain`, for few channels: data [N, C, spatial...], weights [O / b, C, kernel..., b];
+    - depthwise, where weights have one dimension less than data: data
+      [N, C / b, spatial..., b], weights [C / b, kernel..., b].
+    """
+
+    name = "graph.blocked_conv"
+    FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
+
+    x = operand_def(TensorType)
+    w = operand_def(TensorType)
+    strides = opt_prop_def(Ints)
+    pads = opt_prop_def(Ints)
+    dilations = opt_prop_def(Ints)
+    groups = prop_def(Int, default_value=integer(1))
+    plain = opt_prop_def(UnitAttr)
+    result = result_def(TensorType)
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        w: SSAValue | Operation,
+        *,
+        strides: Sequence[int] | None = None,
+        pads: Sequence[int] | None = None,
+        dilations: Sequence[int] | None = None,
+        groups: int = 1,
+        plain: bool = False,
+        result_element: Attribute | None = None,
+    ):
+        properties = {
+            **window_properties(strides, pads, dilations),
+            "groups": integer(groups),
+            "plain": flag(plain),
+            "result_element": result_element,
+        }
+        super().__init__([x, w], properties)
+
+    @property
+    def group_count(self) -> int:
+        """Number of groups, each of which reads its own blocks of channels."""
+        return self.groups.value.data
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the data's channels are not in blocks."""
+        return self.plain is not None
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether each channel has a filter of its own."""
+        return len(shape_of(self.w)) == len(shape_of(self.x)) - 1
+
+    @property
+    def spatial_rank(self) -> int:
+        """Number of spatial dimensions."""
+        return len(shape_of(self.x)) - (2 if self.is_plain else 3)
+
+    @property
+    def window(self) -> Window:
+        """The window."""
+        first = 1 if self.is_depthwise else 2
+        kernel = shape_of(self.w)[first : first + self.spatial_rank]
+        return Window.of(kernel, self.strides, self.pads, self.dilations, crops=True)
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """[N, O / b, window positions..., b]."""
+        x, w, rank = shape_of(self.x), shape_of(self.w), self.spatial_rank
+        if rank < 1 or len(w) not in (len(x) - 1, len(x) + 1):
+            raise VerifyException(f"data of rank {len(x)} does not fit weights of rank {len(w)}")
+        if self.is_depthwise:
+            fits = (x[1], x[-1]) == (w[0], w[-1])
+        elif self.is_plain:
+            fits = x[1] == w[1]
+        else:
+            fits = (x[1], x[-1]) == (w[1] * self.group_count, w[-2])
+        if self.group_count != 1 and (self.is_depthwise or self.is_plain):
+            raise VerifyException("only data in blocks is convolved in groups")
+        if self.group_count < 1 or w[0] % self.group_count:
+            raise VerifyException(f"{w[0]} blocks do not split into {self.group_count} groups")
+        if not fits:
+            raise VerifyException(f"channels of data {list(x)} and weights {list(w)} differ")
+        output = self.window.output(x[2 : 2 + rank])
+        return (tensor((x[0], w[0], *output, w[-1]), self.sum_element()),)
+
+    def border(self, nonnegative: bool) -> Border | None:
+        """What the window reaches."""
+        low, high = self.window.border(shape_of(self.x)[2 : 2 + self.spatial_rank], self.places)
+        return Border.spatial(low, high, len(shape_of(self.x)))
+
+    def inside_border(self, x: SSAValue, border: Border) -> BlockedConvOp:
+        """The convolution with pads less the border, negative where that is wider."""
+        window, spatial = self.window, slice(2, 2 + self.spatial_rank)
+        extents = shape_of(self.x)[spatial]
+        low, high = border.low[spatial], border.high[spatial]
+        return BlockedConvOp(
+            x,
+            self.w,
+            strides=window.strides,
+            pads=window.pads_inside(low, high, extents, self.places),
+            dilations=window.dilations,
+            groups=self.group_count,
+            plain=self.is_plain,
+            result_element=self.result_element,
+        )
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Window positions in each spatial dimension."""
+        return self.shape[2:-1]
+
+    @property
+    def copies_to_pad(self) -> bool:
+        """Whether there are pads."""
+        return self.window.is_padded
+
+    def work(self) -> int:
+        """Two operations for each product."""
+        w = shape_of(self.w)
+        terms = math.prod(w) // (w[0] * w[-1])
+        return 2 * math.prod(self.shape) * terms
+
+    def compute(self, x: Array, w: Array) -> Array:
+        """The value by numpy."""
+        rank, output = self.spatial_rank, self.shape[2:-1]
+        data = x if self.is_plain else np.moveaxis(x, -1, 2).reshape(x.shape[0], -1, *x.shape[2:-1])
+        windows = view_windows(data, self.window, output, 0)
+        taps = "uvw"[:rank]
+        places = "xyz"[:rank]
+        if self.is_depthwise:
+            blocks = windows.reshape(x.shape[0], x.shape[1], x.shape[-1], *windows.shape[2:])
+            return np.einsum(f"ncb{places}{taps},c{taps}b->nc{places}b", blocks, w, optimize=True)
+        flat = w if self.is_plain else np.moveaxis(w, -2, 2)
+        groups = self.group_count
+        flat = flat.reshape(groups, w.shape[0] // groups, -1, *self.window.kernel, w.shape[-1])
+        windows = windows.reshape(x.shape[0], groups, -1, *windows.shape[2:])
+        terms = f"ngi{places}{taps},goi{taps}b->ngo{places}b"
+        return np.einsum(terms, windows, flat, optimize=True).reshape(self.shape)
+
+    def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        """A pad stage where there are pads, then one reduction."""
+        window = self.window
+        if window.is_padded:
+            x = self._pad(x)
+        taps = tap_axes(window.kernel)
+        if self.is_depthwise:
+            axes = taps
+        elif self.is_plain:
+            axes = [te.reduce_axis(w.shape[1], "rc"), *taps]
+        else:
+            inner = te.reduce_axis(w.shape[-2], "ri")
+            axes = [te.reduce_axis(w.shape[1], "rc"), *taps, inner]
+
+        per_group = w.shape[0] // self.group_count
+
+        def body(n: te.Axis, o: te.Axis, *rest: te.Axis) -> Any:
+            places, lane = rest[:-1], rest[-1]
+            at = window_taps(places, taps, window.strides, window.dilations)
+            if not window.is_padded:
+                at = [i - low if low else i for i, low in zip(at, window.low, strict=True)]
+            if self.is_depthwise:
+                left, right = x[(n, o, *at, lane)], w[(o, *taps, lane)]
+            elif self.is_plain:
+                left, right = x[(n, axes[0], *at)], w[(o, axes[0], *taps, lane)]
+            else:
+                first = o // per_group * w.shape[1] + axes[0] if per_group < w.shape[0] else axes[0]
+                left = x[(n, first, *at, axes[-1])]
+                right = w[(o, axes[0], *taps, axes[-1], lane)]
+            return te.sum(widen(left) * widen(right), axis=axes)
+
+        result = te.compute(self.shape, body, name="conv")
+        return narrow(result, self.type.element_type)
+
+    def _pad(self, x: te.Tensor) -> te.Tensor:
+        window, rank = self.window, self.spatial_rank
+        output = self.shape[2:-1]
+        extents = [
+            (count - 1) * stride + span
+            for count, stride, span in zip(output, window.strides, window.span, strict=True)
+        ]
+        shape = (*x.shape[:2], *extents, *x.shape[2 + rank :])
+
+        def body(n: te.Axis, c: te.Axis, *rest: te.Axis) -> te.Expr:
+            places = zip(rest[:rank], window.low, strict=True)
+            return x.read((n, c, *(p - low for p, low in places), *rest[rank:]), default=0)
+
+        return te.compute(shape, body, name="pad")

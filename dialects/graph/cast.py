@@ -1,0 +1,93 @@
+"""Conversions and float classification."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def
+
+from tcopt.dialects.graph.elementwise import Domain, ElementwiseOp, UnaryOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.types import AnyTensor, Array, numpy_dtype, shape_of, tensor
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class CastOp(ElementwiseOp):
+    """Convert elements to the result's element type.
+
+    Floats become integers by truncation; anything becomes i1 by comparison with zero.
+    """
+
+    name = "graph.cast"
+
+    x = operand_def(TensorType)
+
+    def __init__(self, x: SSAValue | Operation, element: Attribute):
+        value = SSAValue.get(x)
+        GraphOp.__init__(self, [value], result_type=tensor(shape_of(value), element))
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """The operand's shape with the result's element type."""
+        numpy_dtype(self.type.element_type)
+        return (tensor(shape_of(self.x), self.type.element_type),)
+
+    def unchanged(self) -> SSAValue | None:
+        """The operand, if it has the result's type."""
+        return self.x
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return x.astype(numpy_dtype(self.type.element_type))
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        if self.type.element_type == i1 and x.dtype != i1:
+            return te.logical_not(x == te.const(0, x.dtype))
+        return te.cast(x, self.type.element_type)
+
+
+class FloatTest(UnaryOp, ABC):
+    """A predicate on floats."""
+
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """The operand's shape with i1 elements."""
+        self.check_domain(self.x)
+        return (tensor(shape_of(self.x), i1),)
+
+
+@irdl_op_definition
+class IsNanOp(FloatTest):
+    """Whether x is not a number."""
+
+    name = "graph.isnan"
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.isnan(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.not_equal(x, x)
+
+
+@irdl_op_definition
+class IsInfOp(FloatTest):
+    """Whether x is infinite."""
+
+    name = "graph.isinf"
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.isinf(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.abs(x) == te.const(float("inf"), x.dtype)

@@ -1,0 +1,216 @@
+"""Values known at compile time: weights named in a side store, literals, index ramps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    SymbolRefAttr,
+    TensorType,
+)
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import ConstantLike
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.graph.attributes import FusionKind, Int, integer
+from tcopt.dialects.graph.interfaces import GraphOp, parse_properties, print_properties
+from tcopt.dialects.graph.types import AnyTensor, Array, like, numpy_dtype, tensor
+from tcopt.dialects.graph.weights import WeightStore
+from tcopt.dialects.te import api as te
+
+# A plain class, because graph tensors are not known to have elements that it accepts.
+Dense: type[Any] = DenseIntOrFPElementsAttr
+
+
+@irdl_op_definition
+class ConstantOp(GraphOp, HasFolderInterface):
+    """A weight of the module's side store (`@name`) or an inline literal (`dense<..>`)."""
+
+    name = "graph.constant"
+    traits = traits_def(ConstantLike())
+    FUSION: ClassVar[FusionKind] = FusionKind.OPAQUE
+
+    weight_ref = opt_prop_def(SymbolRefAttr, prop_name="weight")
+    value = opt_prop_def(DenseIntOrFPElementsAttr)
+    result = result_def(TensorType)
+
+    def __init__(self, source: SymbolRefAttr | Attribute, type: AnyTensor):
+        """Prefer `ConstantOp.weight` and `ConstantOp.literal`."""
+        key = "weight" if isinstance(source, SymbolRefAttr) else "value"
+        super().__init__([], {key: source}, type)
+
+    @classmethod
+    def weight(cls, name: str, type: AnyTensor) -> ConstantOp:
+        """A weight of the side store."""
+        return cls(SymbolRefAttr(name), type)
+
+    @classmethod
+    def literal(cls, value: Any, element: Attribute | None = None) -> ConstantOp:
+        """An inline literal from an array or anything numpy turns into one.
+
+        Args:
+            value: the elements. A uniform array is stored as one element.
+            element: element type, by default that of the array.
+        """
+        array = np.asarray(value, None if element is None else numpy_dtype(element))
+        type = like(array)
+        return cls(dense(array), type)
+
+    @classmethod
+    def add_weight(cls, store: WeightStore, value: Array, hint: str) -> ConstantOp:
+        """A new weight of a store, named after `hint`."""
+        return cls.weight(store.add(value, hint), like(value))
+
+    @property
+    def is_splat(self) -> bool:
+        """Whether this is a literal stored as one element."""
+        itemsize = numpy_dtype(self.type.element_type).itemsize
+        return self.value is not None and len(self.value.data.data) == itemsize
+
+    @property
+    def weight_name(self) -> str | None:
+        """The name in the side store, None for a literal."""
+        return None if self.weight_ref is None else self.weight_ref.string_value()
+
+    @property
+    def literal_value(self) -> Array | None:
+        """The literal as a read-only array, None for a weight."""
+        return None if self.value is None else array_of(self.value)
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """The declared type, which a literal must have."""
+        if (self.weight_ref is None) == (self.value is None):
+            raise VerifyException("needs a weight name or a literal, and not both")
+        if self.value is not None and self.value.type != self.type:
+            raise VerifyException(f"a literal of type {self.value.type} is declared {self.type}")
+        numpy_dtype(self.type.element_type)
+        return (self.type,)
+
+    def compute(self) -> Array:
+        """The literal; a weight has its value in the store only."""
+        value = self.literal_value
+        if value is None:
+            raise ValueError(f"the value of weight @{self.weight_name} is in the weight store")
+        return value
+
+    def tensor_expression(self, *inputs: te.Tensor) -> te.Tensor:
+        """A uniform literal as one stage."""
+        value = self.compute()
+        if value.size == 0 or not (value == value.flat[0]).all():
+            raise ValueError("only a uniform constant is a tensor expression")
+        scalar = te.const(value.flat[0].item(), self.type.element_type)
+        return te.compute(self.shape, lambda *axes: scalar, name="constant")
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        """The literal as an attribute."""
+        return None if self.value is None else (self.value,)
+
+    def print(self, printer: Printer) -> None:
+        """Print ` @name : type` or ` dense<..> : type`."""
+        printer.print_string(" ")
+        if self.weight_ref is not None:
+            printer.print_attribute(self.weight_ref)
+        elif self.value is not None:
+            printer.print_attribute(Dense(self.value.type, self.value.data))
+        print_properties(printer, self, hidden=("weight", "value"))
+        if self.weight_ref is not None:
+            printer.print_string(" : ")
+            printer.print_attribute(self.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ConstantOp:
+        """Parse what `print` prints."""
+        source: Any = parser.parse_attribute()
+        _, attributes = parse_properties(parser, cls)
+        if isinstance(source, Dense):
+            type = source.type
+        else:
+            parser.parse_punctuation(":")
+            type = parser.parse_type()
+        if not isa(type, AnyTensor):
+            parser.raise_error("expected a tensor type")
+        if not isinstance(source, SymbolRefAttr | Dense):
+            parser.raise_error("expected a weight name or a dense literal")
+        if isinstance(source, Dense):
+            # The parser spells a uniform literal out; it is kept as one element.
+            source = dense(array_of(source))
+        op = cls(source, type)
+        op.attributes.update(attributes)
+        return op
+
+
+def is_uniform(array: Array) -> bool:
+    """Whether all elements, of which there are some, are the same bits."""
+    if array.size <= 1 or not any(array.strides):
+        return array.size > 0
+    # A few elements tell most arrays apart without a pass over all of them.
+    return _alike(array.flat[:64]) and _alike(array)
+
+
+def _alike(array: Array) -> bool:
+    flat = np.ascontiguousarray(array).reshape(-1).view(f"u{array.itemsize}")
+    return bool((flat == flat[0]).all())
+
+
+def uniform_value(value: SSAValue) -> float | int | bool | None:
+    """The number that all elements of a literal are; None for other values."""
+    op = value.owner
+    array = op.literal_value if isinstance(op, ConstantOp) else None
+    return None if array is None or not is_uniform(array) else array.flat[0].item()
+
+
+def dense(array: Array) -> Attribute:
+    """A dense attribute of an array; uniform arrays hold one element."""
+    data = array.reshape(-1)[:1] if is_uniform(array) else array
+    return Dense(like(array), BytesAttr(np.ascontiguousarray(data).tobytes()))
+
+
+def array_of(value: Any) -> Array:
+    """The read-only array of a dense attribute."""
+    if not isinstance(value, Dense):
+        raise VerifyException(f"expected a dense literal, got {value}")
+    shape = value.type.get_shape()
+    data = np.frombuffer(value.data.data, numpy_dtype(value.type.element_type))
+    return np.broadcast_to(data[0], shape) if data.size == 1 else data.reshape(shape)
+
+
+@irdl_op_definition
+class IotaOp(GraphOp):
+    """The index along an axis: 0, 1, 2, ..., repeated over the other axes."""
+
+    name = "graph.iota"
+
+    axis = prop_def(Int, default_value=integer(0))
+    result = result_def(TensorType)
+
+    def __init__(self, shape: Sequence[int], element: Attribute, *, axis: int = 0):
+        super().__init__([], {"axis": integer(axis)}, tensor(shape, element))
+        self.infer()
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """The declared type."""
+        if not 0 <= self.axis.value.data < len(self.shape):
+            raise VerifyException(f"axis {self.axis.value.data} is outside {self.type}")
+        numpy_dtype(self.type.element_type)
+        return (self.type,)
+
+    def compute(self) -> Array:
+        """The value by numpy."""
+        axis = self.axis.value.data
+        shape = [1] * len(self.shape)
+        shape[axis] = self.shape[axis]
+        return np.broadcast_to(np.arange(self.shape[axis]).reshape(shape), self.shape)
+
+    def tensor_expression(self, *inputs: te.Tensor) -> te.Tensor:
+        """One stage whose element is its index."""
+        axis, element = self.axis.value.data, self.type.element_type
+        return te.compute(self.shape, lambda *axes: te.cast(axes[axis], element), name="iota")

@@ -1,0 +1,50 @@
+"""Operators that sum products of two operands, and the precision in which they do."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import Self
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import opt_prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.elementwise import same_element_type
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.types import element_type, is_half, tensor
+
+
+class ContractionOp(GraphOp, ABC):
+    """Products of data, the first operand, and weights, the second, summed.
+
+    Both have one element type, and so has the result, unless `result_element` says otherwise:
+    sums of 16-bit floats are made in f32, and with `result_element = f32` they stay that,
+    so that what follows takes them unrounded.
+    """
+
+    result_element = opt_prop_def(Attribute)
+
+    @property
+    def weights(self) -> SSAValue:
+        """The operand that is constant in a layer of a network."""
+        return self.operands[1]
+
+    def sum_element(self) -> Attribute:
+        """Element type of the result; VerifyException if operands do not add up to it."""
+        element = same_element_type(*self.operands)
+        wanted = self.result_element
+        if wanted is None or wanted == element:
+            return element
+        if wanted != f32 or not is_half(element):
+            raise VerifyException(f"products of {element} are not summed in {wanted}")
+        return wanted
+
+    def on_operands(self, operands: Sequence[SSAValue]) -> Self:
+        """The same op on operands of another element type, whose result has the type of now."""
+        kept = {**self.properties}
+        if element_type(operands[0]) != self.type.element_type:
+            kept["result_element"] = self.type.element_type
+        result = tensor(self.shape, self.type.element_type)
+        return type(self).create(operands=operands, result_types=[result], properties=kept)

@@ -1,0 +1,161 @@
+"""Convolution over N spatial dimensions, with groups."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.interfaces import LinearWeight
+from tcopt.dialects.graph.stages import (
+    image_compute,
+    narrow,
+    tap_axes,
+    widen,
+    window_taps,
+    zero_pad,
+)
+from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
+from tcopt.dialects.graph.windows import Window, view_windows, window_properties
+from tcopt.dialects.te import api as te
+
+
+class ConvolutionOp(ContractionOp, ABC):
+    """What convolution and its transpose share: operands and window attributes."""
+
+    FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
+
+    x = operand_def(TensorType)
+    w = operand_def(TensorType)
+    strides = opt_prop_def(Ints)
+    pads = opt_prop_def(Ints)
+    dilations = opt_prop_def(Ints)
+    groups = prop_def(Int, default_value=integer(1))
+    result = result_def(TensorType)
+
+    @property
+    def window(self) -> Window:
+        """The window; pads are those of the equivalent attribute."""
+        return Window.of(shape_of(self.w)[2:], self.strides, self.pads, self.dilations)
+
+    @property
+    def group_count(self) -> int:
+        """Number of groups."""
+        return self.groups.value.data
+
+    def check_ranks(self) -> None:
+        """VerifyException unless data and weights have a batch, channels and equal rank."""
+        x, w, groups = shape_of(self.x), shape_of(self.w), self.group_count
+        if len(x) < 3 or len(w) != len(x):
+            raise VerifyException(
+                f"data of rank {len(x)} and weights of rank {len(w)}: "
+                "expected equal ranks, a batch, channels and spatial dimensions"
+            )
+        if groups < 1 or x[1] % groups:
+            raise VerifyException(f"{x[1]} input channels do not split into {groups} groups")
+
+
+@irdl_op_definition
+class ConvOp(ConvolutionOp):
+    """Convolution of x [N, C, spatial...] with w [O, C / groups, kernel...].
+
+    `pads` lists the begin of each spatial dimension, then the ends. Bias is a separate add.
+    """
+
+    name = "graph.conv"
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        w: SSAValue | Operation,
+        *,
+        strides: Sequence[int] | None = None,
+        pads: Sequence[int] | None = None,
+        dilations: Sequence[int] | None = None,
+        groups: int = 1,
+        result_element: Attribute | None = None,
+    ):
+        properties = {
+            **window_properties(strides, pads, dilations),
+            "groups": integer(groups),
+            "result_element": result_element,
+        }
+        super().__init__([x, w], properties)
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """[N, O, window positions...]."""
+        self.check_ranks()
+        x, w, groups = shape_of(self.x), shape_of(self.w), self.group_count
+        if w[1] * groups != x[1]:
+            raise VerifyException(
+                f"weights take {w[1]} channels in each of {groups} groups, data has {x[1]}"
+            )
+        if w[0] % groups:
+            raise VerifyException(f"{w[0]} output channels do not split into {groups} groups")
+        output = self.window.output(x[2:])
+        return (tensor((x[0], w[0], *output), self.sum_element()),)
+
+    def work(self) -> int:
+        """Two operations for each product."""
+        return 2 * math.prod(self.shape) * math.prod(shape_of(self.w)[1:])
+
+    def linear_weight(self) -> LinearWeight | None:
+        """The kernel, by its output channels."""
+        return LinearWeight(operand=1, axis=0, channel=1)
+
+    def compute(self, x: Array, w: Array) -> Array:
+        """The value by numpy: gather the windows, then a matrix product for each group."""
+        n, o, *output = self.shape
+        groups, rank = self.group_count, len(output)
+        windows = view_windows(x, self.window, output, 0)
+        order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
+        columns = windows.transpose(order).reshape(n, groups, -1, math.prod(output))
+        return np.matmul(w.reshape(groups, o // groups, -1), columns)
+
+    def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        """A pad stage where there are pads, then one reduction over channels and taps."""
+        window, output = self.window, self.shape[2:]
+        if window.is_padded:
+            extents = [
+                (count - 1) * stride + span
+                for count, stride, span in zip(output, window.strides, window.span, strict=True)
+            ]
+            x = zero_pad(x, window.low, extents)
+        per_group, in_group = self.shape[1] // self.group_count, w.shape[1]
+        taps = tap_axes(window.kernel)
+        channel = te.reduce_axis(in_group, "rc")
+        axes = taps if in_group == 1 and self.group_count > 1 else [channel, *taps]
+
+        def body(n: te.Axis, o: te.Axis, *places: te.Axis) -> Any:
+            at = window_taps(places, taps, window.strides, window.dilations)
+            own, source = group_channels(o, axes, channel, per_group, in_group, self.group_count)
+            left = widen(x[(n, source, *at)])
+            return te.sum(left * widen(w[(o, own, *taps)]), axis=axes)
+
+        return narrow(image_compute(self.shape, body, "conv"), self.type.element_type)
+
+
+def group_channels(
+    o: te.Axis,
+    axes: Sequence[te.Axis],
+    channel: te.Axis,
+    per_group: int,
+    in_group: int,
+    groups: int,
+) -> tuple[Any, Any]:
+    """The channel inside a group and the input channel that output channel `o` reads."""
+    if groups == 1:
+        return channel, channel
+    group: Any = o if per_group == 1 else o // per_group
+    if axes[0] is not channel:
+        return 0, group
+    return channel, group * in_group + channel

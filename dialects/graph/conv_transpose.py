@@ -1,0 +1,225 @@
+"""Transposed convolution over N spatial dimensions, with groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, opt_prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import Ints, integer, ints, values_of
+from tcopt.dialects.graph.conv import ConvolutionOp, ConvOp, group_channels
+from tcopt.dialects.graph.interfaces import LinearWeight
+from tcopt.dialects.graph.interleave import InterleaveOp
+from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
+from tcopt.dialects.graph.slice import PadOp, SliceOp
+from tcopt.dialects.graph.stages import (
+    image_compute,
+    narrow,
+    tap_axes,
+    widen,
+    window_taps,
+)
+from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
+from tcopt.dialects.graph.windows import window_properties
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class ConvTransposeOp(ConvolutionOp):
+    """The gradient of a convolution: x [N, C, spatial...], w [C, O / groups, kernel...].
+
+    Each input element adds its multiple of the kernel at `strides` times its place. `pads`
+    crops the result, `output_pads` extends its ends.
+    """
+
+    name = "graph.conv_transpose"
+
+    output_pads = opt_prop_def(Ints)
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        w: SSAValue | Operation,
+        *,
+        strides: Sequence[int] | None = None,
+        pads: Sequence[int] | None = None,
+        output_pads: Sequence[int] | None = None,
+        dilations: Sequence[int] | None = None,
+        groups: int = 1,
+    ):
+        extra = ints(output_pads) if output_pads is not None and any(output_pads) else None
+        super().__init__(
+            [x, w],
+            {
+                **window_properties(strides, pads, dilations),
+                "output_pads": extra,
+                "groups": integer(groups),
+            },
+        )
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """[N, O, (extent - 1) * stride + span + output pad - pads...]."""
+        self.check_ranks()
+        x, w, window = shape_of(self.x), shape_of(self.w), self.window
+        if w[0] != x[1]:
+            raise VerifyException(f"weights take {w[0]} channels, data has {x[1]}")
+        extra = values_of(self.output_pads) or (0,) * len(window.kernel)
+        if len(extra) != len(window.kernel) or min(extra) < 0:
+            raise VerifyException(f"output_pads {list(extra)} do not fit {len(x) - 2} dimensions")
+        full = self.full_extents()
+        output = [
+            total + more - low - high
+            for total, more, low, high in zip(full, extra, window.low, window.high, strict=True)
+        ]
+        if min(output) < 1:
+            raise VerifyException(f"pads leave no output: {output}")
+        channels = w[1] * self.group_count
+        return (tensor((x[0], channels, *output), self.sum_element()),)
+
+    def full_extents(self) -> tuple[int, ...]:
+        """Spatial extents before cropping."""
+        window = self.window
+        return tuple(
+            (extent - 1) * stride + span
+            for extent, stride, span in zip(
+                shape_of(self.x)[2:], window.strides, window.span, strict=True
+            )
+        )
+
+    def work(self) -> int:
+        """Two operations for each product."""
+        return 2 * math.prod(shape_of(self.x)) * math.prod(shape_of(self.w)[1:])
+
+    def linear_weight(self) -> LinearWeight | None:
+        """The kernel, by its output channels, if there is one group."""
+        return LinearWeight(operand=1, axis=1, channel=1) if self.group_count == 1 else None
+
+    def decompose(self) -> Sequence[Operation] | None:
+        """A convolution that computes all phases of the result as channels, and their weaving.
+
+        With q = place + pad, an element of phase r = q mod stride reads, at b = q div stride,
+        sum over m of x[b - m] * w[r + stride * m]: each phase is a convolution of x by every
+        stride-th tap, and all have the same windows. Kernels that strides do not divide are
+        filled up with zeros.
+
+        None for groups and dilations, and where pads crop more than a kernel.
+        """
+        window = self.window
+        if self.group_count != 1 or set(window.dilations) != {1} or 0 in self.shape:
+            return None
+        rows = list(zip(window.strides, window.low, self.shape[2:], strict=True))
+        taps = [-(-k // s) for k, s in zip(window.kernel, window.strides, strict=True)]
+        first = [low // s for s, low, _ in rows]
+        last = [(count - 1 + low) // s for s, low, count in rows]
+        before = [m - 1 - b for m, b in zip(taps, first, strict=True)]
+        after = [b - n + 1 for b, n in zip(last, shape_of(self.x)[2:], strict=True)]
+        if min(*before, *after) < 0:
+            return None
+        weights = self._phase_weights(taps)
+        phases = ConvOp(
+            self.x, weights[-1], pads=(*before, *after), result_element=self.result_element
+        )
+        if max(window.strides) == 1:
+            return (*weights, phases)
+        woven = InterleaveOp(
+            phases,
+            strides=window.strides,
+            starts=[low - s * b for (s, low, _), b in zip(rows, first, strict=True)],
+            output=[count for _, _, count in rows],
+        )
+        return (*weights, phases, woven)
+
+    def _phase_weights(self, taps: Sequence[int]) -> list[Operation]:
+        """Weights [phases * O, C, taps...], of flipped kernels."""
+        (inputs, outputs, *kernel), rank = shape_of(self.w), len(taps)
+        strides = self.window.strides
+        whole = [m * s for m, s in zip(taps, strides, strict=True)]
+        made: list[Operation] = []
+        if whole != kernel:
+            room = (0, 0, *(n - k for n, k in zip(whole, kernel, strict=True)))
+            made.append(PadOp(self.w, low=(0,) * len(room), high=room))
+        parts = [n for pair in zip(taps, strides, strict=True) for n in pair]
+        made.append(ReshapeOp(made[-1] if made else self.w, (inputs, outputs, *parts)))
+        order = [*range(3, 3 + 2 * rank, 2), 1, 0, *range(2, 2 + 2 * rank, 2)]
+        made.append(TransposeOp(made[-1], order))
+        shape = (math.prod(strides) * outputs, inputs, *taps)
+        made.append(ReshapeOp(made[-1], shape))
+        ends, steps = (0, 0, *(m - 1 for m in taps)), (1, 1, *(-1 for _ in taps))
+        if max(taps) > 1:
+            made.append(SliceOp(made[-1], ends, shape, steps))
+        return made
+
+    def compute(self, x: Array, w: Array) -> Array:
+        """The value by numpy: scatter-add each tap of the kernel."""
+        n, c, *extents = x.shape
+        groups, window = self.group_count, self.window
+        per_group = w.shape[1]
+        flat = x.reshape(n, groups, c // groups, -1)
+        taps = w.reshape(groups, c // groups, per_group, *window.kernel)
+        output = self.shape[2:]
+        room = [
+            max(total, low + extent)
+            for total, low, extent in zip(self.full_extents(), window.low, output, strict=True)
+        ]
+        full = np.zeros((n, groups * per_group, *room), np.result_type(x, w))
+        for tap in product(*map(range, window.kernel)):
+            weights = taps[(slice(None), slice(None), slice(None), *tap)]
+            part = np.matmul(weights.swapaxes(1, 2), flat)
+            places = tuple(
+                slice(t * d, t * d + (extent - 1) * s + 1, s)
+                for t, d, s, extent in zip(
+                    tap, window.dilations, window.strides, extents, strict=True
+                )
+            )
+            full[(slice(None), slice(None), *places)] += part.reshape(n, -1, *extents)
+        crop = tuple(
+            slice(low, low + extent) for low, extent in zip(window.low, output, strict=True)
+        )
+        return full[(slice(None), slice(None), *crop)]
+
+    def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        """The input spread out by the strides and padded, then a convolution with the
+        flipped kernel."""
+        window, output = self.window, self.shape[2:]
+        spread = self._spread(x)
+        groups, per_group, in_group = self.group_count, w.shape[1], w.shape[0] // self.group_count
+        taps = tap_axes(window.kernel)
+        channel = te.reduce_axis(in_group, "rc")
+        axes = taps if in_group == 1 and groups > 1 else [channel, *taps]
+        ones = (1,) * len(output)
+
+        def body(n: te.Axis, o: te.Axis, *places: te.Axis) -> Any:
+            at = window_taps(places, taps, ones, window.dilations)
+            flipped = [extent - 1 - tap for extent, tap in zip(window.kernel, taps, strict=True)]
+            _, source = group_channels(o, axes, channel, per_group, in_group, groups)
+            own = 0 if per_group == 1 else o if groups == 1 else o % per_group
+            left = widen(spread[(n, source, *at)])
+            return te.sum(left * widen(w[(source, own, *flipped)]), axis=axes)
+
+        return narrow(image_compute(self.shape, body, "conv_transpose"), self.type.element_type)
+
+    def _spread(self, x: te.Tensor) -> te.Tensor:
+        window, output = self.window, self.shape[2:]
+        lead = [span - 1 - low for span, low in zip(window.span, window.low, strict=True)]
+        extents = [n + span - 1 for n, span in zip(output, window.span, strict=True)]
+
+        def body(n: te.Axis, c: te.Axis, *places: te.Axis) -> te.Expr:
+            at: list[Any] = []
+            on_grid: list[te.Expr] = []
+            for place, before, stride in zip(places, lead, window.strides, strict=True):
+                moved: Any = place - before
+                at.append(moved // stride if stride > 1 else moved)
+                if stride > 1:
+                    on_grid.append((moved % stride) == 0)
+            value = x.read((n, c, *at), default=0)
+            if not on_grid:
+                return value
+            return te.select(te.all(*on_grid), value, te.const(0, x.dtype))
+
+        return image_compute((*x.shape[:2], *extents), body, "spread")

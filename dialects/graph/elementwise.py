@@ -1,0 +1,147 @@
+"""Base classes of elementwise ops: broadcasting, type rules, and the lifting of a scalar
+expression over tensors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import IntegerType, TensorType, i1
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import operand_def, result_def
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
+
+from tcopt.dialects.graph.constant import uniform_value
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.stages import read_broadcast, widen
+from tcopt.dialects.graph.types import (
+    AnyTensor,
+    broadcast_shapes,
+    element_type,
+    is_float,
+    shape_of,
+    tensor,
+    type_of,
+)
+from tcopt.dialects.te import api as te
+
+
+class Domain(StrEnum):
+    """Element types that an elementwise op accepts."""
+
+    FLOAT = "floating-point"
+    NUMBER = "numeric"
+    BOOL = "i1"
+    INTEGRAL = "integer or i1"
+    ANY = "any"
+
+    def accepts(self, element: object) -> bool:
+        """Whether an element type is in the domain."""
+        match self:
+            case Domain.FLOAT:
+                return is_float(element)  # pyright: ignore[reportArgumentType]
+            case Domain.NUMBER:
+                return element != i1
+            case Domain.BOOL:
+                return element == i1
+            case Domain.INTEGRAL:
+                return isinstance(element, IntegerType)
+            case _:
+                return True
+
+
+class ElementwiseOp(GraphOp, ABC):
+    """An op whose output element depends on the operands' elements at the same place.
+
+    Operands broadcast as in numpy. Subclasses define `expression` on scalars.
+    """
+
+    ELEMENTWISE: ClassVar[bool] = True
+    DOMAIN: ClassVar[Domain] = Domain.NUMBER
+
+    result = result_def(TensorType)
+
+    @abstractmethod
+    def expression(self, *args: Any, **kwargs: Any) -> te.Expr:
+        """The output element from the operands' elements."""
+
+    def tensor_expression(self, *inputs: te.Tensor) -> te.Tensor:
+        """One stage that reads every operand where broadcasting says.
+
+        16-bit floats are computed with in f32, as in `evaluate`.
+        """
+        element = self.type.element_type
+        name = self.name.removeprefix("graph.")
+        return te.compute(
+            self.shape,
+            lambda *axes: te.cast(
+                self.expression(*(widen(read_broadcast(x, axes)) for x in inputs)), element
+            ),
+            name=name,
+        )
+
+    def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
+        """The same op: elements stay beside each other."""
+        shape = broadcast_shapes(*(shape_of(operand) for operand in operands))
+        return type(self).create(
+            operands=operands,
+            properties=self.properties,
+            result_types=[tensor(shape, self.type.element_type)],
+        )
+
+    def check_domain(self, value: SSAValue) -> None:
+        """VerifyException unless the operand's element type is in the op's domain."""
+        element = element_type(value)
+        if not self.DOMAIN.accepts(element):
+            raise VerifyException(f"expects {self.DOMAIN} elements, got {element}")
+
+
+class UnaryOp(ElementwiseOp, ABC):
+    """One operand, result of the same type."""
+
+    x = operand_def(TensorType)
+
+    def __init__(self, x: SSAValue | Operation):
+        super().__init__([x])
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """The operand's type."""
+        self.check_domain(self.x)
+        return (type_of(self.x),)
+
+
+class BinaryOp(ElementwiseOp, ABC):
+    """Two operands of one element type that broadcast as in numpy."""
+
+    NEUTRAL_LHS: ClassVar[float | None] = None
+    NEUTRAL_RHS: ClassVar[float | None] = None
+
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+
+    def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation):
+        super().__init__([lhs, rhs])
+
+    def unchanged(self) -> SSAValue | None:
+        """The one operand, if the other is a uniform literal that changes nothing."""
+        if self.NEUTRAL_RHS is not None and uniform_value(self.rhs) == self.NEUTRAL_RHS:
+            return self.lhs
+        if self.NEUTRAL_LHS is not None and uniform_value(self.lhs) == self.NEUTRAL_LHS:
+            return self.rhs
+        return None
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """The broadcast shape, the operands' element type."""
+        element = same_element_type(self.lhs, self.rhs)
+        self.check_domain(self.lhs)
+        return (tensor(broadcast_shapes(shape_of(self.lhs), shape_of(self.rhs)), element),)
+
+
+def same_element_type(*values: SSAValue):
+    """The element type that all values share; VerifyException if they differ."""
+    elements = [element_type(value) for value in values]
+    if any(element != elements[0] for element in elements):
+        raise VerifyException(f"operands differ in element type: {', '.join(map(str, elements))}")
+    return elements[0]

@@ -1,0 +1,111 @@
+"""Phases of an image woven together, the last step of a transposed convolution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import Ints, ints
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.shape import MovementOp
+from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class InterleaveOp(MovementOp):
+    """Images [N, C, output..., rest...] from phases x [N, phases * C, spatial..., rest...].
+
+    Each spatial dimension has a stride s, and the product of the strides is the number of
+    phases. With q = starts + place, an output element is that of phase q mod s, dimension by
+    dimension with the last one fastest, at q div s. Phases are the outer part of x's channel.
+    """
+
+    name = "graph.interleave"
+
+    strides = prop_def(Ints)
+    starts = prop_def(Ints)
+    output = prop_def(Ints)
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        *,
+        strides: Sequence[int],
+        starts: Sequence[int],
+        output: Sequence[int],
+    ):
+        """One entry for each spatial dimension in each list; `output` holds extents."""
+        super().__init__(
+            [x], {"strides": ints(strides), "starts": ints(starts), "output": ints(output)}
+        )
+
+    @property
+    def phases(self) -> int:
+        """How many channels of x make one of the result."""
+        return math.prod(self.strides.get_values())
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """[N, C, output..., rest...]."""
+        shape, strides = shape_of(self.x), self.strides.get_values()
+        starts, output, rank = self.starts.get_values(), self.output.get_values(), len(strides)
+        if not rank == len(starts) == len(output) or len(shape) < 2 + rank:
+            raise VerifyException(f"strides, starts and output do not fit {self.x.type}")
+        if min(strides) < 1 or min(starts) < 0 or min(output) < 1:
+            raise VerifyException("strides and output should be at least 1, starts at least 0")
+        if shape[1] % self.phases:
+            raise VerifyException(f"{shape[1]} channels do not hold {self.phases} phases")
+        rows = zip(shape[2 : 2 + rank], strides, starts, output, strict=True)
+        for axis, (extent, stride, start, count) in enumerate(rows):
+            if start + count > extent * stride:
+                raise VerifyException(f"{count} elements from {start} leave dimension {axis}")
+        result = (shape[0], shape[1] // self.phases, *output, *shape[2 + rank :])
+        return (tensor(result, element_type(self.x)),)
+
+    def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
+        """The same op, where phases are whole blocks."""
+        if self.shape[1] % block:
+            return None
+        return InterleaveOp(
+            operands[0],
+            strides=self.strides.get_values(),
+            starts=self.starts.get_values(),
+            output=self.output.get_values(),
+        )
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy: weave whole images, then crop."""
+        strides, rank = self.strides.get_values(), len(self.strides)
+        n, _, *spatial = x.shape[: 2 + rank]
+        parts = x.reshape(n, *strides, self.shape[1], *x.shape[2:])
+        order = [0, rank + 1]
+        for axis in range(rank):
+            order += [rank + 2 + axis, 1 + axis]
+        order += range(2 * rank + 2, parts.ndim)
+        extents = [extent * stride for extent, stride in zip(spatial, strides, strict=True)]
+        whole = parts.transpose(order).reshape(n, self.shape[1], *extents, *x.shape[2 + rank :])
+        rows = zip(self.starts.get_values(), self.output.get_values(), strict=True)
+        return whole[(slice(None), slice(None), *(slice(s, s + count) for s, count in rows))]
+
+    def tensor_expression(self, x: te.Tensor) -> te.Tensor:
+        """One stage that finds the phase of each place."""
+        strides, rank, channels = self.strides.get_values(), len(self.strides), self.shape[1]
+
+        def body(n: te.Axis, c: te.Axis, *rest: te.Axis) -> te.Expr:
+            phase: Any = 0
+            at: list[Any] = []
+            rows = zip(rest[:rank], strides, self.starts.get_values(), strict=True)
+            for place, stride, start in rows:
+                moved: Any = place + start
+                if stride > 1:
+                    phase = phase * stride + moved % stride
+                    moved = moved // stride
+                at.append(moved)
+            return x[(n, phase * channels + c, *at, *rest[rank:])]
+
+        return te.compute(self.shape, body, name="interleave")

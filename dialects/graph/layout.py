@@ -1,0 +1,230 @@
+"""Blocked layouts and the op that moves a tensor from one to another."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.shape import ReshapeOp
+from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
+from tcopt.dialects.te import api as te
+
+_PART = re.compile(r"([A-Z])|([1-9][0-9]*)([a-z])")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A storage order such as `NCHW` or `NCHW16c`.
+
+    A capital is a dimension, a number with a small letter an inner block of that dimension,
+    whose extent counts blocks then. A dimension's extent is rounded up to whole blocks.
+    """
+
+    parts: tuple[tuple[str, int], ...]
+    """One entry a stored axis: dimension letter and block extent, 0 for the outer axis."""
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def parse(text: str) -> Layout:
+        """Read a layout; VerifyException if it is none."""
+        parts: list[tuple[str, int]] = []
+        end = 0
+        for match in _PART.finditer(text):
+            if match.start() != end:
+                break
+            end = match.end()
+            outer, extent, inner = match.groups()
+            parts.append((outer, 0) if outer else (inner.upper(), int(extent)))
+        outers = [letter for letter, block in parts if block == 0]
+        inners = [letter for letter, block in parts if block]
+        if end != len(text) or not parts or len(set(outers)) != len(outers):
+            raise VerifyException(f"'{text}' is not a layout")
+        if len(set(inners)) != len(inners) or not set(inners) <= set(outers):
+            raise VerifyException(f"'{text}' blocks a dimension twice or one it does not have")
+        return Layout(tuple(parts))
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The dimensions, sorted."""
+        return tuple(sorted(letter for letter, block in self.parts if block == 0))
+
+    def block(self, letter: str) -> int:
+        """The block extent of a dimension, 1 if it is not blocked."""
+        return max([block for name, block in self.parts if name == letter and block], default=1)
+
+    def extents(self, shape: Sequence[int]) -> dict[str, int]:
+        """The extent of each dimension (whole blocks) of a stored shape."""
+        if len(shape) != len(self.parts):
+            raise VerifyException(f"rank {len(shape)} does not fit a layout of {len(self.parts)}")
+        result = dict.fromkeys(self.letters, 1)
+        for (letter, block), extent in zip(self.parts, shape, strict=True):
+            if block not in (0, extent):
+                raise VerifyException(f"a block of {block} has extent {extent}")
+            result[letter] *= extent
+        return result
+
+    def stored_shape(self, extents: dict[str, int]) -> tuple[int, ...]:
+        """The stored shape of dimensions of the given extents."""
+        return tuple(
+            block or math.ceil(extents[letter] / self.block(letter)) for letter, block in self.parts
+        )
+
+    def moving_parts(self, shape: Sequence[int], blocks: dict[str, int]) -> list[tuple[str, bool]]:
+        """Stored axes of more than one element, dimensions split into outer and inner blocks."""
+        result: list[tuple[str, bool]] = []
+        for (letter, block), extent in zip(self.parts, shape, strict=True):
+            size = blocks[letter]
+            if block or size == 1 or self.block(letter) > 1:
+                parts = [(letter, bool(block), extent)]
+            else:
+                parts = [(letter, False, extent // size), (letter, True, size)]
+            result += [(name, inner) for name, inner, count in parts if count > 1]
+        return result
+
+
+@irdl_op_definition
+class LayoutTransformOp(GraphOp):
+    """Store x, laid out as `src`, in layout `dst`.
+
+    Incomplete blocks are filled with zeros. From a blocked to a plain layout, the result
+    type says how much of the last block is data.
+    """
+
+    name = "graph.layout_transform"
+
+    x = operand_def(TensorType)
+    src = prop_def(StringAttr)
+    dst = prop_def(StringAttr)
+    result = result_def(TensorType)
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        *,
+        src: str,
+        dst: str,
+        shape: Sequence[int] | None = None,
+    ):
+        """`shape` is the result's, by default what holds all of x."""
+        value = SSAValue.get(x)
+        if shape is None:
+            shape = Layout.parse(dst).stored_shape(Layout.parse(src).extents(shape_of(value)))
+        super().__init__(
+            [value],
+            {"src": StringAttr(src), "dst": StringAttr(dst)},
+            tensor(shape, element_type(value)),
+        )
+        self.infer()
+
+    @property
+    def layouts(self) -> tuple[Layout, Layout]:
+        """Source and destination."""
+        return Layout.parse(self.src.data), Layout.parse(self.dst.data)
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """The result's shape with the operand's element type."""
+        src, dst = self.layouts
+        if src.letters != dst.letters:
+            raise VerifyException(f"{self.src.data} and {self.dst.data} differ in dimensions")
+        before, after = src.extents(shape_of(self.x)), dst.extents(self.shape)
+        for letter in src.letters:
+            slack = max(src.block(letter), dst.block(letter))
+            if abs(before[letter] - after[letter]) >= slack:
+                raise VerifyException(
+                    f"dimension {letter} has {before[letter]} elements before "
+                    f"and {after[letter]} after"
+                )
+        return (tensor(self.shape, element_type(self.x)),)
+
+    def unchanged(self) -> SSAValue | None:
+        """The operand, if the layouts are equal."""
+        return self.x if self.src == self.dst else None
+
+    def simplify(self) -> Sequence[Operation] | None:
+        """Two transforms are one, unless elements are cropped between them; one that moves
+        only unit axes is a reshape."""
+        if self._keeps_order():
+            return (ReshapeOp(self.x, self.shape),)
+        inner = self.x.owner
+        if not isinstance(inner, LayoutTransformOp):
+            return None
+        first, second = inner.layouts
+        before, middle = first.extents(shape_of(inner.x)), second.extents(inner.shape)
+        if any(middle[letter] < before[letter] for letter in before):
+            return None
+        after = self.layouts[1].extents(self.shape)
+        slack = {d: max(first.block(d), self.layouts[1].block(d)) for d in before}
+        if any(abs(before[d] - after[d]) >= slack[d] for d in before):
+            return None
+        src, dst = inner.src.data, self.dst.data
+        return (LayoutTransformOp(inner.x, src=src, dst=dst, shape=self.shape),)
+
+    def _keeps_order(self) -> bool:
+        """Whether the elements stay where they are in memory."""
+        src, dst = self.layouts
+        before, after = shape_of(self.x), self.shape
+        if src.extents(before) != dst.extents(after):
+            return False
+        blocks = {d: {src.block(d), dst.block(d)} - {1} for d in src.letters}
+        if any(len(sizes) > 1 for sizes in blocks.values()):
+            return False
+        block = {d: max(sizes, default=1) for d, sizes in blocks.items()}
+        return src.moving_parts(before, block) == dst.moving_parts(after, block)
+
+    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
+        """As the operand: what is filled is zero."""
+        return operands[0]
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy: to plain dimensions, pad or crop, to blocks."""
+        src, dst = self.layouts
+        letters = src.letters
+        plain = x.transpose(_plain_order(src)).reshape([src.extents(x.shape)[d] for d in letters])
+        goal = [dst.extents(self.shape)[d] for d in letters]
+        widths = [(0, max(after - n, 0)) for after, n in zip(goal, plain.shape, strict=True)]
+        if any(after for _, after in widths):
+            plain = np.pad(plain, widths)
+        plain = plain[tuple(slice(0, extent) for extent in goal)]
+        split: list[int] = []
+        for letter, extent in zip(letters, goal, strict=True):
+            block = dst.block(letter)
+            split += [extent // block, block] if block > 1 or (letter, 1) in dst.parts else [extent]
+        return plain.reshape(split).transpose(np.argsort(_plain_order(dst)))
+
+    def tensor_expression(self, x: te.Tensor) -> te.Tensor:
+        """One stage: index of each dimension from the destination, read at the source."""
+        src, dst = self.layouts
+        before, after = src.extents(x.shape), dst.extents(self.shape)
+        inside = all(after[letter] <= before[letter] for letter in src.letters)
+
+        def body(*axes: te.Axis) -> te.Expr:
+            place: dict[str, Any] = dict.fromkeys(dst.letters, 0)
+            for (letter, block), axis in zip(dst.parts, axes, strict=True):
+                place[letter] = axis * (1 if block else dst.block(letter)) + place[letter]
+            at: list[Any] = []
+            for letter, block in src.parts:
+                divisor = src.block(letter)
+                if block:
+                    at.append(place[letter] % block)
+                else:
+                    at.append(place[letter] // divisor if divisor > 1 else place[letter])
+            return x[tuple(at)] if inside else x.read(tuple(at), default=0)
+
+        return te.compute(self.shape, body, name="layout_transform")
+
+
+def _plain_order(layout: Layout) -> list[int]:
+    """Stored axes in the order of dimensions, outer before inner."""
+    axes = range(len(layout.parts))
+    return sorted(axes, key=lambda axis: (layout.parts[axis][0], layout.parts[axis][1] > 0))

@@ -1,0 +1,166 @@
+"""Matrix multiplication with numpy batch broadcasting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import FusionKind, flag
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.interfaces import LinearWeight
+from tcopt.dialects.graph.shape import TransposeOp
+from tcopt.dialects.graph.stages import Indices, narrow, widen
+from tcopt.dialects.graph.types import AnyTensor, Array, broadcast_shapes, shape_of, tensor
+from tcopt.dialects.te import api as te
+
+_FEW_ROWS = 3
+"""Rows of the left operand up to which a variable right operand is not transposed: to read it,
+write it and read it again takes three times as long as to add products along its rows."""
+
+
+@irdl_op_definition
+class MatmulOp(ContractionOp):
+    """lhs [..., M, K] times rhs [..., K, N]; leading dimensions broadcast.
+
+    `transpose_a` and `transpose_b` say that an operand stores its last two axes swapped.
+    """
+
+    name = "graph.matmul"
+    FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
+
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    transpose_a = opt_prop_def(UnitAttr)
+    transpose_b = opt_prop_def(UnitAttr)
+    result = result_def(TensorType)
+
+    def __init__(
+        self,
+        lhs: SSAValue | Operation,
+        rhs: SSAValue | Operation,
+        *,
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+        result_element: Attribute | None = None,
+    ):
+        properties = {
+            "transpose_a": flag(transpose_a),
+            "transpose_b": flag(transpose_b),
+            "result_element": result_element,
+        }
+        super().__init__([lhs, rhs], properties)
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """M, N and K."""
+        *_, m, k = shape_of(self.lhs)
+        *_, k_rhs, n = shape_of(self.rhs)
+        if self.transpose_a is not None:
+            m, k = k, m
+        if self.transpose_b is not None:
+            k_rhs, n = n, k_rhs
+        if k != k_rhs:
+            raise VerifyException(f"contracted extents differ: {k} in lhs, {k_rhs} in rhs")
+        return m, n, k
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """[broadcast batch..., M, N]."""
+        lhs, rhs = shape_of(self.lhs), shape_of(self.rhs)
+        if min(len(lhs), len(rhs)) < 2:
+            raise VerifyException("operands must have at least two dimensions")
+        m, n, _ = self.extents
+        batch = broadcast_shapes(lhs[:-2], rhs[:-2])
+        return (tensor((*batch, m, n), self.sum_element()),)
+
+    def work(self) -> int:
+        """Two operations for each product."""
+        return 2 * math.prod(self.shape) * self.extents[2]
+
+    def linear_weight(self) -> LinearWeight | None:
+        """A plain matrix on the right, by its columns."""
+        rhs = shape_of(self.rhs)
+        if len(rhs) != 2:
+            return None
+        axis = 0 if self.transpose_b is not None else 1
+        return LinearWeight(operand=1, axis=axis, channel=len(self.shape) - 1)
+
+    def decompose(self) -> Sequence[Operation] | None:
+        """The form of the right operand that suits the number of rows.
+
+        With many rows, one stored by columns is transposed first: a constant at compile time,
+        and vectors then lie along rows of both. Few rows use each element of it too seldom
+        to pay for a copy, and take it as it is stored, without a transpose that is there.
+        """
+        few = self.extents[0] <= _FEW_ROWS and not isinstance(self.rhs.owner, ConstantOp)
+        if few == (self.transpose_b is not None):
+            return None
+        swap_lhs, element = self.transpose_a is not None, self.result_element
+        if not few:
+            swapped = TransposeOp(self.rhs, _swap_last(range(len(shape_of(self.rhs)))))
+            product = MatmulOp(self.lhs, swapped, transpose_a=swap_lhs, result_element=element)
+            return (swapped, product)
+        inner = self.rhs.owner
+        if not isinstance(inner, TransposeOp) or isinstance(inner.x.owner, ConstantOp):
+            return None
+        perm = inner.perm.get_values()
+        if perm[-1] == len(perm) - 1 or perm[-2] != len(perm) - 1:
+            return None
+        stored = TransposeOp(inner.x, _swap_last(perm))
+        product = MatmulOp(
+            self.lhs, stored, transpose_a=swap_lhs, transpose_b=True, result_element=element
+        )
+        return (stored, product)
+
+    def compute(self, lhs: Array, rhs: Array) -> Array:
+        """The value by numpy."""
+        if self.transpose_a is not None:
+            lhs = np.swapaxes(lhs, -1, -2)
+        if self.transpose_b is not None:
+            rhs = np.swapaxes(rhs, -1, -2)
+        return np.matmul(lhs, rhs)
+
+    def tensor_expression(self, lhs: te.Tensor, rhs: te.Tensor) -> te.Tensor:
+        """One reduction over k."""
+        extent = self.extents[2]
+        swap_lhs, swap_rhs = self.transpose_a is not None, self.transpose_b is not None
+        k = te.reduce_axis(extent, "k")
+
+        def read(x: te.Tensor, batch: Indices, row: te.Axis, column: te.Axis) -> te.Expr:
+            lead = batch[len(batch) - (len(x.shape) - 2) :]
+            own = (0 if n == 1 else axis for n, axis in zip(x.shape, lead, strict=False))
+            return widen(x[(*own, row, column)])
+
+        def body(*axes: te.Axis) -> Any:
+            *batch, i, j = axes
+            left = read(lhs, batch, k, i) if swap_lhs else read(lhs, batch, i, k)
+            right = read(rhs, batch, j, k) if swap_rhs else read(rhs, batch, k, j)
+            return te.sum(left * right, axis=k)
+
+        return narrow(matrix_stage(self.shape, body), self.type.element_type)
+
+
+def _swap_last(axes: Sequence[int]) -> list[int]:
+    """The axes with the last two swapped."""
+    *lead, row, column = axes
+    return [*lead, column, row]
+
+
+def matrix_stage(shape: Sequence[int], body: Callable[..., Any]) -> te.Tensor:
+    """A stage over [batch..., M, N] whose axes have the customary names."""
+
+    def plain(i: te.Axis, j: te.Axis) -> Any:
+        return body(i, j)
+
+    def batched(b: te.Axis, i: te.Axis, j: te.Axis) -> Any:
+        return body(b, i, j)
+
+    named: dict[int, Callable[..., Any]] = {2: plain, 3: batched}
+    return te.compute(shape, named.get(len(shape), body), name="matmul")

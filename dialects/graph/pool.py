@@ -1,0 +1,285 @@
+"""Pooling over N spatial dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import (
+    FusionKind,
+    Int,
+    Ints,
+    PoolKind,
+    PoolKindAttr,
+    flag,
+    integer,
+    ints,
+)
+from tcopt.dialects.graph.borders import Border
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.reduce import ReduceOp
+from tcopt.dialects.graph.stages import image_compute, tap_axes, widen, window_taps
+from tcopt.dialects.graph.types import (
+    AnyTensor,
+    Array,
+    element_type,
+    is_float,
+    lowest,
+    shape_of,
+    tensor,
+)
+from tcopt.dialects.graph.windows import Window, view_windows, window_properties
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class PoolOp(GraphOp):
+    """The maximum, mean or p-norm of windows of x [N, C, spatial...].
+
+    The result type says whether partial windows at the end count (ceil mode). An average
+    divides by the number of input elements in the window, or with `count_include_pad` by
+    the number of input and pad elements.
+    """
+
+    name = "graph.pool"
+    FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
+
+    x = operand_def(TensorType)
+    kind = prop_def(PoolKindAttr)
+    kernel = prop_def(Ints)
+    strides = opt_prop_def(Ints)
+    pads = opt_prop_def(Ints)
+    dilations = opt_prop_def(Ints)
+    count_include_pad = opt_prop_def(UnitAttr)
+    p = prop_def(Int, default_value=integer(2))
+    result = result_def(TensorType)
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        *,
+        kind: str,
+        kernel: Sequence[int],
+        strides: Sequence[int] | None = None,
+        pads: Sequence[int] | None = None,
+        dilations: Sequence[int] | None = None,
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+        p: int = 2,
+    ):
+        value = SSAValue.get(x)
+        properties = {
+            "kind": PoolKindAttr(PoolKind(kind)),
+            "kernel": ints(kernel),
+            **window_properties(strides, pads, dilations),
+            "count_include_pad": flag(count_include_pad),
+            "p": integer(p),
+        }
+        shape = shape_of(value)
+        _check_rank(shape, kernel)
+        window = Window.of(
+            kernel,
+            None if strides is None else ints(strides),
+            None if pads is None else ints(pads),
+            None if dilations is None else ints(dilations),
+        )
+        output = window.output(shape[2:], ceil=ceil_mode)
+        super().__init__([value], properties, tensor((*shape[:2], *output), element_type(value)))
+
+    @property
+    def window(self) -> Window:
+        """The window."""
+        kernel = self.kernel.get_values()
+        return Window.of(kernel, self.strides, self.pads, self.dilations, crops=True)
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """[N, C, positions...], partial windows counted where the result type says so."""
+        shape = shape_of(self.x)
+        _check_rank(shape, self.kernel.get_values())
+        kind = self.kind.data
+        if kind is not PoolKind.MAX and not is_float(element_type(self.x)):
+            raise VerifyException(f"{kind} pooling expects floats, got {element_type(self.x)}")
+        window = self.window
+        exact = window.output(shape[2:])
+        partial = window.output(shape[2:], ceil=True)
+        actual = self.shape[2:]
+        output = partial if actual == partial else exact
+        return (tensor((*shape[:2], *output), element_type(self.x)),)
+
+    def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
+        """The block is one more spatial dimension, with windows of one."""
+        window, shape = self.window, self.shape
+        pads = [*window.low, 0, *window.high, 0]
+        widened = {
+            "kernel": ints([*window.kernel, 1]),
+            **window_properties([*window.strides, 1], pads, [*window.dilations, 1]),
+        }
+        properties = {k: v for k, v in {**self.properties, **widened}.items() if v is not None}
+        result = (shape[0], -(-shape[1] // block), *shape[2:], block)
+        return PoolOp.create(
+            operands=operands,
+            properties=properties,
+            result_types=[tensor(result, self.type.element_type)],
+        )
+
+    def border(self, nonnegative: bool) -> Border | None:
+        """What the window reaches, where zeros there change nothing.
+
+        They are never the maximum of a window that holds an element of at least zero. An
+        average counts them if it counts pads.
+        """
+        low, high = self.window.border(shape_of(self.x)[2:], self.shape[2:])
+        border = Border.spatial(low, high, len(shape_of(self.x)))
+        if border.is_empty or self.kind.data is PoolKind.LP:
+            return border
+        if self.kind.data is PoolKind.MAX:
+            is_hidden = nonnegative and min(min(row) for row in self._inside_counts()) > 0
+            return border if is_hidden else None
+        counted = self.count_include_pad is not None and all(
+            a <= b for a, b in zip(high, self.window.high, strict=True)
+        )
+        return border if counted else None
+
+    def inside_border(self, x: SSAValue, border: Border) -> PoolOp:
+        """The pooling with pads less the border, negative where that is wider."""
+        window = self.window
+        extents = shape_of(self.x)[2:]
+        pads = window.pads_inside(border.low[2:], border.high[2:], extents, self.shape[2:])
+        moved = window_properties(window.strides, pads, window.dilations)
+        kept = {k: v for k, v in self.properties.items() if k != "pads"}
+        properties = {k: v for k, v in {**kept, **moved}.items() if v is not None}
+        return PoolOp.create(operands=[x], properties=properties, result_types=[self.type])
+
+    def is_nonnegative(self, operands: Sequence[bool]) -> bool:
+        """As the operand; a norm always."""
+        return operands[0] or self.kind.data is PoolKind.LP
+
+    def work(self) -> int:
+        """One operation for each element of each window."""
+        return math.prod(self.shape) * math.prod(self.kernel.get_values())
+
+    def decompose(self) -> Sequence[Operation] | None:
+        """A reduction over space, if one window covers all of it and no pads."""
+        window, extents = self.window, shape_of(self.x)[2:]
+        covers = window.kernel == extents and set(window.dilations) == {1}
+        if not covers or window.is_padded or self.kind.data is PoolKind.LP:
+            return None
+        kind = "max" if self.kind.data is PoolKind.MAX else "mean"
+        return (ReduceOp(self.x, kind=kind, axes=range(2, 2 + len(extents)), keepdims=True),)
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        window, output = self.window, self.shape[2:]
+        axes = tuple(range(-len(output), 0))
+        kind = self.kind.data
+        if kind is PoolKind.MAX:
+            fill = lowest(element_type(self.x))
+            return np.max(view_windows(x, window, output, fill), axis=axes)
+        windows = view_windows(x, window, output, 0)
+        if kind is PoolKind.LP:
+            p = self.p.value.data
+            return np.sum(np.abs(windows) ** p, axis=axes) ** (1 / p)
+        counts = math.prod(np.meshgrid(*map(np.asarray, self.counts()), indexing="ij"))
+        return np.sum(windows, axis=axes) / counts
+
+    def counts(self) -> list[list[int]]:
+        """For each spatial dimension and position, the elements that an average counts.
+
+        The divisor of an average is the product over the dimensions.
+        """
+        return self._inside_counts(include_pad=self.count_include_pad is not None)
+
+    def _inside_counts(self, *, include_pad: bool = False) -> list[list[int]]:
+        """For each dimension and position, the elements of the data, or of that and pads."""
+        window = self.window
+        result: list[list[int]] = []
+        extents = shape_of(self.x)[2:]
+        for d, (extent, count) in enumerate(zip(extents, self.shape[2:], strict=True)):
+            low, high = window.low[d], window.high[d]
+            first, last = (-low, extent + high) if include_pad else (0, extent)
+            row: list[int] = []
+            for position in range(count):
+                start = position * window.strides[d] - low
+                taps = (start + k * window.dilations[d] for k in range(window.kernel[d]))
+                row.append(sum(first <= tap < last for tap in taps))
+            result.append(row)
+        return result
+
+    def tensor_expression(self, x: te.Tensor) -> te.Tensor:
+        """A reduction over the window by guarded reads, then a finishing stage."""
+        window, kind = self.window, self.kind.data
+        taps = tap_axes(window.kernel)
+        fill = lowest(element_type(self.x)) if kind is PoolKind.MAX else 0
+        inside = not any(map(any, window.border(x.shape[2:], self.shape[2:])))
+
+        def read(n: te.Axis, c: te.Axis, *places: te.Axis) -> te.Expr:
+            taken = window_taps(places, taps, window.strides, window.dilations)
+            at = (n, c, *(i - low if low else i for i, low in zip(taken, window.low, strict=True)))
+            return x[at] if inside else x.read(at, default=fill)
+
+        if kind is PoolKind.MAX:
+            return image_compute(self.shape, lambda *a: te.max(read(*a), axis=taps), "max_pool")
+        p = self.p.value.data if kind is PoolKind.LP else 1
+
+        def term(*axes: te.Axis) -> te.Expr:
+            value = widen(read(*axes))
+            if kind is PoolKind.AVERAGE:
+                return value
+            return value * value if p == 2 else te.pow(te.abs(value), te.const(p, value.dtype))
+
+        total = image_compute(self.shape, lambda *a: te.sum(term(*a), axis=taps), f"{kind}_pool")
+        return self._finish(total, p)
+
+    def _finish(self, total: te.Tensor, p: int) -> te.Tensor:
+        element = self.type.element_type
+        if self.kind.data is PoolKind.LP:
+            root = te.const(1 / p, total.dtype)
+
+            def power(*axes: te.Axis) -> te.Expr:
+                value = total[axes]
+                return te.cast(te.sqrt(value) if p == 2 else te.pow(value, root), element)
+
+            return image_compute(self.shape, power, "root")
+        rows = self.counts()
+        uniform = math.prod(row[0] for row in rows if len(set(row)) == 1)
+        varying = [d for d, row in enumerate(rows) if len(set(row)) > 1]
+
+        def divide(n: te.Axis, c: te.Axis, *places: te.Axis) -> te.Expr:
+            count = te.const(uniform, total.dtype)
+            for d in varying:
+                count = count * self._count(d, places[d], total.dtype)
+            return te.cast(total[(n, c, *places)] / count, element)
+
+        return image_compute(self.shape, divide, "average")
+
+    def _count(self, d: int, place: te.Axis, dtype: Attribute) -> te.Expr:
+        """The elements counted along a dimension, as a function of the position."""
+        window, extent = self.window, shape_of(self.x)[2 + d]
+        include_pad = self.count_include_pad is not None
+        first = -window.low[d] if include_pad else 0
+        last = extent + window.high[d] if include_pad else extent
+        start = place * window.strides[d] - window.low[d]
+        step = window.dilations[d]
+        if step == 1:
+            end = te.minimum(te.cast(start + window.kernel[d], dtype), te.const(last, dtype))
+            return end - te.maximum(te.cast(start, dtype), te.const(first, dtype))
+        count = te.const(0, dtype)
+        for tap in range(window.kernel[d]):
+            at = start + tap * step
+            inside = te.all(at >= first, at < last)
+            count = count + te.select(inside, te.const(1, dtype), te.const(0, dtype))
+        return count
+
+
+def _check_rank(shape: Sequence[int], kernel: Sequence[int]) -> None:
+    if len(shape) < 3 or len(kernel) != len(shape) - 2:
+        raise VerifyException(
+            f"a kernel of rank {len(kernel)} does not pool data of rank {len(shape)}"
+        )

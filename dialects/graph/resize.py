@@ -1,0 +1,382 @@
+"""Resizing by interpolation, as ONNX defines it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import (
+    Coordinate,
+    CoordinateAttr,
+    Float,
+    Floats,
+    NearestMode,
+    NearestModeAttr,
+    ResizeMode,
+    ResizeModeAttr,
+    flag,
+    floats,
+    real,
+)
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.types import (
+    AnyTensor,
+    Array,
+    element_type,
+    is_float,
+    shape_of,
+    tensor,
+)
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class ResizeOp(GraphOp):
+    """Interpolate x to the result's shape, axis by axis.
+
+    `scales` (one an axis) defaults to result extent / operand extent. `roi` (starts, then
+    ends, normalized) matters with `tf_crop_and_resize`, where coordinates outside x give
+    `extrapolation`. `cubic_a` is the cubic coefficient; with `exclude_outside` the weights
+    of elements outside x are dropped and the rest scaled to sum to 1.
+    """
+
+    name = "graph.resize"
+
+    x = operand_def(TensorType)
+    mode = prop_def(ResizeModeAttr, default_value=ResizeModeAttr(ResizeMode.NEAREST))
+    coordinate = prop_def(CoordinateAttr, default_value=CoordinateAttr(Coordinate.HALF_PIXEL))
+    nearest_mode = prop_def(
+        NearestModeAttr, default_value=NearestModeAttr(NearestMode.ROUND_PREFER_FLOOR)
+    )
+    scales = opt_prop_def(Floats)
+    roi = opt_prop_def(Floats)
+    cubic_a = prop_def(Float, default_value=real(-0.75))
+    exclude_outside = opt_prop_def(UnitAttr)
+    extrapolation = prop_def(Float, default_value=real(0.0))
+    result = result_def(TensorType)
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        *,
+        scales: Sequence[float] | None = None,
+        sizes: Sequence[int] | None = None,
+        mode: str = "nearest",
+        coordinate: str = "half_pixel",
+        nearest_mode: str = "round_prefer_floor",
+        roi: Sequence[float] | None = None,
+        cubic_a: float = -0.75,
+        exclude_outside: bool = False,
+        extrapolation: float = 0.0,
+    ):
+        """Without `sizes` the result's extents are floor(extent * scale)."""
+        value = SSAValue.get(x)
+        shape = shape_of(value)
+        if sizes is None:
+            if scales is None or len(scales) != len(shape):
+                raise VerifyException(f"resize needs scales or sizes for {len(shape)} axes")
+            sizes = [math.floor(n * scale) for n, scale in zip(shape, scales, strict=True)]
+        super().__init__(
+            [value],
+            {
+                "mode": ResizeModeAttr(ResizeMode(mode)),
+                "coordinate": CoordinateAttr(Coordinate(coordinate)),
+                "nearest_mode": NearestModeAttr(NearestMode(nearest_mode)),
+                "scales": None if scales is None else floats(scales),
+                "roi": None if roi is None else floats(roi),
+                "cubic_a": real(cubic_a),
+                "exclude_outside": flag(exclude_outside),
+                "extrapolation": real(extrapolation),
+            },
+            tensor(sizes, element_type(value)),
+        )
+        self.infer()
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """The result's shape with the operand's element type."""
+        rank = len(shape_of(self.x))
+        if len(self.shape) != rank:
+            raise VerifyException(f"{self.x.type} and {self.type} differ in rank")
+        if self.scales is not None and (
+            len(self.scales) != rank or min(self.scales.get_values(), default=1.0) <= 0
+        ):
+            raise VerifyException(f"scales must be {rank} positive numbers")
+        crop = self.coordinate.data is Coordinate.TF_CROP_AND_RESIZE
+        if crop and (self.roi is None or len(self.roi) != 2 * rank):
+            raise VerifyException(f"tf_crop_and_resize needs a roi of {2 * rank} numbers")
+        if min(self.shape, default=1) and not min(shape_of(self.x), default=1):
+            raise VerifyException("an empty operand cannot be resized")
+        if self.mode.data is not ResizeMode.NEAREST and not is_float(element_type(self.x)):
+            raise VerifyException(f"{self.mode.data} interpolation expects floats")
+        return (tensor(self.shape, element_type(self.x)),)
+
+    def axis_scales(self) -> tuple[float, ...]:
+        """The scale of each axis."""
+        if self.scales is not None:
+            return self.scales.get_values()
+        return tuple(new / old for new, old in zip(self.shape, shape_of(self.x), strict=True))
+
+    def resized_axes(self) -> tuple[int, ...]:
+        """The axes along which the result differs from the operand."""
+        crop = self.coordinate.data is Coordinate.TF_CROP_AND_RESIZE
+        roi = () if self.roi is None else self.roi.get_values()
+        rank = len(self.shape)
+        return tuple(
+            axis
+            for axis, (old, new, scale) in enumerate(
+                zip(shape_of(self.x), self.shape, self.axis_scales(), strict=True)
+            )
+            if old != new or scale != 1 or (crop and (roi[axis], roi[axis + rank]) != (0.0, 1.0))
+        )
+
+    def coordinates(self, axis: int) -> Array:
+        """The input coordinate of each output index along an axis."""
+        old, new, scale = shape_of(self.x)[axis], self.shape[axis], self.axis_scales()[axis]
+        places = np.arange(new, dtype=np.float64)
+        match self.coordinate.data:
+            case Coordinate.HALF_PIXEL:
+                return (places + 0.5) / scale - 0.5
+            case Coordinate.PYTORCH_HALF_PIXEL:
+                return (places + 0.5) / scale - 0.5 if new > 1 else places * 0
+            case Coordinate.HALF_PIXEL_SYMMETRIC:
+                offset = old / 2 * (1 - new / (scale * old))
+                return offset + (places + 0.5) / scale - 0.5
+            case Coordinate.ALIGN_CORNERS:
+                return places * (old - 1) / (scale * old - 1) if new > 1 else places * 0
+            case Coordinate.ASYMMETRIC:
+                return places / scale
+            case Coordinate.TF_CROP_AND_RESIZE:
+                return self._crop_coordinates(axis, places)
+
+    def _crop_coordinates(self, axis: int, places: Array) -> Array:
+        roi = () if self.roi is None else self.roi.get_values()
+        start, end = roi[axis], roi[axis + len(self.shape)]
+        old, new = shape_of(self.x)[axis], self.shape[axis]
+        if new == 1:
+            return places * 0 + 0.5 * (start + end) * (old - 1)
+        return start * (old - 1) + places * (end - start) * (old - 1) / (new - 1)
+
+    def nearest(self, axis: int) -> Array:
+        """The input index of each output index along an axis, in nearest mode."""
+        place = self.coordinates(axis)
+        match self.nearest_mode.data:
+            case NearestMode.ROUND_PREFER_FLOOR:
+                place = np.ceil(place - 0.5)
+            case NearestMode.ROUND_PREFER_CEIL:
+                place = np.floor(place + 0.5)
+            case NearestMode.FLOOR:
+                place = np.floor(place)
+            case NearestMode.CEIL:
+                place = np.ceil(place)
+        return np.clip(place.astype(np.int64), 0, shape_of(self.x)[axis] - 1)
+
+    def taps(self, axis: int) -> list[tuple[Array, Array]]:
+        """Input indices and weights to sum for each output index along an axis."""
+        place = self.coordinates(axis)
+        old = shape_of(self.x)[axis]
+        first = np.floor(place)
+        part = place - first
+        if self.mode.data is ResizeMode.LINEAR:
+            pairs = [(first, 1 - part), (first + 1, part)]
+        else:
+            pairs = [
+                (first + k, _cubic_weight(np.abs(part - k), self.cubic_a.value.data))
+                for k in range(-1, 3)
+            ]
+        if self.exclude_outside is not None:
+            pairs = [(i, np.where((i < 0) | (i >= old), 0, w)) for i, w in pairs]
+            total = np.sum([w for _, w in pairs], axis=0)
+            pairs = [(i, w / total) for i, w in pairs]
+        return [(np.clip(i, 0, old - 1).astype(np.int64), w) for i, w in pairs]
+
+    def outside(self, axis: int) -> Array:
+        """Whether each output index along an axis takes the extrapolation value."""
+        place = self.coordinates(axis)
+        if self.coordinate.data is not Coordinate.TF_CROP_AND_RESIZE:
+            return np.zeros(place.shape, np.bool_)
+        return (place < 0) | (place > shape_of(self.x)[axis] - 1)
+
+    def unchanged(self) -> SSAValue | None:
+        """The operand, if no axis is resized."""
+        return None if self.resized_axes() else self.x
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy: one interpolation after the other."""
+        axes = self.resized_axes()
+        for axis in axes:
+            if self.mode.data is ResizeMode.NEAREST:
+                x = np.take(x, self.nearest(axis), axis)
+                continue
+            weights = np.zeros((self.shape[axis], x.shape[axis]), x.dtype)
+            for index, weight in self.taps(axis):
+                np.add.at(weights, (np.arange(self.shape[axis]), index), weight)
+            x = np.moveaxis(np.moveaxis(x, axis, -1) @ weights.T, -1, axis)
+        for axis in axes:
+            shape = [1] * x.ndim
+            shape[axis] = -1
+            outside = self.outside(axis).reshape(shape)
+            x = np.where(outside, x.dtype.type(self.extrapolation.value.data), x)
+        return x
+
+    def tensor_expression(self, x: te.Tensor) -> te.Tensor:
+        """One interpolation stage for each axis, and one for elements outside."""
+        axes = self.resized_axes()
+        for axis in axes:
+            if self.mode.data is ResizeMode.NEAREST:
+                x = self._nearest_stage(x, axis)
+            else:
+                x = self._interpolation_stage(x, axis)
+        outside = [axis for axis in axes if self.outside(axis).any()]
+        if axes and not outside:
+            return x
+        last = x
+
+        def body(*at: te.Axis) -> te.Expr:
+            value = last[at]
+            if not outside:
+                return value
+            tests = [self._outside_test(axis, at[axis]) for axis in outside]
+            return te.select(
+                te.any(*tests), te.const(self.extrapolation.value.data, x.dtype), value
+            )
+
+        return te.compute(self.shape, body, name="resize")
+
+    def _stage(self, x: te.Tensor, axis: int, body: Callable[[te.Axis, Any], te.Expr]) -> te.Tensor:
+        """A stage over x with an axis resized; `body` gets the axis and a reader along it."""
+        shape = (*x.shape[:axis], self.shape[axis], *x.shape[axis + 1 :])
+
+        def element(*at: te.Axis) -> te.Expr:
+            def read(place: Any) -> te.Expr:
+                return x[(*at[:axis], place, *at[axis + 1 :])]
+
+            return body(at[axis], read)
+
+        return te.compute(shape, element, name=f"resize{axis}")
+
+    def _nearest_stage(self, x: te.Tensor, axis: int) -> te.Tensor:
+        affine = fit_division(self.nearest(axis), 1 / self.axis_scales()[axis])
+        if affine is not None:
+            scale, offset, divisor = affine
+            return self._stage(x, axis, lambda at, read: read((at * scale + offset) // divisor))
+
+        def body(at: te.Axis, read: Any) -> te.Expr:
+            place = self._te_coordinate(axis, at, "f64")
+            half = te.const(0.5, place.dtype)
+            match self.nearest_mode.data:
+                case NearestMode.ROUND_PREFER_FLOOR:
+                    place = te.ceil(place - half)
+                case NearestMode.ROUND_PREFER_CEIL:
+                    place = te.floor(place + half)
+                case NearestMode.FLOOR:
+                    place = te.floor(place)
+                case NearestMode.CEIL:
+                    place = te.ceil(place)
+            return read(_clamped_index(place, x.shape[axis]))
+
+        return self._stage(x, axis, body)
+
+    def _interpolation_stage(self, x: te.Tensor, axis: int) -> te.Tensor:
+        extent, cubic = x.shape[axis], self.mode.data is ResizeMode.CUBIC
+        a = self.cubic_a.value.data
+
+        def body(at: te.Axis, read: Any) -> te.Expr:
+            place = self._te_coordinate(axis, at, "f32")
+            first = te.floor(place)
+            part = place - first
+            total = te.const(0.0, place.dtype)
+            norm = te.const(0.0, place.dtype)
+            for k in range(-1, 3) if cubic else range(2):
+                source = first + te.const(k, place.dtype)
+                weight = _te_cubic(te.abs(part - k), a) if cubic else (part if k else 1.0 - part)
+                if self.exclude_outside is not None:
+                    inside = te.all(source >= 0.0, source <= float(extent - 1))
+                    weight = te.select(inside, weight, te.const(0.0, place.dtype))
+                    norm = norm + weight
+                value = te.cast(read(_clamped_index(source, extent)), place.dtype)
+                total = total + weight * value
+            if self.exclude_outside is not None:
+                total = total / norm
+            return te.cast(total, x.dtype)
+
+        return self._stage(x, axis, body)
+
+    def _te_coordinate(self, axis: int, at: te.Axis, dtype: str) -> te.Expr:
+        """The input coordinate of an output index, by the formulas of `coordinates`."""
+        place = te.cast(at, dtype)
+        old, new, scale = shape_of(self.x)[axis], self.shape[axis], self.axis_scales()[axis]
+
+        def number(value: float) -> te.Expr:
+            return te.const(value, dtype)
+
+        match self.coordinate.data:
+            case Coordinate.ASYMMETRIC:
+                return place / number(scale)
+            case Coordinate.HALF_PIXEL:
+                return (place + number(0.5)) / number(scale) - number(0.5)
+            case Coordinate.HALF_PIXEL_SYMMETRIC:
+                offset = old / 2 * (1 - new / (scale * old))
+                return number(offset) + (place + number(0.5)) / number(scale) - number(0.5)
+            case Coordinate.PYTORCH_HALF_PIXEL:
+                if new == 1:
+                    return number(0)
+                return (place + number(0.5)) / number(scale) - number(0.5)
+            case Coordinate.ALIGN_CORNERS:
+                if new == 1:
+                    return number(0)
+                return place * number(old - 1) / number(scale * old - 1)
+            case Coordinate.TF_CROP_AND_RESIZE:
+                roi = () if self.roi is None else self.roi.get_values()
+                start, end = roi[axis], roi[axis + len(self.shape)]
+                if new == 1:
+                    return number(0.5 * (start + end) * (old - 1))
+                slope = number((end - start) * (old - 1))
+                return number(start * (old - 1)) + place * slope / number(new - 1)
+
+    def _outside_test(self, axis: int, at: te.Axis) -> te.Expr:
+        place = self._te_coordinate(axis, at, "f64")
+        return te.any(place < 0.0, place > float(shape_of(self.x)[axis] - 1))
+
+
+def _cubic_weight(distance: Array, a: float) -> Array:
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+
+
+def _te_cubic(distance: te.Expr, a: float) -> te.Expr:
+    square = distance * distance
+    near = ((a + 2) * distance - (a + 3)) * square + 1.0
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    zero = te.const(0.0, distance.dtype)
+    return te.select(distance <= 1.0, near, te.select(distance < 2.0, far, zero))
+
+
+def _clamped_index(place: te.Expr, extent: int) -> te.Index:
+    """A whole float, limited to an axis, as an index."""
+    inside = te.minimum(te.maximum(place, te.const(0, place.dtype)), float(extent - 1))
+    return te.index(te.cast(inside, "i64"))
+
+
+def fit_division(table: Array, slope: float) -> tuple[int, int, int] | None:
+    """(a, b, c) with table[i] == (i * a + b) // c for every i, if such small numbers exist."""
+    ratio = Fraction(slope).limit_denominator(1 << 12)
+    a, c = ratio.numerator, ratio.denominator
+    places = np.arange(table.size)
+    for factor in (1, 2):
+        scaled = places * a * factor
+        divisor = c * factor
+        # b must satisfy table * divisor <= scaled + b < (table + 1) * divisor everywhere.
+        low = int(np.max(table * divisor - scaled, initial=-(1 << 40)))
+        high = int(np.min((table + 1) * divisor - scaled, initial=1 << 40))
+        if low < high and table.size:
+            return a * factor, low, divisor
+    return None

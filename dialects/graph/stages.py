@@ -1,0 +1,143 @@
+"""Tensor-expression stages that several operators are built from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from xdsl.ir import Attribute
+
+from tcopt.dialects.graph.types import is_half
+from tcopt.dialects.te import api as te
+
+IndexLike: TypeAlias = "te.Index | int"
+Indices: TypeAlias = Sequence[IndexLike]
+
+
+def image_compute(shape: Sequence[int], body: Callable[..., Any], name: str) -> te.Tensor:
+    """A stage over [N, C, spatial...] whose axes have the customary names."""
+
+    def line(n: te.Axis, c: te.Axis, x: te.Axis) -> Any:
+        return body(n, c, x)
+
+    def plane(n: te.Axis, c: te.Axis, y: te.Axis, x: te.Axis) -> Any:
+        return body(n, c, y, x)
+
+    def space(n: te.Axis, c: te.Axis, z: te.Axis, y: te.Axis, x: te.Axis) -> Any:
+        return body(n, c, z, y, x)
+
+    named: dict[int, Callable[..., Any]] = {3: line, 4: plane, 5: space}
+    return te.compute(shape, named.get(len(shape), body), name=name)
+
+
+def read_broadcast(x: te.Tensor, axes: Indices) -> te.Expr:
+    """Read x at output axes, where x's shape broadcasts to the output's."""
+    own = axes[len(axes) - len(x.shape) :]
+    return x[tuple(0 if extent == 1 else axis for extent, axis in zip(x.shape, own, strict=True))]
+
+
+def widen(value: te.Expr) -> te.Expr:
+    """16-bit floats as f32, in which they are accumulated."""
+    return te.cast(value, "f32") if is_half(value.dtype) else value
+
+
+def narrow(x: te.Tensor, element: Attribute) -> te.Tensor:
+    """A stage that rounds an accumulated tensor to its element type, if they differ."""
+    if x.dtype == element:
+        return x
+    return te.compute(x.shape, lambda *axes: te.cast(x[axes], element), name=f"{x.name}_round")
+
+
+def reduce_stage(
+    shape: Sequence[int],
+    axes: Sequence[int],
+    combine: Callable[..., Any],
+    term: Callable[[Indices], te.Expr],
+    name: str,
+    *,
+    keepdims: bool = False,
+) -> te.Tensor:
+    """Combine `term` at every index of `shape` over `axes`.
+
+    Args:
+        shape: the iteration space.
+        axes: the reduced axes, which vanish or stay as 1 with `keepdims`.
+        combine: `te.sum` or one of its relatives.
+        term: the element at a full list of indices.
+        name: name of the stage.
+    """
+    reduced = {axis: te.reduce_axis(shape[axis], f"k{n}") for n, axis in enumerate(axes)}
+    kept = [axis for axis in range(len(shape)) if keepdims or axis not in reduced]
+
+    def body(*outer: te.Axis) -> Any:
+        at: dict[int, IndexLike] = dict(zip(kept, outer, strict=True))
+        value = term([reduced.get(axis, at.get(axis, 0)) for axis in range(len(shape))])
+        return combine(value, axis=list(reduced.values())) if reduced else value
+
+    extents = [1 if axis in reduced else shape[axis] for axis in kept]
+    return te.compute(extents, body, name=name)
+
+
+def reshape_indices(source: Sequence[int], target: Sequence[int], axes: Indices) -> list[IndexLike]:
+    """Indices into shape `source` of the element at `axes` of shape `target`.
+
+    Runs of dimensions of equal size map onto each other, so that a dimension that stays as
+    it is needs no arithmetic, and the rest the least division.
+    """
+    result: list[IndexLike] = [0] * len(source)
+    if 0 in source:
+        return result
+    old = [(extent, axis) for axis, extent in enumerate(source) if extent != 1]
+    new = [(extent, axis) for axis, extent in enumerate(target) if extent != 1]
+    while old or new:
+        left, right = [old.pop(0)], [new.pop(0)]
+        while (a := math.prod(n for n, _ in left)) != (b := math.prod(n for n, _ in right)):
+            side, rest = (left, old) if a < b else (right, new)
+            side.append(rest.pop(0))
+        _map_run(left, [(extent, axes[axis]) for extent, axis in right], result)
+    return result
+
+
+def _map_run(
+    source: Sequence[tuple[int, int]],
+    target: Sequence[tuple[int, IndexLike]],
+    result: list[IndexLike],
+) -> None:
+    linear: Any = 0
+    for extent, axis in target:
+        linear = axis if isinstance(linear, int) else linear * extent + axis
+    stride = math.prod(extent for extent, _ in source)
+    for place, (extent, axis) in enumerate(source):
+        stride //= extent
+        index = linear // stride if stride > 1 else linear
+        result[axis] = index if place == 0 else index % extent
+
+
+def zero_pad(
+    x: te.Tensor, low: Sequence[int], extents: Sequence[int], name: str = "pad"
+) -> te.Tensor:
+    """x [N, C, spatial...] with its spatial dimensions moved by `low` into `extents`."""
+
+    def body(n: te.Axis, c: te.Axis, *places: te.Axis) -> te.Expr:
+        at = (place - before for place, before in zip(places, low, strict=True))
+        return x.read((n, c, *at), default=0)
+
+    return image_compute((*x.shape[:2], *extents), body, name)
+
+
+def window_taps(
+    places: Indices, taps: Indices, strides: Sequence[int], dilations: Sequence[int]
+) -> list[Any]:
+    """Input indices of the taps of a window at output places: place * stride + tap * dilation."""
+    rows = zip(places, taps, strides, dilations, strict=True)
+    return [place * stride + tap * dilation for place, tap, stride, dilation in rows]
+
+
+def tap_axes(kernel: Sequence[int]) -> list[te.Axis]:
+    """Reduce axes over the taps of a kernel."""
+    names = ("rz", "ry", "rx")[-len(kernel) :] if len(kernel) <= 3 else [""] * len(kernel)
+    return [
+        te.reduce_axis(extent, name or f"r{d}")
+        for d, (extent, name) in enumerate(zip(kernel, names, strict=True))
+    ]

@@ -1,0 +1,178 @@
+"""Tensor types of the graph level, their numpy counterparts, and shape arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias, cast
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    Signedness,
+    TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+AnyTensor: TypeAlias = TensorType[Attribute]
+Array: TypeAlias = NDArray[Any]
+
+# A plain class: `isa` on the generic one is a thousand times slower.
+_TENSOR: type[Any] = TensorType
+
+_UNSIGNED = {bits: IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64)}
+
+_NUMPY_TO_ELEMENT: dict[np.dtype[Any], Attribute] = {
+    np.dtype(np.float16): f16,
+    np.dtype(ml_dtypes.bfloat16): bf16,
+    np.dtype(np.float32): f32,
+    np.dtype(np.float64): f64,
+    np.dtype(np.bool_): i1,
+    np.dtype(np.int8): i8,
+    np.dtype(np.int16): i16,
+    np.dtype(np.int32): i32,
+    np.dtype(np.int64): i64,
+    np.dtype(np.uint8): _UNSIGNED[8],
+    np.dtype(np.uint16): _UNSIGNED[16],
+    np.dtype(np.uint32): _UNSIGNED[32],
+    np.dtype(np.uint64): _UNSIGNED[64],
+}
+_ELEMENT_TO_NUMPY = {element: dtype for dtype, element in _NUMPY_TO_ELEMENT.items()}
+
+
+@lru_cache(maxsize=8192)
+def _tensor(shape: tuple[int, ...], element: Attribute) -> AnyTensor:
+    return TensorType(element, shape)
+
+
+def tensor(shape: Sequence[int], element: Attribute) -> AnyTensor:
+    """`tensor<shape x element>`; equal requests share one attribute."""
+    return _tensor(tuple(map(int, shape)), element)
+
+
+def like(array: Array) -> AnyTensor:
+    """The tensor type of a numpy array."""
+    return tensor(array.shape, element_of(array.dtype))
+
+
+def numpy_dtype(element: Attribute) -> np.dtype[Any]:
+    """The numpy dtype that holds an element type; VerifyException if there is none."""
+    dtype = _ELEMENT_TO_NUMPY.get(element)
+    if dtype is None:
+        raise VerifyException(f"tensors of {element} are not supported at the graph level")
+    return dtype
+
+
+def element_of(dtype: np.dtype[Any]) -> Attribute:
+    """The element type of a numpy dtype; VerifyException if there is none."""
+    element = _NUMPY_TO_ELEMENT.get(np.dtype(dtype))
+    if element is None:
+        raise VerifyException(f"numpy arrays of {dtype} are not supported at the graph level")
+    return element
+
+
+def type_of(value: SSAValue) -> AnyTensor:
+    """The ranked, static tensor type of a value; VerifyException if it has another type."""
+    if not isinstance(value.type, _TENSOR):
+        raise VerifyException(f"expected a ranked tensor, got {value.type}")
+    return cast(AnyTensor, value.type)
+
+
+@lru_cache(maxsize=8192)
+def _shape(type: AnyTensor) -> tuple[int, ...]:
+    return type.get_shape()
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a tensor value."""
+    return _shape(type_of(value))
+
+
+def element_type(value: SSAValue) -> Attribute:
+    """The element type of a tensor value."""
+    return type_of(value).element_type
+
+
+def bytes_of(type: AnyTensor) -> int:
+    """Size of a tensor in bytes."""
+    return math.prod(type.get_shape()) * numpy_dtype(type.element_type).itemsize
+
+
+def is_float(element: Attribute) -> bool:
+    """Whether an element type is a floating-point type."""
+    return isinstance(element, AnyFloat)
+
+
+def is_half(element: Attribute) -> bool:
+    """Whether an element type is a 16-bit float, whose arithmetic is done in f32."""
+    return isinstance(element, Float16Type | BFloat16Type)
+
+
+def is_signed_int(element: Attribute) -> bool:
+    """Whether an element type is an integer with a sign (signless counts, i1 does not)."""
+    return element in (i8, i16, i32, i64)
+
+
+def is_unsigned_int(element: Attribute) -> bool:
+    """Whether an element type is an unsigned integer."""
+    return element in _UNSIGNED.values()
+
+
+def lowest(element: Attribute) -> float | int:
+    """The identity of max: minus infinity, or an integer type's least value."""
+    if isinstance(element, Float16Type | BFloat16Type | Float32Type | Float64Type):
+        return -math.inf
+    return 0 if element == i1 else int(np.iinfo(numpy_dtype(element)).min)
+
+
+def highest(element: Attribute) -> float | int:
+    """The identity of min: infinity, or an integer type's greatest value."""
+    if is_float(element):
+        return math.inf
+    return 1 if element == i1 else int(np.iinfo(numpy_dtype(element)).max)
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The numpy broadcast of shapes; VerifyException if they do not broadcast."""
+    rank = max(map(len, shapes))
+    result = [1] * rank
+    for shape in shapes:
+        for axis, extent in enumerate(shape, rank - len(shape)):
+            if extent == result[axis] or extent == 1:
+                continue
+            if result[axis] != 1:
+                text = " and ".join("x".join(map(str, s)) or "()" for s in shapes)
+                raise VerifyException(f"shapes {text} do not broadcast")
+            result[axis] = extent
+    return tuple(result)
+
+
+def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
+    """Map a possibly negative axis into [0, rank); VerifyException if it is outside."""
+    if not -rank <= axis < max(rank, 1):
+        raise VerifyException(f"{name} {axis} is outside a tensor of rank {rank}")
+    return axis % rank if rank else 0
+
+
+def check_permutation(perm: Sequence[int], rank: int) -> None:
+    """VerifyException unless perm holds each of 0..rank-1 once."""
+    if sorted(perm) != list(range(rank)):
+        raise VerifyException(f"perm {list(perm)} is not a permutation of {rank} axes")

@@ -1,0 +1,457 @@
+"""Unary arithmetic and mathematical functions."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition
+
+from tcopt.dialects.graph.elementwise import Domain, UnaryOp
+from tcopt.dialects.graph.numerics import erf
+from tcopt.dialects.graph.types import Array
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class ExpOp(UnaryOp):
+    """e to the power x."""
+
+    name = "graph.exp"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.exp(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.exp(x)
+
+
+@irdl_op_definition
+class LogOp(UnaryOp):
+    """The natural logarithm."""
+
+    name = "graph.log"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.log(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.log(x)
+
+
+@irdl_op_definition
+class SqrtOp(UnaryOp):
+    """The square root."""
+
+    name = "graph.sqrt"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.sqrt(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.sqrt(x)
+
+
+@irdl_op_definition
+class RsqrtOp(UnaryOp):
+    """One over the square root."""
+
+    name = "graph.rsqrt"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return 1 / np.sqrt(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.rsqrt(x)
+
+
+@irdl_op_definition
+class ReciprocalOp(UnaryOp):
+    """One over x."""
+
+    name = "graph.reciprocal"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return 1 / x
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.const(1.0, x.dtype) / x
+
+
+@irdl_op_definition
+class ErfOp(UnaryOp):
+    """The error function."""
+
+    name = "graph.erf"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return erf(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.erf(x)
+
+
+@irdl_op_definition
+class AbsOp(UnaryOp):
+    """The magnitude."""
+
+    name = "graph.abs"
+
+    def unchanged(self) -> SSAValue | None:
+        """The operand, if it is such a result already."""
+        return self.x if isinstance(self.x.owner, AbsOp) else None
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.abs(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.abs(x)
+
+
+@irdl_op_definition
+class NegOp(UnaryOp):
+    """Minus x."""
+
+    name = "graph.neg"
+
+    def unchanged(self) -> SSAValue | None:
+        """The operand of the operand, if that is negated too."""
+        return self.x.owner.x if isinstance(self.x.owner, NegOp) else None
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return -x
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return -x
+
+
+@irdl_op_definition
+class FloorOp(UnaryOp):
+    """Round down to an integer."""
+
+    name = "graph.floor"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def unchanged(self) -> SSAValue | None:
+        """The operand, if it is such a result already."""
+        return self.x if isinstance(self.x.owner, FloorOp) else None
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.floor(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.floor(x)
+
+
+@irdl_op_definition
+class CeilOp(UnaryOp):
+    """Round up to an integer."""
+
+    name = "graph.ceil"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def unchanged(self) -> SSAValue | None:
+        """The operand, if it is such a result already."""
+        return self.x if isinstance(self.x.owner, CeilOp) else None
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.ceil(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.ceil(x)
+
+
+@irdl_op_definition
+class RoundOp(UnaryOp):
+    """Round to the nearest integer, ties to even."""
+
+    name = "graph.round"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def unchanged(self) -> SSAValue | None:
+        """The operand, if it is such a result already."""
+        return self.x if isinstance(self.x.owner, RoundOp) else None
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.round(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.round(x)
+
+
+@irdl_op_definition
+class SignOp(UnaryOp):
+    """-1, 0 or 1; nan stays nan."""
+
+    name = "graph.sign"
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.sign(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        zero = te.const(0, x.dtype)
+        one = te.const(1, x.dtype)
+        return te.select(x > zero, one, te.select(x < zero, zero - one, x))
+
+
+@irdl_op_definition
+class SinOp(UnaryOp):
+    """The sine."""
+
+    name = "graph.sin"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.sin(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.sin(x)
+
+
+@irdl_op_definition
+class CosOp(UnaryOp):
+    """The cosine."""
+
+    name = "graph.cos"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.cos(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.cos(x)
+
+
+@irdl_op_definition
+class TanOp(UnaryOp):
+    """The tangent."""
+
+    name = "graph.tan"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.tan(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.tan(x)
+
+
+@irdl_op_definition
+class AsinOp(UnaryOp):
+    """The inverse sine."""
+
+    name = "graph.asin"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.arcsin(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.asin(x)
+
+
+@irdl_op_definition
+class AcosOp(UnaryOp):
+    """The inverse cosine."""
+
+    name = "graph.acos"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.arccos(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.acos(x)
+
+
+@irdl_op_definition
+class AtanOp(UnaryOp):
+    """The inverse tangent."""
+
+    name = "graph.atan"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.arctan(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.atan(x)
+
+
+@irdl_op_definition
+class SinhOp(UnaryOp):
+    """The hyperbolic sine."""
+
+    name = "graph.sinh"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.sinh(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.sinh(x)
+
+
+@irdl_op_definition
+class CoshOp(UnaryOp):
+    """The hyperbolic cosine."""
+
+    name = "graph.cosh"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.cosh(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.cosh(x)
+
+
+@irdl_op_definition
+class TanhOp(UnaryOp):
+    """The hyperbolic tangent."""
+
+    name = "graph.tanh"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.tanh(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.tanh(x)
+
+
+@irdl_op_definition
+class AsinhOp(UnaryOp):
+    """The inverse hyperbolic sine."""
+
+    name = "graph.asinh"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.arcsinh(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.asinh(x)
+
+
+@irdl_op_definition
+class AcoshOp(UnaryOp):
+    """The inverse hyperbolic cosine."""
+
+    name = "graph.acosh"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.arccosh(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.acosh(x)
+
+
+@irdl_op_definition
+class AtanhOp(UnaryOp):
+    """The inverse hyperbolic tangent."""
+
+    name = "graph.atanh"
+    DOMAIN: ClassVar[Domain] = Domain.FLOAT
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.arctanh(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.atanh(x)
+
+
+@irdl_op_definition
+class NotOp(UnaryOp):
+    """Logical negation."""
+
+    name = "graph.not"
+    DOMAIN: ClassVar[Domain] = Domain.BOOL
+
+    def unchanged(self) -> SSAValue | None:
+        """The operand of the operand, if that is negated too."""
+        return self.x.owner.x if isinstance(self.x.owner, NotOp) else None
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return np.logical_not(x)
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return ~x
+
+
+@irdl_op_definition
+class IdentityOp(UnaryOp):
+    """x itself."""
+
+    name = "graph.identity"
+    DOMAIN: ClassVar[Domain] = Domain.ANY
+
+    def unchanged(self) -> SSAValue | None:
+        """The operand."""
+        return self.x
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return x
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return x

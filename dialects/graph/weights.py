@@ -1,0 +1,177 @@
+"""The side store of weights that `graph.constant @name` refers to.
+
+A module names its store in the attribute `graph.weights`: the path of a safetensors file,
+or `mem:<n>` for a store that lives in this process only, as long as a module names it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import weakref
+from collections.abc import Iterator, MutableMapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from tcopt.dialects.graph.types import Array, like
+from tcopt.support.errors import InputError
+
+ATTRIBUTE = "graph.weights"
+
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "BOOL": np.dtype(np.bool_),
+    "U8": np.dtype(np.uint8),
+    "I8": np.dtype(np.int8),
+    "U16": np.dtype(np.uint16),
+    "I16": np.dtype(np.int16),
+    "U32": np.dtype(np.uint32),
+    "I32": np.dtype(np.int32),
+    "U64": np.dtype(np.uint64),
+    "I64": np.dtype(np.int64),
+    "F16": np.dtype(np.float16),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "F32": np.dtype(np.float32),
+    "F64": np.dtype(np.float64),
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+
+
+class WeightStore(MutableMapping[str, Array]):
+    """Weights by name: those of a file, mapped into memory, and new ones over them."""
+
+    def __init__(self, path: str | Path | None = None):
+        """Open a safetensors file, or start empty.
+
+        Raises:
+            InputError: the file cannot be read or is malformed.
+        """
+        self.path = None if path is None else Path(path)
+        self._values: dict[str, Array] = {}
+        if self.path is not None:
+            self._values.update(_read(self.path))
+        self._counter = count()
+        self.changed = False
+
+    def __getitem__(self, name: str) -> Array:
+        return self._values[name]
+
+    def __setitem__(self, name: str, value: Array) -> None:
+        like(value)
+        self._values[name] = value
+        self.changed = True
+
+    def __delitem__(self, name: str) -> None:
+        del self._values[name]
+        self.changed = True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, value: Array, hint: str = "folded") -> str:
+        """Store an array under a new name made from `hint`, and give the name."""
+        name = hint
+        while name in self._values:
+            name = f"{hint}.{next(self._counter)}"
+        self[name] = value
+        return name
+
+    def save(self, path: str | Path) -> None:
+        """Write every weight to a safetensors file.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        header: dict[str, Any] = {}
+        offset = 0
+        for name, value in self._values.items():
+            end = offset + value.nbytes
+            header[name] = {
+                "dtype": _NAMES[value.dtype],
+                "shape": list(value.shape),
+                "data_offsets": [offset, end],
+            }
+            offset = end
+        text = json.dumps(header, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)
+        target = Path(path)
+        partial = target.with_name(target.name + ".part")
+        try:
+            with partial.open("wb") as file:
+                file.write(len(text).to_bytes(8, "little"))
+                file.write(text)
+                for value in self._values.values():
+                    file.write(np.ascontiguousarray(value).tobytes())
+            partial.replace(target)
+        except OSError as error:
+            raise InputError(f"cannot write weights: {error.strerror}", where=str(path)) from error
+
+
+def _read(path: Path) -> dict[str, Array]:
+    """The arrays of a safetensors file, as views of a memory map."""
+    try:
+        size = path.stat().st_size
+        data = np.memmap(path, np.uint8, "r") if size else np.zeros(0, np.uint8)
+        length = int.from_bytes(data[:8].tobytes(), "little")
+        if size < 8 or 8 + length > size:
+            raise ValueError("the header is cut off")
+        header = json.loads(data[8 : 8 + length].tobytes())
+        body = data[8 + length :]
+        return {
+            name: _view(body, entry) for name, entry in header.items() if name != "__metadata__"
+        }
+    except OSError as error:
+        raise InputError(f"cannot read weights: {error.strerror}", where=str(path)) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"malformed safetensors file: {error}", where=str(path)) from error
+
+
+def _view(body: Array, entry: Any) -> Array:
+    dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
+    start, end = entry["data_offsets"]
+    if not 0 <= start <= end <= body.size or end - start != math.prod(shape) * dtype.itemsize:
+        raise ValueError("an entry's extent does not match its data")
+    return body[start:end].view(dtype).reshape(shape)
+
+
+_stores: dict[str, WeightStore] = {}
+_next_store = count()
+
+
+def attach_weights(module: ModuleOp, store: WeightStore) -> None:
+    """Make a module, and its clones, refer to a store of this process.
+
+    The store stays reachable by its name while some module holds the attribute.
+    """
+    name = f"mem:{next(_next_store)}"
+    attribute = StringAttr(name)
+    _stores[name] = store
+    weakref.finalize(attribute, _stores.pop, name, None)
+    module.attributes[ATTRIBUTE] = attribute
+
+
+def weights_of(module: ModuleOp) -> WeightStore | None:
+    """The store that a module names; None if it names none, or one of another process.
+
+    A file is opened once for a module and its clones; changes to the store stay in memory.
+
+    Raises:
+        InputError: the named file cannot be read.
+    """
+    attribute = module.attributes.get(ATTRIBUTE)
+    if not isinstance(attribute, StringAttr):
+        return None
+    if attribute.data.startswith("mem:"):
+        return _stores.get(attribute.data)
+    key = f"{id(attribute)}:{attribute.data}"
+    if key not in _stores:
+        _stores[key] = WeightStore(attribute.data)
+        weakref.finalize(attribute, _stores.pop, key, None)
+    return _stores[key]

@@ -1,0 +1,86 @@
+"""The loop dialect: loop nests, blocks, and buffers with memory scopes."""
+
+from xdsl.ir import Dialect
+
+from tcopt.dialects.loop.access import LoadOp, StoreOp
+from tcopt.dialects.loop.attrs import (
+    IterKind,
+    IterKindAttr,
+    LoopKind,
+    LoopKindAttr,
+    Scope,
+    ScopeAttr,
+    ThreadAxis,
+    ThreadAxisAttr,
+)
+from tcopt.dialects.loop.block import BlockOp, GuardOp, InitOp
+from tcopt.dialects.loop.border import BorderOp
+from tcopt.dialects.loop.index_ops import IndexOp, MaskOp
+from tcopt.dialects.loop.intrin import IntrinOp
+from tcopt.dialects.loop.memory import (
+    AllocOp,
+    BarrierOp,
+    CallOp,
+    PopTokenOp,
+    PushTokenOp,
+    SliceOp,
+    WeightOp,
+)
+from tcopt.dialects.loop.structure import ForOp, FuncOp, enclosing_loops, loop_of
+
+DIALECT = Dialect(
+    "loop",
+    [
+        AllocOp,
+        BarrierOp,
+        BlockOp,
+        BorderOp,
+        CallOp,
+        ForOp,
+        FuncOp,
+        GuardOp,
+        IndexOp,
+        InitOp,
+        IntrinOp,
+        LoadOp,
+        MaskOp,
+        PopTokenOp,
+        PushTokenOp,
+        SliceOp,
+        StoreOp,
+        WeightOp,
+    ],
+    [IterKindAttr, LoopKindAttr, ScopeAttr, ThreadAxisAttr],
+)
+
+__all__ = [
+    "DIALECT",
+    "AllocOp",
+    "BarrierOp",
+    "BlockOp",
+    "BorderOp",
+    "CallOp",
+    "ForOp",
+    "FuncOp",
+    "GuardOp",
+    "IndexOp",
+    "InitOp",
+    "IntrinOp",
+    "IterKind",
+    "IterKindAttr",
+    "LoadOp",
+    "LoopKind",
+    "LoopKindAttr",
+    "MaskOp",
+    "PopTokenOp",
+    "PushTokenOp",
+    "Scope",
+    "ScopeAttr",
+    "SliceOp",
+    "StoreOp",
+    "ThreadAxis",
+    "ThreadAxisAttr",
+    "WeightOp",
+    "enclosing_loops",
+    "loop_of",
+]

@@ -1,0 +1,297 @@
+"""Loads, stores, masks and intrinsic calls of the loop dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from tcopt.support.access_syntax import parse_access, print_access
+from tcopt.support.literals import (
+    INTEGERS,
+    Integers,
+    integers,
+    number_attr,
+    parse_number,
+    print_number,
+)
+from tcopt.support.operand_access import quick_operands
+
+
+def _verify_access(
+    memref: SSAValue,
+    map: AffineMapAttr,
+    indices: Sequence[SSAValue],
+    value_type: Attribute,
+    lanes: Integers | None,
+    mask: SSAValue | None,
+) -> None:
+    type_ = memref.type
+    assert isa(type_, MemRefType)
+    rank = len(type_.get_shape())
+    if len(map.data.results) != rank:
+        raise VerifyException(f"{len(map.data.results)} indices for a buffer of rank {rank}")
+    if map.data.num_dims != len(indices) or map.data.num_symbols:
+        raise VerifyException("the access map must have one dimension per index operand")
+    if isa(value_type, VectorType):
+        if lanes is None or len(lanes) != rank:
+            raise VerifyException("a vector access gives the lane step of each dimension")
+        if value_type.get_element_type() != type_.get_element_type():
+            raise VerifyException("vector and buffer element types differ")
+        if mask is not None and mask.type != VectorType(i1, value_type.get_shape()):
+            raise VerifyException("the mask must hold one i1 for each lane")
+    elif lanes is not None or mask is not None:
+        raise VerifyException("lanes and mask belong to vector accesses")
+    elif value_type != type_.get_element_type():
+        raise VerifyException("value type differs from the buffer's element type")
+
+
+def _parse_lanes_and_mask(
+    parser: Parser,
+) -> tuple[list[int] | None, UnresolvedOperand | None]:
+    lanes = None
+    if parser.parse_optional_keyword("lanes"):
+        lanes = parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+        )
+    mask = parser.parse_unresolved_operand() if parser.parse_optional_keyword("mask") else None
+    return lanes, mask
+
+
+def _print_lanes_and_mask(printer: Printer, lanes: Integers | None, mask: SSAValue | None) -> None:
+    if lanes is not None:
+        printer.print_string(f" lanes {list(integers(lanes))}")
+    if mask is not None:
+        printer.print_string(" mask ")
+        printer.print_ssa_value(mask)
+
+
+def _mask_type(vector: Attribute) -> VectorType:
+    assert isa(vector, VectorType)
+    return VectorType(i1, vector.get_shape())
+
+
+@quick_operands("memref", variadic="indices", optional=("mask", VectorType))
+@irdl_op_definition
+class LoadOp(IRDLOperation):
+    """Reads one element, or one vector, of a buffer.
+
+    With `else`, an index outside the buffer gives the default. A vector load reads lane `l`
+    at `indices + l * lanes`; lanes whose mask is false give the default, or zero.
+    """
+
+    name = "loop.load"
+
+    memref = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    mask = opt_operand_def(VectorType)
+    map = prop_def(AffineMapAttr)
+    lanes = opt_prop_def(INTEGERS)
+    default = opt_prop_def(IntegerAttr | FloatAttr)
+    result = result_def()
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(MemoryReadEffect())
+
+    def __init__(
+        self,
+        memref: SSAValue | Operation,
+        map: AffineMap,
+        indices: Sequence[SSAValue],
+        *,
+        default: IntegerAttr | FloatAttr | None = None,
+        lanes: Sequence[int] | None = None,
+        mask: SSAValue | None = None,
+        result_type: Attribute | None = None,
+    ):
+        memref = SSAValue.get(memref)
+        if result_type is None:
+            assert isa(memref.type, MemRefType)
+            result_type = memref.type.get_element_type()
+        super().__init__(
+            operands=[memref, indices, mask],
+            properties={
+                "map": AffineMapAttr(map),
+                "lanes": None if lanes is None else DenseArrayBase.from_list(i64, lanes),
+                "default": default,
+            },
+            result_types=[result_type],
+        )
+
+    def set_indices(self, values: Sequence[SSAValue]) -> None:
+        """Replace the index operands, which the map's dimensions stand for."""
+        mask = self.mask
+        self.operands = [self.memref, *values] if mask is None else [self.memref, *values, mask]
+        sizes = (1, len(values), int(mask is not None))
+        self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+
+    @property
+    def lane_steps(self) -> tuple[int, ...] | None:
+        """How far each index moves from one lane to the next; None for a scalar load."""
+        return None if self.lanes is None else integers(self.lanes)
+
+    def verify_(self) -> None:
+        _verify_access(self.memref, self.map, self.indices, self.result.type, self.lanes, self.mask)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoadOp:
+        memref = parser.parse_unresolved_operand()
+        map, indices = parse_access(parser)
+        lanes, mask = _parse_lanes_and_mask(parser)
+        number = parse_number(parser) if parser.parse_optional_keyword("else") else None
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        if not isa(type_, MemRefType):
+            parser.raise_error("expected the buffer's type")
+        result_type: Attribute = type_.get_element_type()
+        if parser.parse_optional_punctuation(","):
+            result_type = parser.parse_type()
+        op = cls(
+            parser.resolve_operand(memref, type_),
+            map,
+            indices,
+            default=None if number is None else number_attr(number, type_.get_element_type()),
+            lanes=lanes,
+            mask=None if mask is None else parser.resolve_operand(mask, _mask_type(result_type)),
+            result_type=result_type,
+        )
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.memref)
+        print_access(printer, self.map.data, self.indices)
+        _print_lanes_and_mask(printer, self.lanes, self.mask)
+        if self.default is not None:
+            printer.print_string(" else ")
+            print_number(printer, self.default)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.memref.type)
+        if self.lanes is not None:
+            printer.print_string(", ")
+            printer.print_attribute(self.result.type)
+
+
+@quick_operands("value", "memref", variadic="indices", optional=("mask", VectorType))
+@irdl_op_definition
+class StoreOp(IRDLOperation):
+    """Writes one element, or one vector, of a buffer; masked-off lanes are left alone."""
+
+    name = "loop.store"
+
+    value = operand_def()
+    memref = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    mask = opt_operand_def(VectorType)
+    map = prop_def(AffineMapAttr)
+    lanes = opt_prop_def(INTEGERS)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(
+        self,
+        value: SSAValue | Operation,
+        memref: SSAValue | Operation,
+        map: AffineMap,
+        indices: Sequence[SSAValue],
+        *,
+        lanes: Sequence[int] | None = None,
+        mask: SSAValue | None = None,
+    ):
+        super().__init__(
+            operands=[value, memref, indices, mask],
+            properties={
+                "map": AffineMapAttr(map),
+                "lanes": None if lanes is None else DenseArrayBase.from_list(i64, lanes),
+            },
+        )
+
+    def set_indices(self, values: Sequence[SSAValue]) -> None:
+        """Replace the index operands, which the map's dimensions stand for."""
+        mask = self.mask
+        kept = [self.value, self.memref, *values]
+        self.operands = kept if mask is None else [*kept, mask]
+        sizes = (1, 1, len(values), int(mask is not None))
+        self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+
+    @property
+    def lane_steps(self) -> tuple[int, ...] | None:
+        """How far each index moves from one lane to the next; None for a scalar store."""
+        return None if self.lanes is None else integers(self.lanes)
+
+    def verify_(self) -> None:
+        _verify_access(self.memref, self.map, self.indices, self.value.type, self.lanes, self.mask)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> StoreOp:
+        value = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        memref = parser.parse_unresolved_operand()
+        map, indices = parse_access(parser)
+        lanes, mask = _parse_lanes_and_mask(parser)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        if not isa(type_, MemRefType):
+            parser.raise_error("expected the buffer's type")
+        value_type: Attribute = type_.get_element_type()
+        if parser.parse_optional_punctuation(","):
+            value_type = parser.parse_type()
+        op = cls(
+            parser.resolve_operand(value, value_type),
+            parser.resolve_operand(memref, type_),
+            map,
+            indices,
+            lanes=lanes,
+            mask=None if mask is None else parser.resolve_operand(mask, _mask_type(value_type)),
+        )
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.value)
+        printer.print_string(", ")
+        printer.print_ssa_value(self.memref)
+        print_access(printer, self.map.data, self.indices)
+        _print_lanes_and_mask(printer, self.lanes, self.mask)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.memref.type)
+        if self.lanes is not None:
+            printer.print_string(", ")
+            printer.print_attribute(self.value.type)

@@ -1,0 +1,339 @@
+"""Which parts of which buffers an op of the loop dialect touches.
+
+A region is a box: in each dimension a base, affine in values from outside the op, and a
+constant extent. One execution of `loop.for %ji` below
+
+    loop.for %jo = 0 to 63 {
+      loop.for %ji = 0 to 16 {
+        loop.block "b" (%vj: spatial 1000 = %jo * 16 + %ji) {
+          %l = loop.load %x[%vj + 1] : memref<1001xf32>
+
+reads `%x` from `%jo * 16 + 1`, 16 elements. Boxes over-approximate; indices that are computed
+at run time give the whole dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import gcd
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.loop.access import LoadOp, StoreOp
+from tcopt.dialects.loop.block import BlockOp
+from tcopt.dialects.loop.index_ops import IndexOp
+from tcopt.dialects.loop.intrin import IntrinOp
+from tcopt.dialects.loop.structure import ForOp, loop_of
+from tcopt.support.access_syntax import unique_operands
+from tcopt.support.affine import (
+    UNBOUNDED,
+    Atom,
+    Dim,
+    FloorDiv,
+    LinearSum,
+    Mod,
+    Range,
+    linear_sum,
+    simplify,
+    substitute,
+    sum_range,
+    to_expr,
+)
+
+
+@dataclass(frozen=True)
+class Access:
+    """One operand of a load, store or intrinsic: a buffer and the indices into it.
+
+    `indices` ranges over `operands`; None where the extent touched is unknown.
+    """
+
+    op: Operation
+    buffer: SSAValue
+    is_write: bool
+    indices: AffineMap | None
+    operands: tuple[SSAValue, ...]
+    lanes: tuple[int, ...] | None = None
+    lane_count: int = 1
+
+
+@dataclass(frozen=True)
+class Interval:
+    """`extent` consecutive indices from `base`, an expression over the operands of a box."""
+
+    base: AffineExpr
+    extent: int
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangular part of a buffer, its bases over values outside the op asked about."""
+
+    operands: tuple[SSAValue, ...]
+    dims: tuple[Interval, ...]
+
+
+@dataclass(frozen=True)
+class Region:
+    """The part of a buffer that an op reads or writes."""
+
+    buffer: SSAValue
+    is_write: bool
+    box: Box
+
+
+def accesses(root: Operation) -> Iterator[Access]:
+    """Every access at or below `root`, in program order; an intrinsic's outputs count twice."""
+    for op in root.walk():
+        match op:
+            case LoadOp() | StoreOp():
+                vector = op.result.type if isinstance(op, LoadOp) else op.value.type
+                yield Access(
+                    op,
+                    op.memref,
+                    isinstance(op, StoreOp),
+                    op.map.data,
+                    tuple(op.indices),
+                    op.lane_steps,
+                    1 if op.lane_steps is None else _lane_count(vector),
+                )
+            case IntrinOp():
+                for output in op.outputs:
+                    yield Access(op, output, False, None, ())
+                    yield Access(op, output, True, None, ())
+                for value in op.inputs:
+                    yield Access(op, value, False, None, ())
+            case _:
+                pass
+
+
+def access_regions(root: Operation) -> list[Region]:
+    """What one execution of `root` reads and writes: a box for each buffer and direction.
+
+    Loops at or below `root` run through; the boxes' bases refer to values outside it.
+    """
+    found: dict[tuple[SSAValue, bool], Box] = {}
+    for access in accesses(root):
+        key = (access.buffer, access.is_write)
+        box = access_box(access, root)
+        found[key] = union(found[key], box, access.buffer) if key in found else box
+    return [Region(buffer, is_write, box) for (buffer, is_write), box in found.items()]
+
+
+def access_box(access: Access, root: Operation) -> Box:
+    """The box that `access` touches while `root`, an op at or around it, executes once."""
+    shape = buffer_shape(access.buffer)
+    if access.indices is None:
+        return whole_buffer(shape)
+    space = _Space(root)
+    operands = [space.expand(value) for value in access.operands]
+    dims: list[Interval] = []
+    for position, expr in enumerate(access.indices.results):
+        if any(operands[p] is None for p in expr.used_dims()):
+            dims.append(Interval(AffineConstantExpr(0), shape[position]))
+            continue
+        known = [e if e is not None else AffineConstantExpr(0) for e in operands]
+        base, low, high = space.split(linear_sum(substitute(expr, known), space.ranges))
+        if access.lanes is not None:
+            reach = access.lanes[position] * (access.lane_count - 1)
+            low, high = low + min(reach, 0), high + max(reach, 0)
+        dims.append(_interval(base, low, high, shape[position]))
+    return _compact(dims, space.values)
+
+
+def whole_buffer(shape: Sequence[int]) -> Box:
+    """All of a buffer."""
+    return Box((), tuple(Interval(AffineConstantExpr(0), extent) for extent in shape))
+
+
+def union(first: Box, second: Box, buffer: SSAValue) -> Box:
+    """A box over both; a dimension whose bases differ by no constant becomes the whole one."""
+    shape = buffer_shape(buffer)
+    values = list(dict.fromkeys((*first.operands, *second.operands)))
+    ranges = value_ranges(values)
+    dims: list[Interval] = []
+    for position, (a, b) in enumerate(zip(first.dims, second.dims, strict=True)):
+        base_a = linear_sum(_renumber(a.base, first.operands, values), ranges)
+        base_b = linear_sum(_renumber(b.base, second.operands, values), ranges)
+        if base_a.terms != base_b.terms:
+            dims.append(Interval(AffineConstantExpr(0), shape[position]))
+            continue
+        low = min(base_a.constant, base_b.constant)
+        high = max(base_a.constant + a.extent, base_b.constant + b.extent) - 1
+        dims.append(_interval(LinearSum(base_a.terms, 0), low, high, shape[position]))
+    return _compact(dims, values)
+
+
+def value_ranges(values: Sequence[SSAValue]) -> tuple[Range, ...]:
+    """The range of each value: a loop's, an iteration variable's, or unbounded."""
+    return tuple(_value_range(value) for value in values)
+
+
+def buffer_shape(buffer: SSAValue) -> tuple[int, ...]:
+    """The static shape of a buffer."""
+    type_ = buffer.type
+    assert isa(type_, MemRefType)
+    return tuple(type_.get_shape())
+
+
+def block_of(value: SSAValue) -> BlockOp | None:
+    """The block whose iteration variable `value` is."""
+    owner = value.owner
+    parent = owner.parent_op() if isinstance(owner, Block) else None
+    return parent if isinstance(parent, BlockOp) else None
+
+
+def binding_values(block: BlockOp, position: int) -> set[SSAValue]:
+    """The loop variables that the binding of one iteration variable uses."""
+    operands = block.operands_
+    return {operands[p] for p in block.bindings.data.results[position].used_dims()}
+
+
+def _lane_count(vector: Attribute) -> int:
+    from xdsl.dialects.builtin import VectorType
+
+    assert isa(vector, VectorType)
+    return vector.get_shape()[0]
+
+
+def _value_range(value: SSAValue) -> Range:
+    if (loop := loop_of(value)) is not None:
+        return 0, max(loop.trip_count - 1, 0)
+    if (block := block_of(value)) is not None:
+        return 0, max(block.domain[block.iter_vars.index(value)] - 1, 0)
+    return UNBOUNDED
+
+
+def _interval(base: LinearSum, low: int, high: int, extent: int) -> Interval:
+    """`base + [low, high]`, cut to the buffer where the base is constant."""
+    if base.is_constant:
+        low, high = max(low + base.constant, 0), min(high + base.constant, extent - 1)
+        return Interval(AffineConstantExpr(low), max(high - low + 1, 0))
+    if high - low + 1 >= extent:
+        return Interval(AffineConstantExpr(0), extent)
+    return Interval(to_expr(LinearSum(base.terms, base.constant + low)), high - low + 1)
+
+
+def _compact(dims: Sequence[Interval], values: Sequence[SSAValue]) -> Box:
+    ranges = value_ranges(values)
+    results = tuple(simplify(d.base, ranges) for d in dims)
+    map, operands = unique_operands(AffineMap(len(values), 0, results), values)
+    extents = [d.extent for d in dims]
+    return Box(
+        tuple(operands),
+        tuple(Interval(b, e) for b, e in zip(map.results, extents, strict=True)),
+    )
+
+
+def _renumber(
+    expr: AffineExpr, operands: Sequence[SSAValue], values: Sequence[SSAValue]
+) -> AffineExpr:
+    return substitute(expr, [AffineDimExpr(values.index(v)) for v in operands])
+
+
+@dataclass
+class _Space:
+    """Values met while expanding indices, as dimensions; `inner` ones vary within `root`."""
+
+    root: Operation
+    values: list[SSAValue] = field(default_factory=lambda: [])
+    ranges: list[Range] = field(default_factory=lambda: [])
+    inner: set[int] = field(default_factory=lambda: set())
+    bindings: dict[BlockOp, list[LinearSum]] = field(default_factory=lambda: {})
+
+    def expand(self, value: SSAValue) -> AffineExpr | None:
+        """`value` over loop variables; None when it is computed at run time."""
+        if (loop := loop_of(value)) is not None:
+            return self._dim(value, _value_range(value), self._is_inside(loop))
+        if (block := block_of(value)) is not None:
+            return self._expand_variable(block, value)
+        owner = value.owner
+        if isinstance(owner, IndexOp):
+            operands = [self.expand(v) for v in owner.indices]
+            if all(e is not None for e in operands):
+                return substitute(owner.map.data.results[0], [e for e in operands if e is not None])
+        return None
+
+    def split(self, value: LinearSum) -> tuple[LinearSum, int, int]:
+        """`value` as a sum over outer dimensions plus something in `[low, high]`."""
+        base: dict[Atom, int] = {}
+        low = high = 0
+        for atom, factor in value.terms:
+            outer, atom_low, atom_high = self._split_atom(atom)
+            if outer is not None:
+                base[outer] = base.get(outer, 0) + factor
+            bounds = (factor * atom_low, factor * atom_high)
+            low, high = low + min(bounds), high + max(bounds)
+        return LinearSum(tuple(base.items()), value.constant), low, high
+
+    def _split_atom(self, atom: Atom) -> tuple[Atom | None, int, int]:
+        dims = _dims_of(atom)
+        if dims.isdisjoint(self.inner):
+            return atom, 0, 0
+        if isinstance(atom, Dim) or dims <= self.inner:
+            return None, *sum_range(LinearSum(((atom, 1),), 0), self.ranges)
+        outer, low, high = self.split(atom.operand)
+        start, width = LinearSum(outer.terms, outer.constant + low), high - low
+        # The start is a multiple of `step` plus a remainder, which bounds its own remainder.
+        step = gcd(atom.divisor, *(factor for _, factor in start.terms))
+        carry = atom.divisor - step + start.constant % step + width
+        match atom:
+            case FloorDiv():
+                return FloorDiv(start, atom.divisor), 0, carry // atom.divisor
+            case Mod() if carry < atom.divisor:
+                return Mod(start, atom.divisor), 0, width
+            case Mod():
+                return None, 0, atom.divisor - 1
+
+    def _expand_variable(self, block: BlockOp, variable: SSAValue) -> AffineExpr | None:
+        position = block.iter_vars.index(variable)
+        if not self._is_inside(block):
+            return self._dim(variable, _value_range(variable), inner=False)
+        sums = self._bindings(block)
+        mine = sums[position]
+        outer = [(a, f) for a, f in mine.terms if not _dims_of(a) <= self.inner]
+        within = LinearSum(tuple(t for t in mine.terms if t not in outer), 0)
+        low, high = sum_range(within, self.ranges)
+        limit = high
+        for other, extent in zip(sums, block.domain, strict=True):
+            if other.terms == within.terms and within.terms:
+                limit = min(limit, extent - 1 - other.constant)
+        if not outer:
+            domain = block.domain[position]
+            low, limit = max(low + mine.constant, 0), min(limit + mine.constant, domain - 1)
+            return self._dim(variable, (low, max(limit, low)), inner=True)
+        if limit == high:
+            return to_expr(mine)
+        # Another variable guards the inner part: narrower than its loops.
+        guarded = self._dim(variable, (low, max(limit, low)), inner=True)
+        return to_expr(LinearSum(tuple(outer), mine.constant)) + guarded
+
+    def _bindings(self, block: BlockOp) -> list[LinearSum]:
+        if block not in self.bindings:
+            loops = [self.expand(v) or AffineConstantExpr(0) for v in block.operands_]
+            self.bindings[block] = [
+                linear_sum(substitute(e, loops), self.ranges) for e in block.bindings.data.results
+            ]
+        return self.bindings[block]
+
+    def _dim(self, value: SSAValue, range_: Range, inner: bool) -> AffineExpr:
+        if value in self.values:
+            return AffineDimExpr(self.values.index(value))
+        self.values.append(value)
+        self.ranges.append(range_)
+        if inner:
+            self.inner.add(len(self.values) - 1)
+        return AffineDimExpr(len(self.values) - 1)
+
+    def _is_inside(self, op: ForOp | BlockOp) -> bool:
+        return self.root.is_ancestor(op)
+
+
+def _dims_of(atom: Atom) -> set[int]:
+    if isinstance(atom, Dim):
+        return {atom.position}
+    return set[int]().union(*(_dims_of(a) for a, _ in atom.operand.terms))

@@ -1,0 +1,85 @@
+"""Attributes of the loop dialect: loop kinds, thread axes, memory scopes, iteration kinds."""
+
+from __future__ import annotations
+
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import SpacedOpaqueSyntaxAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.utils.str_enum import StrEnum
+
+
+class LoopKind(StrEnum):
+    """How the iterations of a loop are executed."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    VECTORIZED = "vectorized"
+    UNROLLED = "unrolled"
+    THREAD = "thread"
+    VIRTUAL = "virtual"
+
+
+@irdl_attr_definition
+class LoopKindAttr(EnumAttribute[LoopKind], SpacedOpaqueSyntaxAttribute):
+    """The kind of a `loop.for`."""
+
+    name = "loop.kind"
+
+
+class ThreadAxis(StrEnum):
+    """A hardware axis that a loop of kind `thread` is bound to."""
+
+    BLOCK_X = "blockIdx.x"
+    BLOCK_Y = "blockIdx.y"
+    BLOCK_Z = "blockIdx.z"
+    THREAD_X = "threadIdx.x"
+    THREAD_Y = "threadIdx.y"
+    THREAD_Z = "threadIdx.z"
+
+
+@irdl_attr_definition
+class ThreadAxisAttr(EnumAttribute[ThreadAxis]):
+    """The thread axis of a bound loop."""
+
+    name = "loop.axis"
+
+    def print_parameter(self, printer):  # pyright: ignore
+        printer.print_string(f'<"{self.data.value}">')
+
+    @classmethod
+    def parse_parameter(cls, parser):  # pyright: ignore
+        with parser.in_angle_brackets():
+            return ThreadAxis(parser.parse_str_literal())
+
+
+class Scope(StrEnum):
+    """Where a buffer lives; each executor of the scope sees its own copy."""
+
+    GLOBAL = "global"
+    SHARED = "shared"
+    LOCAL = "local"
+    REGISTER = "register"
+    ACC_INPUT = "acc_input"
+    ACC_WEIGHT = "acc_weight"
+    ACC_REGISTER = "acc_register"
+
+
+@irdl_attr_definition
+class ScopeAttr(EnumAttribute[Scope], SpacedOpaqueSyntaxAttribute):
+    """The memory scope of a `loop.alloc`."""
+
+    name = "loop.scope"
+
+
+class IterKind(StrEnum):
+    """The role of a block's iteration variable."""
+
+    SPATIAL = "spatial"
+    REDUCE = "reduce"
+
+
+@irdl_attr_definition
+class IterKindAttr(EnumAttribute[IterKind], SpacedOpaqueSyntaxAttribute):
+    """The kind of one iteration variable."""
+
+    name = "loop.iter"

@@ -1,0 +1,249 @@
+"""Blocks, the units that schedules address, and guards, what their domains become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    IndexType,
+    StringAttr,
+    i64,
+)
+from xdsl.ir import Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import NoTerminator, RecursiveMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.loop.access import StoreOp
+from tcopt.dialects.loop.attrs import IterKind, IterKindAttr
+from tcopt.dialects.loop.conditions import merge_maps, parse_conditions, print_conditions
+from tcopt.support.access_syntax import parse_index_expr, print_expr
+from tcopt.support.literals import INTEGERS, integers
+
+
+@irdl_op_definition
+class InitOp(IRDLOperation):
+    """The part of a reduction block that runs once for each point of its spatial variables,
+    before the first term: where all reduce variables are 0."""
+
+    name = "loop.init"
+
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
+    assembly_format = "attr-dict-with-keyword $body"
+
+    def __init__(self, body: Region):
+        super().__init__(regions=[body])
+
+    def verify_(self) -> None:
+        parent = self.parent_op()
+        if not isinstance(parent, BlockOp) or parent.body.block.first_op is not self:
+            raise VerifyException("loop.init is the first op of a loop.block")
+        if IterKind.REDUCE not in parent.iter_kinds:
+            raise VerifyException("loop.init belongs to a block with a reduce variable")
+
+
+@irdl_op_definition
+class BlockOp(IRDLOperation):
+    """A unit of computation that schedule primitives address by name.
+
+    `loop.block "mm" (%vi: spatial 64 = %io * 8 + %ii, %vk: reduce 512 = %k) { ... }`
+
+    Each iteration variable has a kind, a domain `[0, extent)` and a binding over the loops
+    around. The body runs for exactly those bindings that lie in all domains, so a split that
+    does not divide, or a halo, needs no predicate of its own. The body refers to iteration
+    variables only, never to loops.
+    """
+
+    name = "loop.block"
+
+    block_name = prop_def(StringAttr)
+    kinds = prop_def(ArrayAttr[IterKindAttr])
+    extents = prop_def(INTEGERS)
+    bindings = prop_def(AffineMapAttr)
+    operands_ = var_operand_def(IndexType)
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
+
+    def __init__(
+        self,
+        name: str,
+        kinds: Sequence[IterKind],
+        extents: Sequence[int],
+        bindings: AffineMap,
+        operands: Sequence[SSAValue],
+        body: Region,
+    ):
+        super().__init__(
+            operands=[operands],
+            properties={
+                "block_name": StringAttr(name),
+                "kinds": ArrayAttr([IterKindAttr(k) for k in kinds]),
+                "extents": DenseArrayBase.from_list(i64, extents),
+                "bindings": AffineMapAttr(bindings),
+            },
+            regions=[body],
+        )
+
+    @property
+    def iter_kinds(self) -> tuple[IterKind, ...]:
+        """Kind of each iteration variable."""
+        return tuple(kind.data for kind in self.kinds)
+
+    @property
+    def domain(self) -> tuple[int, ...]:
+        """Extent of each iteration variable."""
+        return integers(self.extents)
+
+    @property
+    def iter_vars(self) -> tuple[SSAValue, ...]:
+        """The iteration variables as values of the body."""
+        return tuple(self.regions[0].block.args)
+
+    @property
+    def init(self) -> InitOp | None:
+        """The block's init, if it has one."""
+        first = self.body.block.first_op
+        return first if isinstance(first, InitOp) else None
+
+    @property
+    def is_reduction(self) -> bool:
+        return IterKind.REDUCE in self.iter_kinds
+
+    def rebind(self, bindings: Sequence[AffineExpr], operands: Sequence[SSAValue]) -> None:
+        """Replace the bindings, one expression over `operands` for each variable."""
+        self.bindings = AffineMapAttr(AffineMap(len(operands), 0, tuple(bindings)))
+        self.operands = tuple(operands)
+
+    def verify_(self) -> None:
+        count = len(self.domain)
+        if len(self.kinds) != count or len(self.bindings.data.results) != count:
+            raise VerifyException("each iteration variable has a kind, an extent and a binding")
+        args = self.body.block.args
+        if len(args) != count or any(a.type != IndexType() for a in args):
+            raise VerifyException("the body takes one index argument for each variable")
+        if self.bindings.data.num_dims != len(self.operands):
+            raise VerifyException("bindings must have one dimension per loop operand")
+        if any(extent < 0 for extent in self.domain):
+            raise VerifyException("a domain has a negative extent")
+        self._verify_reduce_variables_not_stored()
+
+    def _verify_reduce_variables_not_stored(self) -> None:
+        reduce = {
+            v for v, k in zip(self.iter_vars, self.iter_kinds, strict=True) if k is IterKind.REDUCE
+        }
+        for op in self.body.walk():
+            if isinstance(op, StoreOp) and not reduce.isdisjoint(op.indices):
+                raise VerifyException(
+                    "a reduce variable indexes a store; make it spatial, or reduce over it"
+                )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BlockOp:
+        name = parser.parse_str_literal()
+        kinds: list[IterKind] = []
+        extents: list[int] = []
+        maps: list[tuple[AffineMap, list[SSAValue]]] = []
+        arguments: list[Parser.Argument] = []
+
+        def variable() -> None:
+            arguments.append(parser.parse_argument(expect_type=False).resolve(IndexType()))
+            parser.parse_punctuation(":")
+            kinds.append(parser.parse_str_enum(IterKind))
+            extents.append(parser.parse_integer(allow_boolean=False))
+            parser.parse_punctuation("=")
+            maps.append(parse_index_expr(parser))
+
+        parser.parse_comma_separated_list(parser.Delimiter.PAREN, variable)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        map, operands = merge_maps(maps)
+        op = cls(name, kinds, extents, map, operands, parser.parse_region(arguments))
+        if attributes is not None:
+            op.attributes.update(attributes.data)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.block_name.data)
+        printer.print_string(" ")
+        # Bindings name outer values, variables belong to the body: print both from its scope.
+        printer.enter_scope()
+
+        def variable(position: int) -> None:
+            printer.print_ssa_value(self.iter_vars[position])
+            printer.print_string(f": {self.iter_kinds[position].value}")
+            printer.print_string(f" {self.domain[position]} = ")
+            print_expr(printer, self.bindings.data.results[position], self.operands)
+
+        with printer.in_parens():
+            printer.print_list(range(len(self.domain)), variable)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+        printer.exit_scope()
+
+
+@irdl_op_definition
+class GuardOp(IRDLOperation):
+    """Runs its body when `0 <= expr < extent` holds for every condition.
+
+    `loop.guard ([%io * 8 + %ii] in 1000) { ... }`: what a block's domains become once blocks
+    are lowered.
+    """
+
+    name = "loop.guard"
+
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    extents = prop_def(INTEGERS)
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
+
+    def __init__(
+        self, map: AffineMap, indices: Sequence[SSAValue], extents: Sequence[int], body: Region
+    ):
+        super().__init__(
+            operands=[indices],
+            properties={
+                "map": AffineMapAttr(map),
+                "extents": DenseArrayBase.from_list(i64, extents),
+            },
+            regions=[body],
+        )
+
+    @property
+    def condition_extents(self) -> tuple[int, ...]:
+        """The extent of each condition, in the map's order."""
+        return integers(self.extents)
+
+    def verify_(self) -> None:
+        if len(self.extents) != len(self.map.data.results):
+            raise VerifyException("each condition has an expression and an extent")
+        if self.map.data.num_dims != len(self.indices):
+            raise VerifyException("conditions must have one dimension per index operand")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GuardOp:
+        map, indices, extents, _ = parse_conditions(parser, with_steps=False)
+        return cls(map, indices, extents, parser.parse_region())
+
+    def print(self, printer: Printer) -> None:
+        print_conditions(printer, self.map.data, self.indices, self.condition_extents)
+        printer.print_string(" ")
+        printer.print_region(self.body)

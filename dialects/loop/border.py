@@ -1,0 +1,122 @@
+"""The border around the part of a buffer that blocks write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, MemRefType, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from tcopt.support.literals import INTEGERS, integers, number_attr, parse_number, print_number
+
+
+class Side(NamedTuple):
+    """A box of a buffer: its first index and its extent along each dimension."""
+
+    first: tuple[int, ...]
+    extents: tuple[int, ...]
+
+
+@irdl_op_definition
+class BorderOp(IRDLOperation):
+    """Writes one number everywhere in a buffer but inside of a box.
+
+    `loop.border %y outside [0 to 1, 1 to 7] = 0.0 : memref<1x8xf32>` leaves row 0, columns 1
+    to 6 alone. It is no block: schedules do not see it, and `expand-borders` makes loops of it.
+    """
+
+    name = "loop.border"
+
+    buffer = operand_def(MemRefType)
+    first = prop_def(INTEGERS)
+    end = prop_def(INTEGERS)
+    value = prop_def(IntegerAttr | FloatAttr)
+
+    def __init__(
+        self,
+        buffer: SSAValue,
+        first: Sequence[int],
+        end: Sequence[int],
+        value: IntegerAttr | FloatAttr,
+    ):
+        super().__init__(
+            operands=[buffer],
+            properties={
+                "first": DenseArrayBase.from_list(i64, first),
+                "end": DenseArrayBase.from_list(i64, end),
+                "value": value,
+            },
+        )
+
+    @property
+    def type(self) -> MemRefType:
+        """The buffer's type."""
+        assert isa(self.buffer.type, MemRefType)
+        return self.buffer.type
+
+    def sides(self) -> list[Side]:
+        """Boxes that together are the border, none of which overlap.
+
+        Those of later dimensions lie between those of the dimensions before them.
+        """
+        found: list[Side] = []
+        first, extents = [0] * len(self.type.get_shape()), list(self.type.get_shape())
+        for axis, (low, high) in enumerate(
+            zip(integers(self.first), integers(self.end), strict=True)
+        ):
+            for start, count in ((0, low), (high, extents[axis] - high)):
+                if count:
+                    found.append(
+                        Side(
+                            (*first[:axis], start, *first[axis + 1 :]),
+                            (*extents[:axis], count, *extents[axis + 1 :]),
+                        )
+                    )
+            first[axis], extents[axis] = low, high - low
+        return found
+
+    def verify_(self) -> None:
+        shape = self.type.get_shape()
+        first, end = integers(self.first), integers(self.end)
+        if not len(first) == len(end) == len(shape):
+            raise VerifyException(f"the box has {len(first)} dimensions, the buffer {len(shape)}")
+        if not all(0 <= a <= b <= n for a, b, n in zip(first, end, shape, strict=True)):
+            raise VerifyException(f"the box {list(first)} to {list(end)} leaves {self.type}")
+        if self.value.type != self.type.get_element_type():
+            raise VerifyException("the value's type differs from the element type")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BorderOp:
+        buffer = parser.parse_unresolved_operand()
+        parser.parse_keyword("outside")
+
+        def span() -> tuple[int, int]:
+            low = parser.parse_integer(allow_boolean=False)
+            parser.parse_keyword("to")
+            return low, parser.parse_integer(allow_boolean=False)
+
+        spans = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, span)
+        parser.parse_punctuation("=")
+        number = parse_number(parser)
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        assert isa(type_, MemRefType)
+        value = number_attr(number, type_.get_element_type())
+        first, end = [low for low, _ in spans], [high for _, high in spans]
+        return cls(parser.resolve_operand(buffer, type_), first, end, value)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.buffer)
+        spans = zip(integers(self.first), integers(self.end), strict=True)
+        box = ", ".join(f"{low} to {high}" for low, high in spans)
+        printer.print_string(f" outside [{box}] = ")
+        print_number(printer, self.value)
+        printer.print_string(" : ")
+        printer.print_attribute(self.buffer.type)

@@ -1,0 +1,126 @@
+"""Index expressions and lane masks as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, IndexType, VectorType, i1, i64
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.loop.conditions import parse_conditions, print_conditions
+from tcopt.support.access_syntax import parse_access, print_access
+from tcopt.support.literals import INTEGERS, integers
+
+
+@irdl_op_definition
+class IndexOp(IRDLOperation):
+    """The value of an index expression: `loop.index [%i * 4 + %j]`."""
+
+    name = "loop.index"
+
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    result = result_def(IndexType())
+
+    traits = traits_def(Pure())
+
+    def __init__(self, map: AffineMap, indices: Sequence[SSAValue]):
+        super().__init__(
+            operands=[indices],
+            properties={"map": AffineMapAttr(map)},
+            result_types=[IndexType()],
+        )
+
+    def set_indices(self, values: Sequence[SSAValue]) -> None:
+        """Replace the index operands, which the map's dimensions stand for."""
+        self.operands = values
+
+    def verify_(self) -> None:
+        if len(self.map.data.results) != 1 or self.map.data.num_dims != len(self.indices):
+            raise VerifyException("loop.index takes one expression over its operands")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IndexOp:
+        return cls(*parse_access(parser))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_access(printer, self.map.data, self.indices)
+
+
+@irdl_op_definition
+class MaskOp(IRDLOperation):
+    """Lane `l` is true when `0 <= expr + l * step < extent` holds for every condition.
+
+    `%m = loop.mask [%i * 16 in 1000 step 1] : vector<16xi1>`
+    """
+
+    name = "loop.mask"
+
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    extents = prop_def(INTEGERS)
+    steps = prop_def(INTEGERS)
+    result = result_def(VectorType)
+
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        map: AffineMap,
+        indices: Sequence[SSAValue],
+        extents: Sequence[int],
+        steps: Sequence[int],
+        result_type: VectorType,
+    ):
+        super().__init__(
+            operands=[indices],
+            properties={
+                "map": AffineMapAttr(map),
+                "extents": DenseArrayBase.from_list(i64, extents),
+                "steps": DenseArrayBase.from_list(i64, steps),
+            },
+            result_types=[result_type],
+        )
+
+    @property
+    def conditions(self) -> tuple[tuple[int, int], ...]:
+        """`(extent, step)` of each condition, in the map's order."""
+        pairs = zip(integers(self.extents), integers(self.steps), strict=True)
+        return tuple(pairs)
+
+    def verify_(self) -> None:
+        count = len(self.map.data.results)
+        if not len(self.extents) == len(self.steps) == count:
+            raise VerifyException("each condition has an expression, an extent and a step")
+        result = self.result.type
+        if not isa(result, VectorType) or result.get_element_type() != i1:
+            raise VerifyException("a mask is a vector of i1")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> MaskOp:
+        map, indices, extents, steps = parse_conditions(parser, with_steps=True)
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        if not isa(type_, VectorType):
+            parser.raise_error("expected a vector type")
+        return cls(map, indices, extents, steps, type_)
+
+    def print(self, printer: Printer) -> None:
+        print_conditions(printer, self.map.data, self.indices, *zip(*self.conditions, strict=True))
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)

@@ -1,0 +1,184 @@
+"""Buffers, weights, host calls, and what orders memory accesses between threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr, SymbolRefAttr
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import NoMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.loop.attrs import Scope, ScopeAttr
+
+STORAGE_ALIGN = "storage_align"
+"""The attribute of a `loop.alloc` that asks for strides: dimension, factor and offset."""
+
+
+@irdl_op_definition
+class AllocOp(IRDLOperation):
+    """A buffer in a memory scope, alive inside the loop that holds it."""
+
+    name = "loop.alloc"
+
+    scope = prop_def(ScopeAttr)
+    result = result_def(MemRefType)
+
+    assembly_format = "$scope attr-dict `:` type($result)"
+
+    def __init__(self, type: MemRefType, scope: Scope = Scope.GLOBAL):
+        super().__init__(properties={"scope": ScopeAttr(scope)}, result_types=[type])
+
+
+@irdl_op_definition
+class CallOp(IRDLOperation):
+    """A host call of a `loop.func`."""
+
+    name = "loop.call"
+
+    callee = prop_def(SymbolRefAttr)
+    arguments = var_operand_def(MemRefType)
+
+    assembly_format = "$callee `(` $arguments `)` attr-dict `:` type($arguments)"
+
+    def __init__(self, callee: str, arguments: Sequence[SSAValue]):
+        super().__init__(operands=[arguments], properties={"callee": SymbolRefAttr(callee)})
+
+
+@irdl_op_definition
+class WeightOp(IRDLOperation):
+    """A weight of the side store as a buffer: `loop.weight @fc.weight : memref<..>`."""
+
+    name = "loop.weight"
+
+    weight = prop_def(StringAttr)
+    result = result_def(MemRefType)
+
+    def __init__(self, name: str, type: MemRefType):
+        super().__init__(properties={"weight": StringAttr(name)}, result_types=[type])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> WeightOp:
+        name = parser.parse_symbol_name().data
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        assert isa(type_, MemRefType)
+        op = cls(name, type_)
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.weight.data)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """All threads of a thread block reach this point before any passes it."""
+
+    name = "loop.barrier"
+
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class PushTokenOp(IRDLOperation):
+    """Sends a dependence token from one accelerator unit to another (paper, section 4.4)."""
+
+    name = "loop.push_token"
+
+    source = prop_def(StringAttr)
+    target = prop_def(StringAttr)
+
+    assembly_format = "$source `->` $target attr-dict"
+
+    def __init__(self, source: str, target: str):
+        super().__init__(properties={"source": StringAttr(source), "target": StringAttr(target)})
+
+
+@irdl_op_definition
+class PopTokenOp(IRDLOperation):
+    """Waits for a dependence token that `source` sent to `target`."""
+
+    name = "loop.pop_token"
+
+    source = prop_def(StringAttr)
+    target = prop_def(StringAttr)
+
+    assembly_format = "$source `->` $target attr-dict"
+
+    def __init__(self, source: str, target: str):
+        super().__init__(properties={"source": StringAttr(source), "target": StringAttr(target)})
+
+
+@irdl_op_definition
+class SliceOp(IRDLOperation):
+    """Slice `index` along a buffer's first dimension, in place.
+
+        %xt = loop.slice %xs[%t] : memref<35x1x8xf32>
+
+    The result, here memref<1x8xf32>, is contiguous but need not start at an aligned address.
+    """
+
+    name = "loop.slice"
+    traits = traits_def(NoMemoryEffect())
+
+    source = operand_def(MemRefType)
+    index = operand_def(IndexType)
+    result = result_def(MemRefType)
+
+    def __init__(self, source: SSAValue, index: SSAValue):
+        super().__init__(operands=[source, index], result_types=[_slice_type(source)])
+
+    def verify_(self) -> None:
+        if self.result.type != _slice_type(self.source):
+            raise VerifyException(f"a slice of {self.source.type} is no {self.result.type}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SliceOp:
+        source = parser.parse_unresolved_operand()
+        parser.parse_punctuation("[")
+        index = parser.parse_unresolved_operand()
+        parser.parse_punctuation("]")
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        op = cls(parser.resolve_operand(source, type_), parser.resolve_operand(index, IndexType()))
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        printer.print_string("[")
+        printer.print_ssa_value(self.index)
+        printer.print_string("]")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.source.type)
+
+
+def _slice_type(source: SSAValue) -> MemRefType:
+    type_ = source.type
+    if not isa(type_, MemRefType) or not type_.get_shape():
+        raise VerifyException(f"{type_} has no first dimension")
+    return MemRefType(type_.get_element_type(), type_.get_shape()[1:])

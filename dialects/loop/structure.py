@@ -1,0 +1,181 @@
+"""Functions, loops, blocks, guards and buffers of the loop dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    StringAttr,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, NoTerminator, RecursiveMemoryEffect, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.loop.attrs import (
+    LoopKind,
+    LoopKindAttr,
+    ThreadAxis,
+    ThreadAxisAttr,
+)
+from tcopt.dialects.loop.block import BlockOp
+from tcopt.support.func_syntax import parse_function, print_function
+
+
+@irdl_op_definition
+class FuncOp(IRDLOperation):
+    """A function over buffers, inputs first and then outputs: one kernel before lowering."""
+
+    name = "loop.func"
+
+    sym_name = prop_def(StringAttr)
+    function_type = prop_def(FunctionType)
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface(), NoTerminator())
+
+    def __init__(self, name: str, arg_types: Sequence[Attribute], body: Region):
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "function_type": FunctionType.from_lists(arg_types, []),
+            },
+            regions=[body],
+        )
+
+    def verify_(self) -> None:
+        if tuple(self.body.block.arg_types) != self.function_type.inputs.data:
+            raise VerifyException("argument types differ from the function type")
+        if self.function_type.outputs.data:
+            raise VerifyException("loop.func writes into its arguments and returns nothing")
+        seen: set[str] = set()
+        for op in self.walk():
+            if isinstance(op, BlockOp):
+                if op.block_name.data in seen:
+                    raise VerifyException(f'two blocks are named "{op.block_name.data}"')
+                seen.add(op.block_name.data)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FuncOp:
+        name, type_, body, attributes = parse_function(parser)
+        op = cls(name, type_.inputs.data, body)
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        print_function(printer, self.sym_name, self.function_type, self.body, self.attributes)
+
+
+@irdl_op_definition
+class ForOp(IRDLOperation):
+    """Iterates from 0 to `extent`, in the way its kind says.
+
+    `loop.for %i = 0 to 32 parallel { ... }`, `loop.for %t = 0 to 64 thread threadIdx.x { ... }`
+    """
+
+    name = "loop.for"
+
+    extent = prop_def(IntegerAttr)
+    kind = prop_def(LoopKindAttr)
+    axis = opt_prop_def(ThreadAxisAttr)
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
+
+    def __init__(
+        self,
+        extent: int,
+        body: Region,
+        kind: LoopKind = LoopKind.SERIAL,
+        axis: ThreadAxis | None = None,
+    ):
+        super().__init__(
+            properties={
+                "extent": IntegerAttr(extent, i64),
+                "kind": LoopKindAttr(kind),
+                "axis": None if axis is None else ThreadAxisAttr(axis),
+            },
+            regions=[body],
+        )
+
+    @property
+    def trip_count(self) -> int:
+        """The number of iterations."""
+        return self.extent.value.data
+
+    @property
+    def loop_kind(self) -> LoopKind:
+        return self.kind.data
+
+    @property
+    def induction_variable(self) -> SSAValue:
+        return self.regions[0].block.args[0]
+
+    def verify_(self) -> None:
+        if self.trip_count < 0:
+            raise VerifyException(f"negative extent {self.trip_count}")
+        args = self.body.block.args
+        if len(args) != 1 or args[0].type != IndexType():
+            raise VerifyException("the body takes the induction variable, an index")
+        if (self.axis is not None) != (self.loop_kind is LoopKind.THREAD):
+            raise VerifyException("kind 'thread' and a thread axis go together")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ForOp:
+        argument = parser.parse_argument(expect_type=False).resolve(IndexType())
+        parser.parse_punctuation("=")
+        zero_pos = parser.pos
+        if parser.parse_integer(allow_boolean=False) != 0:
+            parser.raise_error("loops start at 0", at_position=zero_pos)
+        parser.parse_keyword("to")
+        extent = parser.parse_integer(allow_boolean=False)
+        kind = parser.parse_optional_str_enum(LoopKind) or LoopKind.SERIAL
+        axis = parser.parse_str_enum(ThreadAxis) if kind is LoopKind.THREAD else None
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        op = cls(extent, parser.parse_region([argument]), kind, axis)
+        if attributes is not None:
+            op.attributes.update(attributes.data)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.enter_scope()
+        printer.print_string(" ")
+        printer.print_ssa_value(self.induction_variable)
+        printer.print_string(f" = 0 to {self.trip_count}")
+        if self.loop_kind is not LoopKind.SERIAL:
+            printer.print_string(f" {self.loop_kind.value}")
+        if self.axis is not None:
+            printer.print_string(f" {self.axis.data.value}")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+        printer.exit_scope()
+
+
+def enclosing_loops(op: Operation) -> Iterator[ForOp]:
+    """The loops around `op`, innermost first."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        if isinstance(parent, ForOp):
+            yield parent
+        parent = parent.parent_op()
+
+
+def loop_of(value: SSAValue) -> ForOp | None:
+    """The loop whose induction variable `value` is."""
+    owner = value.owner
+    parent = owner.parent_op() if isinstance(owner, Block) else None
+    return parent if isinstance(parent, ForOp) else None

@@ -1,0 +1,266 @@
+"""Primitives on blocks: where and in which memory they compute."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from tcopt.dialects.loop import Scope, ScopeAttr
+from tcopt.dialects.sched.base import Resolve, SchedOp
+from tcopt.dialects.sched.types import BlockType, LoopType
+
+
+class _MoveOp(SchedOp):
+    """A primitive on a block and a loop."""
+
+    block = operand_def(BlockType())
+    loop = operand_def(LoopType())
+
+    assembly_format = "$block `at` $loop attr-dict"
+
+    def __init__(self, block: SSAValue, loop: SSAValue):
+        super().__init__(operands=[block, loop])
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return (
+            resolve(self.block),
+            resolve(self.loop),
+        )
+
+
+@irdl_op_definition
+class ComputeAtOp(_MoveOp):
+    """A producer moves into a loop of its consumers: `sched.compute_at %pad at %i`."""
+
+    name = "sched.compute_at"
+
+
+@irdl_op_definition
+class ReverseComputeAtOp(_MoveOp):
+    """A consumer moves into a loop of its producer: `sched.reverse_compute_at %relu at %jo`."""
+
+    name = "sched.reverse_compute_at"
+
+
+@irdl_op_definition
+class DecomposeReductionOp(SchedOp):
+    """A reduction's start becomes a block: `%init = sched.decompose_reduction %mm at %k`."""
+
+    name = "sched.decompose_reduction"
+
+    block = operand_def(BlockType())
+    loop = operand_def(LoopType())
+    result = result_def(BlockType())
+
+    assembly_format = "$block `at` $loop attr-dict"
+
+    def __init__(self, block: SSAValue, loop: SSAValue):
+        super().__init__(operands=[block, loop], result_types=[BlockType()])
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return (
+            resolve(self.block),
+            resolve(self.loop),
+        )
+
+
+class _BlockOp(SchedOp):
+    """A primitive on one block."""
+
+    block = operand_def(BlockType())
+
+    assembly_format = "$block attr-dict"
+
+    def __init__(self, block: SSAValue):
+        super().__init__(operands=[block])
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return (resolve(self.block),)
+
+
+@irdl_op_definition
+class ComputeInlineOp(_BlockOp):
+    """A producer is computed again where it is read: `sched.compute_inline %pad`."""
+
+    name = "sched.compute_inline"
+
+
+@irdl_op_definition
+class ReverseComputeInlineOp(_BlockOp):
+    """A consumer becomes the end of its producer: `sched.reverse_compute_inline %relu`."""
+
+    name = "sched.reverse_compute_inline"
+
+
+@irdl_op_definition
+class CacheReadOp(SchedOp):
+    """A block reads a copy in another memory: `%c = sched.cache_read %mm of 0 into shared`.
+
+    The buffer is named, `of "x"`, or counted in the order of the block's reads.
+    """
+
+    name = "sched.cache_read"
+
+    block = operand_def(BlockType())
+    buffer = prop_def(IntegerAttr | StringAttr)
+    scope = prop_def(ScopeAttr)
+    result = result_def(BlockType())
+
+    def __init__(self, block: SSAValue, buffer: int | str, scope: Scope):
+        which = StringAttr(buffer) if isinstance(buffer, str) else IntegerAttr(buffer, i64)
+        super().__init__(
+            operands=[block],
+            properties={"buffer": which, "scope": ScopeAttr(scope)},
+            result_types=[BlockType()],
+        )
+
+    @property
+    def which(self) -> int | str:
+        """The buffer's name or number."""
+        named = self.buffer
+        return named.data if isinstance(named, StringAttr) else named.value.data
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return (
+            resolve(self.block),
+            self.which,
+            self.scope.data,
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CacheReadOp:
+        block = parser.parse_operand(BlockType())
+        parser.parse_keyword("of")
+        buffer: int | str | None = parser.parse_optional_str_literal()
+        if buffer is None:
+            buffer = parser.parse_integer(allow_boolean=False)
+        parser.parse_keyword("into")
+        return cls(block, buffer, parser.parse_str_enum(Scope))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.block)
+        printer.print_string(" of ")
+        if isinstance(self.which, str):
+            printer.print_string_literal(self.which)
+        else:
+            printer.print_string(str(self.which))
+        printer.print_string(f" into {self.scope.data.value}")
+
+
+@irdl_op_definition
+class CacheWriteOp(SchedOp):
+    """A block writes to another memory first: `%copy = sched.cache_write %mm into register`."""
+
+    name = "sched.cache_write"
+
+    block = operand_def(BlockType())
+    scope = prop_def(ScopeAttr)
+    result = result_def(BlockType())
+
+    assembly_format = "$block `into` $scope attr-dict"
+
+    def __init__(self, block: SSAValue, scope: Scope):
+        super().__init__(
+            operands=[block], properties={"scope": ScopeAttr(scope)}, result_types=[BlockType()]
+        )
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return (
+            resolve(self.block),
+            self.scope.data,
+        )
+
+
+@irdl_op_definition
+class SetScopeOp(SchedOp):
+    """The buffer a block writes moves to another memory: `sched.set_scope %mm to register`."""
+
+    name = "sched.set_scope"
+
+    block = operand_def(BlockType())
+    scope = prop_def(ScopeAttr)
+
+    assembly_format = "$block `to` $scope attr-dict"
+
+    def __init__(self, block: SSAValue, scope: Scope):
+        super().__init__(operands=[block], properties={"scope": ScopeAttr(scope)})
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return (
+            resolve(self.block),
+            self.scope.data,
+        )
+
+
+@irdl_op_definition
+class StorageAlignOp(SchedOp):
+    """Rows of a block's buffer lie apart: `sched.storage_align %mm dim 0 by 32 + 16`.
+
+    The stride of the dimension becomes a multiple of the first number plus the second.
+    """
+
+    name = "sched.storage_align"
+
+    block = operand_def(BlockType())
+    dim = prop_def(IntegerAttr[i64])
+    factor = prop_def(IntegerAttr[i64])
+    offset = prop_def(IntegerAttr[i64])
+
+    assembly_format = "$block `dim` $dim `by` $factor `+` $offset attr-dict"
+
+    def __init__(self, block: SSAValue, dim: int, factor: int, offset: int):
+        numbers = {"dim": dim, "factor": factor, "offset": offset}
+        properties = {name: IntegerAttr(number, i64) for name, number in numbers.items()}
+        super().__init__(operands=[block], properties=properties)
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        numbers = (self.dim, self.factor, self.offset)
+        return (resolve(self.block), *(number.value.data for number in numbers))
+
+
+@irdl_op_definition
+class AnnotateOp(SchedOp):
+    """A block or loop gets an attribute: `sched.annotate %k "pragma" = "nounroll"`."""
+
+    name = "sched.annotate"
+
+    target = operand_def(BlockType | LoopType)
+    key = prop_def(StringAttr)
+    value = prop_def()
+
+    def __init__(self, target: SSAValue, key: str, value: Attribute):
+        super().__init__(operands=[target], properties={"key": StringAttr(key), "value": value})
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return (
+            resolve(self.target),
+            self.key.data,
+            self.value,
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AnnotateOp:
+        # A handle of either kind; its definition stands before and says which.
+        name = parser.parse_unresolved_operand()
+        known = parser.ssa_values.get(name.operand_name)
+        target = parser.resolve_operand(name, known[name.index].type if known else BlockType())
+        key = parser.parse_str_literal()
+        parser.parse_punctuation("=")
+        return cls(target, key, parser.parse_attribute())
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.target)
+        printer.print_string(" ")
+        printer.print_string_literal(self.key.data)
+        printer.print_string(" = ")
+        printer.print_attribute(self.value)

@@ -1,0 +1,140 @@
+"""target: facts about the hardware that code is generated for.
+
+A module names its target in the attribute `tcopt.target`:
+```mlir
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu",
+  cpu = "skylake-avx512", features = "+avx512f,+fma", vector_bits = 512, registers = 32,
+  l1 = 32768, l2 = 1048576, l3 = 34603008, cores = 2>} { ... }
+```
+Passes and schedule rules read these numbers and never a target's name. Attributes for other
+kinds of hardware are added beside `#target.cpu`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition, param_def
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+TARGET_ATTRIBUTE = "tcopt.target"
+"""The name under which a module holds its target."""
+
+_TEXT_FIELDS = ("triple", "cpu", "features")
+_NUMBER_FIELDS = ("vector_bits", "registers", "l1", "l2", "l3", "cores")
+_DEFAULTS = {"cpu": "generic", "features": "", "l3": 0, "cores": 1}
+
+
+@irdl_attr_definition
+class CpuTargetAttr(ParametrizedAttribute):
+    """A CPU: what to generate code for, and the sizes that schedules depend on.
+
+    - `triple`, `cpu`, `features`: as LLVM names them; features is `+a,-b,...`.
+    - `vector_bits`: width of a vector register. `registers`: how many there are.
+    - `l1`, `l2`, `l3`: data cache sizes in bytes, l1 and l2 of one core, l3 of the whole
+      chip; 0 where there is none.
+    - `cores`: threads that can run at once.
+    """
+
+    name = "target.cpu"
+
+    triple: StringAttr = param_def()
+    cpu: StringAttr = param_def()
+    features: StringAttr = param_def()
+    vector_bits: IntAttr = param_def()
+    registers: IntAttr = param_def()
+    l1: IntAttr = param_def()
+    l2: IntAttr = param_def()
+    l3: IntAttr = param_def()
+    cores: IntAttr = param_def()
+
+    def __init__(
+        self,
+        triple: str,
+        cpu: str = "generic",
+        features: str = "",
+        *,
+        vector_bits: int,
+        registers: int,
+        l1: int,
+        l2: int,
+        l3: int = 0,
+        cores: int = 1,
+    ):
+        numbers = (vector_bits, registers, l1, l2, l3, cores)
+        super().__init__(
+            StringAttr(triple), StringAttr(cpu), StringAttr(features), *map(IntAttr, numbers)
+        )
+
+    def facts(self) -> dict[str, str | int]:
+        """Its parameters by name, as `__init__` takes them."""
+        texts = {"triple": self.triple.data, "cpu": self.cpu.data, "features": self.features.data}
+        names = ("vector_bits", "registers", "l1", "l2", "l3", "cores")
+        return {**texts, **{name: getattr(self, name).data for name in names}}
+
+    def verify(self) -> None:
+        if self.triple.data.count("-") < 1:
+            raise VerifyException(f'triple "{self.triple.data}" should be arch-vendor-os')
+        for feature in filter(None, self.features.data.split(",")):
+            if feature[0] not in "+-" or len(feature) < 2:
+                raise VerifyException(f'feature "{feature}" should start with + or -')
+        bits = self.vector_bits.data
+        if bits < 32 or bits & (bits - 1):
+            raise VerifyException(f"vector_bits = {bits} should be a power of two of at least 32")
+        for name, least in (("registers", 1), ("cores", 1), ("l1", 0), ("l2", 0), ("l3", 0)):
+            number: IntAttr = getattr(self, name)
+            if number.data < least:
+                raise VerifyException(f"{name} = {number.data} should be at least {least}")
+        sizes = [size for size in (self.l1.data, self.l2.data, self.l3.data) if size]
+        if sizes != sorted(sizes):
+            raise VerifyException("cache sizes should grow from l1 to l3")
+
+    def vector_lanes(self, bits: int = 32) -> int:
+        """How many elements of the given width one vector register holds."""
+        return max(1, self.vector_bits.data // bits)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        values: dict[str, str | int] = dict(_DEFAULTS)
+
+        def parse_field() -> None:
+            position = parser.pos
+            name = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            if name in _TEXT_FIELDS:
+                values[name] = parser.parse_str_literal()
+            elif name in _NUMBER_FIELDS:
+                values[name] = parser.parse_integer(allow_boolean=False)
+            else:
+                known = ", ".join((*_TEXT_FIELDS, *_NUMBER_FIELDS))
+                parser.raise_error(f"unknown field {name}, expected one of {known}", position)
+
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
+        missing = [n for n in (*_TEXT_FIELDS, *_NUMBER_FIELDS) if n not in values]
+        if missing:
+            parser.raise_error(f"missing field {', '.join(missing)}")
+        texts = [StringAttr(str(values[name])) for name in _TEXT_FIELDS]
+        return [*texts, *(IntAttr(int(values[name])) for name in _NUMBER_FIELDS)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            for number, name in enumerate((*_TEXT_FIELDS, *_NUMBER_FIELDS)):
+                printer.print_string(f"{', ' if number else ''}{name} = ")
+                value: StringAttr | IntAttr = getattr(self, name)
+                if isinstance(value, StringAttr):
+                    printer.print_string_literal(value.data)
+                else:
+                    printer.print_int(value.data)
+
+
+def cpu_target_of(module: ModuleOp) -> CpuTargetAttr | None:
+    """The CPU target a module names, or None."""
+    target = module.attributes.get(TARGET_ATTRIBUTE)
+    return target if isinstance(target, CpuTargetAttr) else None
+
+
+DIALECT = Dialect("target", [], [CpuTargetAttr])

@@ -1,0 +1,207 @@
+"""Reads and index values of the tensor-expression dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IndexType, IntegerAttr, TensorType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.te.ops import ComputeOp
+from tcopt.support.access_syntax import parse_access, print_access
+from tcopt.support.affine import (
+    UNBOUNDED,
+    Range,
+    bounds,
+    extents_to_ranges,
+    linear_sum,
+    sum_range,
+)
+from tcopt.support.literals import number_attr, parse_number, print_number
+
+
+@irdl_op_definition
+class ReadOp(IRDLOperation):
+    """One element of a tensor, at indices affine in axes and computed index values.
+
+    With `else`, indices outside the tensor give the default, which is how padding is
+    said. Without it they must be in bounds.
+    """
+
+    name = "te.read"
+
+    source = operand_def(TensorType)
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    default = opt_prop_def(IntegerAttr | FloatAttr)
+    result = result_def()
+
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        source: SSAValue | Operation,
+        map: AffineMap,
+        indices: Sequence[SSAValue],
+        default: IntegerAttr | FloatAttr | None = None,
+    ):
+        source = SSAValue.get(source)
+        assert isa(source.type, TensorType)
+        super().__init__(
+            operands=[source, indices],
+            properties={"map": AffineMapAttr(map), "default": default},
+            result_types=[source.type.get_element_type()],
+        )
+
+    @property
+    def source_shape(self) -> tuple[int, ...]:
+        """The shape of the tensor that is read."""
+        assert isa(self.source.type, TensorType)
+        return self.source.type.get_shape()
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ReadOp:
+        source = parser.parse_unresolved_operand()
+        map, indices = parse_access(parser)
+        number = parse_number(parser) if parser.parse_optional_keyword("else") else None
+        parser.parse_punctuation(":")
+        type_pos = parser.pos
+        type_ = parser.parse_type()
+        if not isa(type_, TensorType):
+            parser.raise_error("expected the tensor's type", at_position=type_pos)
+        default = None if number is None else number_attr(number, type_.get_element_type())
+        return cls(parser.resolve_operand(source, type_), map, indices, default)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        print_access(printer, self.map.data, self.indices)
+        if self.default is not None:
+            printer.print_string(" else ")
+            print_number(printer, self.default)
+        printer.print_string(" : ")
+        printer.print_attribute(self.source.type)
+
+    def verify_(self) -> None:
+        source = self.source.type
+        assert isa(source, TensorType)
+        if len(self.map.data.results) != len(source.get_shape()):
+            raise VerifyException(
+                f"{len(self.map.data.results)} indices for a tensor of rank "
+                f"{len(source.get_shape())}"
+            )
+        _verify_map(self.map.data, self.indices)
+        if self.result.type != source.get_element_type():
+            raise VerifyException("result type differs from the tensor's element type")
+        if self.default is None:
+            self._verify_bounds(source.get_shape())
+        elif self.default.type != self.result.type:
+            raise VerifyException("the default's type differs from the element type")
+
+    def _verify_bounds(self, shape: Sequence[int]) -> None:
+        if runs_never(self):
+            return
+        ranges = index_ranges(self.indices)
+        for position, (expr, size) in enumerate(zip(self.map.data.results, shape, strict=True)):
+            if certainly_outside(expr, size, ranges):
+                low, high = bounds(expr, ranges)
+                raise VerifyException(
+                    f"index {position} ranges over [{low}, {high}], outside of [0, {size - 1}]; "
+                    "add a default with 'else' or correct the index"
+                )
+
+
+@irdl_op_definition
+class IndexOp(IRDLOperation):
+    """The value of an index expression: `te.index [%i * 4 + %j]`."""
+
+    name = "te.index"
+
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    result = result_def(IndexType())
+
+    traits = traits_def(Pure())
+
+    def __init__(self, map: AffineMap, indices: Sequence[SSAValue]):
+        super().__init__(
+            operands=[indices],
+            properties={"map": AffineMapAttr(map)},
+            result_types=[IndexType()],
+        )
+
+    @property
+    def expr(self) -> AffineExpr:
+        """The expression over the operands."""
+        return self.map.data.results[0]
+
+    def verify_(self) -> None:
+        if len(self.map.data.results) != 1:
+            raise VerifyException("te.index takes one expression")
+        _verify_map(self.map.data, self.indices)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IndexOp:
+        return cls(*parse_access(parser))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_access(printer, self.map.data, self.indices)
+
+
+def _verify_map(map: AffineMap, indices: Sequence[SSAValue]) -> None:
+    if map.num_dims != len(indices) or map.num_symbols:
+        raise VerifyException("the access map must have one dimension per index operand")
+
+
+def index_range(value: SSAValue) -> Range:
+    """The range of an index value: that of an axis or of `te.index`; unbounded if computed."""
+    owner = value.owner
+    if isinstance(owner, IndexOp):
+        return bounds(owner.expr, index_ranges(owner.indices))
+    stage = owner.parent_op() if isinstance(owner, Block) else None
+    if isinstance(stage, ComputeOp):
+        return extents_to_ranges(stage.all_extents)[stage.body.block.args.index(value)]
+    return UNBOUNDED
+
+
+def index_ranges(indices: Sequence[SSAValue]) -> tuple[Range, ...]:
+    """The range of each index value."""
+    return tuple(index_range(value) for value in indices)
+
+
+def runs_never(op: Operation) -> bool:
+    """Whether the stage around `op` has an axis without points."""
+    stage = op.parent_op()
+    return isinstance(stage, ComputeOp) and 0 in stage.all_extents
+
+
+def is_in_bounds(expr: AffineExpr, size: int, ranges: Sequence[Range]) -> bool:
+    """Whether `0 <= expr < size` holds wherever the dimensions are in their ranges."""
+    low, high = bounds(expr, ranges)
+    return low >= 0 and high < size
+
+
+def certainly_outside(expr: AffineExpr, size: int, ranges: Sequence[Range]) -> bool:
+    """Whether `expr` leaves `[0, size)` for sure: its bounds are known and exact."""
+    value = linear_sum(expr, ranges)
+    if not value.is_linear or any(ranges[d] == UNBOUNDED for d in expr.used_dims()):
+        return False
+    low, high = sum_range(value, ranges)
+    return low < 0 or high >= size

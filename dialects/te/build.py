@@ -1,0 +1,219 @@
+"""Emission: expression trees to `te.func` with `te.compute` stages.
+
+Element types in the IR are signless, as arith requires; unsigned dtypes of the expressions
+choose the unsigned operations (`divui`, `extui`, `cmpi ult`, ...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import FunctionType, IndexType, TensorType
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from tcopt.dialects.arith_ import CmpiOp, SelectOp
+from tcopt.dialects.table import ScaleOp
+from tcopt.dialects.te.access import ReadOp, certainly_outside, is_in_bounds
+from tcopt.dialects.te.dtypes import ExpressionError, is_unsigned
+from tcopt.dialects.te.expr import (
+    Axis,
+    Cast,
+    ComputedIndex,
+    Const,
+    Expr,
+    FromIndex,
+    Index,
+    IndexCompare,
+    Op,
+    Read,
+    Scaled,
+)
+from tcopt.dialects.te.names import hint_of, unique_name
+from tcopt.dialects.te.ops import ComputeOp, FuncOp, ReturnOp, YieldOp
+from tcopt.dialects.te.scalar import Emitter, storage_type
+from tcopt.dialects.te.tensor import Placeholder, Stage, Tensor, topological
+from tcopt.support.access_syntax import unique_operands
+from tcopt.support.affine import UNBOUNDED, Range, simplify, substitute
+from tcopt.support.literals import number_attr
+
+
+def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | Tensor) -> FuncOp:
+    """A `te.func` that computes `outputs` from the placeholders `inputs`.
+
+    Args:
+        name: the symbol.
+        inputs: placeholders, one argument each, in order.
+        outputs: the results; stages that they do not depend on are left out.
+    Raises:
+        ExpressionError: an input is not a placeholder, or a placeholder is not an input.
+    """
+    results = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    for tensor in inputs:
+        if not isinstance(tensor, Placeholder):
+            raise ExpressionError(f"input '{tensor.name}' of te.func is not a placeholder")
+    block = Block(arg_types=[tensor_type(tensor) for tensor in inputs])
+    values: dict[int, SSAValue] = {}
+    for tensor, argument in zip(inputs, block.args, strict=True):
+        argument.name_hint = hint_of(tensor.name)
+        values[id(tensor)] = argument
+    names: set[str] = set()
+    for tensor in topological(results):
+        if id(tensor) in values:
+            continue
+        if not isinstance(tensor, Stage):
+            raise ExpressionError(f"placeholder '{tensor.name}' is not among the inputs")
+        op = emit_stage(tensor, values, unique_name(tensor.name, names))
+        block.add_op(op)
+        values[id(tensor)] = op.result
+    block.add_op(ReturnOp([values[id(tensor)] for tensor in results]))
+    type_ = FunctionType.from_lists(list(block.arg_types), [tensor_type(t) for t in results])
+    return FuncOp(name, type_, Region(block))
+
+
+def tensor_type(tensor: Tensor) -> TensorType:
+    """The type of a tensor in the IR."""
+    return TensorType(storage_type(tensor.dtype), tensor.shape)
+
+
+def emit_stage(stage: Stage, values: dict[int, SSAValue], name: str) -> ComputeOp:
+    """The `te.compute` of a stage; `values` holds the tensors it reads, by id."""
+    axes = (*stage.axes, *stage.reduce_axes)
+    block = Block(arg_types=[IndexType()] * len(axes))
+    for axis, argument in zip(axes, block.args, strict=True):
+        argument.name_hint = hint_of(axis.name)
+    arguments: dict[int, SSAValue] = {
+        id(axis): arg for axis, arg in zip(axes, block.args, strict=True)
+    }
+    never = any(axis.extent == 0 for axis in axes)
+    body = _Body(stage, Emitter(block), values, arguments, never)
+    block.add_op(YieldOp(body.emit(stage.body, False)))
+    op = ComputeOp(
+        name,
+        stage.shape,
+        Region(block),
+        tensor_type(stage),
+        [axis.extent for axis in stage.reduce_axes],
+        stage.combiner,
+    )
+    op.location = stage.location
+    op.result.name_hint = hint_of(name)
+    return op
+
+
+@dataclass
+class _Body:
+    """Emits the expressions of one stage, each once."""
+
+    stage: Stage
+    emitter: Emitter
+    tensors: dict[int, SSAValue]
+    axes: dict[int, SSAValue]
+    never_runs: bool
+    done: dict[tuple[int, bool], SSAValue] = field(default_factory=dict[tuple[int, bool], SSAValue])
+
+    def emit(self, expr: Expr, guarded: bool) -> SSAValue:
+        """The value of `expr`; with `guarded`, reads that may be out of bounds give zero."""
+        key = (id(expr), guarded)
+        value = self.done.get(key)
+        if value is None:
+            value = self.done[key] = self._emit(expr, guarded)
+        return value
+
+    def _emit(self, expr: Expr, guarded: bool) -> SSAValue:
+        emitter = self.emitter
+        match expr:
+            case Const():
+                return emitter.constant(expr.value, expr.dtype)
+            case Read():
+                return self._read(expr, guarded)
+            case Cast():
+                source = self.emit(expr.operand, guarded)
+                return emitter.cast(source, expr.operand.dtype, expr.dtype)
+            case FromIndex():
+                return self._from_index(expr, guarded)
+            case IndexCompare():
+                return self._compare_indices(expr, guarded)
+            case Scaled():
+                operand = self.emit(expr.operand, guarded)
+                index, _ = self._index_value(expr.index, guarded)
+                return emitter.add(ScaleOp(operand, index, expr.table))
+            case Op(kind="select" | "guarded_select"):
+                inner = guarded or expr.kind == "guarded_select"
+                condition, lhs, rhs = expr.operands
+                test = self.emit(condition, guarded)
+                return emitter.add(SelectOp(test, self.emit(lhs, inner), self.emit(rhs, inner)))
+            case Op():
+                operands = [self.emit(operand, guarded) for operand in expr.operands]
+                return emitter.operation(expr.kind, operands, expr.operands[0].dtype)
+            case _:
+                raise ExpressionError(f"{type(expr).__name__} cannot be part of an expression")
+
+    def _access(
+        self, indices: Sequence[Index], guarded: bool
+    ) -> tuple[AffineMap, list[SSAValue], list[Range]]:
+        """A joint map of several indices over their axes and computed values."""
+        operands: list[SSAValue] = []
+        ranges: list[Range] = []
+        results: list[AffineExpr] = []
+        for index in indices:
+            dims: list[AffineExpr] = []
+            for dim in index.dims:
+                value, range_ = self._leaf(dim, guarded)
+                if value not in operands:
+                    operands.append(value)
+                    ranges.append(range_)
+                dims.append(AffineDimExpr(operands.index(value)))
+            results.append(substitute(index.expr, dims))
+        simple = tuple(simplify(expr, ranges) for expr in results)
+        return AffineMap(len(operands), 0, simple), operands, ranges
+
+    def _leaf(self, dim: Index, guarded: bool) -> tuple[SSAValue, Range]:
+        if isinstance(dim, Axis):
+            return self.axes[id(dim)], (0, max(dim.extent - 1, 0))
+        assert isinstance(dim, ComputedIndex)
+        value = self.emit(dim.value, guarded)
+        return self.emitter.to_index(value, is_unsigned(dim.value.dtype)), UNBOUNDED
+
+    def _read(self, read: Read, guarded: bool) -> SSAValue:
+        tensor = read.tensor
+        map, operands, ranges = self._access(read.indices, guarded)
+        default = read.default
+        sizes = list(zip(map.results, tensor.shape, strict=True))
+        if all(is_in_bounds(expr, size, ranges) for expr, size in sizes):
+            default = None
+        elif default is None and guarded:
+            default = 0
+        if default is None and not self.never_runs:
+            self._check_bounds(read, sizes, ranges)
+        element = storage_type(tensor.dtype)
+        attr = None if default is None else number_attr(default, element)
+        compact, used = unique_operands(map, operands)
+        return self.emitter.add(ReadOp(self.tensors[id(tensor)], compact, used, attr))
+
+    def _check_bounds(
+        self, read: Read, sizes: Sequence[tuple[AffineExpr, int]], ranges: Sequence[Range]
+    ) -> None:
+        for position, (expr, size) in enumerate(sizes):
+            if certainly_outside(expr, size, ranges):
+                raise ExpressionError(
+                    f"stage '{self.stage.name}' reads '{read.tensor.name}' at index {position} = "
+                    f"{read.indices[position]}, which leaves [0, {size})",
+                    hint="give a default with x.read(indices, default=...) or use te.if_then_else",
+                )
+
+    def _index_value(self, index: Index, guarded: bool) -> tuple[SSAValue, Range]:
+        map, operands, ranges = self._access([index], guarded)
+        value = self.emitter.index_expr(map.results[0], operands)
+        return value, self.emitter.range_of(map.results[0], ranges)
+
+    def _from_index(self, expr: FromIndex, guarded: bool) -> SSAValue:
+        value, range_ = self._index_value(expr.index, guarded)
+        return self.emitter.from_index(value, range_, expr.dtype)
+
+    def _compare_indices(self, expr: IndexCompare, guarded: bool) -> SSAValue:
+        lhs, _ = self._index_value(expr.lhs, guarded)
+        rhs, _ = self._index_value(expr.rhs, guarded)
+        predicate = expr.predicate if expr.predicate in ("eq", "ne") else f"s{expr.predicate}"
+        return self.emitter.add(CmpiOp(lhs, rhs, predicate))

@@ -1,0 +1,469 @@
+"""Expressions of the tensor-expression language: what the body of a stage computes.
+
+An `Expr` is one scalar, an `Index` is affine in axes and computed indices. They are plain
+Python trees; `build.py` turns them into operations. An expression used twice is emitted
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, TypeGuard, overload
+
+from xdsl.dialects.builtin import IntegerType, f32, f64, i1, i64
+from xdsl.ir import Attribute
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.te.dtypes import DType, ExpressionError, element_type, is_float, is_unsigned
+from tcopt.dialects.te.ops import Combiner
+from tcopt.support.affine import substitute
+
+if TYPE_CHECKING:
+    from tcopt.dialects.te.tensor import Tensor
+
+Number: TypeAlias = "int | float | bool"
+ExprLike: TypeAlias = "Expr | Index | int | float | bool"
+IndexLike: TypeAlias = "Index | int"
+
+
+class Comparable:
+    """Comparisons of values and of indices give a condition, an `Expr` of type i1."""
+
+    __array_ufunc__ = None
+
+    def __lt__(self, other: ExprLike) -> Expr:
+        return _compare("lt", self, other)
+
+    def __le__(self, other: ExprLike) -> Expr:
+        return _compare("le", self, other)
+
+    def __gt__(self, other: ExprLike) -> Expr:
+        return _compare("gt", self, other)
+
+    def __ge__(self, other: ExprLike) -> Expr:
+        return _compare("ge", self, other)
+
+    def __eq__(self, other: ExprLike) -> Expr:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _compare("eq", self, other)
+
+    def __ne__(self, other: ExprLike) -> Expr:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _compare("ne", self, other)
+
+    __hash__ = object.__hash__
+
+
+def _compare(predicate: str, a: Comparable, b: ExprLike) -> Expr:
+    assert isinstance(a, Expr | Index)
+    return compare(predicate, a, b)
+
+
+class Index(Comparable):
+    """An index: affine in axes and computed indices."""
+
+    def __init__(self, dims: tuple[Index, ...], expr: AffineExpr):
+        self.dims = dims
+        self.expr = expr
+
+    def __repr__(self) -> str:
+        names = [dim.label() for dim in self.dims]
+        text = str(self.expr)
+        for position in reversed(range(len(names))):
+            text = text.replace(f"d{position}", names[position])
+        return text
+
+    def label(self) -> str:
+        """How the index is called in messages."""
+        return repr(self)
+
+    # Arithmetic with ints and indices is affine; with an Expr it is arithmetic on values.
+
+    def _combine(
+        self, other: IndexLike, function: Callable[[AffineExpr, AffineExpr], AffineExpr]
+    ) -> Index:
+        rhs = as_index(other)
+        dims = list(self.dims)
+        renumber: list[AffineExpr] = []
+        for dim in rhs.dims:
+            known = [i for i, have in enumerate(dims) if have is dim]
+            renumber.append(AffineDimExpr(known[0] if known else len(dims)))
+            if not known:
+                dims.append(dim)
+        return Index(tuple(dims), function(self.expr, substitute(rhs.expr, renumber)))
+
+    @overload
+    def __add__(self, other: IndexLike) -> Index: ...
+    @overload
+    def __add__(self, other: Expr | float) -> Expr: ...
+    def __add__(self, other: ExprLike) -> Index | Expr:
+        if is_index_like(other):
+            return self._combine(other, lambda a, b: a + b)
+        return binary("add", self, other)
+
+    @overload
+    def __radd__(self, other: IndexLike) -> Index: ...
+    @overload
+    def __radd__(self, other: Expr | float) -> Expr: ...
+    def __radd__(self, other: ExprLike) -> Index | Expr:
+        return self + other if is_index_like(other) else binary("add", other, self)
+
+    @overload
+    def __sub__(self, other: IndexLike) -> Index: ...
+    @overload
+    def __sub__(self, other: Expr | float) -> Expr: ...
+    def __sub__(self, other: ExprLike) -> Index | Expr:
+        if is_index_like(other):
+            return self._combine(other, lambda a, b: a - b)
+        return binary("sub", self, other)
+
+    @overload
+    def __rsub__(self, other: IndexLike) -> Index: ...
+    @overload
+    def __rsub__(self, other: Expr | float) -> Expr: ...
+    def __rsub__(self, other: ExprLike) -> Index | Expr:
+        if is_index_like(other):
+            return as_index(other)._combine(self, lambda a, b: a - b)
+        return binary("sub", other, self)
+
+    @overload
+    def __mul__(self, other: IndexLike) -> Index: ...
+    @overload
+    def __mul__(self, other: Expr | float) -> Expr: ...
+    def __mul__(self, other: ExprLike) -> Index | Expr:
+        if not is_index_like(other):
+            return binary("mul", self, other)
+        if isinstance(other, Index) and other.dims and self.dims:
+            raise ExpressionError(
+                f"the product of indices {self} and {other} is not affine",
+                hint="compute it as a value with te.cast and turn it back with te.index",
+            )
+        return self._combine(other, lambda a, b: a * b)
+
+    @overload
+    def __rmul__(self, other: IndexLike) -> Index: ...
+    @overload
+    def __rmul__(self, other: Expr | float) -> Expr: ...
+    def __rmul__(self, other: ExprLike) -> Index | Expr:
+        return self * other if is_index_like(other) else binary("mul", other, self)
+
+    def __neg__(self) -> Index:
+        return self._combine(-1, lambda a, b: a * b)
+
+    def __floordiv__(self, other: int) -> Index:
+        return self._combine(_divisor(other), lambda a, b: a // b)
+
+    def __mod__(self, other: int) -> Index:
+        return self._combine(_divisor(other), lambda a, b: a % b)
+
+    def __truediv__(self, other: ExprLike) -> Expr:
+        if is_index_like(other):
+            raise ExpressionError(f"cannot divide index {self} with '/'", hint="use '//'")
+        return binary("div", self, other)
+
+    def __rtruediv__(self, other: ExprLike) -> Expr:
+        return binary("div", other, self)
+
+
+def _divisor(value: object) -> int:
+    if not isinstance(value, SupportsIndex) or value.__index__() <= 0:
+        raise ExpressionError("an index is divided by a positive int only")
+    return value.__index__()
+
+
+def is_index_like(value: object) -> TypeGuard[IndexLike]:
+    """Whether a value is an index or a whole number, numpy's included."""
+    return isinstance(value, Index | SupportsIndex)
+
+
+def as_index(value: object) -> Index:
+    """An index from an int, or the index itself."""
+    if isinstance(value, Index):
+        return value
+    if isinstance(value, SupportsIndex):
+        return Index((), AffineConstantExpr(value.__index__()))
+    if isinstance(value, Expr):
+        raise ExpressionError(
+            "a value is used as an index", hint="turn it into an index with te.index(value)"
+        )
+    raise ExpressionError(f"{value!r} is not an index")
+
+
+class Axis(Index):
+    """An iteration axis of a stage, `0 <= axis < extent`.
+
+    It is an index, and a value where arithmetic asks for one.
+    """
+
+    def __init__(self, extent: int, name: str, *, is_reduce: bool = False):
+        if extent < 0:
+            raise ExpressionError(f"axis '{name}' has the negative extent {extent}")
+        super().__init__((self,), AffineDimExpr(0))
+        self.extent = int(extent)
+        self.name = name
+        self.is_reduce = is_reduce
+
+    def label(self) -> str:
+        return self.name
+
+
+class ComputedIndex(Index):
+    """An integer value used as an index; nothing is known of its range."""
+
+    def __init__(self, value: Expr):
+        super().__init__((self,), AffineDimExpr(0))
+        self.value = value
+
+    def label(self) -> str:
+        return "(computed)"
+
+
+class Expr(Comparable):
+    """One scalar value of type `dtype`."""
+
+    def __init__(self, dtype: Attribute):
+        self.dtype = dtype
+
+    def __add__(self, other: ExprLike) -> Expr:
+        return binary("add", self, other)
+
+    def __radd__(self, other: ExprLike) -> Expr:
+        return binary("add", other, self)
+
+    def __sub__(self, other: ExprLike) -> Expr:
+        return binary("sub", self, other)
+
+    def __rsub__(self, other: ExprLike) -> Expr:
+        return binary("sub", other, self)
+
+    def __mul__(self, other: ExprLike) -> Expr:
+        return binary("mul", self, other)
+
+    def __rmul__(self, other: ExprLike) -> Expr:
+        return binary("mul", other, self)
+
+    def __truediv__(self, other: ExprLike) -> Expr:
+        return binary("div", self, other)
+
+    def __rtruediv__(self, other: ExprLike) -> Expr:
+        return binary("div", other, self)
+
+    def __floordiv__(self, other: ExprLike) -> Expr:
+        return binary("floordiv", self, other)
+
+    def __rfloordiv__(self, other: ExprLike) -> Expr:
+        return binary("floordiv", other, self)
+
+    def __mod__(self, other: ExprLike) -> Expr:
+        return binary("mod", self, other)
+
+    def __rmod__(self, other: ExprLike) -> Expr:
+        return binary("mod", other, self)
+
+    def __pow__(self, other: ExprLike) -> Expr:
+        return power(self, other)
+
+    def __and__(self, other: ExprLike) -> Expr:
+        return binary("and", self, other)
+
+    def __or__(self, other: ExprLike) -> Expr:
+        return binary("or", self, other)
+
+    def __xor__(self, other: ExprLike) -> Expr:
+        return binary("xor", self, other)
+
+    def __invert__(self) -> Expr:
+        return binary("xor", self, Const(1 if self.dtype == i1 else -1, self.dtype))
+
+    def __neg__(self) -> Expr:
+        return unary("neg", self)
+
+    def __abs__(self) -> Expr:
+        return unary("abs", self)
+
+    def __bool__(self) -> bool:
+        raise ExpressionError(
+            "a tensor expression has no truth value while it is built",
+            hint="use te.select or te.if_then_else, and & | ~ between conditions",
+        )
+
+
+class Const(Expr):
+    """A number."""
+
+    def __init__(self, value: Number, dtype: Attribute):
+        super().__init__(dtype)
+        self.value = value
+
+
+class Read(Expr):
+    """One element of a tensor; with `default`, indices outside give the default."""
+
+    def __init__(self, tensor: Tensor, indices: Sequence[Index], default: Number | None):
+        super().__init__(tensor.dtype)
+        self.tensor = tensor
+        self.indices = tuple(indices)
+        self.default = default
+
+
+class Op(Expr):
+    """An operation `kind` on operands of one dtype, but for `select`'s condition."""
+
+    def __init__(self, kind: str, operands: Sequence[Expr], dtype: Attribute):
+        super().__init__(dtype)
+        self.kind = kind
+        self.operands = tuple(operands)
+
+
+class Cast(Expr):
+    """The operand converted to `dtype`."""
+
+    def __init__(self, operand: Expr, dtype: Attribute):
+        super().__init__(dtype)
+        self.operand = operand
+
+
+class FromIndex(Expr):
+    """The value of an index."""
+
+    def __init__(self, index: Index, dtype: Attribute):
+        super().__init__(dtype)
+        self.index = index
+
+
+class IndexCompare(Expr):
+    """A comparison of two indices."""
+
+    def __init__(self, predicate: str, lhs: Index, rhs: Index):
+        super().__init__(i1)
+        self.predicate = predicate
+        self.lhs = lhs
+        self.rhs = rhs
+
+
+class Scaled(Expr):
+    """`operand` times the entry of a constant table at an index; absent where that is 0."""
+
+    def __init__(self, operand: Expr, table: Sequence[float], index: Index):
+        super().__init__(operand.dtype)
+        self.operand = operand
+        self.table = tuple(table)
+        self.index = index
+
+
+class Reduce(Expr):
+    """A reduction of `term` over axes: only as the whole expression of a stage."""
+
+    def __init__(self, combiner: Combiner, term: Expr, axes: Sequence[Axis]):
+        super().__init__(term.dtype)
+        self.combiner = combiner
+        self.term = term
+        self.axes = tuple(axes)
+
+
+def checked(value: Expr) -> Expr:
+    """`value`, unless it is a reduction, which cannot be part of an expression."""
+    if isinstance(value, Reduce):
+        raise ExpressionError(
+            f"te.{value.combiner.value} must be the whole expression of a te.compute",
+            hint="compute the reduction in its own stage and read that stage",
+        )
+    return value
+
+
+def as_expr(value: ExprLike, dtype: Attribute | None = None) -> Expr:
+    """An expression from a number or an index, which take `dtype`; or the expression itself.
+
+    Without a dtype an index has i64 and a float f32; ints then have i64 and bools i1.
+    """
+    if isinstance(value, Expr):
+        return checked(value)
+    if isinstance(value, Index):
+        return FromIndex(value, dtype or i64)
+    if dtype is None:
+        dtype = i1 if isinstance(value, bool) else i64 if isinstance(value, int) else f32
+    return const(value, dtype)
+
+
+def const(value: Number, dtype: DType) -> Expr:
+    """The number `value` of type `dtype`."""
+    element = element_type(dtype)
+    if isa(element, IntegerType):
+        if value != int(value):
+            raise ExpressionError(f"{value} is not a value of {element}")
+        return Const(int(value), element)
+    return Const(float(value), element)
+
+
+def common(a: ExprLike, b: ExprLike, what: str) -> tuple[Expr, Expr]:
+    """Two operands of one type: numbers and indices take that of the other."""
+    if isinstance(a, Expr):
+        lhs, rhs = checked(a), as_expr(b, a.dtype)
+    elif isinstance(b, Expr):
+        lhs, rhs = as_expr(a, b.dtype), checked(b)
+    else:
+        lhs = as_expr(a)
+        rhs = as_expr(b, lhs.dtype)
+    if lhs.dtype != rhs.dtype:
+        raise ExpressionError(
+            f"operands of '{what}' have types {lhs.dtype} and {rhs.dtype}",
+            hint="convert one with te.cast",
+        )
+    return lhs, rhs
+
+
+_BITWISE = frozenset({"and", "or", "xor", "shl", "shr"})
+_LOGICAL = {"max": "or", "min": "and", "mul": "and"}
+
+
+def binary(kind: str, a: ExprLike, b: ExprLike) -> Expr:
+    """A binary operation; numbers and indices take the other operand's type."""
+    lhs, rhs = common(a, b, kind)
+    if kind in _BITWISE and is_float(lhs.dtype):
+        raise ExpressionError(f"'{kind}' needs integers or conditions, got {lhs.dtype}")
+    if lhs.dtype == i1 and kind not in _BITWISE:
+        if kind not in _LOGICAL:
+            raise ExpressionError(f"'{kind}' is not defined on i1", hint="use te.cast first")
+        kind = _LOGICAL[kind]
+    return Op(kind, (lhs, rhs), lhs.dtype)
+
+
+def compare(predicate: str, a: ExprLike, b: ExprLike) -> Expr:
+    """A comparison `eq`, `ne`, `lt`, `le`, `gt` or `ge`, of values or of indices."""
+    if is_index_like(a) and is_index_like(b):
+        return IndexCompare(predicate, as_index(a), as_index(b))
+    return Op(predicate, common(a, b, predicate), i1)
+
+
+_ANY_NUMBER = frozenset({"neg", "abs"})
+_ROUNDING = frozenset({"floor", "ceil", "round", "trunc"})
+
+
+def unary(kind: str, x: ExprLike) -> Expr:
+    """A unary function; those of analysis need floats, rounding leaves integers alone."""
+    value = as_expr(x, f32 if isinstance(x, int | Index) else None)
+    if not is_float(value.dtype):
+        if kind in _ROUNDING or (kind == "abs" and is_unsigned(value.dtype)):
+            return value
+        if kind not in _ANY_NUMBER or value.dtype == i1:
+            raise ExpressionError(f"'{kind}' needs floats, got {value.dtype}")
+    return Op(kind, (value,), value.dtype)
+
+
+def power(x: ExprLike, exponent: ExprLike) -> Expr:
+    """`x` to the power `exponent`; small constant exponents become multiplications."""
+    base, exp = common(x, exponent, "pow")
+    if isinstance(exp, Const):
+        if exp.value == 1:
+            return base
+        if exp.value == 2:
+            return base * base
+        if exp.value == 3:
+            return base * base * base
+        if exp.value == 0.5 and is_float(base.dtype):
+            return unary("sqrt", base)
+        if exp.value == -1 and is_float(base.dtype):
+            return Const(1.0, base.dtype) / base
+    if is_float(base.dtype):
+        return Op("pow", (base, exp), base.dtype)
+    real = Op("pow", (Cast(base, f64), Cast(exp, f64)), f64)
+    return Cast(real, base.dtype)

@@ -1,0 +1,94 @@
+"""Choices, conversions and computed indices of tensor expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.te.dtypes import DType, ExpressionError, element_type, is_float
+from tcopt.dialects.te.expr import (
+    Cast,
+    ComputedIndex,
+    Const,
+    Expr,
+    ExprLike,
+    FromIndex,
+    Index,
+    IndexLike,
+    Op,
+    Scaled,
+    as_expr,
+    as_index,
+    common,
+)
+
+
+def select(condition: ExprLike, a: ExprLike, b: ExprLike, *, guard: bool = False) -> Expr:
+    """`a` where the condition holds, `b` elsewhere; both are evaluated.
+
+    With `guard`, as `te.if_then_else`: reads in `a` and `b` that may be out of bounds give
+    zero there, so that each branch needs to be right only where it is taken.
+    """
+    test = as_expr(condition)
+    if test.dtype != i1:
+        raise ExpressionError(f"a condition must be i1, got {test.dtype}")
+    lhs, rhs = common(a, b, "select")
+    return Op("guarded_select" if guard else "select", (test, lhs, rhs), lhs.dtype)
+
+
+def cast(x: ExprLike, dtype: DType) -> Expr:
+    """`x` converted to `dtype`: to integers by truncation, to i1 by comparison with zero."""
+    element = element_type(dtype)
+    value = as_expr(x, element)
+    if value.dtype == element:
+        return value
+    if isinstance(value, Const):
+        return _cast_const(value, element)
+    return Cast(value, element)
+
+
+def _cast_const(value: Const, element: Attribute) -> Expr:
+    if element == i1:
+        return Const(int(value.value != 0), element)
+    if isa(element, IntegerType):
+        if value.value in (float("inf"), float("-inf")) or value.value != value.value:
+            return Cast(value, element)
+        return Const(int(value.value), element)
+    return Const(float(value.value), element)
+
+
+def scale(x: Expr, table: Sequence[Sequence[float]], row: IndexLike, column: IndexLike) -> Expr:
+    """`x` times `table[row][column]`; where that is 0 the term is absent, whatever `x` is.
+
+    Args:
+        table: a matrix of constants, its rows of equal length.
+        row, column: indices into it, which must be in bounds.
+    """
+    value = as_expr(x)
+    if not is_float(value.dtype):
+        raise ExpressionError(f"te.scale needs floats, got {value.dtype}")
+    width = len(table[0])
+    if any(len(each) != width for each in table):
+        raise ExpressionError("the rows of a table differ in length")
+    numbers = [float(number) for each in table for number in each]
+    return Scaled(value, numbers, as_index(row) * width + as_index(column))
+
+
+def index(value: ExprLike) -> Index:
+    """An integer value as an index, for `x[te.index(rows[i]), j]`.
+
+    The reader promises that it is in bounds; use a guarded read when it may not be.
+    """
+    if isinstance(value, Index):
+        return value
+    expr = as_expr(value)
+    if isinstance(expr, Const) and isa(expr.dtype, IntegerType):
+        return as_index(int(expr.value))
+    if isinstance(expr, FromIndex) and isa(expr.dtype, IntegerType):
+        return expr.index
+    if not isa(expr.dtype, IntegerType) or expr.dtype == i1:
+        raise ExpressionError(f"an index is computed from integers, got {expr.dtype}")
+    return ComputedIndex(expr)

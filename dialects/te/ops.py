@@ -1,0 +1,329 @@
+"""The tensor-expression dialect: each output element as an expression of input elements.
+
+Follows section 4.1 of the TVM paper. A `te.func` holds `te.compute` stages; a stage has
+named iteration axes with extents, and its body computes one element. There are no loops:
+order is chosen later, by a schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    FunctionType,
+    IndexType,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import (
+    Attribute,
+    Operation,
+    Region,
+    SpacedOpaqueSyntaxAttribute,
+    SSAValue,
+)
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    IsolatedFromAbove,
+    IsTerminator,
+    Pure,
+    SymbolOpInterface,
+)
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+from xdsl.utils.str_enum import StrEnum
+
+from tcopt.support.func_syntax import parse_function, print_function
+
+
+class Combiner(StrEnum):
+    """How a reduction combines two values; each has an identity element.
+
+    `max` and `min` take integers as signed, `umax` and `umin` as unsigned. On i1 these are
+    or and and.
+    """
+
+    SUM = "sum"
+    PROD = "prod"
+    MAX = "max"
+    MIN = "min"
+    UMAX = "umax"
+    UMIN = "umin"
+
+
+@irdl_attr_definition
+class CombinerAttr(EnumAttribute[Combiner], SpacedOpaqueSyntaxAttribute):
+    """The combiner of a reduction stage."""
+
+    name = "te.combiner"
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """Ends a stage's body with the value of one element (or, in a reduction, one term)."""
+
+    name = "te.yield"
+
+    value = operand_def()
+    assembly_format = "$value attr-dict `:` type($value)"
+    traits = traits_def(IsTerminator(), Pure())
+
+    def __init__(self, value: SSAValue | Operation):
+        super().__init__(operands=[value])
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """Ends a `te.func` with its results."""
+
+    name = "te.return"
+
+    values = var_operand_def()
+    assembly_format = "($values^ `:` type($values))? attr-dict"
+    traits = traits_def(IsTerminator())
+
+    def __init__(self, values: Sequence[SSAValue | Operation]):
+        super().__init__(operands=[values])
+
+    def verify_(self) -> None:
+        func = self.parent_op()
+        if isinstance(func, FuncOp) and tuple(self.values.types) != func.function_type.outputs.data:
+            raise VerifyException("returned types differ from the function's result types")
+
+
+@irdl_op_definition
+class ComputeOp(IRDLOperation):
+    """A stage: for each point of its spatial axes, the element that its body yields.
+
+    With `reduce`, the body gives one term and the combiner folds the terms over the reduce
+    axes. The body's block arguments are the spatial axes, then the reduce axes.
+    """
+
+    name = "te.compute"
+
+    stage = prop_def(StringAttr)
+    extents = prop_def(DenseArrayBase.constr(i64))
+    reduce_extents = prop_def(DenseArrayBase.constr(i64))
+    combiner = opt_prop_def(CombinerAttr)
+    body = region_def("single_block")
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        stage: str,
+        extents: Sequence[int],
+        body: Region,
+        result_type: TensorType,
+        reduce_extents: Sequence[int] = (),
+        combiner: Combiner | None = None,
+    ):
+        super().__init__(
+            properties={
+                "stage": StringAttr(stage),
+                "extents": DenseArrayBase.from_list(i64, extents),
+                "reduce_extents": DenseArrayBase.from_list(i64, reduce_extents),
+                "combiner": None if combiner is None else CombinerAttr(combiner),
+            },
+            regions=[body],
+            result_types=[result_type],
+        )
+
+    @property
+    def spatial_extents(self) -> tuple[int, ...]:
+        return tuple(int(v) for v in self.extents.get_values())
+
+    @property
+    def reduction_extents(self) -> tuple[int, ...]:
+        return tuple(int(v) for v in self.reduce_extents.get_values())
+
+    @property
+    def all_extents(self) -> tuple[int, ...]:
+        return self.spatial_extents + self.reduction_extents
+
+    @property
+    def is_reduction(self) -> bool:
+        return self.combiner is not None
+
+    @property
+    def yielded(self) -> SSAValue:
+        """The value that the body yields."""
+        last = self.body.block.last_op
+        assert isinstance(last, YieldOp)
+        return last.value
+
+    def verify_(self) -> None:
+        result = self.result.type
+        assert isa(result, TensorType)
+        if result.get_shape() != self.spatial_extents:
+            raise VerifyException(
+                f'stage "{self.stage.data}" has axes {list(self.spatial_extents)} '
+                f"but result shape {list(result.get_shape())}"
+            )
+        if bool(self.reduction_extents) != self.is_reduction:
+            raise VerifyException("reduce axes and a combiner go together")
+        if any(extent < 0 for extent in self.all_extents):
+            raise VerifyException("an axis has a negative extent")
+        args = self.body.block.args
+        if len(args) != len(self.all_extents) or any(a.type != IndexType() for a in args):
+            raise VerifyException("the body takes one index argument for each axis")
+        last = self.body.block.last_op
+        if not isinstance(last, YieldOp):
+            raise VerifyException("the body must end with te.yield")
+        if last.value.type != result.get_element_type():
+            raise VerifyException(
+                f"the body yields {last.value.type}, the result holds {result.get_element_type()}"
+            )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ComputeOp:
+        name = parser.parse_str_literal()
+        axes: list[Parser.Argument] = []
+
+        def axis() -> int:
+            axes.append(parser.parse_argument(expect_type=False).resolve(IndexType()))
+            parser.parse_punctuation("=")
+            return parser.parse_integer(allow_boolean=False)
+
+        square = parser.Delimiter.SQUARE
+        extents = parser.parse_comma_separated_list(square, axis)
+        reduce_extents: list[int] = []
+        combiner = None
+        if parser.parse_optional_keyword("reduce"):
+            reduce_extents = parser.parse_comma_separated_list(square, axis)
+            combiner = parser.parse_str_enum(Combiner)
+        parser.parse_punctuation(":")
+        type_pos = parser.pos
+        type_ = parser.parse_type()
+        if not isa(type_, TensorType):
+            parser.raise_error("expected the stage's tensor type", at_position=type_pos)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        body = parser.parse_region(axes)
+        op = cls(name, extents, body, type_, reduce_extents, combiner)
+        if attributes is not None:
+            op.attributes.update(attributes.data)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.stage.data)
+        args = self.body.block.args
+        spatial = len(self.spatial_extents)
+
+        def axis(pair: tuple[SSAValue, int]) -> None:
+            printer.print_ssa_value(pair[0])
+            printer.print_string(f" = {pair[1]}")
+
+        pairs = list(zip(args, self.all_extents, strict=True))
+        # Axes are named inside the body's scope, so enter it before printing them.
+        printer.enter_scope()
+        printer.print_string(" ")
+        with printer.in_square_brackets():
+            printer.print_list(pairs[:spatial], axis)
+        if self.combiner is not None:
+            printer.print_string(" reduce ")
+            with printer.in_square_brackets():
+                printer.print_list(pairs[spatial:], axis)
+            printer.print_string(f" {self.combiner.data.value}")
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+        printer.exit_scope()
+
+
+@irdl_op_definition
+class FuncOp(IRDLOperation):
+    """A function of tensors, made of stages: what one kernel computes."""
+
+    name = "te.func"
+
+    sym_name = prop_def(StringAttr)
+    function_type = prop_def(FunctionType)
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
+
+    def __init__(self, name: str, function_type: FunctionType, body: Region):
+        super().__init__(
+            properties={"sym_name": StringAttr(name), "function_type": function_type},
+            regions=[body],
+        )
+
+    @property
+    def stages(self) -> list[ComputeOp]:
+        """The stages in order."""
+        return [op for op in self.body.block.ops if isinstance(op, ComputeOp)]
+
+    @property
+    def outputs(self) -> tuple[SSAValue, ...]:
+        """The returned values."""
+        last = self.body.block.last_op
+        assert isinstance(last, ReturnOp)
+        return tuple(last.values)
+
+    def verify_(self) -> None:
+        if tuple(self.body.block.arg_types) != self.function_type.inputs.data:
+            raise VerifyException("argument types differ from the function type")
+        if not isinstance(self.body.block.last_op, ReturnOp):
+            raise VerifyException("te.func must end with te.return")
+        for op in self.body.block.ops:
+            if not isinstance(op, ComputeOp | ReturnOp):
+                raise VerifyException(f"te.func holds te.compute stages only, found '{op.name}'")
+        names = [stage.stage.data for stage in self.stages]
+        repeated = {name for name in names if names.count(name) > 1}
+        if repeated:
+            raise VerifyException(f'two stages are named "{min(repeated)}"')
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FuncOp:
+        name, type_, body, attributes = parse_function(parser)
+        op = cls(name, type_, body)
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        print_function(printer, self.sym_name, self.function_type, self.body, self.attributes)
+
+
+@irdl_op_definition
+class CallOp(IRDLOperation):
+    """A host call of a `te.func`."""
+
+    name = "te.call"
+
+    callee = prop_def(SymbolRefAttr)
+    arguments = var_operand_def(TensorType)
+    res = var_result_def(TensorType)
+
+    assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $res)"
+    traits = traits_def(Pure())
+
+    def __init__(
+        self, callee: str, arguments: Sequence[SSAValue], result_types: Sequence[Attribute]
+    ):
+        super().__init__(
+            operands=[arguments],
+            properties={"callee": SymbolRefAttr(callee)},
+            result_types=[result_types],
+        )

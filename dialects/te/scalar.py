@@ -1,0 +1,279 @@
+"""Scalar operations of expressions as arith and math operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float16Type,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    f32,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.arith_ import (
+    CmpfOp,
+    CmpiOp,
+    ExtSIOp,
+    ExtUIOp,
+    FPToSIOp,
+    FPToUIOp,
+    IndexCastOp,
+    IndexCastUIOp,
+    SelectOp,
+    SIToFPOp,
+    TruncIOp,
+    UIToFPOp,
+)
+from tcopt.dialects.te.access import IndexOp
+from tcopt.dialects.te.dtypes import ExpressionError, is_float, is_unsigned
+from tcopt.support.access_syntax import unique_operands
+from tcopt.support.affine import Range, bounds
+
+_FLOAT_BINARY: dict[str, Any] = {
+    "add": arith.AddfOp,
+    "sub": arith.SubfOp,
+    "mul": arith.MulfOp,
+    "div": arith.DivfOp,
+    "max": arith.MaximumfOp,
+    "min": arith.MinimumfOp,
+    "pow": math.PowFOp,
+}
+_SIGNED_BINARY: dict[str, Any] = {
+    "add": arith.AddiOp,
+    "sub": arith.SubiOp,
+    "mul": arith.MuliOp,
+    "div": arith.DivSIOp,
+    "floordiv": arith.FloorDivSIOp,
+    "fmod": arith.RemSIOp,
+    "max": arith.MaxSIOp,
+    "min": arith.MinSIOp,
+    "and": arith.AndIOp,
+    "or": arith.OrIOp,
+    "xor": arith.XOrIOp,
+    "shl": arith.ShLIOp,
+    "shr": arith.ShRSIOp,
+}
+_UNSIGNED_BINARY: dict[str, Any] = _SIGNED_BINARY | {
+    "div": arith.DivUIOp,
+    "floordiv": arith.DivUIOp,
+    "fmod": arith.RemUIOp,
+    "mod": arith.RemUIOp,
+    "max": arith.MaxUIOp,
+    "min": arith.MinUIOp,
+    "shr": arith.ShRUIOp,
+}
+_FLOAT_UNARY: dict[str, Any] = {
+    "neg": arith.NegfOp,
+    "abs": math.AbsFOp,
+    "floor": math.FloorOp,
+    "ceil": math.CeilOp,
+    "round": math.RoundEvenOp,
+    "trunc": math.TruncOp,
+    "exp": math.ExpOp,
+    "log": math.LogOp,
+    "sqrt": math.SqrtOp,
+    "rsqrt": math.RsqrtOp,
+    "erf": math.ErfOp,
+    "tanh": math.TanhOp,
+    "sin": math.SinOp,
+    "cos": math.CosOp,
+    "tan": math.TanOp,
+    "asin": math.AsinOp,
+    "acos": math.AcosOp,
+    "atan": math.AtanOp,
+    "sinh": math.SinhOp,
+    "cosh": math.CoshOp,
+    "asinh": math.AsinhOp,
+    "acosh": math.AcoshOp,
+    "atanh": math.AtanhOp,
+}
+_PREDICATES = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+
+
+def storage_type(dtype: Attribute) -> Attribute:
+    """The signless element type in which values of `dtype` are kept."""
+    if isa(dtype, IntegerType) and dtype.signedness.data is not Signedness.SIGNLESS:
+        return IntegerType(dtype.width.data)
+    return dtype
+
+
+def width_of(dtype: Attribute) -> int:
+    """The bits of a dtype."""
+    assert isinstance(dtype, IntegerType | AnyFloat)
+    return dtype.bitwidth
+
+
+class Emitter:
+    """Appends scalar operations to a block; equal constants are emitted once."""
+
+    def __init__(self, block: Block):
+        self.block = block
+        self._constants: dict[tuple[str, Attribute], SSAValue] = {}
+
+    def add(self, op: Operation) -> SSAValue:
+        """Append an operation and return its result."""
+        self.block.add_op(op)
+        return op.results[0]
+
+    def constant(self, value: float, dtype: Attribute) -> SSAValue:
+        """A number."""
+        element = storage_type(dtype)
+        key = (repr(value), element)
+        if key not in self._constants:
+            self._constants[key] = self.add(arith.ConstantOp(constant_attr(value, element)))
+        return self._constants[key]
+
+    def operation(self, kind: str, operands: Sequence[SSAValue], dtype: Attribute) -> SSAValue:
+        """The operation `kind` on operands of type `dtype`.
+
+        Integer `div` rounds towards zero, `floordiv` down; `mod` has the divisor's sign,
+        `fmod` the dividend's.
+        """
+        if kind in _PREDICATES:
+            return self.compare(kind, operands[0], operands[1], dtype)
+        if len(operands) == 1:
+            return self._unary(kind, operands[0], dtype)
+        if is_float(dtype):
+            return self._float_binary(kind, operands[0], operands[1])
+        table = _UNSIGNED_BINARY if is_unsigned(dtype) else _SIGNED_BINARY
+        if kind in table:
+            return self.add(table[kind](*operands))
+        if kind != "mod":
+            raise ExpressionError(f"'{kind}' is not defined on {dtype}")
+        return self._floor_modulo(operands[0], operands[1], dtype)
+
+    def compare(self, predicate: str, a: SSAValue, b: SSAValue, dtype: Attribute) -> SSAValue:
+        """A comparison of two values of type `dtype`."""
+        if is_float(dtype):
+            return self.add(CmpfOp(a, b, "une" if predicate == "ne" else f"o{predicate}"))
+        if predicate not in ("eq", "ne"):
+            predicate = ("u" if is_unsigned(dtype) else "s") + predicate
+        return self.add(CmpiOp(a, b, predicate))
+
+    def _unary(self, kind: str, x: SSAValue, dtype: Attribute) -> SSAValue:
+        if is_float(dtype):
+            return self.add(_FLOAT_UNARY[kind](x))
+        if kind == "neg":
+            return self.add(arith.SubiOp(self.constant(0, dtype), x))
+        return self.add(math.AbsIOp(x))
+
+    def _float_binary(self, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        if kind in _FLOAT_BINARY:
+            return self.add(_FLOAT_BINARY[kind](a, b))
+        quotient = self.add(arith.DivfOp(a, b))
+        whole = self.add(math.TruncOp(quotient) if kind == "fmod" else math.FloorOp(quotient))
+        if kind == "floordiv":
+            return whole
+        return self.add(arith.SubfOp(a, self.add(arith.MulfOp(whole, b))))
+
+    def _floor_modulo(self, a: SSAValue, b: SSAValue, dtype: Attribute) -> SSAValue:
+        zero = self.constant(0, dtype)
+        rest = self.add(arith.RemSIOp(a, b))
+        signs_differ = self.add(CmpiOp(self.add(arith.XOrIOp(rest, b)), zero, "slt"))
+        inexact = self.add(CmpiOp(rest, zero, "ne"))
+        correct = self.add(arith.AndIOp(signs_differ, inexact))
+        return self.add(SelectOp(correct, self.add(arith.AddiOp(rest, b)), rest))
+
+    # Conversions.
+
+    def cast(self, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
+        """`x` of dtype `source` as `target`."""
+        if target == i1:
+            return self.compare("ne", x, self.constant(0, source), source)
+        match is_float(source), is_float(target):
+            case True, True:
+                return self._float_to_float(x, source, target)
+            case True, False:
+                op = FPToUIOp if is_unsigned(target) else FPToSIOp
+                return self.add(op(x, storage_type(target)))
+            case False, True:
+                op = UIToFPOp if is_unsigned(source) else SIToFPOp
+                return self.add(op(x, target))
+            case _:
+                return self._int_to_int(x, source, target)
+
+    def _float_to_float(self, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
+        halves = (Float16Type, BFloat16Type)
+        if isinstance(source, halves) and isinstance(target, halves):
+            return self._float_to_float(self.add(_extf(x, f32)), f32, target)
+        if width_of(target) > width_of(source):
+            return self.add(_extf(x, target))
+        return self.add(_truncf(x, target))
+
+    def _int_to_int(self, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
+        have, want = width_of(source), width_of(target)
+        if have == want:
+            return x
+        if have > want:
+            return self.add(TruncIOp(x, storage_type(target)))
+        op = ExtUIOp if is_unsigned(source) else ExtSIOp
+        return self.add(op(x, storage_type(target)))
+
+    # Indices.
+
+    def to_index(self, x: SSAValue, unsigned: bool) -> SSAValue:
+        """An integer as an index."""
+        return self.add((IndexCastUIOp if unsigned else IndexCastOp)(x, IndexType()))
+
+    def from_index(self, x: SSAValue, range_: Range, dtype: Attribute) -> SSAValue:
+        """An index as a value; by way of i32 if its range fits, which vectors hold better."""
+        if not is_float(dtype) and dtype != i1:
+            return self.add(IndexCastOp(x, storage_type(dtype)))
+        small = range_[0] >= -(1 << 31) and range_[1] < 1 << 31
+        middle = i32 if small else i64
+        return self.cast(self.add(IndexCastOp(x, middle)), middle, dtype)
+
+    def index_expr(self, expr: AffineExpr, operands: Sequence[SSAValue]) -> SSAValue:
+        """An index expression as a value."""
+        match expr:
+            case AffineDimExpr():
+                return operands[expr.position]
+            case AffineConstantExpr():
+                return self.index_constant(expr.value)
+            case _:
+                map, used = unique_operands(AffineMap(len(operands), 0, (expr,)), operands)
+                return self.add(IndexOp(map, used))
+
+    def index_constant(self, value: int) -> SSAValue:
+        """An index constant."""
+        attr = IntegerAttr.from_index_int_value(value)
+        key = (repr(value), attr.type)
+        if key not in self._constants:
+            self._constants[key] = self.add(arith.ConstantOp(attr))
+        return self._constants[key]
+
+    def range_of(self, expr: AffineExpr, ranges: Sequence[Range]) -> Range:
+        """Bounds of an index expression."""
+        return bounds(expr, ranges)
+
+
+def constant_attr(value: float, element: Attribute) -> IntegerAttr | FloatAttr:
+    """The attribute of a number; integers wrap around."""
+    if isa(element, IntegerType):
+        return IntegerAttr(int(value), element, truncate_bits=True)
+    assert isinstance(element, AnyFloat)
+    return FloatAttr(float(value), element)
+
+
+def _extf(x: SSAValue, target: Attribute) -> Operation:
+    assert isinstance(target, AnyFloat)
+    return arith.ExtFOp(x, target)
+
+
+def _truncf(x: SSAValue, target: Attribute) -> Operation:
+    assert isinstance(target, AnyFloat)
+    return arith.TruncFOp(x, target)

@@ -1,0 +1,105 @@
+"""Schedule a matrix product by hand, and see what each step does to its time.
+
+python examples/write_a_schedule.py
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tcopt.backends.llvm.host import host_target
+from tcopt.backends.llvm.jit import compile_module
+from tcopt.compiler import lower, pipeline
+from tcopt.dialects.loop import FuncOp
+from tcopt.dialects.target import TARGET_ATTRIBUTE
+from tcopt.dialects.te import api as te
+from tcopt.passes.loop.stage_nests import lower_function
+from tcopt.schedules import Schedule
+
+SIZE = 192
+LANES = host_target().vector_lanes(32)
+
+
+def matmul() -> FuncOp:
+    """The product of two square matrices, as loops in the order of its axes."""
+    a = te.placeholder((SIZE, SIZE), name="a")
+    b = te.placeholder((SIZE, SIZE), name="b")
+    k = te.reduce_axis(SIZE, "k")
+    c = te.compute((SIZE, SIZE), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    return lower_function(te.func("matmul", [a, b], [c]))
+
+
+def as_written(sch: Schedule) -> None:
+    """No step at all: i, j, k around scalar code."""
+
+
+def vectors_along_rows(sch: Schedule) -> None:
+    """Vectors along j, and k outside of them, so that b is read as it lies in memory."""
+    i, j, k = sch.get_loops("c")
+    jo, ji = sch.split(j, factors=[None, LANES])
+    sch.reorder(i, jo, k, ji)
+    sch.vectorize(ji)
+
+
+def tile_in_registers(sch: Schedule) -> None:
+    """Four rows by two vectors of sums stay in registers through the whole of k."""
+    c = sch.get_block("c")
+    copy = sch.cache_write(c, "register")
+    i, j, k = sch.get_loops(c)
+    io, ii = sch.split(i, factors=[None, 4])
+    jo, jm, ji = sch.split(j, factors=[None, 2, LANES])
+    sch.reorder(io, jo, k, ii, jm, ji)
+    init = sch.decompose_reduction(c, k)
+    sch.reverse_compute_at(copy, jo)
+    *_, j_copy = sch.get_loops(copy)
+    sch.split(j_copy, factors=[None, LANES])
+    for block in (init, c, copy):
+        *_, row, vector, lane = sch.get_loops(block)
+        sch.vectorize(lane)
+        sch.unroll(vector)
+        sch.unroll(row)
+
+
+def compiled(schedule: Callable[[Schedule], None]) -> Callable[..., None]:
+    """The function with a schedule, as native code."""
+    function = matmul()
+    schedule(Schedule(function))
+    module = ModuleOp([function], {TARGET_ATTRIBUTE: host_target()})
+    (kernel,) = [phase for phase in pipeline() if phase.name == "kernel"]
+    # There is no @main whose memory could be planned.
+    lower(module, [kernel._replace(passes=kernel.passes.removesuffix(",plan-memory"))])
+    return compile_module(module).function("matmul")
+
+
+def best_time(run: Callable[[], None], repeat: int = 20) -> float:
+    """The shortest of some runs, in milliseconds."""
+    times: list[float] = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - started)
+    return min(times) * 1e3
+
+
+def main() -> None:
+    """Time three schedules of one function, and check that they compute the same."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((SIZE, SIZE), np.float32) for _ in range(2))
+    c = np.empty_like(a)
+    for schedule in (as_written, vectors_along_rows, tile_in_registers):
+        run = compiled(schedule)
+        c[...] = np.nan
+        run(a, b, c)
+        # Sums of 192 products of unit variance, in f32.
+        np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4)
+        milliseconds = best_time(partial(run, a, b, c))
+        print(f"{schedule.__name__:20} {milliseconds:7.2f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Collects graph ops while a model is imported, and knows which values are constants.
+
+Exporters compute shapes with ordinary operators: Shape, Gather, Concat, Cast and so on.
+Shapes are static here, so those chains are constants. `GraphBuilder.emit` evaluates every
+op whose operands are small known values instead of keeping it; handlers then find shapes
+and axes through `known`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import FunctionType, LocationAttr, NameLoc, NoneAttr, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tcopt.dialects.graph import ConstantOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.types import element_of, is_float, like, numpy_dtype, type_of
+from tcopt.dialects.graph.weights import WeightStore
+from tcopt.frontends.onnx.tensors import TensorReader
+from tcopt.support.errors import ImportModelError
+
+# Shape computations are short; anything longer is data and stays an op.
+FOLD_LIMIT = 1024
+FLOAT_FOLD_LIMIT = 16
+# Constants up to this size are written in the IR's text, longer ones are weights.
+LITERAL_LIMIT = 64
+ELEMENT_LIMIT = 2**40
+
+
+class GraphBuilder:
+    """Appends ops to one block.
+
+    Attributes:
+        known: values that are constants, with their arrays.
+        weights: where large constants go.
+        functions: private functions that the ops of the block refer to.
+        location: given to the ops emitted next.
+    """
+
+    def __init__(self, block: Block, weights: WeightStore, reader: TensorReader):
+        self.block = block
+        self.weights = weights
+        self.reader = reader
+        self.known: dict[SSAValue, np.ndarray] = {}
+        self.functions: list[FuncOp] = []
+        self.location: LocationAttr = named_location("model")
+        self._argument_names: dict[SSAValue, str] = {}
+        # Weights with a name are data to keep, however small: they fold nothing.
+        self._named: set[SSAValue] = set()
+
+    def function(self, name: str, types: Sequence[Attribute]) -> GraphBuilder:
+        """A builder for the body of a new private function with arguments of these types."""
+        inner = GraphBuilder(Block(arg_types=types), self.weights, self.reader)
+        inner.functions = self.functions
+        inner.location = self.location
+        taken = sum(f.sym_name.data.startswith(name) for f in self.functions)
+        signature = FunctionType.from_lists(types, [])
+        symbol = f"{name}_{taken}" if taken else name
+        function = FuncOp(symbol, signature, Region(inner.block), StringAttr("private"))
+        function.location = self.location
+        self.functions.append(function)
+        return inner
+
+    def finish(self, results: Sequence[SSAValue]) -> FuncOp:
+        """End the function whose body this builder wrote."""
+        self.block.add_op(ReturnOp(*results))
+        self.erase_unused()
+        function = self.block.parent_op()
+        assert isinstance(function, FuncOp)
+        function.function_type = FunctionType.from_lists(
+            list(self.block.arg_types), [value.type for value in results]
+        )
+        return function
+
+    def append(self, op: Operation) -> list[SSAValue]:
+        """Add an op as it is; its results."""
+        op.location = self.location
+        self.block.add_op(op)
+        return list(op.results)
+
+    def add_argument(self, value: SSAValue, name: str) -> None:
+        """Remember the model's name of a block argument."""
+        self._argument_names[value] = name
+        value.name_hint = name_hint(name)
+
+    def emit(self, op: Operation) -> SSAValue:
+        """Add an op with one result, or its value if that is a small constant.
+
+        Raises:
+            ImportModelError: a result too large for any memory.
+        """
+        result = op.results[0]
+        shape = type_of(result).get_shape()
+        if math.prod(shape) > ELEMENT_LIMIT:
+            raise ImportModelError(f"a result of shape {list(shape)} is too large")
+        folded = self._fold(op)
+        if folded is not None:
+            op.erase()
+            return self.constant(folded)
+        op.location = self.location
+        self.block.add_op(op)
+        return result
+
+    def _fold(self, op: Operation) -> np.ndarray | None:
+        if not isinstance(op, GraphOp) or len(op.results) != 1:
+            return None
+        result = type_of(op.results[0])
+        limit = FLOAT_FOLD_LIMIT if is_float(result.element_type) else FOLD_LIMIT
+        if math.prod(result.get_shape()) > limit:
+            return None
+        arrays: list[np.ndarray] = []
+        for operand in op.operands:
+            array = self.known.get(operand)
+            if array is None or array.size > FOLD_LIMIT or operand in self._named:
+                return None
+            arrays.append(array)
+        return op.evaluate(*arrays)[0]
+
+    def constant(self, array: np.ndarray, name: str | None = None) -> SSAValue:
+        """Add a constant: a weight if it has a name or is long, else a literal."""
+        uniform = not any(array.strides)
+        if (array.size > LITERAL_LIMIT and not uniform) or (name and _is_data(array)):
+            op = ConstantOp.weight(self.weights.add(array, name or "constant"), like(array))
+        else:
+            op = ConstantOp.literal(array)
+        op.location = self.location
+        self.block.add_op(op)
+        result = op.results[0]
+        if name and _is_data(array):
+            self._named.add(result)
+        if name:
+            result.name_hint = name_hint(name)
+        self.known[result] = array
+        return result
+
+    def copy_constant(self, value: SSAValue) -> SSAValue:
+        """The constant that another block holds, in this one."""
+        op = value.owner
+        assert isinstance(op, ConstantOp)
+        (result,) = self.append(op.clone())
+        result.name_hint = value.name_hint
+        if op.literal_value is not None:
+            self.known[result] = op.literal_value
+        return result
+
+    def splat(self, shape: tuple[int, ...], value: np.generic) -> SSAValue:
+        """Add a constant whose elements are all `value`; costs no memory."""
+        return self.constant(np.broadcast_to(value, shape))
+
+    def dtype_of(self, value: SSAValue) -> np.dtype:
+        """The numpy dtype of a value's elements."""
+        return numpy_dtype(type_of(value).element_type)
+
+    def input_names_behind(self, value: SSAValue) -> list[str]:
+        """The model's inputs that a value is computed from, in the model's order."""
+        reached: set[SSAValue] = set()
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if current in reached:
+                continue
+            reached.add(current)
+            if isinstance(current.owner, Operation):
+                pending.extend(current.owner.operands)
+        return [name for argument, name in self._argument_names.items() if argument in reached]
+
+    def erase_unused(self) -> None:
+        """Drop the ops whose results nothing uses (all graph ops are pure)."""
+        for op in reversed(list(self.block.ops)):
+            if isinstance(op, GraphOp) and not any(result.uses for result in op.results):
+                op.detach()
+                op.erase()
+
+
+def _is_data(array: np.ndarray) -> bool:
+    """Whether a named constant is a parameter of the network, rather than a shape or scalar."""
+    return array.ndim > 0 and is_float(element_of(array.dtype))
+
+
+def named_location(name: str) -> NameLoc:
+    """The location of a node: its name in the model."""
+    return NameLoc(StringAttr(name), NoneAttr())
+
+
+def name_hint(name: str) -> str:
+    """A model's name as an SSA name: `gpu_0/conv1_1` becomes `gpu_0_conv1_1`."""
+    plain = re.sub(r"[^A-Za-z0-9_$.-]+", "_", name).strip("_")
+    if not plain:
+        return "v"
+    return plain if plain[0].isalpha() else f"v{plain}"

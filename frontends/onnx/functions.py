@@ -1,0 +1,172 @@
+"""Nodes that stand for other nodes: the model's own functions, and standard operators that
+ONNX itself defines by a function body.
+
+A function node is replaced by its body, with formal inputs, outputs and attributes bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+from onnx import FunctionProto, ModelProto, NodeProto, TypeProto
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.graph.types import type_of
+from tcopt.frontends.onnx.schemas import NodeSchema
+from tcopt.frontends.onnx.types import onnx_element_type
+from tcopt.support.errors import ImportModelError
+
+NODE_LIMIT = 200_000
+DEPTH_LIMIT = 64
+
+FunctionKey = tuple[str, str, str]
+
+
+@dataclass
+class ExpansionBudget:
+    """Bounds what functions and branches expand to: small files can describe endless models."""
+
+    nodes: int = NODE_LIMIT
+
+    def spend(self, count: int, depth: int, where: str) -> None:
+        """Account for a body of `count` nodes.
+
+        Raises:
+            ImportModelError: too many nodes or too deeply nested.
+        """
+        self.nodes -= count
+        if self.nodes < 0:
+            raise ImportModelError(f"functions expand to more than {NODE_LIMIT} nodes", where=where)
+        if depth > DEPTH_LIMIT:
+            raise ImportModelError(
+                f"functions nest more than {DEPTH_LIMIT} deep, or call themselves", where=where
+            )
+
+
+def check_expansion(
+    nodes: Iterable[NodeProto], functions: Mapping[FunctionKey, FunctionProto]
+) -> None:
+    """Raise what importing `nodes` would raise in the end, before any work is done.
+
+    Raises:
+        ImportModelError: functions call themselves or expand to too many nodes.
+    """
+    sizes: dict[FunctionKey, int] = {}
+
+    def size(function: FunctionProto, depth: int) -> int:
+        key = (function.domain, function.name, function.overload)
+        if key not in sizes:
+            ExpansionBudget().spend(0, depth, function.name)
+            sizes[key] = total(function.node, depth + 1)
+        return sizes[key]
+
+    def total(body: Iterable[NodeProto], depth: int) -> int:
+        count = 0
+        for node in body:
+            count += 1
+            callee = functions.get((node.domain, node.op_type, node.overload))
+            if callee is not None:
+                count += size(callee, depth)
+            count += sum(total(a.g.node, depth) for a in node.attribute if a.HasField("g"))
+            ExpansionBudget().spend(count, 0, node.name or node.op_type)
+        return count
+
+    # The model's own nodes are as many as its file holds: only their calls count.
+    for node in nodes:
+        callee = functions.get((node.domain, node.op_type, node.overload))
+        if callee is not None:
+            ExpansionBudget().spend(size(callee, 0), 0, node.name or node.op_type)
+
+
+def model_functions(model: ModelProto) -> dict[FunctionKey, FunctionProto]:
+    """The model's own functions by domain, name and overload.
+
+    Raises:
+        ImportModelError: two functions of one key.
+    """
+    functions: dict[FunctionKey, FunctionProto] = {}
+    for function in model.functions:
+        key = (function.domain, function.name, function.overload)
+        if key in functions:
+            raise ImportModelError(f"function {function.name!r} is defined twice")
+        functions[key] = function
+    return functions
+
+
+def standard_body(
+    node: NodeProto, schema: NodeSchema, opset: int, operands: Sequence[SSAValue | None]
+) -> FunctionProto | None:
+    """ONNX's own definition of an operator as a function, None if it has none."""
+    raw = schema.raw
+    body: bytes | FunctionProto | None = None
+    if raw.has_function:
+        version = _nearest(raw.function_opset_versions, opset)
+        body = raw.get_function_with_opset_version(version)
+    elif raw.has_context_dependent_function:
+        version = _nearest(raw.context_dependent_function_opset_versions, opset)
+        types = [_type_proto(value).SerializeToString() for value in operands]
+        body = raw.get_context_dependent_function_with_opset_version(
+            version, node.SerializeToString(), types
+        )
+    if not body:
+        return None
+    function = FunctionProto()
+    if isinstance(body, FunctionProto):
+        function.CopyFrom(body)
+    else:
+        function.ParseFromString(body)
+    given = {attribute.name for attribute in function.attribute_proto}
+    for name, attribute in raw.attributes.items():
+        if attribute.default_value.name and name not in given:
+            function.attribute_proto.append(attribute.default_value)
+    return function
+
+
+def _nearest(versions: Sequence[int], opset: int) -> int:
+    """The newest body up to an opset, else the oldest: a body says its own opset."""
+    return max((v for v in versions if v <= opset), default=min(versions))
+
+
+def _type_proto(value: SSAValue | None) -> TypeProto:
+    if value is None:
+        return TypeProto()
+    type = type_of(value)
+    return onnx.helper.make_tensor_type_proto(
+        onnx_element_type(type.element_type), type.get_shape()
+    )
+
+
+def bound_nodes(function: FunctionProto, call: NodeProto) -> list[NodeProto]:
+    """The body's nodes with references to the function's attributes replaced.
+
+    An attribute that the call leaves out and the function gives no default is left out.
+    """
+    given = {attribute.name: attribute for attribute in function.attribute_proto}
+    given.update({attribute.name: attribute for attribute in call.attribute})
+    nodes: list[NodeProto] = []
+    for node in function.node:
+        if not any(attribute.ref_attr_name for attribute in node.attribute):
+            nodes.append(node)
+            continue
+        bound = NodeProto()
+        bound.CopyFrom(node)
+        del bound.attribute[:]
+        for attribute in node.attribute:
+            if not attribute.ref_attr_name:
+                bound.attribute.append(attribute)
+            elif attribute.ref_attr_name in given:
+                copy = bound.attribute.add()
+                copy.CopyFrom(given[attribute.ref_attr_name])
+                copy.name = attribute.name
+        nodes.append(bound)
+    return nodes
+
+
+def function_opset(function: FunctionProto, default: int) -> int:
+    """The standard opset version a function's body is written for."""
+    for opset in function.opset_import:
+        if opset.domain in ("", "ai.onnx"):
+            return opset.version
+    return default

@@ -1,0 +1,142 @@
+"""Operators on two or more operands that broadcast."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.dialects.graph.types import is_float
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.registry import Handler, handler, register_handler
+
+
+def _operands(ctx: NodeContext) -> tuple[SSAValue, SSAValue]:
+    """Both operands, the second shaped as opset 6 asks with its `broadcast` and `axis`."""
+    lhs, rhs = ctx.input(0), ctx.input(1)
+    if ctx.opset >= 7:
+        return lhs, rhs
+    own, other = ctx.shape(lhs), ctx.shape(rhs)
+    if not ctx.get_bool("broadcast", 0):
+        ctx.check(own == other, f"shapes {list(own)} and {list(other)} differ, broadcast is off")
+        return lhs, rhs
+    axis = ctx.get_int("axis") if ctx.has("axis") else len(own) - len(other)
+    axis += len(own) if axis < 0 else 0
+    trailing = len(own) - axis - len(other)
+    ctx.check(trailing >= 0 and axis >= 0, f"axis {axis} leaves no room for {list(other)}")
+    if trailing:
+        rhs = ctx.emit(graph.ReshapeOp(rhs, (*other, *[1] * trailing)))
+    return lhs, rhs
+
+
+def _binary(op: type[graph.BinaryOp]) -> Handler:
+    return lambda ctx: ctx.emit(op(*_operands(ctx)))
+
+
+def _compare(predicate: str) -> Handler:
+    return lambda ctx: ctx.emit(graph.CompareOp(*_operands(ctx), predicate=predicate))
+
+
+for _op_type, _op in {
+    "Add": graph.AddOp,
+    "And": graph.AndOp,
+    "BitwiseAnd": graph.AndOp,
+    "BitwiseOr": graph.OrOp,
+    "BitwiseXor": graph.XorOp,
+    "Div": graph.DivOp,
+    "Mul": graph.MulOp,
+    "Or": graph.OrOp,
+    "Sub": graph.SubOp,
+    "Xor": graph.XorOp,
+}.items():
+    register_handler(_op_type, _binary(_op))
+
+for _op_type, _predicate in {
+    "Equal": "eq",
+    "Greater": "gt",
+    "GreaterOrEqual": "ge",
+    "Less": "lt",
+    "LessOrEqual": "le",
+}.items():
+    register_handler(_op_type, _compare(_predicate))
+
+
+def _variadic(op: type[graph.BinaryOp]) -> Handler:
+    def run(ctx: NodeContext) -> SSAValue:
+        first, *rest = ctx.inputs()
+        if ctx.opset < 8:
+            shapes = {ctx.shape(value) for value in (first, *rest)}
+            ctx.check(len(shapes) == 1, f"shapes {sorted(shapes)} differ")
+        for value in rest:
+            first = ctx.emit(op(first, value))
+        return first
+
+    return run
+
+
+for _op_type, _op in {"Sum": graph.AddOp, "Max": graph.MaxOp, "Min": graph.MinOp}.items():
+    register_handler(_op_type, _variadic(_op))
+
+
+@handler("Mean")
+def mean(ctx: NodeContext) -> SSAValue:
+    """The mean of the operands, element by element."""
+    total = _variadic(graph.AddOp)(ctx)
+    assert isinstance(total, SSAValue)
+    return ctx.emit(graph.DivOp(total, ctx.literal(float(len(ctx.operands)), total)))
+
+
+@handler("Pow")
+def power(ctx: NodeContext) -> SSAValue:
+    """Power; the exponent may have another type, the result has the base's."""
+    base, exponent = _operands(ctx)
+    own, other = ctx.element(base), ctx.element(exponent)
+    if own == other:
+        return ctx.emit(graph.PowOp(base, exponent))
+    if is_float(other) and not is_float(own):
+        wide = ctx.emit(graph.PowOp(ctx.emit(graph.CastOp(base, other)), exponent))
+        return ctx.emit(graph.CastOp(wide, own))
+    return ctx.emit(graph.PowOp(base, ctx.emit(graph.CastOp(exponent, own))))
+
+
+@handler("Mod")
+def modulo(ctx: NodeContext) -> SSAValue:
+    """Remainder with the divisor's sign, or with fmod the dividend's."""
+    lhs, rhs = ctx.input(0), ctx.input(1)
+    return ctx.emit(graph.ModOp(lhs, rhs, fmod=ctx.get_bool("fmod")))
+
+
+@handler("PRelu")
+def parametric_relu(ctx: NodeContext) -> SSAValue:
+    """x, or slope * x below zero."""
+    x, slope = ctx.input(0), ctx.input(1)
+    shape, own = ctx.shape(x), ctx.shape(slope)
+    if ctx.opset < 7 and len(own) == 1 and len(shape) > 2 and own != (1,):
+        slope = ctx.emit(graph.ReshapeOp(slope, (*own, *[1] * (len(shape) - 2))))
+    result = ctx.emit(graph.PreluOp(x, slope))
+    ctx.check(ctx.shape(result) == shape, f"slope {list(own)} does not broadcast to {list(shape)}")
+    return result
+
+
+@handler("Where")
+def where(ctx: NodeContext) -> SSAValue:
+    """One operand where the condition holds, the other elsewhere."""
+    condition, lhs, rhs = ctx.inputs()
+    ctx.check(ctx.element(condition) == i1, "the condition should be bool")
+    return ctx.emit(graph.SelectOp(condition, lhs, rhs))
+
+
+@handler("BitShift")
+def bit_shift(ctx: NodeContext) -> SSAValue:
+    """Shift unsigned integers: multiply or divide by a power of two, or shift all out."""
+    x, places = ctx.input(0), ctx.input(1)
+    direction = ctx.get_string("direction")
+    ctx.check(direction in ("LEFT", "RIGHT"), f"direction cannot be {direction!r}")
+    dtype = ctx.builder.dtype_of(x)
+    if dtype.kind != "u":
+        ctx.unsupported("BitShift of signed integers is not supported")
+    last = ctx.literal(8 * dtype.itemsize - 1, x)
+    factor = ctx.emit(graph.PowOp(ctx.literal(2, x), ctx.emit(graph.MinOp(places, last))))
+    shifted = ctx.emit((graph.MulOp if direction == "LEFT" else graph.DivOp)(x, factor))
+    inside = ctx.emit(graph.CompareOp(places, last, predicate="le"))
+    return ctx.emit(graph.SelectOp(inside, shifted, ctx.literal(0, x)))

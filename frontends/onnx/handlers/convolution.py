@@ -1,0 +1,111 @@
+"""Convolution and its transpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.registry import handler
+from tcopt.frontends.onnx.windows import WindowAttributes
+
+
+def _kernel(ctx: NodeContext, x: SSAValue, w: SSAValue) -> tuple[int, ...]:
+    """The weights' spatial extents, which `kernel_shape` may repeat."""
+    ctx.check(
+        ctx.rank(x) >= 3 and ctx.rank(x) == ctx.rank(w),
+        f"data {list(ctx.shape(x))} and weights {list(ctx.shape(w))} should have one rank, "
+        "with a batch, channels and spatial dimensions",
+    )
+    kernel = ctx.shape(w)[2:]
+    stated = ctx.get_ints("kernel_shape")
+    ctx.check(
+        stated is None or tuple(stated) == kernel,
+        f"kernel_shape {stated} contradicts the weights, {list(ctx.shape(w))}",
+    )
+    return kernel
+
+
+def _add_bias(ctx: NodeContext, result: SSAValue, bias: SSAValue | None) -> SSAValue:
+    if bias is None:
+        return result
+    channels = ctx.shape(result)[1]
+    ctx.check(
+        ctx.shape(bias) == (channels,),
+        f"bias {list(ctx.shape(bias))} does not fit {channels} output channels",
+    )
+    column = graph.ReshapeOp(bias, (channels, *[1] * (ctx.rank(result) - 2)))
+    return ctx.emit(graph.AddOp(result, ctx.emit(column)))
+
+
+@handler("Conv")
+def conv(ctx: NodeContext) -> SSAValue:
+    """Convolution with groups, dilation and padding of every kind."""
+    return convolved(ctx, ctx.input(0), ctx.input(1), ctx.optional_input(2))
+
+
+def convolved(ctx: NodeContext, x: SSAValue, w: SSAValue, bias: SSAValue | None) -> SSAValue:
+    """The convolution that a node's attributes describe, of any operands."""
+    window = WindowAttributes.of(ctx, _kernel(ctx, x, w))
+    result = ctx.emit(
+        graph.ConvOp(
+            x,
+            w,
+            strides=window.strides,
+            pads=window.pads(ctx.shape(x)[2:]),
+            dilations=window.dilations,
+            groups=ctx.get_int("group"),
+        )
+    )
+    return _add_bias(ctx, result, bias)
+
+
+@handler("ConvTranspose")
+def conv_transpose(ctx: NodeContext) -> SSAValue:
+    """Transposed convolution; pads stated, automatic, or from the output shape."""
+    x, w = ctx.input(0), ctx.input(1)
+    window = WindowAttributes.of(ctx, _kernel(ctx, x, w))
+    extra = ctx.get_ints("output_padding") or [0] * len(window.kernel)
+    ctx.check(len(extra) == len(window.kernel), f"output_padding {extra} has a wrong length")
+    pads, extra = _transposed_pads(ctx, ctx.shape(x)[2:], window, extra)
+    result = ctx.emit(
+        graph.ConvTransposeOp(
+            x,
+            w,
+            strides=window.strides,
+            pads=pads,
+            output_pads=extra,
+            dilations=window.dilations,
+            groups=ctx.get_int("group"),
+        )
+    )
+    return _add_bias(ctx, result, ctx.optional_input(2))
+
+
+def _transposed_pads(
+    ctx: NodeContext, extents: Sequence[int], window: WindowAttributes, extra: list[int]
+) -> tuple[list[int], list[int]]:
+    """Crops and extensions of the result's ends, as ONNX defines them for ConvTranspose."""
+    target = ctx.get_ints("output_shape")
+    if target is not None:
+        target = target[-len(extents) :]
+        ctx.check(len(target) == len(extents), f"output_shape {target} has a wrong length")
+    elif window.auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        target = [n * s for n, s in zip(extents, window.strides, strict=True)]
+    else:
+        return window.pads(extents), extra
+    low: list[int] = []
+    high: list[int] = []
+    more: list[int] = []
+    for index, wanted in enumerate(target):
+        stride = window.strides[index]
+        full = (extents[index] - 1) * stride + window.spans[index] + extra[index]
+        total = max(full - wanted, 0)
+        small, large = total // 2, total - total // 2
+        upper = window.auto_pad == "SAME_UPPER"
+        low.append(small if upper else large)
+        high.append(large if upper else small)
+        more.append(extra[index] + max(wanted - full, 0))
+    return low + high, more

@@ -1,0 +1,88 @@
+"""Operators that make tensors: constants, shapes, ranges."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tcopt.frontends.onnx.builder import ELEMENT_LIMIT
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.registry import handler
+from tcopt.frontends.onnx.types import numpy_dtype
+
+# Elements that importing may compute and store for one constant.
+MADE_LIMIT = 2**26
+
+
+@handler("Constant")
+def constant(ctx: NodeContext) -> SSAValue:
+    """A tensor given by one of several attributes."""
+    ctx.check(len(ctx.node.attribute) == 1, "there should be one value")
+    tensor = ctx.get_tensor("value")
+    if tensor is not None:
+        return ctx.builder.constant(tensor, ctx.node.output[0])
+    if ctx.has("value_float"):
+        return ctx.array(np.array(ctx.get_float("value_float"), np.float32))
+    if ctx.has("value_int"):
+        return ctx.array(np.array(ctx.get_int("value_int"), np.int64))
+    if ctx.has("value_floats"):
+        return ctx.array(np.array(ctx.get_floats("value_floats"), np.float32))
+    if ctx.has("value_ints"):
+        return ctx.array(np.array(ctx.get_ints("value_ints"), np.int64))
+    ctx.unsupported(f"Constant with attribute {ctx.node.attribute[0].name} is not supported")
+
+
+@handler("ConstantOfShape")
+def constant_of_shape(ctx: NodeContext) -> SSAValue:
+    """A tensor of one repeated value."""
+    shape = ctx.constant_ints(0, "the shape")
+    ctx.check(all(extent >= 0 for extent in shape), f"shape {shape} has a negative extent")
+    ctx.check(math.prod(shape) <= ELEMENT_LIMIT, f"shape {shape} is too large")
+    value = ctx.get_tensor("value")
+    if value is None:
+        return ctx.builder.splat(tuple(shape), np.float32(0))
+    ctx.check(value.size == 1, "the value should have one element")
+    return ctx.builder.splat(tuple(shape), value.reshape(-1)[0])
+
+
+@handler("Shape")
+def shape(ctx: NodeContext) -> SSAValue:
+    """The shape, or a part of it: known, since shapes are static."""
+    extents = ctx.shape(ctx.input(0))
+    start = ctx.get_int("start", 0)
+    end = ctx.get_int("end") if ctx.has("end") else len(extents)
+    return ctx.array(np.array(extents[slice(start, end)], np.int64))
+
+
+@handler("Size")
+def size(ctx: NodeContext) -> SSAValue:
+    """The number of elements."""
+    return ctx.array(np.array(math.prod(ctx.shape(ctx.input(0))), np.int64))
+
+
+@handler("Range")
+def value_range(ctx: NodeContext) -> SSAValue:
+    """start, start + delta, ... before limit."""
+    start, limit, delta = (
+        ctx.constant(i, f"the {what}").reshape(-1)[0]
+        for i, what in enumerate(("start", "limit", "step"))
+    )
+    ctx.check(delta != 0, "the step is 0")
+    count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
+    ctx.check(count <= MADE_LIMIT, f"a range of {count} elements is too long")
+    dtype = start.dtype
+    return ctx.array((start + np.arange(count).astype(dtype) * delta).astype(dtype))
+
+
+@handler("EyeLike")
+def eye_like(ctx: NodeContext) -> SSAValue:
+    """Ones on a diagonal, in the shape of the operand."""
+    x = ctx.input(0)
+    ctx.check(ctx.rank(x) == 2, "data should be a matrix")
+    number = ctx.get_int("dtype", 0)
+    dtype = numpy_dtype(number, ctx.where) if number else ctx.builder.dtype_of(x)
+    rows, columns = ctx.shape(x)
+    ctx.check(rows * columns <= MADE_LIMIT, f"a matrix of {rows} by {columns} is too large")
+    return ctx.array(np.eye(rows, columns, ctx.get_int("k"), dtype))

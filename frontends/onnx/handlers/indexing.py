@@ -1,0 +1,110 @@
+"""Operators that read at computed places."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, i64
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.handlers.normalization import along_axis
+from tcopt.frontends.onnx.registry import handler
+
+
+def _check_range(ctx: NodeContext, indices: SSAValue, extent: int) -> None:
+    """Indices that are known must lie inside."""
+    value = ctx.known(indices)
+    if value is not None and value.size:
+        if not any(value.strides):
+            value = value[(0,) * value.ndim]
+        low, high = int(value.min()), int(value.max())
+        ctx.check(
+            -extent <= low and high < extent,
+            f"indices from {low} to {high} do not fit an axis of {extent}",
+        )
+
+
+@handler("Gather")
+def gather(ctx: NodeContext) -> SSAValue:
+    """Slices along an axis."""
+    x, indices = ctx.input(0), ctx.input(1)
+    axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
+    _check_range(ctx, indices, ctx.shape(x)[axis])
+    place = ctx.known(indices)
+    if place is not None and place.ndim == 0 and ctx.known(x) is None:
+        return _pick(ctx, x, axis, int(place))
+    return ctx.emit(graph.GatherOp(x, indices, axis=axis))
+
+
+def _pick(ctx: NodeContext, x: SSAValue, axis: int, index: int) -> SSAValue:
+    """One place along an axis is a slice, which fuses and needs no index."""
+    shape = list(ctx.shape(x))
+    starts = [0] * len(shape)
+    starts[axis], shape[axis] = index % shape[axis], 1
+    part = ctx.emit(graph.SliceOp(x, starts, shape))
+    del shape[axis]
+    return ctx.emit(graph.ReshapeOp(part, shape))
+
+
+@handler("GatherElements")
+def gather_elements(ctx: NodeContext) -> SSAValue:
+    """Elements along an axis, each with its own index."""
+    x, indices = ctx.input(0), ctx.input(1)
+    axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
+    _check_range(ctx, indices, ctx.shape(x)[axis])
+    return ctx.emit(graph.GatherElementsOp(x, indices, axis=axis))
+
+
+@handler("GatherND")
+def gather_nd(ctx: NodeContext) -> SSAValue:
+    """Slices at index vectors."""
+    batch = ctx.get_int("batch_dims", 0)
+    return ctx.emit(graph.GatherNdOp(ctx.input(0), ctx.input(1), batch_dims=batch))
+
+
+@handler("OneHot")
+def one_hot(ctx: NodeContext) -> SSAValue:
+    """A new axis, hot at the index."""
+    indices, values = ctx.input(0), ctx.input(2)
+    depth = ctx.constant(1, "the depth")
+    ctx.check(depth.size == 1 and depth.reshape(-1)[0] > 0, "the depth should be a positive number")
+    if not isinstance(ctx.element(indices), IntegerType):
+        indices = ctx.emit(graph.CastOp(indices, i64))
+    axis = ctx.axis(ctx.get_int("axis"), ctx.rank(indices) + 1)
+    extent = int(depth.reshape(-1)[0])
+    return ctx.emit(graph.OneHotOp(indices, values, depth=extent, axis=axis))
+
+
+@handler("Hardmax")
+def hardmax(ctx: NodeContext) -> SSAValue:
+    """One at the first maximum along an axis, zero elsewhere."""
+
+    def apply(x: SSAValue, axis: int) -> SSAValue:
+        place = ctx.emit(graph.ArgReduceOp(x, kind="max", axis=axis))
+        values = ctx.literal([0, 1], x)
+        return ctx.emit(graph.OneHotOp(place, values, depth=ctx.shape(x)[axis], axis=axis))
+
+    return along_axis(ctx, apply, ctx.opset >= 13)
+
+
+@handler("NonZero")
+def non_zero(ctx: NodeContext) -> SSAValue:
+    """The places that are not zero; their number must be known while importing."""
+    places = np.nonzero(np.atleast_1d(ctx.constant(0, "the data")))
+    return ctx.array(np.array(places, np.int64))
+
+
+@handler("Compress")
+def compress(ctx: NodeContext) -> SSAValue:
+    """The slices along an axis (or elements) where a condition holds, known importing."""
+    x = ctx.input(0)
+    condition = ctx.constant(1, "the condition").reshape(-1)
+    axis = 0
+    if ctx.has("axis"):
+        axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
+    else:
+        x = ctx.emit(graph.ReshapeOp(x, (-1,)))
+    ctx.check(len(condition) <= ctx.shape(x)[axis], "the condition is longer than the axis")
+    places = ctx.array(np.flatnonzero(condition).astype(np.int64))
+    return ctx.emit(graph.GatherOp(x, places, axis=axis))

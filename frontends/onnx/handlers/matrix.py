@@ -1,0 +1,59 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.registry import handler
+
+
+@handler("MatMul")
+def matmul(ctx: NodeContext) -> SSAValue:
+    """numpy's matmul: a vector is a row on the left and a column on the right."""
+    return product(ctx, ctx.input(0), ctx.input(1))
+
+
+def product(ctx: NodeContext, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    """The matrix product of two values by the rules of MatMul."""
+    left_vector, right_vector = ctx.rank(lhs) == 1, ctx.rank(rhs) == 1
+    ctx.check(ctx.rank(lhs) and ctx.rank(rhs), "operands cannot be scalars")
+    if left_vector:
+        lhs = ctx.emit(graph.ReshapeOp(lhs, (1, *ctx.shape(lhs))))
+    if right_vector:
+        rhs = ctx.emit(graph.ReshapeOp(rhs, (*ctx.shape(rhs), 1)))
+    result = ctx.emit(graph.MatmulOp(lhs, rhs))
+    shape = list(ctx.shape(result))
+    if right_vector:
+        del shape[-1]
+    if left_vector:
+        del shape[-1 if right_vector else -2]
+    if left_vector or right_vector:
+        result = ctx.emit(graph.ReshapeOp(result, shape))
+    return result
+
+
+@handler("Gemm")
+def gemm(ctx: NodeContext) -> SSAValue:
+    """alpha * a @ b + beta * c, each factor transposed on request."""
+    a, b, c = ctx.input(0), ctx.input(1), ctx.optional_input(2)
+    ctx.check(ctx.rank(a) == 2 and ctx.rank(b) == 2, "a and b should be matrices")
+    result = ctx.emit(
+        graph.MatmulOp(a, b, transpose_a=ctx.get_bool("transA"), transpose_b=ctx.get_bool("transB"))
+    )
+    result = _scaled(ctx, result, ctx.get_float("alpha"))
+    if c is None or ctx.get_float("beta") == 0.0:
+        return result
+    total = ctx.emit(graph.AddOp(result, _scaled(ctx, c, ctx.get_float("beta"))))
+    ctx.check(
+        ctx.shape(total) == ctx.shape(result),
+        f"c {list(ctx.shape(c))} does not broadcast to {list(ctx.shape(result))}",
+    )
+    return total
+
+
+def _scaled(ctx: NodeContext, value: SSAValue, factor: float) -> SSAValue:
+    if factor == 1.0:
+        return value
+    return ctx.emit(graph.MulOp(value, ctx.literal(factor, value)))

@@ -1,0 +1,147 @@
+"""Normalisations and softmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.registry import handler
+
+
+def _like(ctx: NodeContext, value: SSAValue, x: SSAValue) -> SSAValue:
+    """A parameter in the element type of the data."""
+    element = ctx.element(x)
+    return value if ctx.element(value) == element else ctx.emit(graph.CastOp(value, element))
+
+
+@handler("BatchNormalization")
+def batch_normalization(ctx: NodeContext) -> list[SSAValue | None]:
+    """Batch normalisation by given statistics."""
+    if ctx.get_bool("training_mode", 0):
+        ctx.unsupported("BatchNormalization in training mode is not supported")
+    if not ctx.get_bool("spatial", 1):
+        ctx.unsupported("BatchNormalization with spatial=0 is not supported")
+    ctx.single_output("the statistics output")
+    x, *parameters = ctx.inputs()
+    scale, bias, mean, variance = (_like(ctx, value, x) for value in parameters)
+    epsilon = ctx.get_float("epsilon")
+    return [ctx.emit(graph.BatchNormOp(x, scale, bias, mean, variance, epsilon=epsilon))]
+
+
+@handler("InstanceNormalization")
+def instance_normalization(ctx: NodeContext) -> SSAValue:
+    """Normalisation of each channel of each sample."""
+    x, scale, bias = ctx.inputs()
+    return ctx.emit(graph.InstanceNormOp(x, scale, bias, epsilon=ctx.get_float("epsilon")))
+
+
+@handler("GroupNormalization")
+def group_normalization(ctx: NodeContext) -> SSAValue:
+    """Normalisation of groups of channels; before opset 21 with one scale a group."""
+    x, scale, bias = ctx.inputs()
+    groups = ctx.get_int("num_groups")
+    ctx.check(ctx.rank(x) >= 2, "data should have a channel dimension")
+    channels = ctx.shape(x)[1]
+    ctx.check(
+        groups > 0 and channels % groups == 0, f"{channels} channels do not split into {groups}"
+    )
+    if ctx.opset < 21:
+        scale = _spread(ctx, scale, groups, channels)
+        bias = _spread(ctx, bias, groups, channels)
+    return ctx.emit(
+        graph.GroupNormOp(x, scale, bias, groups=groups, epsilon=ctx.get_float("epsilon"))
+    )
+
+
+def _spread(ctx: NodeContext, value: SSAValue, groups: int, channels: int) -> SSAValue:
+    """One value a group to one a channel."""
+    ctx.check(ctx.shape(value) == (groups,), "there should be one scale and bias a group")
+    column = ctx.emit(graph.ReshapeOp(value, (groups, 1)))
+    table = ctx.emit(graph.BroadcastToOp(column, (groups, channels // groups)))
+    return ctx.emit(graph.ReshapeOp(table, (channels,)))
+
+
+@handler("LayerNormalization")
+def layer_normalization(ctx: NodeContext) -> list[SSAValue | None]:
+    """Normalisation over the trailing axes, and its statistics if they are used."""
+    x, scale, bias = ctx.input(0), ctx.input(1), ctx.optional_input(2)
+    axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
+    epsilon = ctx.get_float("epsilon")
+    normal = ctx.emit(graph.LayerNormOp(x, scale, bias, axis=axis, epsilon=epsilon))
+    if not ctx.output_used(1) and not ctx.output_used(2):
+        return [normal, None, None]
+    axes = list(range(axis, ctx.rank(x)))
+    mean = ctx.emit(graph.ReduceOp(x, kind="mean", axes=axes, keepdims=True))
+    centred = ctx.emit(graph.SubOp(x, mean))
+    square = ctx.emit(graph.MulOp(centred, centred))
+    variance = ctx.emit(graph.ReduceOp(square, kind="mean", axes=axes, keepdims=True))
+    shifted = ctx.emit(graph.AddOp(variance, ctx.literal(epsilon, variance)))
+    return [normal, mean, ctx.emit(graph.RsqrtOp(shifted))]
+
+
+@handler("RMSNormalization")
+def rms_normalization(ctx: NodeContext) -> SSAValue:
+    """Division by the root mean square over the trailing axes."""
+    x, scale = ctx.input(0), ctx.input(1)
+    axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
+    return ctx.emit(graph.RmsNormOp(x, scale, axis=axis, epsilon=ctx.get_float("epsilon")))
+
+
+@handler("LpNormalization")
+def lp_normalization(ctx: NodeContext) -> SSAValue:
+    """Division by the 1- or 2-norm along an axis; zero stays zero."""
+    x, p = ctx.input(0), ctx.get_int("p")
+    ctx.check(p in (1, 2), f"p cannot be {p}")
+    axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
+    norm = ctx.emit(graph.ReduceOp(x, kind=f"l{p}", axes=[axis], keepdims=True))
+    tiny = ctx.literal(np.finfo(ctx.builder.dtype_of(norm)).tiny, norm)
+    return ctx.emit(graph.DivOp(x, ctx.emit(graph.MaxOp(norm, tiny))))
+
+
+@handler("LRN")
+def local_response_normalization(ctx: NodeContext) -> SSAValue:
+    """Normalisation across neighbouring channels."""
+    return ctx.emit(
+        graph.LrnOp(
+            ctx.input(0),
+            size=ctx.get_int("size"),
+            alpha=ctx.get_float("alpha"),
+            beta=ctx.get_float("beta"),
+            bias=ctx.get_float("bias"),
+        )
+    )
+
+
+def along_axis(
+    ctx: NodeContext, apply: Callable[[SSAValue, int], SSAValue], since_13: bool
+) -> SSAValue:
+    """Apply an op along an axis; before opset 13 along all axes from it on, taken as one."""
+    x = ctx.input(0)
+    rank, shape = ctx.rank(x), ctx.shape(x)
+    if since_13:
+        return apply(x, ctx.axis(ctx.get_int("axis"), rank))
+    axis = ctx.get_int("axis")
+    axis = rank if axis == rank else ctx.axis(axis, rank)
+    wide = [i for i in range(axis, rank) if shape[i] != 1]
+    if len(wide) == 1:
+        return apply(x, wide[0])
+    rows = math.prod(shape[:axis])
+    flat = ctx.emit(graph.ReshapeOp(x, (rows, math.prod(shape[axis:]))))
+    return ctx.emit(graph.ReshapeOp(apply(flat, 1), shape))
+
+
+@handler("Softmax")
+def softmax(ctx: NodeContext) -> SSAValue:
+    """Softmax along an axis."""
+    return along_axis(ctx, lambda x, a: ctx.emit(graph.SoftmaxOp(x, axis=a)), ctx.opset >= 13)
+
+
+@handler("LogSoftmax")
+def log_softmax(ctx: NodeContext) -> SSAValue:
+    """The logarithm of softmax along an axis."""
+    return along_axis(ctx, lambda x, a: ctx.emit(graph.LogSoftmaxOp(x, axis=a)), ctx.opset >= 13)

@@ -1,0 +1,359 @@
+"""Recurrent layers: RNN, GRU and LSTM as loops over time.
+
+The product of the whole sequence with the input weights is one matrix product in front of
+the loop; a step adds the product of the last hidden state with the recurrent weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.dialects.graph.types import AnyTensor, type_of
+from tcopt.frontends.onnx.activations import Activation, activations
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.registry import handler
+
+States = list[SSAValue]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The parameters of one direction.
+
+    Attributes:
+        w: [gates * hidden, input], of the input.
+        r: [gates * hidden, hidden], of the hidden state.
+        b: [2 * gates * hidden], biases of the two; None for zeros.
+        peepholes: [3 * hidden], weights of an LSTM's cell state in its gates i, o, f.
+    """
+
+    w: SSAValue
+    r: SSAValue
+    b: SSAValue | None
+    peepholes: SSAValue | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a cell, on values of shape [batch, ...].
+
+    Attributes:
+        ctx: where its ops go.
+        projected: the input's product with its weights, biases added, all gates.
+        states: hidden state, for an LSTM the cell state too.
+        r, recurrent_bias, peepholes: see `Weights`; the bias [gates * hidden].
+        functions: the activations.
+    """
+
+    ctx: NodeContext
+    projected: SSAValue
+    states: States
+    r: SSAValue
+    recurrent_bias: SSAValue | None
+    peepholes: SSAValue | None
+    functions: Sequence[Activation]
+
+    @property
+    def hidden(self) -> int:
+        """Size of the hidden state."""
+        return self.ctx.shape(self.states[0])[-1]
+
+    def part(self, value: SSAValue, gate: int, count: int = 1) -> SSAValue:
+        """Gates `gate` to `gate + count` of a value [batch or 1, gates * hidden]."""
+        extents = [self.ctx.shape(value)[0], count * self.hidden]
+        return self.ctx.emit(graph.SliceOp(value, (0, gate * self.hidden), extents))
+
+    def rows(self, gate: int, count: int) -> SSAValue:
+        """The recurrent weights of some gates."""
+        extents = [count * self.hidden, self.hidden]
+        return self.ctx.emit(graph.SliceOp(self.r, (gate * self.hidden, 0), extents))
+
+    def product(self, state: SSAValue, rows: SSAValue) -> SSAValue:
+        """A state by recurrent weights."""
+        return self.ctx.emit(graph.MatmulOp(state, rows, transpose_b=True))
+
+    def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.ctx.emit(graph.AddOp(a, b))
+
+    def mul(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.ctx.emit(graph.MulOp(a, b))
+
+    def apply(self, function: int, value: SSAValue) -> SSAValue:
+        """Activation number `function` of the clipped value."""
+        limit = self.ctx.get_float("clip", 0.0)
+        if limit > 0:
+            value = self.ctx.emit(graph.ClipOp(value, min=-limit, max=limit))
+        return self.functions[function](self.ctx, value)
+
+    def one_minus(self, value: SSAValue) -> SSAValue:
+        return self.ctx.emit(graph.SubOp(self.ctx.literal(1.0, value), value))
+
+
+Cell = Callable[[Step], States]
+
+
+def _rnn(step: Step) -> States:
+    """h' = f(x W + h R)."""
+    (h,) = step.states
+    return [step.apply(0, step.add(step.projected, step.product(h, step.r)))]
+
+
+def _gru(step: Step) -> States:
+    """Gates z (keep) and r (reset): h' = (1 - z) n + z h."""
+    (h,) = step.states
+    gates = step.product(h, step.rows(0, 2))
+    z = step.apply(0, step.add(step.part(step.projected, 0), step.part(gates, 0)))
+    r = step.apply(0, step.add(step.part(step.projected, 1), step.part(gates, 1)))
+    rows = step.rows(2, 1)
+    bias = None if step.recurrent_bias is None else step.part(step.recurrent_bias, 2)
+    if step.ctx.get_bool("linear_before_reset", 0):
+        new = step.product(h, rows)
+        new = step.mul(r, new if bias is None else step.add(new, bias))
+    else:
+        new = step.product(step.mul(r, h), rows)
+        new = new if bias is None else step.add(new, bias)
+    n = step.apply(1, step.add(step.part(step.projected, 2), new))
+    return [step.add(step.mul(step.one_minus(z), n), step.mul(z, h))]
+
+
+def _lstm(step: Step) -> States:
+    """Gates i (input), o (output), f (forget): c' = f c + i g(n), h' = o h(c')."""
+    h, c = step.states
+    gates = step.add(step.projected, step.product(h, step.r))
+
+    def gate(number: int, peephole: int, cell: SSAValue) -> SSAValue:
+        value = step.part(gates, number)
+        if step.peepholes is not None:
+            value = step.add(value, step.mul(step.part(step.peepholes, peephole), cell))
+        return step.apply(0, value)
+
+    i = gate(0, 0, c)
+    f = step.one_minus(i) if step.ctx.get_bool("input_forget", 0) else gate(2, 2, c)
+    n = step.apply(1, step.part(gates, 3))
+    new_c = step.add(step.mul(f, c), step.mul(i, n))
+    o = gate(1, 1, new_c)
+    return [step.mul(o, step.functions[2](step.ctx, new_c)), new_c]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What tells one kind of recurrent layer from another.
+
+    Attributes:
+        cell: one step.
+        gates: how many gates' weights are stacked.
+        defaults: the activations unless the node names others.
+        split_bias: how many gates, the last ones, add their recurrent bias themselves.
+    """
+
+    cell: Cell
+    gates: int
+    defaults: tuple[str, ...]
+    split_bias: int = 0
+
+
+_RNN = Layer(_rnn, 1, ("Tanh",))
+_GRU = Layer(_gru, 3, ("Sigmoid", "Tanh"), split_bias=1)
+_LSTM = Layer(_lstm, 4, ("Sigmoid", "Tanh", "Tanh"))
+
+
+@handler("RNN", since=7)
+def rnn(ctx: NodeContext) -> list[SSAValue | None]:
+    """A layer without gates; activations are named for each direction."""
+    return _recurrent(ctx, _RNN)
+
+
+@handler("GRU", since=7)
+def gru(ctx: NodeContext) -> list[SSAValue | None]:
+    """Gated recurrent unit, weights stacked in the order z, r, n."""
+    return _recurrent(ctx, _GRU)
+
+
+@handler("LSTM", since=7)
+def lstm(ctx: NodeContext) -> list[SSAValue | None]:
+    """Long short-term memory, weights stacked in the order i, o, f, n."""
+    return _recurrent(ctx, _LSTM)
+
+
+def _recurrent(ctx: NodeContext, layer: Layer) -> list[SSAValue | None]:
+    states = 2 if layer is _LSTM else 1
+    x = ctx.input(0)
+    ctx.check(ctx.rank(x) == 3, f"x {list(ctx.shape(x))} should have three dimensions")
+    batch_first = ctx.get_bool("layout", 0)
+    if batch_first:
+        x = ctx.emit(graph.TransposeOp(x, (1, 0, 2)))
+    directions = _directions(ctx)
+    hidden = _hidden(ctx, layer, len(directions))
+    functions = activations(ctx, len(directions), layer.defaults)
+    slices: list[SSAValue] = []
+    finals: list[list[SSAValue]] = [[] for _ in range(states)]
+    for number, reverse in enumerate(directions):
+        weights = _weights(ctx, layer, number, hidden)
+        initial = [_initial(ctx, x, 5 + s, number, hidden, batch_first) for s in range(states)]
+        results = _direction(ctx, layer, x, weights, initial, functions[number], reverse)
+        for column, value in zip(finals, results[:states], strict=True):
+            column.append(value)
+        slices += results[states:]
+    y = _stack(ctx, slices, 2 if batch_first else 1, batch_first) if slices else None
+    lasts = [_stack(ctx, column, 1 if batch_first else 0, False) for column in finals]
+    return [y, *lasts]
+
+
+def _directions(ctx: NodeContext) -> list[bool]:
+    """For each direction, whether it is the reverse one."""
+    name = ctx.get_string("direction", "forward")
+    known = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+    ctx.check(name in known, f"there is no direction {name!r}")
+    return known[name]
+
+
+def _hidden(ctx: NodeContext, layer: Layer, directions: int) -> int:
+    """The size of the state, which all parameters must agree on."""
+    x, w, r = (ctx.shape(ctx.input(place)) for place in range(3))
+    hidden = r[-1] if len(r) == 3 else 0
+    rows = layer.gates * hidden
+    ctx.check(w == (directions, rows, x[-1]), f"w {list(w)} does not fit x {list(x)}")
+    ctx.check(r == (directions, rows, hidden), f"r {list(r)} does not fit w {list(w)}")
+    declared = ctx.get_int("hidden_size", hidden)
+    ctx.check(declared == hidden, f"hidden_size {declared} is not r's {hidden}")
+    bias, peepholes = ctx.optional_input(3), ctx.optional_input(7)
+    for value, count in ((bias, 2 * layer.gates), (peepholes, 3)):
+        if value is not None:
+            ctx.check(
+                ctx.shape(value) == (directions, count * hidden),
+                f"b or p {list(ctx.shape(value))} does not fit r {list(r)}",
+            )
+    return hidden
+
+
+def _weights(ctx: NodeContext, layer: Layer, number: int, hidden: int) -> Weights:
+    def direction(place: int) -> SSAValue | None:
+        value = ctx.optional_input(place)
+        if value is None:
+            return None
+        known = ctx.known(value)
+        if known is not None:
+            # A constant from the start, which a step then holds itself.
+            part = known[number] if known.ndim == 3 else known[number : number + 1]
+            return ctx.builder.constant(part, value.name_hint)
+        shape = ctx.shape(value)
+        start = [number, *(0 for _ in shape[1:])]
+        part = value if shape[0] == 1 else ctx.emit(graph.SliceOp(value, start, (1, *shape[1:])))
+        return ctx.emit(graph.ReshapeOp(part, shape[1:] if len(shape) == 3 else (1, shape[1])))
+
+    w, r = direction(1), direction(2)
+    assert w is not None and r is not None
+    return Weights(w, r, direction(3), direction(7))
+
+
+def _initial(
+    ctx: NodeContext, x: SSAValue, place: int, number: int, hidden: int, batch_first: bool
+) -> SSAValue:
+    """The first state of a direction [batch, hidden]."""
+    batch = ctx.shape(x)[1]
+    value = ctx.optional_input(place)
+    if value is None:
+        return ctx.builder.splat((batch, hidden), ctx.builder.dtype_of(x).type(0))
+    if batch_first:
+        value = ctx.emit(graph.TransposeOp(value, (1, 0, 2)))
+    shape = ctx.shape(value)
+    fits = len(shape) == 3 and shape[1:] == (batch, hidden) and number < shape[0]
+    ctx.check(fits, f"an initial state {list(shape)} does not fit [.., {batch}, {hidden}]")
+    one = ctx.emit(graph.SliceOp(value, (number, 0, 0), (1, batch, hidden)))
+    return ctx.emit(graph.ReshapeOp(one, (batch, hidden)))
+
+
+def _direction(
+    ctx: NodeContext,
+    layer: Layer,
+    x: SSAValue,
+    weights: Weights,
+    initial: States,
+    functions: Sequence[Activation],
+    reverse: bool,
+) -> list[SSAValue]:
+    """The last states of one direction, and the hidden states of all steps if they are used."""
+    steps = ctx.shape(x)[0]
+    projected, recurrent_bias = _project(ctx, layer, x, weights)
+    lengths = _lengths(ctx, steps)
+    scanned = [projected]
+    fixed = [weights.r, *(v for v in (recurrent_bias, weights.peepholes) if v is not None)]
+    if lengths is not None:
+        times = np.arange(steps, dtype=ctx.builder.dtype_of(lengths))
+        scanned.append(ctx.array(times.reshape(steps, 1, 1)))
+        fixed.append(lengths)
+    collect = ctx.output_used(0)
+
+    def body(inner: NodeContext, values: list[SSAValue]) -> list[SSAValue]:
+        old, rest = values[: len(initial)], values[len(initial) :]
+        parameters = iter(rest[len(scanned) :])
+        step = Step(
+            inner,
+            rest[0],
+            old,
+            next(parameters),
+            None if recurrent_bias is None else next(parameters),
+            None if weights.peepholes is None else next(parameters),
+            functions,
+        )
+        new = layer.cell(step)
+        row = new[0]
+        if lengths is not None:
+            # A sequence that has ended keeps its state, and gives zeros.
+            going = inner.emit(graph.CompareOp(rest[1], next(parameters), predicate="lt"))
+            zero = inner.literal(0.0, row)
+            row = inner.emit(graph.SelectOp(going, row, zero))
+            new = [inner.emit(graph.SelectOp(going, a, b)) for a, b in zip(new, old, strict=True)]
+        return [*new, row] if collect else new
+
+    slices: list[AnyTensor] = [type_of(initial[0])] if collect else []
+    return ctx.scan(body, steps, initial, scanned, fixed, slices, reverse=reverse)
+
+
+def _project(
+    ctx: NodeContext, layer: Layer, x: SSAValue, weights: Weights
+) -> tuple[SSAValue, SSAValue | None]:
+    """The input by its weights, all steps at once, and the bias that a step adds itself."""
+    steps, batch, width = ctx.shape(x)
+    rows = ctx.shape(weights.w)[0]
+    flat = ctx.emit(graph.ReshapeOp(x, (steps * batch, width)))
+    product = ctx.emit(graph.MatmulOp(flat, weights.w, transpose_b=True))
+    own: SSAValue | None = None
+    if weights.b is not None:
+        given = ctx.emit(graph.SliceOp(weights.b, (0, 0), (1, rows)))
+        recurrent = ctx.emit(graph.SliceOp(weights.b, (0, rows), (1, rows)))
+        if layer.split_bias:
+            own = recurrent
+            early = rows - rows // layer.gates * layer.split_bias
+            mask = (np.arange(rows) < early).astype(ctx.builder.dtype_of(x)).reshape(1, rows)
+            recurrent = ctx.emit(graph.MulOp(recurrent, ctx.array(mask)))
+        bias = ctx.emit(graph.AddOp(given, recurrent))
+        product = ctx.emit(graph.AddOp(product, bias))
+    return ctx.emit(graph.ReshapeOp(product, (steps, batch, rows))), own
+
+
+def _lengths(ctx: NodeContext, steps: int) -> SSAValue | None:
+    """The sequences' lengths as [batch, 1]; None if all are whole."""
+    value = ctx.optional_input(4)
+    known = ctx.known(value)
+    if value is None or (known is not None and bool(np.all(known >= steps))):
+        return None
+    ctx.check(ctx.rank(value) == 1, "sequence_lens should have one dimension")
+    return ctx.emit(graph.ReshapeOp(value, (ctx.shape(value)[0], 1)))
+
+
+def _stack(ctx: NodeContext, values: list[SSAValue], axis: int, batch_first: bool) -> SSAValue:
+    """One value a direction joined along a new axis; [steps, batch, ..] turned if asked."""
+    parts: list[SSAValue] = []
+    for value in values:
+        if batch_first:
+            value = ctx.emit(graph.TransposeOp(value, (1, 0, 2)))
+        shape = list(ctx.shape(value))
+        shape.insert(axis, 1)
+        parts.append(ctx.emit(graph.ReshapeOp(value, shape)))
+    return parts[0] if len(parts) == 1 else ctx.emit(graph.ConcatOp(parts, axis=axis))

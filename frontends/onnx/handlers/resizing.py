@@ -1,0 +1,171 @@
+"""Resize and its predecessor Upsample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.registry import handler
+
+_COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_crop_and_resize",
+)
+_NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+@handler("Upsample", until=9)
+def upsample_by_attribute(ctx: NodeContext) -> SSAValue:
+    """Scales given as an attribute."""
+    return _simple_resize(ctx, ctx.get_floats("scales") or [])
+
+
+@handler("Upsample", since=9)
+def upsample_by_input(ctx: NodeContext) -> SSAValue:
+    """Scales given as an operand."""
+    return _simple_resize(ctx, _floats(ctx, 1, "the scales"))
+
+
+@handler("Resize", until=11)
+def resize_by_scales(ctx: NodeContext) -> SSAValue:
+    """The first version: as Upsample, in both directions."""
+    return _simple_resize(ctx, _floats(ctx, 1, "the scales"))
+
+
+def _floats(ctx: NodeContext, index: int, what: str) -> list[float]:
+    return [float(v) for v in ctx.constant(index, what).reshape(-1)]
+
+
+def _scaled(extent: int, scale: float) -> int:
+    # In 32 bits, as onnxruntime: 10 * 0.7 is 7, not the 6 of the double product.
+    return math.floor(np.float32(extent) * np.float32(scale))
+
+
+def _check_scales(ctx: NodeContext, scales: Sequence[float], count: int) -> None:
+    ctx.check(len(scales) == count, f"there should be {count} scales, not {len(scales)}")
+    ctx.check(all(s > 0 and math.isfinite(s) for s in scales), f"scales {scales} are not positive")
+
+
+def _simple_resize(ctx: NodeContext, scales: list[float]) -> SSAValue:
+    """Nearest or linear on the grid i / scale; shrinking rounds up, growing down."""
+    x = ctx.input(0)
+    _check_scales(ctx, scales, ctx.rank(x))
+    mode = _mode(ctx)
+    growing = [max(scale, 1.0) for scale in scales]
+    shrinking = [min(scale, 1.0) for scale in scales]
+    passes = [(growing, "floor"), (shrinking, "ceil")] if mode == "nearest" else [(scales, "floor")]
+    for part, nearest_mode in passes:
+        if set(part) == {1.0}:
+            continue
+        sizes = [_scaled(n, scale) for n, scale in zip(ctx.shape(x), part, strict=True)]
+        x = ctx.emit(
+            graph.ResizeOp(
+                x,
+                scales=part,
+                sizes=sizes,
+                mode=mode,
+                coordinate="asymmetric",
+                nearest_mode=nearest_mode,
+            )
+        )
+    return x
+
+
+def _mode(ctx: NodeContext) -> str:
+    mode = ctx.get_string("mode")
+    mode = "linear" if mode == "bilinear" else mode
+    ctx.check(mode in ("nearest", "linear", "cubic"), f"mode cannot be {mode!r}")
+    return mode
+
+
+@handler("Resize", since=11)
+def resize(ctx: NodeContext) -> SSAValue:
+    """Interpolation to given sizes or by given scales, for all axes or some."""
+    x = ctx.input(0)
+    rank = ctx.rank(x)
+    if ctx.get_bool("antialias", 0):
+        ctx.unsupported("Resize with antialias is not supported")
+    coordinate = ctx.get_string("coordinate_transformation_mode")
+    if coordinate == "tf_half_pixel_for_nn":
+        ctx.unsupported("Resize with tf_half_pixel_for_nn is not supported")
+    ctx.check(coordinate in _COORDINATES, f"coordinates cannot be {coordinate!r}")
+    nearest_mode = ctx.get_string("nearest_mode")
+    ctx.check(nearest_mode in _NEAREST, f"nearest_mode cannot be {nearest_mode!r}")
+    given = ctx.get_ints("axes") if ctx.opset >= 18 else None
+    axes = ctx.axes(range(rank) if given is None else given, rank)
+    roi = _roi(ctx, axes, rank) if coordinate == "tf_crop_and_resize" else None
+    scales, sizes = _extents(ctx, axes, roi)
+    if tuple(sizes) == ctx.shape(x) and roi is None and set(scales) <= {1.0}:
+        return x
+    return ctx.emit(
+        graph.ResizeOp(
+            x,
+            scales=scales,
+            sizes=sizes,
+            mode=_mode(ctx),
+            coordinate=coordinate,
+            nearest_mode=nearest_mode,
+            roi=roi,
+            cubic_a=ctx.get_float("cubic_coeff_a"),
+            exclude_outside=ctx.get_bool("exclude_outside"),
+            extrapolation=ctx.get_float("extrapolation_value"),
+        )
+    )
+
+
+def _roi(ctx: NodeContext, axes: list[int], rank: int) -> list[float]:
+    """The region of interest of every axis: starts, then ends."""
+    given = _floats(ctx, 1, "the region of interest")
+    ctx.check(len(given) == 2 * len(axes), f"the region should have {2 * len(axes)} numbers")
+    roi = [0.0] * rank + [1.0] * rank
+    for index, axis in enumerate(axes):
+        roi[axis], roi[axis + rank] = given[index], given[index + len(axes)]
+    return roi
+
+
+def _extents(
+    ctx: NodeContext, axes: list[int], roi: list[float] | None
+) -> tuple[list[float], list[int]]:
+    """The scale and result extent of every axis."""
+    shape = ctx.shape(ctx.input(0))
+    scales, sizes = [1.0] * len(shape), list(shape)
+    if _is_given(ctx, 2) == _is_given(ctx, 3):
+        ctx.malformed("either scales or sizes should be given")
+    if _is_given(ctx, 2):
+        given = _floats(ctx, 2, "the scales")
+        _check_scales(ctx, given, len(axes))
+        for axis, scale in zip(axes, given, strict=True):
+            part = 1.0 if roi is None else roi[axis + len(shape)] - roi[axis]
+            scales[axis] = scale
+            sizes[axis] = _scaled(shape[axis], scale * part)
+        return scales, sizes
+    wanted = ctx.constant_ints(3, "the sizes")
+    ctx.check(len(wanted) == len(axes), f"sizes {wanted} should have {len(axes)} entries")
+    ctx.check(all(n > 0 for n in wanted), f"sizes {wanted} are not positive")
+    ratios = [n / max(shape[axis], 1) for axis, n in zip(axes, wanted, strict=True)]
+    policy = ctx.get_string("keep_aspect_ratio_policy", "stretch")
+    ctx.check(
+        policy in ("stretch", "not_larger", "not_smaller"),
+        f"keep_aspect_ratio_policy cannot be {policy!r}",
+    )
+    for axis, size, ratio in zip(axes, wanted, ratios, strict=True):
+        sizes[axis], scales[axis] = size, ratio
+        if policy != "stretch":
+            scales[axis] = min(ratios) if policy == "not_larger" else max(ratios)
+            sizes[axis] = math.floor(scales[axis] * shape[axis] + 0.5)
+    return scales, sizes
+
+
+def _is_given(ctx: NodeContext, index: int) -> bool:
+    """Whether a scales or sizes operand is there and not the empty tensor of opset 11."""
+    value = ctx.optional_input(index)
+    return value is not None and ctx.shape(value) != (0,)

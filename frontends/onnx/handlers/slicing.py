@@ -1,0 +1,139 @@
+"""Operators that take parts of tensors or put parts together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.handlers.shaping import reshaped
+from tcopt.frontends.onnx.registry import handler
+
+
+@handler("Slice", until=10)
+def slice_by_attributes(ctx: NodeContext) -> SSAValue:
+    """Part of a tensor, bounds given as attributes."""
+    starts, ends = ctx.get_ints("starts") or [], ctx.get_ints("ends") or []
+    return _slice(ctx, starts, ends, ctx.get_ints("axes"), None)
+
+
+@handler("Slice", since=10)
+def slice_by_inputs(ctx: NodeContext) -> SSAValue:
+    """Part of a tensor, bounds given as operands."""
+    return _slice(
+        ctx,
+        ctx.constant_ints(1, "the start"),
+        ctx.constant_ints(2, "the end"),
+        ctx.optional_constant_ints(3, "the list of axes"),
+        ctx.optional_constant_ints(4, "the step"),
+    )
+
+
+def _slice(
+    ctx: NodeContext,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
+) -> SSAValue:
+    x = ctx.input(0)
+    shape = ctx.shape(x)
+    axes = ctx.axes(range(len(starts)) if axes is None else axes, len(shape))
+    steps = [1] * len(starts) if steps is None else steps
+    ctx.check(
+        len(starts) == len(ends) == len(axes) == len(steps),
+        f"{len(starts)} starts, {len(ends)} ends, {len(axes)} axes and {len(steps)} steps",
+    )
+    ctx.check(0 not in steps, "a step is 0")
+    first, extents, strides = [0] * len(shape), list(shape), [1] * len(shape)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        places = range(*slice(start, end, step).indices(shape[axis]))
+        extents[axis] = len(places)
+        # One element or none: any step will do, and the plainest one reads best.
+        first[axis] = places.start if len(places) else 0
+        strides[axis] = step if len(places) > 1 else 1
+    if tuple(extents) == shape and set(strides) <= {1}:
+        return x
+    return ctx.emit(graph.SliceOp(x, first, extents, strides))
+
+
+@handler("Split")
+def split(ctx: NodeContext) -> list[SSAValue | None]:
+    """Consecutive parts along an axis, equal ones if no sizes are given."""
+    x, count = ctx.input(0), len(ctx.node.output)
+    axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
+    total = ctx.shape(x)[axis]
+    by_operand = ctx.opset >= 13
+    sizes = ctx.optional_constant_ints(1, "the sizes") if by_operand else ctx.get_ints("split")
+    if sizes is None:
+        parts = ctx.get_int("num_outputs", count) if ctx.opset >= 18 else count
+        ctx.check(parts == count, f"num_outputs is {parts}, the node has {count} outputs")
+        whole = -(-total // parts)
+        ctx.check(
+            ctx.opset >= 18 or total % parts == 0, f"{total} does not split into {parts} parts"
+        )
+        sizes = [max(min(whole, total - i * whole), 0) for i in range(parts)]
+    ctx.check(
+        len(sizes) == count and min(sizes) >= 0 and sum(sizes) == total,
+        f"sizes {sizes} do not split {total} into {count} parts",
+    )
+    results: list[SSAValue | None] = []
+    start = 0
+    for size in sizes:
+        starts = [start if i == axis else 0 for i in range(ctx.rank(x))]
+        extents = [size if i == axis else n for i, n in enumerate(ctx.shape(x))]
+        part = (
+            x
+            if size == total
+            else ctx.emit(graph.SliceOp(x, starts if size else [0] * len(starts), extents))
+        )
+        results.append(part)
+        start += size
+    return results
+
+
+@handler("Concat")
+def concat(ctx: NodeContext) -> SSAValue:
+    """Tensors one after the other along an axis."""
+    values = ctx.inputs()
+    axis = ctx.axis(ctx.get_int("axis"), ctx.rank(values[0]))
+    return values[0] if len(values) == 1 else ctx.emit(graph.ConcatOp(values, axis=axis))
+
+
+@handler("Pad", until=11)
+def pad_by_attributes(ctx: NodeContext) -> SSAValue:
+    """Padding given as attributes."""
+    x = ctx.input(0)
+    value = ctx.get_float("value", 0.0)
+    pads = ctx.get_ints("pads") or []
+    return _pad(ctx, pads, None, ctx.literal(value, x) if value else None)
+
+
+@handler("Pad", since=11)
+def pad_by_inputs(ctx: NodeContext) -> SSAValue:
+    """Padding given as operands."""
+    value = ctx.optional_input(2)
+    if value is not None and ctx.rank(value) > 0:
+        value = reshaped(ctx, value, ())
+    axes = ctx.optional_constant_ints(3, "the list of axes")
+    return _pad(ctx, ctx.constant_ints(1, "the padding"), axes, value)
+
+
+def _pad(
+    ctx: NodeContext, pads: Sequence[int], axes: Sequence[int] | None, value: SSAValue | None
+) -> SSAValue:
+    x = ctx.input(0)
+    rank = ctx.rank(x)
+    axes = ctx.axes(range(rank) if axes is None else axes, rank)
+    ctx.check(len(pads) == 2 * len(axes), f"pads {list(pads)} should have {2 * len(axes)} entries")
+    low, high = [0] * rank, [0] * rank
+    for index, axis in enumerate(axes):
+        low[axis], high[axis] = pads[index], pads[index + len(axes)]
+    if not any(low) and not any(high):
+        return x
+    mode = ctx.get_string("mode")
+    ctx.check(mode in ("constant", "reflect", "edge", "wrap"), f"mode cannot be {mode!r}")
+    value = value if mode == "constant" else None
+    return ctx.emit(graph.PadOp(x, value, low=low, high=high, mode=mode))

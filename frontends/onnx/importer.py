@@ -1,0 +1,337 @@
+"""ONNX models to graph-level modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.types import shape_of, tensor, type_of
+from tcopt.dialects.graph.weights import WeightStore, attach_weights
+from tcopt.frontends.onnx.builder import GraphBuilder, name_hint, named_location
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.errors import MissingValuesError
+from tcopt.frontends.onnx.functions import (
+    ExpansionBudget,
+    bound_nodes,
+    check_expansion,
+    function_opset,
+    model_functions,
+    standard_body,
+)
+from tcopt.frontends.onnx.inputs import ModelInput, declared_input, fix_inputs
+from tcopt.frontends.onnx.loading import STANDARD_DOMAINS, check_header, load_model
+from tcopt.frontends.onnx.ordering import in_order, node_label
+from tcopt.frontends.onnx.problems import Problems
+from tcopt.frontends.onnx.registry import Handler, find_handler
+from tcopt.frontends.onnx.schemas import NodeSchema, find_schema
+from tcopt.frontends.onnx.tensors import TensorReader
+from tcopt.frontends.onnx.types import element_type
+from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
+
+
+def import_model(
+    source: str | Path | bytes | ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
+) -> ModuleOp:
+    """Import an ONNX model (opset 6 or newer, IR version 3 or newer).
+
+    The module holds `func.func @main`, whose arguments and results are the model's inputs
+    and outputs in their order; their ONNX names are the module's attributes
+    `graph.inputs` and `graph.outputs`. Weights are in the module's weight store. Each op's
+    location is the name of its node.
+
+    Args:
+        source: a file, its bytes, or a decoded model. Weights in other files are found
+            only for a file, and only inside its folder.
+        shapes: shapes of inputs whose dimensions the model leaves open. Dimensions with
+            the same symbol need to be given once.
+        values: inputs to specialise on, where a value decides shapes.
+
+    Raises:
+        InputError: no such file, or shapes and values that do not fit the inputs.
+        ImportModelError: the model is malformed.
+        MissingShapesError: inputs with open dimensions.
+        MissingValuesError: shapes decided by inputs' values.
+        UnsupportedError: everything the compiler does not handle, in one error.
+    """
+    model, reader = load_model(source)
+    opset = check_header(model)
+    return _ModelImporter(model, reader, opset).run(shapes or {}, values or {})
+
+
+class _Failed:
+    """Stands for the outputs of a node that could not be imported."""
+
+
+_FAILED = _Failed()
+_Value = SSAValue | _Failed | None
+_Scope = dict[str, _Value]
+
+
+class _ModelImporter:
+    def __init__(self, model: ModelProto, reader: TensorReader, opset: int):
+        self.graph = model.graph
+        self.opset = opset
+        self.reader = reader
+        self.functions = model_functions(model)
+        check_expansion(self.graph.node, self.functions)
+        self.budget = ExpansionBudget()
+        self.problems = Problems()
+        self.initializers = self._initializers()
+        self.weights = WeightStore()
+        self.block = Block()
+        self.builder = GraphBuilder(self.block, self.weights, reader)
+
+    def run(
+        self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, np.ndarray]
+    ) -> ModuleOp:
+        inputs = self._inputs()
+        fix_inputs(inputs, shapes, values)
+        scope: _Scope = {}
+        for item in inputs:
+            argument = self.block.insert_arg(tensor(item.shape, item.element), len(self.block.args))
+            self.builder.add_argument(argument, item.name)
+            if item.value is not None:
+                self.builder.known[argument] = item.value
+            scope[item.name] = argument
+        available = scope.keys() | self.initializers.keys()
+        for node in in_order(self.graph.node, available):
+            self._import_node(node, scope, self.opset, node_label(node), 0)
+        self.problems.raise_all()
+        results = self._outputs(scope)
+        self.block.add_op(ReturnOp(*results))
+        self.builder.erase_unused()
+        return self._module(inputs, results)
+
+    def _module(self, inputs: list[ModelInput], results: list[SSAValue]) -> ModuleOp:
+        signature = FunctionType.from_lists(
+            [argument.type for argument in self.block.args], [value.type for value in results]
+        )
+        function = FuncOp("main", signature, Region(self.block))
+        function.location = named_location(self.graph.name or "main")
+        module = ModuleOp([*self.builder.functions, function])
+        module.attributes["graph.inputs"] = _names(item.name for item in inputs)
+        module.attributes["graph.outputs"] = _names(info.name for info in self.graph.output)
+        attach_weights(module, self.weights)
+        return module
+
+    # The graph's declarations
+
+    def _initializers(self) -> dict[str, TensorProto]:
+        if self.graph.sparse_initializer:
+            raise UnsupportedError("sparse weights are not supported")
+        found: dict[str, TensorProto] = {}
+        for weight in self.graph.initializer:
+            if not weight.name:
+                raise ImportModelError("a weight has no name")
+            if weight.name in found:
+                raise ImportModelError(f"the weight {weight.name!r} is defined twice")
+            found[weight.name] = weight
+        return found
+
+    def _inputs(self) -> list[ModelInput]:
+        # Before IR version 4 the weights are listed among the inputs.
+        infos = [info for info in self.graph.input if info.name not in self.initializers]
+        seen: set[str] = set()
+        for info in infos:
+            if info.name in seen:
+                raise ImportModelError(f"the input {info.name!r} is declared twice")
+            seen.add(info.name)
+        return [declared_input(info) for info in infos]
+
+    def _outputs(self, scope: _Scope) -> list[SSAValue]:
+        if not self.graph.output:
+            raise ImportModelError("the model has no outputs")
+        results: list[SSAValue] = []
+        for info in self.graph.output:
+            value = self._operand(info.name, scope, "model")
+            if not isinstance(value, SSAValue):
+                raise ImportModelError(f"nothing defines the output {info.name!r}")
+            self._check_output(info, value)
+            results.append(value)
+        return results
+
+    def _check_output(self, info: ValueInfoProto, value: SSAValue) -> None:
+        declared = info.type.tensor_type
+        own = type_of(value)
+        if declared.elem_type:
+            element = element_type(declared.elem_type, info.name)
+            if element != own.element_type:
+                raise ImportModelError(
+                    f"output {info.name!r} is declared with {element} elements, the nodes "
+                    f"compute {own.element_type}"
+                )
+        # Extents may be stale when a file was edited; a wrong rank is a broken model.
+        if declared.HasField("shape") and len(declared.shape.dim) != own.get_num_dims():
+            raise ImportModelError(
+                f"output {info.name!r} is declared with {len(declared.shape.dim)} dimensions, "
+                f"the nodes compute {list(own.get_shape())}"
+            )
+
+    # Nodes
+
+    def _operand(self, name: str, scope: _Scope, where: str) -> _Value:
+        if not name:
+            return None
+        if name in scope:
+            return scope[name]
+        weight = self.initializers.get(name)
+        if weight is None:
+            raise ImportModelError(f"nothing defines the value {name!r}", where=where)
+        try:
+            value = self.builder.constant(self.reader.read(weight, name), name)
+        except UnsupportedError as error:
+            self.problems.add(error)
+            value = _FAILED
+        scope[name] = value
+        return value
+
+    def _import_node(
+        self, node: NodeProto, scope: _Scope, opset: int, where: str, depth: int
+    ) -> None:
+        self.builder.location = named_location(where)
+        try:
+            if node.op_type == "If" and node.domain in STANDARD_DOMAINS:
+                results = self._branch(node, scope, opset, where, depth)
+            else:
+                operands = [self._operand(name, scope, where) for name in node.input]
+                results = self._results(node, operands, opset, where, depth)
+        except UnsupportedError as error:
+            self.problems.add(error)
+            results = [_FAILED] * len(node.output)
+        for name, value in zip(node.output, results, strict=False):
+            if not name:
+                continue
+            scope[name] = value
+            if isinstance(value, SSAValue) and value.name_hint is None:
+                value.name_hint = name_hint(name)
+        for name in node.output[len(results) :]:
+            if name:
+                raise ImportModelError(
+                    f"{node.op_type} has no output number {len(results)}", where=where
+                )
+
+    def _results(
+        self, node: NodeProto, operands: list[_Value], opset: int, where: str, depth: int
+    ) -> Sequence[_Value]:
+        function = self.functions.get((node.domain, node.op_type, node.overload))
+        if function is not None:
+            return self._call(function, node, operands, opset, where, depth)
+        if node.domain not in STANDARD_DOMAINS:
+            raise UnsupportedError(
+                f"operator {node.domain}.{node.op_type} is not supported", where=where
+            )
+        schema = find_schema(node.op_type, opset)
+        if schema is None:
+            raise UnsupportedError(
+                f"there is no operator {node.op_type!r} in opset {opset}", where=where
+            )
+        handle = find_handler(node.op_type, opset)
+        if handle is None and not schema.has_body:
+            raise UnsupportedError(f"operator {node.op_type} is not supported", where=where)
+        present = [value for value in operands if not isinstance(value, _Failed)]
+        if len(present) < len(operands):
+            return [_FAILED] * len(node.output)
+        schema.check_form(node, where)
+        schema.check_types([value and value.type for value in present], where)
+        if handle is not None:
+            return self._handle(handle, node, schema, present, opset, where)
+        body = standard_body(node, schema, opset, present)
+        if body is None:
+            raise UnsupportedError(f"operator {node.op_type} is not supported", where=where)
+        return self._call(body, node, operands, opset, where, depth)
+
+    def _handle(
+        self,
+        handle: Handler,
+        node: NodeProto,
+        schema: NodeSchema,
+        operands: list[SSAValue | None],
+        opset: int,
+        where: str,
+    ) -> Sequence[SSAValue | None]:
+        context = NodeContext(node, schema, operands, self.builder, opset, where)
+        try:
+            results = handle(context)
+        except TcoptError as error:
+            if error.where is None:
+                raise type(error)(error.message, where=where, hint=error.hint) from error
+            raise
+        except VerifyException as error:
+            shapes = ", ".join(str(list(shape_of(v))) for v in operands if v is not None)
+            raise ImportModelError(f"{node.op_type} of {shapes}: {error}", where=where) from error
+        except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError) as error:
+            # A file can hold any nonsense: whatever a handler trips over is the model's fault.
+            raise ImportModelError(
+                f"{node.op_type} cannot be imported: {error}", where=where
+            ) from error
+        return [results] if isinstance(results, SSAValue) else results
+
+    def _call(
+        self,
+        function: FunctionProto,
+        node: NodeProto,
+        operands: list[_Value],
+        opset: int,
+        where: str,
+        depth: int,
+    ) -> Sequence[_Value]:
+        self.budget.spend(len(function.node), depth, where)
+        if len(operands) > len(function.input):
+            raise ImportModelError(
+                f"function {function.name!r} takes {len(function.input)} inputs, here it has "
+                f"{len(operands)}",
+                where=where,
+            )
+        missing = [None] * (len(function.input) - len(operands))
+        scope: _Scope = dict(zip(function.input, [*operands, *missing], strict=True))
+        inner_opset = function_opset(function, opset)
+        for inner in in_order(bound_nodes(function, node), scope.keys()):
+            label = f"{where}/{inner.name or inner.op_type}"
+            self._import_node(inner, scope, inner_opset, label, depth + 1)
+        for name, wanted in zip(function.output, node.output, strict=False):
+            if wanted and name not in scope:
+                raise ImportModelError(
+                    f"nothing defines output {name!r} of function {function.name!r}", where=where
+                )
+        return [scope.get(name) for name in function.output]
+
+    def _branch(
+        self, node: NodeProto, scope: _Scope, opset: int, where: str, depth: int
+    ) -> Sequence[_Value]:
+        """The branch of an If whose condition is known; it sees the names around it."""
+        condition = self._operand(node.input[0] if node.input else "", scope, where)
+        if isinstance(condition, _Failed):
+            return [_FAILED] * len(node.output)
+        known = None if condition is None else self.builder.known.get(condition)
+        if known is None or known.size != 1:
+            raise MissingValuesError(
+                "the condition of If is computed when the model runs",
+                self.builder.input_names_behind(condition) if condition else [],
+                where=where,
+            )
+        wanted = "then_branch" if known.reshape(-1)[0] else "else_branch"
+        graph = next((a.g for a in node.attribute if a.name == wanted), None)
+        if graph is None or len(graph.output) != len(node.output):
+            raise ImportModelError(f"If has no {wanted} with its outputs", where=where)
+        inner: _Scope = dict(scope)
+        for weight in graph.initializer:
+            value = self.reader.read(weight, weight.name)
+            inner[weight.name] = self.builder.constant(value, weight.name)
+        self.budget.spend(len(graph.node), depth, where)
+        for step in in_order(graph.node, inner.keys() | self.initializers.keys()):
+            self._import_node(step, inner, opset, f"{where}/{node_label(step)}", depth + 1)
+        return [self._operand(info.name, inner, where) for info in graph.output]
+
+
+def _names(names) -> ArrayAttr[StringAttr]:
+    return ArrayAttr([StringAttr(name) for name in names])

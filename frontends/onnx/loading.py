@@ -1,0 +1,140 @@
+"""From whatever the caller has to a ModelProto and a reader for its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import GraphProto, ModelProto, NodeProto
+
+from tcopt.frontends.onnx.tensors import TensorReader
+from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
+
+OLDEST_IR = 3
+OLDEST_OPSET = 6
+MODEL_SIZE_LIMIT = 2**31 - 1
+STANDARD_DOMAINS = ("", "ai.onnx")
+
+
+def load_model(source: str | Path | bytes | ModelProto) -> tuple[ModelProto, TensorReader]:
+    """Decode `source` without checking more than its header.
+
+    Raises:
+        InputError: no such file, or not a readable file.
+        ImportModelError: not an ONNX model.
+    """
+    if isinstance(source, ModelProto):
+        return source, TensorReader(None)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _decode(bytes(source), None), TensorReader(None)
+    path = Path(source)
+    return _decode(_read_file(path), str(path)), TensorReader(path.parent)
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            what = "is not a file" if path.exists() else "does not exist"
+            raise InputError(f"{path} {what}", hint="give the path of an .onnx file")
+        if path.stat().st_size > MODEL_SIZE_LIMIT:
+            raise ImportModelError(
+                "the file is larger than protobuf allows (2 GB)",
+                where=str(path),
+                hint="save the weights as external data",
+            )
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {str(path)!r}: {error}") from error
+
+
+def _decode(data: bytes, where: str | None) -> ModelProto:
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise ImportModelError(
+            "not an ONNX model, or cut short: it does not decode as protobuf", where=where
+        ) from error
+    if not model.HasField("graph") or not model.ir_version:
+        raise ImportModelError("not an ONNX model: it has no graph or no IR version", where=where)
+    for text in _texts(model):
+        # Protobuf gives bytes where a string of the file is not valid UTF-8.
+        if not isinstance(text, str):
+            raise ImportModelError(f"the name {text!r} is not text", where=where)
+    return model
+
+
+def _texts(model: ModelProto) -> Iterator[object]:
+    """Every string that the importer reads by name."""
+    graph = model.graph
+    yield graph.name
+    for opset in model.opset_import:
+        yield opset.domain
+    for named in (*graph.input, *graph.output, *graph.initializer):
+        yield named.name
+    for info in graph.input:
+        for dim in info.type.tensor_type.shape.dim:
+            yield dim.dim_param
+    for tensor in graph.initializer:
+        for entry in tensor.external_data:
+            yield from (entry.key, entry.value)
+    yield from _node_texts(graph.node)
+    for function in model.functions:
+        yield from (function.domain, function.name, function.overload)
+        yield from (*function.input, *function.output)
+        yield from (opset.domain for opset in function.opset_import)
+        yield from (attribute.name for attribute in function.attribute_proto)
+        yield from _node_texts(function.node)
+
+
+def _node_texts(nodes: Iterable[NodeProto]) -> Iterator[object]:
+    for node in nodes:
+        yield from (node.op_type, node.domain, node.overload, node.name)
+        yield from node.input
+        yield from node.output
+        for attribute in node.attribute:
+            yield from (attribute.name, attribute.ref_attr_name)
+            if attribute.HasField("g"):
+                yield from _graph_texts(attribute.g)
+
+
+def _graph_texts(graph: GraphProto) -> Iterator[object]:
+    yield from (named.name for named in (*graph.output, *graph.initializer))
+    yield from _node_texts(graph.node)
+
+
+def check_header(model: ModelProto) -> int:
+    """Check IR and opset versions; the opset version of the standard operators.
+
+    Raises:
+        ImportModelError: no opset, or an IR version that does not exist.
+        UnsupportedError: versions older or newer than this importer knows.
+    """
+    if model.ir_version < OLDEST_IR:
+        raise UnsupportedError(
+            f"IR version {model.ir_version} is too old, {OLDEST_IR} is the oldest supported",
+            hint="convert the model with onnx.version_converter",
+        )
+    if model.ir_version > onnx.IR_VERSION:
+        raise UnsupportedError(
+            f"IR version {model.ir_version} is newer than {onnx.IR_VERSION}, the newest known",
+            hint="install a newer onnx, or export for an older one",
+        )
+    if not model.opset_import:
+        raise ImportModelError("the model imports no opset")
+    newest = onnx.defs.onnx_opset_version()
+    versions = {o.version for o in model.opset_import if o.domain in STANDARD_DOMAINS}
+    if len(versions) > 1:
+        raise ImportModelError(
+            f"the model imports several opsets of the standard operators: {sorted(versions)}"
+        )
+    # Only other domains: its nodes are reported one by one.
+    opset = versions.pop() if versions else newest
+    if not OLDEST_OPSET <= opset <= newest:
+        raise UnsupportedError(
+            f"opset {opset} is not supported, only {OLDEST_OPSET} to {newest}",
+            hint="convert the model with onnx.version_converter",
+        )
+    return opset

@@ -1,0 +1,81 @@
+"""The order in which nodes are imported."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Container, Sequence
+
+from onnx import NodeProto
+
+from tcopt.support.errors import ImportModelError
+
+
+def node_label(node: NodeProto) -> str:
+    """What messages and locations call a node: its name, or its operator and output."""
+    if node.name:
+        return node.name
+    output = next((name for name in node.output if name), None)
+    return f"{node.op_type}:{output}" if output else node.op_type
+
+
+def in_order(nodes: Sequence[NodeProto], available: Container[str]) -> list[NodeProto]:
+    """The nodes sorted so that each follows those it uses; files in order keep theirs.
+
+    Args:
+        available: names that are defined before any node: inputs and weights.
+
+    Raises:
+        ImportModelError: a name with two definitions or none, or a cycle.
+    """
+    producer = _producers(nodes, available)
+    waits = [0] * len(nodes)
+    users: dict[int, list[int]] = defaultdict(list)
+    for index, node in enumerate(nodes):
+        for name in filter(None, node.input):
+            source = producer.get(name)
+            if source is not None:
+                waits[index] += 1
+                users[source].append(index)
+            elif name not in available:
+                raise ImportModelError(
+                    f"the value {name!r} is used but nothing defines it", where=node_label(node)
+                )
+    if all(source < user for source, found in users.items() for user in found):
+        return list(nodes)
+    ready = deque(index for index, count in enumerate(waits) if not count)
+    order: list[int] = []
+    while ready:
+        index = ready.popleft()
+        order.append(index)
+        for user in users[index]:
+            waits[user] -= 1
+            if not waits[user]:
+                ready.append(user)
+    if len(order) < len(nodes):
+        culprit = _on_cycle(nodes, producer, {i for i, count in enumerate(waits) if count})
+        raise ImportModelError("nodes form a cycle", where=node_label(nodes[culprit]))
+    return [nodes[index] for index in order]
+
+
+def _producers(nodes: Sequence[NodeProto], available: Container[str]) -> dict[str, int]:
+    """The node that defines each name."""
+    producer: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        for name in filter(None, node.output):
+            if name in producer or name in available:
+                raise ImportModelError(
+                    f"the value {name!r} is defined twice", where=node_label(node)
+                )
+            producer[name] = index
+    return producer
+
+
+def _on_cycle(nodes: Sequence[NodeProto], producer: dict[str, int], stuck: set[int]) -> int:
+    """A node on a cycle: walking back among the stuck ones must come round."""
+    seen: set[int] = set()
+    current = min(stuck)
+    while current not in seen:
+        seen.add(current)
+        sources = (producer.get(name, -1) for name in nodes[current].input if name)
+        current = next(source for source in sources if source in stuck)
+    return current

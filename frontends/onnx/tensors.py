@@ -1,0 +1,121 @@
+"""TensorProto to numpy, with the checks that a file from anywhere needs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from onnx import TensorProto, numpy_helper
+
+from tcopt.frontends.onnx.types import numpy_dtype
+from tcopt.support.errors import ImportModelError, UnsupportedError
+
+
+class TensorReader:
+    """Reads tensors; external data only from files inside `folder`.
+
+    Args:
+        folder: the model file's folder, None when the model did not come from a file.
+    """
+
+    def __init__(self, folder: Path | None):
+        self.folder = folder
+
+    def read(self, tensor: TensorProto, where: str) -> np.ndarray:
+        """The tensor's value, shaped.
+
+        Raises:
+            ImportModelError: the data does not match the type and dims, or lies outside
+                the model's folder.
+            UnsupportedError: an element type the compiler has no type for.
+        """
+        dtype = numpy_dtype(tensor.data_type, where)
+        dims = tuple(tensor.dims)
+        if any(d < 0 for d in dims):
+            raise ImportModelError(f"tensor has a negative dimension in {list(dims)}", where=where)
+        count = math.prod(dims)
+        if tensor.HasField("segment"):
+            raise UnsupportedError("tensors in segments are not supported", where=where)
+        if tensor.data_location == TensorProto.EXTERNAL:
+            return self._read_external(tensor, dtype, dims, where)
+        if tensor.HasField("raw_data"):
+            raw = tensor.raw_data
+            if len(raw) != count * dtype.itemsize:
+                raise ImportModelError(
+                    f"tensor {list(dims)} of {dtype} needs {count * dtype.itemsize} bytes, "
+                    f"its data has {len(raw)}",
+                    where=where,
+                )
+            return (
+                np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(dims)
+            )
+        return self._read_typed(tensor, dtype, dims, where)
+
+    def _read_typed(
+        self, tensor: TensorProto, dtype: np.dtype, dims: tuple[int, ...], where: str
+    ) -> np.ndarray:
+        fields = (tensor.float_data, tensor.int32_data, tensor.int64_data)
+        present = sum(map(len, (*fields, tensor.double_data, tensor.uint64_data)))
+        if present != math.prod(dims):
+            raise ImportModelError(
+                f"tensor {list(dims)} needs {math.prod(dims)} values, its data has {present}",
+                where=where,
+            )
+        try:
+            return numpy_helper.to_array(tensor).astype(dtype, copy=False).reshape(dims)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ImportModelError(f"tensor cannot be read: {error}", where=where) from error
+
+    def _read_external(
+        self, tensor: TensorProto, dtype: np.dtype, dims: tuple[int, ...], where: str
+    ) -> np.ndarray:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        path = self._external_path(entries.get("location", ""), where)
+        needed = math.prod(dims) * dtype.itemsize
+        try:
+            offset = int(entries.get("offset", "0"))
+            length = int(entries.get("length", str(needed)))
+        except ValueError as error:
+            raise ImportModelError(
+                "external data offset or length is not a number", where=where
+            ) from error
+        if length != needed or offset < 0 or offset + length > path.stat().st_size:
+            raise ImportModelError(
+                f"external data of tensor {list(dims)} needs {needed} bytes: length {length} at "
+                f"offset {offset} of {path.name} ({path.stat().st_size} bytes) does not fit",
+                where=where,
+            )
+        if not needed:
+            return np.zeros(dims, dtype)
+        # Mapped, not read: weights that are never used cost nothing.
+        return np.memmap(path, dtype, mode="r", offset=offset, shape=dims)
+
+    def _external_path(self, location: str, where: str) -> Path:
+        if self.folder is None:
+            raise ImportModelError(
+                "the model keeps weights in another file, so it cannot be imported from memory",
+                where=where,
+                hint="give the path of the .onnx file",
+            )
+        if not location or "\0" in location:
+            raise ImportModelError("external data has no file name", where=where)
+        relative = Path(location)
+        if relative.is_absolute() or ".." in relative.parts or "\\" in location:
+            raise ImportModelError(
+                f"external data {location!r} is not a path inside the model's folder", where=where
+            )
+        folder = self.folder.resolve()
+        path = (folder / relative).resolve()
+        if not path.is_relative_to(folder):
+            raise ImportModelError(
+                f"external data {location!r} links to a file outside the model's folder",
+                where=where,
+            )
+        if not path.is_file():
+            raise ImportModelError(
+                f"external data file {location!r} does not exist",
+                where=where,
+                hint="keep it beside the .onnx file",
+            )
+        return path

@@ -1,0 +1,64 @@
+"""ONNX element types and the IR types and numpy dtypes that stand for them."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+from onnx import TensorProto
+from xdsl.ir import Attribute
+
+from tcopt.dialects.graph.types import element_of
+from tcopt.support.errors import UnsupportedError
+
+_DTYPES: dict[int, np.dtype] = {
+    TensorProto.FLOAT: np.dtype(np.float32),
+    TensorProto.DOUBLE: np.dtype(np.float64),
+    TensorProto.FLOAT16: np.dtype(np.float16),
+    TensorProto.BFLOAT16: np.dtype(ml_dtypes.bfloat16),
+    TensorProto.INT8: np.dtype(np.int8),
+    TensorProto.INT16: np.dtype(np.int16),
+    TensorProto.INT32: np.dtype(np.int32),
+    TensorProto.INT64: np.dtype(np.int64),
+    TensorProto.UINT8: np.dtype(np.uint8),
+    TensorProto.UINT16: np.dtype(np.uint16),
+    TensorProto.UINT32: np.dtype(np.uint32),
+    TensorProto.UINT64: np.dtype(np.uint64),
+    TensorProto.BOOL: np.dtype(np.bool_),
+}
+_NUMBER_OF = {element_of(dtype): number for number, dtype in _DTYPES.items()}
+
+
+def onnx_type_name(elem_type: int) -> str:
+    """ONNX's own name of an element type, for messages: `float`, `int64`, `string`."""
+    if elem_type in TensorProto.DataType.values():
+        return TensorProto.DataType.Name(elem_type).lower()
+    return f"number {elem_type}"
+
+
+def numpy_dtype(elem_type: int, where: str) -> np.dtype:
+    """The numpy dtype of an ONNX element type.
+
+    Raises:
+        UnsupportedError: strings, complex numbers, floats and integers below 8 bits.
+    """
+    dtype = _DTYPES.get(elem_type)
+    if dtype is None:
+        raise UnsupportedError(
+            f"tensors of type {onnx_type_name(elem_type)} are not supported", where=where
+        )
+    return dtype
+
+
+def element_type(elem_type: int, where: str) -> Attribute:
+    """The IR element type of an ONNX one; raises as `numpy_dtype`."""
+    return element_of(numpy_dtype(elem_type, where))
+
+
+def onnx_element_type(element: Attribute) -> int:
+    """The ONNX number of an IR element type."""
+    return _NUMBER_OF[element]
+
+
+def schema_type_name(element: Attribute) -> str:
+    """How ONNX's operator schemas spell a tensor of this element type: `tensor(float)`."""
+    return f"tensor({onnx_type_name(_NUMBER_OF[element])})"

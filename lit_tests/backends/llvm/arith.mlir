@@ -1,0 +1,44 @@
+// RUN: tcopt %s --split-input-file -t llvm | filecheck %s
+
+// Fast-math flags are kept, and nothing is fused that does not allow it.
+func.func private @flags(%a: vector<16xf32>, %b: vector<16xf32>) -> vector<16xf32> {
+  %p = arith.mulf %a, %b fastmath<contract> : vector<16xf32>
+  %s = arith.addf %p, %a fastmath<fast> : vector<16xf32>
+  %r = vector.fma %s, %a, %b : vector<16xf32>
+  func.return %r : vector<16xf32>
+}
+// CHECK-LABEL: define hidden <16 x float> @tcopt.flags
+// CHECK:       %[[P:.*]] = fmul contract <16 x float> %arg0, %arg1
+// CHECK-NEXT:  %[[S:.*]] = fadd fast <16 x float> %[[P]], %arg0
+// CHECK-NEXT:  call <16 x float> @llvm.fma.v16f32(<16 x float> %[[S]], <16 x float> %arg0, <16 x float> %arg1)
+
+// -----
+
+// The maximum with a constant is one comparison: the other operand's NaN falls through.
+func.func private @relu(%a: vector<16xf32>) -> vector<16xf32> {
+  %z = arith.constant dense<0.0> : vector<16xf32>
+  %r = arith.maximumf %a, %z : vector<16xf32>
+  func.return %r : vector<16xf32>
+}
+// CHECK-LABEL: @tcopt.relu
+// CHECK:       %[[C:.*]] = fcmp ogt <16 x float> zeroinitializer, %arg0
+// CHECK-NEXT:  %[[R:.*]] = select <16 x i1> %[[C]], <16 x float> zeroinitializer, <16 x float> %arg0
+// CHECK-NEXT:  ret <16 x float> %[[R]]
+
+// -----
+
+// Index arithmetic is written only where a number is needed.
+func.func private @index(%i: index, %j: index) -> index {
+  %c3 = arith.constant 3 : index
+  %c6 = arith.constant 6 : index
+  %a = arith.muli %i, %c3 : index
+  %b = arith.addi %a, %j : index
+  %c = arith.subi %b, %j : index
+  %d = arith.addi %c, %c6 : index
+  func.return %d : index
+}
+// CHECK-LABEL: @tcopt.index
+// CHECK-NEXT:  entry:
+// CHECK-NEXT:  %[[A:.*]] = mul nsw i64 %arg0, 3
+// CHECK-NEXT:  %[[D:.*]] = add nsw i64 %[[A]], 6
+// CHECK-NEXT:  ret i64 %[[D]]

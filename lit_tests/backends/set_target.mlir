@@ -1,0 +1,15 @@
+// RUN: tcopt %s -p 'set-target{cpu=haswell}' | filecheck %s --check-prefix=HASWELL
+// RUN: tcopt %s -p 'set-target{cpu=cortex-a72}' | filecheck %s --check-prefix=ARM
+// RUN: tcopt %s -p 'set-target{cpu=haswell},set-target{cpu=x86-64}' | filecheck %s --check-prefix=LAST
+// RUN: tcopt %s -p set-target | filecheck %s --check-prefix=HOST
+// RUN: not tcopt %s -p 'set-target{cpu=z80}' 2>&1 | filecheck %s --check-prefix=BAD
+
+// The module holds what rules and code generation read of the target; the last one counts.
+// HASWELL: tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", features = "+avx2,+fma{{.*}}", vector_bits = 256, registers = 16
+// ARM: tcopt.target = #target.cpu<triple = "aarch64-unknown-linux-gnu", cpu = "cortex-a72", features = "+neon{{.*}}", vector_bits = 128, registers = 32
+// LAST: cpu = "x86-64"
+// LAST-NOT: haswell
+// HOST: tcopt.target = #target.cpu<triple = "
+// BAD: unknown CPU target 'z80'; known targets: host, x86-64, haswell
+builtin.module {
+}

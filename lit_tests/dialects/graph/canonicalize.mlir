@@ -1,0 +1,97 @@
+// RUN: tcopt %s -p canonicalize | filecheck %s
+
+// Operators that change nothing vanish.
+// CHECK-LABEL: func.func @neutral
+// CHECK-NEXT: return %x : tensor<2x3xf32>
+func.func @neutral(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<3xf32>
+  %0 = graph.add %x, %zero : tensor<2x3xf32>
+  %1 = graph.mul %one, %0 : tensor<2x3xf32>
+  %2 = graph.sub %1, %zero : tensor<2x3xf32>
+  %3 = graph.div %2, %one : tensor<2x3xf32>
+  %4 = graph.identity %3 : tensor<2x3xf32>
+  %5 = graph.cast %4 : tensor<2x3xf32>
+  %6 = graph.reshape %5 : tensor<2x3xf32>
+  %7 = graph.transpose %6 {perm = [0, 1]} : tensor<2x3xf32>
+  %8 = graph.slice %7 {starts = [0, 0]} : tensor<2x3xf32>
+  %9 = graph.pad %8 {low = [0, 0], high = [0, 0]} : tensor<2x3xf32>
+  %10 = graph.concat %9 {axis = 1} : tensor<2x3xf32>
+  %11 = graph.clip %10 : tensor<2x3xf32>
+  return %11 : tensor<2x3xf32>
+}
+
+// An addition of zero that broadcasts is not neutral.
+// CHECK-LABEL: func.func @broadcasting_zero
+// CHECK: graph.add
+func.func @broadcasting_zero(%x: tensor<3xf32>) -> tensor<2x3xf32> {
+  %zero = graph.constant dense<0.0> : tensor<2x3xf32>
+  %0 = graph.add %x, %zero : tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// Two transposes are one, or none.
+// CHECK-LABEL: func.func @transposes
+// CHECK-NEXT: %0 = graph.transpose %x {perm = [1, 2, 0]} : tensor<3x4x2xf32>
+// CHECK-NEXT: return %0, %x
+func.func @transposes(%x: tensor<2x3x4xf32>) -> (tensor<3x4x2xf32>, tensor<2x3x4xf32>) {
+  %0 = graph.transpose %x {perm = [2, 0, 1]} : tensor<4x2x3xf32>
+  %1 = graph.transpose %0 {perm = [2, 0, 1]} : tensor<3x4x2xf32>
+  %2 = graph.transpose %1 {perm = [2, 0, 1]} : tensor<2x3x4xf32>
+  return %1, %2 : tensor<3x4x2xf32>, tensor<2x3x4xf32>
+}
+
+// A transpose of unit axes is a reshape, and reshapes join.
+// CHECK-LABEL: func.func @unit_axes
+// CHECK-NEXT: graph.reshape %x : tensor<6xf32>
+// CHECK-NEXT: return
+func.func @unit_axes(%x: tensor<2x1x3xf32>) -> tensor<6xf32> {
+  %0 = graph.transpose %x {perm = [1, 0, 2]} : tensor<1x2x3xf32>
+  %1 = graph.reshape %0 : tensor<6xf32>
+  return %1 : tensor<6xf32>
+}
+
+// Slices join; evenly spaced indices are a slice.
+// CHECK-LABEL: func.func @slices
+// CHECK: graph.slice %x {starts = [3, 0], steps = [4, 1]} : tensor<2x4xf32>
+// CHECK: graph.slice %x {starts = [1, 0], steps = [3, 1]} : tensor<2x4xf32>
+func.func @slices(%x: tensor<9x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+  %0 = graph.slice %x {starts = [1, 0], steps = [2, 1]} : tensor<4x4xf32>
+  %1 = graph.slice %0 {starts = [1, 0], steps = [2, 1]} : tensor<2x4xf32>
+  %i = graph.constant dense<[1, 4]> : tensor<2xi64>
+  %2 = graph.gather %x, %i : tensor<2x4xf32>
+  return %1, %2 : tensor<2x4xf32>, tensor<2x4xf32>
+}
+
+// What nothing uses is removed.
+// CHECK-LABEL: func.func @dead
+// CHECK-NEXT: return %x
+func.func @dead(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %w = graph.constant @w : tensor<4xf32>
+  %0 = graph.mul %x, %w : tensor<4xf32>
+  %1 = graph.group kind = injective {
+    %2 = graph.relu %0 : tensor<4xf32>
+    graph.yield %2
+  } : tensor<4xf32>
+  return %x : tensor<4xf32>
+}
+
+// Layout transforms cancel.
+// CHECK-LABEL: func.func @layouts
+// CHECK-NEXT: return %x
+func.func @layouts(%x: tensor<1x32x4x4xf32>) -> tensor<1x32x4x4xf32> {
+  %0 = graph.layout_transform %x {src = "NCHW", dst = "NCHW16c"} : tensor<1x2x4x4x16xf32>
+  %1 = graph.layout_transform %0 {src = "NCHW16c", dst = "NCHW"} : tensor<1x32x4x4xf32>
+  return %1 : tensor<1x32x4x4xf32>
+}
+
+// Without space, blocks of channels lie in memory as channels do; channels that are dropped
+// make a difference.
+// CHECK-LABEL: func.func @pixel
+// CHECK-NEXT: graph.reshape %x : tensor<1x32x1x1xf32>
+// CHECK-NEXT: graph.layout_transform %x {src = "NCHW16c", dst = "NCHW"} : tensor<1x30x1x1xf32>
+func.func @pixel(%x: tensor<1x2x1x1x16xf32>) -> (tensor<1x32x1x1xf32>, tensor<1x30x1x1xf32>) {
+  %0 = graph.layout_transform %x {src = "NCHW16c", dst = "NCHW"} : tensor<1x32x1x1xf32>
+  %1 = graph.layout_transform %x {src = "NCHW16c", dst = "NCHW"} : tensor<1x30x1x1xf32>
+  return %0, %1 : tensor<1x32x1x1xf32>, tensor<1x30x1x1xf32>
+}

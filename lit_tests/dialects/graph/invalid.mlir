@@ -1,0 +1,152 @@
+// RUN: tcopt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
+
+// The declared result type must be the one that operands and attributes give.
+// CHECK: result has type tensor<1x8x5x5xf32>, but operands and attributes give tensor<1x8x6x6xf32>
+func.func @shape(%x: tensor<1x4x8x8xf32>, %w: tensor<8x4x3x3xf32>) {
+  %0 = graph.conv %x, %w : tensor<1x8x5x5xf32>
+  return
+}
+
+// -----
+
+// Kernel and data must agree on the channels.
+// CHECK: weights take 3 channels in each of 1 groups, data has 4
+func.func @channels(%x: tensor<1x4x8x8xf32>, %w: tensor<8x3x3x3xf32>) {
+  %0 = graph.conv %x, %w : tensor<1x8x6x6xf32>
+  return
+}
+
+// -----
+
+// Pads have two entries a spatial dimension.
+// CHECK: pads has 2 entries, expected 4
+func.func @pads(%x: tensor<1x4x8x8xf32>, %w: tensor<8x4x3x3xf32>) {
+  %0 = graph.conv %x, %w {pads = [1, 1]} : tensor<1x8x6x6xf32>
+  return
+}
+
+// -----
+
+// Shapes that numpy does not broadcast are refused.
+// CHECK: shapes 2x3 and 2 do not broadcast
+func.func @broadcast(%x: tensor<2x3xf32>, %y: tensor<2xf32>) {
+  %0 = graph.add %x, %y : tensor<2x3xf32>
+  return
+}
+
+// -----
+
+// There are no implicit conversions.
+// CHECK: operands differ in element type: f32, f64
+func.func @elements(%x: tensor<2xf32>, %y: tensor<2xf64>) {
+  %0 = graph.add %x, %y : tensor<2xf32>
+  return
+}
+
+// -----
+
+// Functions of analysis need floats.
+// CHECK: expects floating-point elements, got i32
+func.func @domain(%x: tensor<2xi32>) {
+  %0 = graph.exp %x : tensor<2xi32>
+  return
+}
+
+// -----
+
+// A reshape keeps the number of elements.
+// CHECK: tensor<2x3xf32> and tensor<5xf32> differ in number of elements
+func.func @reshape(%x: tensor<2x3xf32>) {
+  %0 = graph.reshape %x : tensor<5xf32>
+  return
+}
+
+// -----
+
+// A slice stays inside its operand.
+// CHECK: 3 elements from 2 by 1 leave axis 0 of tensor<4xf32>
+func.func @slice(%x: tensor<4xf32>) {
+  %0 = graph.slice %x {starts = [2]} : tensor<3xf32>
+  return
+}
+
+// -----
+
+// Shapes are static at this level.
+// CHECK: tensor<?xf32> has a dynamic dimension
+func.func @dynamic(%x: tensor<?xf32>) {
+  %0 = graph.relu %x : tensor<?xf32>
+  return
+}
+
+// -----
+
+// A keyword that does not exist is refused with the list of those that do.
+// CHECK: Expected `max`, `average`, or `lp`.
+func.func @keyword(%x: tensor<1x1x4x4xf32>) {
+  %0 = graph.pool %x {kind = median, kernel = [2, 2]} : tensor<1x1x3x3xf32>
+  return
+}
+
+// -----
+
+// Values are defined before they are used.
+// CHECK: value is used before its definition
+func.func @order(%x: tensor<4xf32>) {
+  %0 = graph.relu %1 : tensor<4xf32>
+  %1 = graph.relu %x : tensor<4xf32>
+  return
+}
+
+// -----
+
+// A group yields what it declares.
+// CHECK: results and yielded values differ in type
+func.func @group(%x: tensor<4xf32>) {
+  %y = graph.group kind = injective {
+    %0 = graph.relu %x : tensor<4xf32>
+    graph.yield %0
+  } : tensor<5xf32>
+  return
+}
+
+// -----
+
+// A literal has the declared type, a weight any.
+// CHECK: needs a weight name or a literal, and not both
+"builtin.module"() ({
+  %0 = "graph.constant"() : () -> tensor<f32>
+}) : () -> ()
+
+// -----
+
+// A scan names a function of the module.
+// CHECK: there is no function @nowhere
+func.func @no_step(%h: tensor<4xf32>, %xs: tensor<3x4xf32>) {
+  %0 = graph.scan @nowhere(%h, %xs) {trip = 3, states = 1, scanned = 1} : (tensor<4xf32>, tensor<3x4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// What is scanned holds as many slices as there are steps.
+// CHECK: tensor<2x4xf32> does not hold 3 slices
+func.func private @step(%h: tensor<4xf32>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  func.return %x : tensor<4xf32>
+}
+func.func @too_few(%h: tensor<4xf32>, %xs: tensor<2x4xf32>) {
+  %0 = graph.scan @step(%h, %xs) {trip = 3, states = 1, scanned = 1} : (tensor<4xf32>, tensor<2x4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// The function must take a slice where the scan has the whole.
+// CHECK: @whole has type
+func.func private @whole(%h: tensor<4xf32>, %x: tensor<3x4xf32>) -> tensor<4xf32> {
+  func.return %h : tensor<4xf32>
+}
+func.func @signature(%h: tensor<4xf32>, %xs: tensor<3x4xf32>) {
+  %0 = graph.scan @whole(%h, %xs) {trip = 3, states = 1, scanned = 1} : (tensor<4xf32>, tensor<3x4xf32>) -> tensor<4xf32>
+  return
+}

@@ -1,0 +1,92 @@
+// RUN: tcopt %s | tcopt | filecheck %s
+// RUN: tcopt %s --print-op-generic | tcopt | filecheck %s
+
+// Operators print their operands, the attributes that differ from the default and the result type.
+// CHECK-LABEL: func.func @convolution
+func.func @convolution(%x: tensor<1x4x8x8xf32>, %w: tensor<6x2x3x3xf32>) -> tensor<1x6x4x4xf32> {
+  // CHECK: graph.conv %x, %w {strides = [2, 2], pads = [1, 1, 1, 1], groups = 2} : tensor<1x6x4x4xf32>
+  %0 = graph.conv %x, %w {groups = 2, pads = [1, 1, 1, 1], strides = [2, 2]} : tensor<1x6x4x4xf32>
+  return %0 : tensor<1x6x4x4xf32>
+}
+
+// An attribute that says its default is not printed.
+// CHECK-LABEL: func.func @defaults
+func.func @defaults(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  // CHECK: graph.gelu %x : tensor<2x3xf32>
+  %0 = graph.gelu %x {approximate = none} : tensor<2x3xf32>
+  // CHECK: graph.elu %{{.*}} {alpha = 0.3} : tensor<2x3xf32>
+  %1 = graph.elu %0 {alpha = 0.3} : tensor<2x3xf32>
+  // CHECK: graph.clip %{{.*}} {min = 0.0, max = 1.0e-30} : tensor<2x3xf32>
+  %2 = graph.clip %1 {min = 0.0, max = 1.0e-30} : tensor<2x3xf32>
+  return %2 : tensor<2x3xf32>
+}
+
+// Keywords and flags stand bare.
+// CHECK-LABEL: func.func @keywords
+func.func @keywords(%x: tensor<2x3xf32>, %y: tensor<3xf32>) -> (tensor<2x1xf32>, tensor<2x3xi1>, tensor<2x2xf32>) {
+  // CHECK: graph.reduce %x {kind = log_sum_exp, axes = [1], keepdims} : tensor<2x1xf32>
+  %0 = graph.reduce %x {kind = log_sum_exp, axes = [1], keepdims} : tensor<2x1xf32>
+  // CHECK: graph.compare %x, %y {predicate = le} : tensor<2x3xi1>
+  %1 = graph.compare %x, %y {predicate = le} : tensor<2x3xi1>
+  // CHECK: graph.matmul %x, %x {transpose_b} : tensor<2x2xf32>
+  %2 = graph.matmul %x, %x {transpose_b} : tensor<2x2xf32>
+  return %0, %1, %2 : tensor<2x1xf32>, tensor<2x3xi1>, tensor<2x2xf32>
+}
+
+// A constant names a weight of the side store, or holds a literal.
+// CHECK-LABEL: func.func @constants
+func.func @constants() -> (tensor<4x2xf32>, tensor<3xf32>, tensor<2xi64>, tensor<3x3xf32>) {
+  // CHECK: graph.constant @fc.weight : tensor<4x2xf32>
+  %0 = graph.constant @fc.weight : tensor<4x2xf32>
+  // CHECK: graph.constant @"fc/bias" : tensor<3xf32>
+  %1 = graph.constant @"fc/bias" : tensor<3xf32>
+  // CHECK: graph.constant dense<[1, 2]> : tensor<2xi64>
+  %2 = graph.constant dense<[1, 2]> : tensor<2xi64>
+  // CHECK: graph.constant dense<5.000000e-01> : tensor<3x3xf32>
+  %3 = graph.constant dense<0.5> : tensor<3x3xf32>
+  return %0, %1, %2, %3 : tensor<4x2xf32>, tensor<3xf32>, tensor<2xi64>, tensor<3x3xf32>
+}
+
+// A group is a region that uses outer values; the types of its yield may be left out.
+// CHECK-LABEL: func.func @group
+func.func @group(%x: tensor<4xf32>, %b: tensor<1xf32>) -> tensor<4xf32> {
+  // CHECK: %[[Y:.*]] = graph.group kind = injective {
+  // CHECK-NEXT: %[[A:.*]] = graph.add %x, %b : tensor<4xf32>
+  // CHECK-NEXT: %[[R:.*]] = graph.relu %[[A]] : tensor<4xf32>
+  // CHECK-NEXT: graph.yield %[[R]] : tensor<4xf32>
+  // CHECK-NEXT: } : tensor<4xf32>
+  %y = graph.group kind = injective {
+    %0 = graph.add %x, %b : tensor<4xf32>
+    %1 = graph.relu %0 : tensor<4xf32>
+    graph.yield %1
+  } : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// Attributes that are not the operator's own are kept.
+// CHECK-LABEL: func.func @other_attributes
+func.func @other_attributes(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: graph.relu %x {note = "kept", test.n = 3} : tensor<4xf32>
+  %0 = graph.relu %x {note = "kept", test.n = 3} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// Optional operands are left out.
+// CHECK-LABEL: func.func @optional
+func.func @optional(%x: tensor<2x4xf32>, %s: tensor<4xf32>, %v: tensor<f32>) -> (tensor<2x4xf32>, tensor<2x6xf32>) {
+  // CHECK: graph.layer_norm %x, %s {axis = 1} : tensor<2x4xf32>
+  %0 = graph.layer_norm %x, %s {axis = 1} : tensor<2x4xf32>
+  // CHECK: graph.layer_norm %{{.*}}, %s, %s {axis = 1, epsilon = 0.001} : tensor<2x4xf32>
+  %1 = graph.layer_norm %0, %s, %s {axis = 1, epsilon = 0.001} : tensor<2x4xf32>
+  // CHECK: graph.pad %{{.*}}, %v {low = [0, 1], high = [0, 1]} : tensor<2x6xf32>
+  %2 = graph.pad %1, %v {low = [0, 1], high = [0, 1]} : tensor<2x6xf32>
+  return %1, %2 : tensor<2x4xf32>, tensor<2x6xf32>
+}
+
+// Phases of an image are woven into it.
+// CHECK-LABEL: func.func @weave
+func.func @weave(%x: tensor<1x12x5x5xf32>) -> tensor<1x3x8x8xf32> {
+  // CHECK: graph.interleave %x {strides = [2, 2], starts = [1, 1], output = [8, 8]} : tensor<1x3x8x8xf32>
+  %0 = graph.interleave %x {strides = [2, 2], starts = [1, 1], output = [8, 8]} : tensor<1x3x8x8xf32>
+  return %0 : tensor<1x3x8x8xf32>
+}

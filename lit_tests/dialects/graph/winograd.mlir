@@ -1,0 +1,47 @@
+// RUN: tcopt %s --split-input-file --verify-diagnostics | filecheck %s
+
+// Filters become tiles of 6 x 6, in front of their blocks; the convolution takes them so.
+// CHECK-LABEL: func.func @conv
+// CHECK: graph.winograd_weights %w {tile = 4} : tensor<6x6x3x2x8x8xf32>
+// CHECK: graph.winograd_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x3x9x7x8xf32>
+func.func @conv(%x: tensor<1x2x9x7x8xf32>, %w: tensor<3x2x3x3x8x8xf32>) -> tensor<1x3x9x7x8xf32> {
+  %u = graph.winograd_weights %w {tile = 4} : tensor<6x6x3x2x8x8xf32>
+  %y = graph.winograd_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x3x9x7x8xf32>
+  return %y : tensor<1x3x9x7x8xf32>
+}
+
+// -----
+
+// There are no points for every tile.
+// CHECK: tile = 3 is not one of 2, 4, 6
+func.func @tile(%w: tensor<3x2x3x3x8x8xf32>) {
+  %u = graph.winograd_weights %w {tile = 3} : tensor<5x5x3x2x8x8xf32>
+  return
+}
+
+// -----
+
+// Kernels are 3x3.
+// CHECK: weights [3, 2, 5, 5, 8, 8] are not [O / b, C / a, 3, 3, a, b]
+func.func @kernel(%w: tensor<3x2x5x5x8x8xf32>) {
+  %u = graph.winograd_weights %w {tile = 2} : tensor<4x4x3x2x8x8xf32>
+  return
+}
+
+// -----
+
+// Weights of another tile do not fit.
+// CHECK: do not fit tiles
+func.func @other(%x: tensor<1x2x9x7x8xf32>, %u: tensor<4x4x3x2x8x8xf32>) {
+  %y = graph.winograd_conv %x, %u {tile = 4} : tensor<1x3x7x5x8xf32>
+  return
+}
+
+// -----
+
+// Channels of data and weights agree, block by block.
+// CHECK: channels of data [1, 4, 9, 7, 4] and weights [6, 6, 3, 2, 8, 8] differ
+func.func @channels(%x: tensor<1x4x9x7x4xf32>, %u: tensor<6x6x3x2x8x8xf32>) {
+  %y = graph.winograd_conv %x, %u {tile = 4} : tensor<1x3x7x5x8xf32>
+  return
+}

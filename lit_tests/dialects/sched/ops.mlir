@@ -1,0 +1,70 @@
+// RUN: tcopt %s | tcopt | filecheck %s
+// RUN: tcopt %s --print-op-generic | tcopt | filecheck %s
+
+// Every step of a schedule, as it is written and printed.
+// CHECK-LABEL: sched.sequence @steps for @f attributes {rule = "by-hand"} {
+sched.sequence @steps for @f attributes {rule = "by-hand"} {
+  // CHECK-NEXT: %mm = sched.get_block "mm"
+  %mm = sched.get_block "mm"
+  // CHECK-NEXT: %i, %j, %k = sched.get_loops %mm
+  %i, %j, %k = sched.get_loops %mm
+  // CHECK-NEXT: %tile = sched.knob "tile_j" of [16, 32, 64] = 32
+  %tile = sched.knob "tile_j" of [16, 32, 64] = 32
+  // CHECK-NEXT: %jo, %jm, %ji = sched.split %j by [?, 4, %tile]
+  %jo, %jm, %ji = sched.split %j by [?, 4, %tile]
+  // CHECK-NEXT: %f = sched.fuse %i, %jo
+  %f = sched.fuse %i, %jo
+  // CHECK-NEXT: sched.reorder %f, %k, %jm, %ji
+  sched.reorder %f, %k, %jm, %ji
+  // CHECK-NEXT: sched.parallel %f
+  sched.parallel %f
+  // CHECK-NEXT: sched.vectorize %ji
+  sched.vectorize %ji
+  // CHECK-NEXT: sched.unroll %jm
+  sched.unroll %jm
+  // CHECK-NEXT: sched.virtual_thread %k
+  sched.virtual_thread %k
+  // CHECK-NEXT: sched.bind %f to blockIdx.x
+  sched.bind %f to blockIdx.x
+  // CHECK-NEXT: sched.annotate %k "pipeline" = 2 : i64
+  sched.annotate %k "pipeline" = 2 : i64
+  // CHECK-NEXT: sched.annotate %mm "hot"
+  sched.annotate %mm "hot" = unit
+  // CHECK-NEXT: %pad = sched.get_block "pad"
+  %pad = sched.get_block "pad"
+  // CHECK-NEXT: sched.compute_at %pad at %f
+  sched.compute_at %pad at %f
+  // CHECK-NEXT: sched.reverse_compute_at %pad at %f
+  sched.reverse_compute_at %pad at %f
+  // CHECK-NEXT: sched.compute_inline %pad
+  sched.compute_inline %pad
+  // CHECK-NEXT: sched.reverse_compute_inline %pad
+  sched.reverse_compute_inline %pad
+  // CHECK-NEXT: %store = sched.cache_write %mm into register
+  %store = sched.cache_write %mm into register
+  // CHECK-NEXT: %x = sched.cache_read %mm of "x" into shared
+  %x = sched.cache_read %mm of "x" into shared
+  // CHECK-NEXT: %w = sched.cache_read %mm of 1 into shared
+  %w = sched.cache_read %mm of 1 into shared
+  // CHECK-NEXT: sched.set_scope %pad to local
+  sched.set_scope %pad to local
+  // CHECK-NEXT: %init = sched.decompose_reduction %mm at %k
+  %init = sched.decompose_reduction %mm at %k
+  // CHECK-NEXT: %rf = sched.rfactor %k
+  %rf = sched.rfactor %k
+  // CHECK-NEXT: %rf2 = sched.rfactor %k axis 1
+  %rf2 = sched.rfactor %k axis 1
+}
+
+// The names in front of get_loops say how many loops there are.
+// CHECK-LABEL: sched.sequence @counted for @f {
+sched.sequence @counted for @f {
+  // CHECK-NEXT: %b = sched.get_block "b"
+  %b = sched.get_block "b"
+  // CHECK-NEXT: %l, %l_1, %l_2 = sched.get_loops %b
+  %l:3 = sched.get_loops %b
+  // CHECK-NEXT: %m = sched.get_loops %b
+  %m = sched.get_loops %b
+  // CHECK-NEXT: sched.reorder %l, %l_2
+  sched.reorder %l#0, %l#2
+}

@@ -1,0 +1,29 @@
+// RUN: tcopt %s --split-input-file --verify-diagnostics | filecheck %s
+
+// A number, or each lane of a vector, is scaled by an entry of the table.
+// CHECK-LABEL: func.func @scale
+// CHECK: table.scale %x by %i of [1.0, -0.5, 0.0] : f32
+// CHECK: table.scale %v by %i of [2.0] {note} : vector<4xf32>
+func.func @scale(%x: f32, %v: vector<4xf32>, %i: index) {
+  %0 = table.scale %x by %i of [1.0, -0.5, 0.0] : f32
+  %1 = table.scale %v by %i of [2.0] {note} : vector<4xf32>
+  return
+}
+
+// -----
+
+// Tables are of floats.
+// CHECK: scales floats, not i32
+func.func @integer(%x: i32, %i: index) {
+  %0 = table.scale %x by %i of [1.0] : i32
+  return
+}
+
+// -----
+
+// A table has entries.
+// CHECK: the table is empty
+func.func @empty(%x: f32, %i: index) {
+  %0 = table.scale %x by %i of [] : f32
+  return
+}

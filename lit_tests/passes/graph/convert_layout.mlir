@@ -1,0 +1,230 @@
+// RUN: tcopt %s -p 'convert-layout{block=4}' | filecheck %s
+// RUN: tcopt %s -p 'convert-layout{block=4},canonicalize,convert-layout{block=4}' | filecheck %s --check-prefix=TWICE
+
+// Data and kernel go to blocks of channels, and what follows stays there; the result goes back.
+// CHECK-LABEL: func.func @conv
+// CHECK-NEXT: %[[X:.*]] = graph.layout_transform %x {src = "NCHW", dst = "NCHW4c"} : tensor<1x1x6x6x4xf32>
+// CHECK-NEXT: %[[W:.*]] = graph.layout_transform %w {src = "OIHW", dst = "OIHW4i4o"} : tensor<2x1x3x3x4x4xf32>
+// CHECK-NEXT: %c = graph.blocked_conv %[[X]], %[[W]] : tensor<1x2x4x4x4xf32>
+// CHECK-NEXT: %r = graph.relu %c : tensor<1x2x4x4x4xf32>
+// CHECK-NEXT: %[[Y:.*]] = graph.layout_transform %r {src = "NCHW4c", dst = "NCHW"} : tensor<1x8x4x4xf32>
+// CHECK-NEXT: return %[[Y]]
+// A second time nothing changes.
+// TWICE-LABEL: func.func @conv
+// TWICE-COUNT-3: graph.layout_transform
+// TWICE-NOT: graph.layout_transform
+// TWICE: return
+func.func @conv(%x: tensor<1x4x6x6xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x8x4x4xf32> {
+  %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+  %r = graph.relu %c : tensor<1x8x4x4xf32>
+  return %r : tensor<1x8x4x4xf32>
+}
+
+// Between neighbours there is no transform.
+// CHECK-LABEL: func.func @chain
+// CHECK:      %a = graph.blocked_conv
+// CHECK-NEXT: %b = graph.relu %a
+// CHECK-NEXT: graph.layout_transform %v
+// CHECK-NEXT: %c = graph.blocked_conv %b
+// CHECK-NEXT: graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
+func.func @chain(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>, %v: tensor<8x4x3x3xf32>) -> tensor<1x8x4x4xf32> {
+  %a = graph.conv %x, %w : tensor<1x4x6x6xf32>
+  %b = graph.relu %a : tensor<1x4x6x6xf32>
+  %c = graph.conv %b, %v : tensor<1x8x4x4xf32>
+  return %c : tensor<1x8x4x4xf32>
+}
+
+// A depthwise kernel has one block of channels and no inputs of its own.
+// CHECK-LABEL: func.func @depthwise
+// CHECK-NEXT: %[[F:.*]] = graph.reshape %w : tensor<8x3x3xf32>
+// CHECK-NEXT: %[[X:.*]] = graph.layout_transform %x {src = "NCHW", dst = "NCHW4c"}
+// CHECK-NEXT: %[[W:.*]] = graph.layout_transform %[[F]] {src = "OHW", dst = "OHW4o"} : tensor<2x3x3x4xf32>
+// CHECK-NEXT: graph.blocked_conv %[[X]], %[[W]] {strides = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x2x3x3x4xf32>
+func.func @depthwise(%x: tensor<1x8x6x6xf32>, %w: tensor<8x1x3x3xf32>) -> tensor<1x8x3x3xf32> {
+  %c = graph.conv %x, %w {strides = [2, 2], pads = [1, 1, 1, 1], groups = 8} : tensor<1x8x3x3xf32>
+  return %c : tensor<1x8x3x3xf32>
+}
+
+// The first layer has fewer channels than a block: its data stays plain, its result does not.
+// CHECK-LABEL: func.func @shallow
+// CHECK-NEXT: %[[W:.*]] = graph.layout_transform %w {src = "OIHW", dst = "OIHW4o"} : tensor<1x3x3x3x4xf32>
+// CHECK-NEXT: %c = graph.blocked_conv %x, %[[W]] {plain} : tensor<1x1x4x4x4xf32>
+// CHECK-NEXT: graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
+func.func @shallow(%x: tensor<1x3x6x6xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<1x4x4x4xf32> {
+  %c = graph.conv %x, %w : tensor<1x4x4x4xf32>
+  return %c : tensor<1x4x4x4xf32>
+}
+
+// Images with one spatial dimension have blocks too.
+// CHECK-LABEL: func.func @sequence
+// CHECK-NEXT: graph.layout_transform %x {src = "NCW", dst = "NCW4c"} : tensor<1x1x6x4xf32>
+// CHECK-NEXT: graph.layout_transform %w {src = "OIW", dst = "OIW4i4o"} : tensor<1x1x1x4x4xf32>
+func.func @sequence(%x: tensor<1x4x6xf32>, %w: tensor<4x4x1xf32>) -> tensor<1x4x6xf32> {
+  %c = graph.conv %x, %w : tensor<1x4x6xf32>
+  return %c : tensor<1x4x6xf32>
+}
+
+// Scalars stay, constants of a channel are reshaped, larger ones transformed.
+// CHECK-LABEL: func.func @constants
+// CHECK:      graph.mul %c, %s : tensor<1x1x6x6x4xf32>
+// CHECK-NEXT: %[[K:.*]] = graph.reshape %k : tensor<1x1x1x4xf32>
+// CHECK-NEXT: graph.add %{{.*}}, %[[K]] : tensor<1x1x6x6x4xf32>
+// CHECK-NEXT: %[[F:.*]] = graph.layout_transform %f {src = "CHW", dst = "CHW4c"} : tensor<1x6x6x4xf32>
+// CHECK-NEXT: graph.add %[[F]], %{{.*}} : tensor<1x1x6x6x4xf32>
+// CHECK-NEXT: graph.layout_transform %{{.*}} {src = "NCHW4c", dst = "NCHW"}
+// CHECK-NEXT: return
+func.func @constants(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x6x6xf32> {
+  %s = graph.constant dense<2.0> : tensor<f32>
+  %k = graph.constant dense<[[[1.0]], [[2.0]], [[3.0]], [[4.0]]]> : tensor<4x1x1xf32>
+  %f = graph.constant dense<3.0> : tensor<4x6x6xf32>
+  %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
+  %0 = graph.mul %c, %s : tensor<1x4x6x6xf32>
+  %1 = graph.add %0, %k : tensor<1x4x6x6xf32>
+  %2 = graph.add %f, %1 : tensor<1x4x6x6xf32>
+  return %2 : tensor<1x4x6x6xf32>
+}
+
+// A factor for each place would need one more dimension: the product is plain.
+// CHECK-LABEL: func.func @places
+// CHECK:      %[[P:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
+// CHECK-NEXT: graph.mul %[[P]], %m : tensor<1x4x6x6xf32>
+func.func @places(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>, %m: tensor<1x1x6x6xf32>) -> tensor<1x4x6x6xf32> {
+  %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
+  %0 = graph.mul %c, %m : tensor<1x4x6x6xf32>
+  return %0 : tensor<1x4x6x6xf32>
+}
+
+// Both sides of a residual share one transform of their operand.
+// CHECK-LABEL: func.func @residual
+// CHECK-NEXT: %[[X:.*]] = graph.layout_transform %x
+// CHECK-NEXT: graph.layout_transform %w
+// CHECK-NEXT: %c = graph.blocked_conv %[[X]]
+// CHECK-NEXT: graph.add %c, %[[X]] : tensor<1x1x6x6x4xf32>
+func.func @residual(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x6x6xf32> {
+  %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
+  %0 = graph.add %c, %x : tensor<1x4x6x6xf32>
+  return %0 : tensor<1x4x6x6xf32>
+}
+
+// Pooling windows get a last dimension of one.
+// CHECK-LABEL: func.func @pool
+// CHECK: graph.pool %c {kind = max, kernel = [3, 3, 1], strides = [2, 2, 1], pads = [1, 1, 0, 1, 1, 0]} : tensor<1x1x3x3x4xf32>
+func.func @pool(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x3x3xf32> {
+  %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
+  %0 = graph.pool %c {kind = max, kernel = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x4x3x3xf32>
+  return %0 : tensor<1x4x3x3xf32>
+}
+
+// Whole blocks are concatenated.
+// CHECK-LABEL: func.func @concat
+// CHECK: graph.concat %c, %{{.*}} {axis = 1} : tensor<1x2x6x6x4xf32>
+func.func @concat(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x8x6x6xf32> {
+  %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
+  %0 = graph.concat %c, %x {axis = 1} : tensor<1x8x6x6xf32>
+  return %0 : tensor<1x8x6x6xf32>
+}
+
+// A last part may end inside of its block, as the whole does then.
+// CHECK-LABEL: func.func @open_concat
+// CHECK:      %[[X:.*]] = graph.layout_transform %x {src = "NCHW", dst = "NCHW4c"} : tensor<1x1x6x6x4xf32>
+// CHECK-NEXT: %[[R:.*]] = graph.concat %c, %[[X]] {axis = 1} : tensor<1x2x6x6x4xf32>
+// CHECK-NEXT: graph.layout_transform %[[R]] {src = "NCHW4c", dst = "NCHW"} : tensor<1x6x6x6xf32>
+func.func @open_concat(%x: tensor<1x2x6x6xf32>, %y: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x6x6x6xf32> {
+  %c = graph.conv %y, %w : tensor<1x4x6x6xf32>
+  %0 = graph.concat %c, %x {axis = 1} : tensor<1x6x6x6xf32>
+  return %0 : tensor<1x6x6x6xf32>
+}
+
+// A part that starts inside of a block is concatenated as it was.
+// CHECK-LABEL: func.func @narrow_concat
+// CHECK:      %[[C:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
+// CHECK-NEXT: graph.concat %x, %[[C]] {axis = 1} : tensor<1x6x6x6xf32>
+func.func @narrow_concat(%x: tensor<1x2x6x6xf32>, %y: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x6x6x6xf32> {
+  %c = graph.conv %y, %w : tensor<1x4x6x6xf32>
+  %0 = graph.concat %x, %c {axis = 1} : tensor<1x6x6x6xf32>
+  return %0 : tensor<1x6x6x6xf32>
+}
+
+// A mean over space keeps its blocks where it keeps its dimensions.
+// CHECK-LABEL: func.func @mean
+// CHECK:      %[[M:.*]] = graph.reduce %c {kind = mean, axes = [2, 3], keepdims} : tensor<1x1x1x1x4xf32>
+// CHECK-NEXT: %[[C:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
+// CHECK-NEXT: graph.reduce %[[C]] {kind = mean, axes = [2, 3]} : tensor<1x4xf32>
+// CHECK-NEXT: graph.layout_transform %[[M]] {src = "NCHW4c", dst = "NCHW"} : tensor<1x4x1x1xf32>
+func.func @mean(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> (tensor<1x4x1x1xf32>, tensor<1x4xf32>) {
+  %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
+  %0 = graph.reduce %c {kind = mean, axes = [2, 3], keepdims} : tensor<1x4x1x1xf32>
+  %1 = graph.reduce %c {kind = mean, axes = [2, 3]} : tensor<1x4xf32>
+  return %0, %1 : tensor<1x4x1x1xf32>, tensor<1x4xf32>
+}
+
+// Ops without a blocked form get plain data, once for all of them.
+// CHECK-LABEL: func.func @softmax
+// CHECK:      %[[C:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
+// CHECK-NEXT: graph.softmax %[[C]] {axis = 1}
+// CHECK-NEXT: graph.softmax %[[C]] {axis = 2}
+func.func @softmax(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> (tensor<1x4x6x6xf32>, tensor<1x4x6x6xf32>) {
+  %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
+  %0 = graph.softmax %c {axis = 1} : tensor<1x4x6x6xf32>
+  %1 = graph.softmax %c {axis = 2} : tensor<1x4x6x6xf32>
+  return %0, %1 : tensor<1x4x6x6xf32>, tensor<1x4x6x6xf32>
+}
+
+// The channels of a sequence are no channels beside data of a higher rank.
+// CHECK-LABEL: func.func @ranks
+// CHECK: %[[C:.*]] = graph.layout_transform %c {src = "NCW4c", dst = "NCW"} : tensor<4x4x6xf32>
+// CHECK-NEXT: graph.add %[[C]], %y : tensor<2x4x4x6xf32>
+func.func @ranks(%x: tensor<4x4x6xf32>, %w: tensor<4x4x1xf32>, %y: tensor<2x4x4x6xf32>) -> tensor<2x4x4x6xf32> {
+  %c = graph.conv %x, %w : tensor<4x4x6xf32>
+  %0 = graph.add %c, %y : tensor<2x4x4x6xf32>
+  return %0 : tensor<2x4x4x6xf32>
+}
+
+// Channels that fill no block get zeros beside them, on either side, and stay so through ops
+// that make numbers of them.
+// CHECK-LABEL: func.func @spare_lanes
+// CHECK-NEXT: graph.layout_transform %x {src = "NCHW", dst = "NCHW4c"} : tensor<1x2x6x6x4xf32>
+// CHECK-NEXT: graph.layout_transform %w {src = "OIHW", dst = "OIHW4i4o"} : tensor<2x2x1x1x4x4xf32>
+// CHECK-NEXT: %c = graph.blocked_conv %{{.*}}, %{{.*}} : tensor<1x2x6x6x4xf32>
+// CHECK-NEXT: %[[S:.*]] = graph.sigmoid %c : tensor<1x2x6x6x4xf32>
+// CHECK-NEXT: graph.layout_transform %v {src = "OIHW", dst = "OIHW4i4o"} : tensor<1x2x1x1x4x4xf32>
+// CHECK-NEXT: graph.blocked_conv %[[S]]
+func.func @spare_lanes(%x: tensor<1x6x6x6xf32>, %w: tensor<6x6x1x1xf32>, %v: tensor<4x6x1x1xf32>) -> tensor<1x4x6x6xf32> {
+  %c = graph.conv %x, %w : tensor<1x6x6x6xf32>
+  %s = graph.sigmoid %c : tensor<1x6x6x6xf32>
+  %0 = graph.conv %s, %v : tensor<1x4x6x6xf32>
+  return %0 : tensor<1x4x6x6xf32>
+}
+
+// A logarithm of spare zeros would be infinite, and its product with zero no number.
+// CHECK-LABEL: func.func @infinite
+// CHECK:      %[[C:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
+// CHECK-NEXT: graph.log %[[C]]
+func.func @infinite(%x: tensor<1x6x6x6xf32>, %w: tensor<6x6x1x1xf32>, %v: tensor<4x6x1x1xf32>) -> tensor<1x4x6x6xf32> {
+  %c = graph.conv %x, %w : tensor<1x6x6x6xf32>
+  %s = graph.log %c : tensor<1x6x6x6xf32>
+  %0 = graph.conv %s, %v : tensor<1x4x6x6xf32>
+  return %0 : tensor<1x4x6x6xf32>
+}
+
+// Groups of whole blocks read their own; others, and images in which few channels become few,
+// keep their layout.
+// CHECK-LABEL: func.func @groups
+// CHECK:      graph.layout_transform %g {src = "OIHW", dst = "OIHW4i4o"} : tensor<4x1x1x1x4x4xf32>
+// CHECK-NEXT: graph.blocked_conv %{{.*}}, %{{.*}} {groups = 2} : tensor<1x4x6x6x4xf32>
+// CHECK:      graph.conv %x, %h {groups = 4}
+// CHECK-NEXT: graph.conv %y, %f
+func.func @groups(%x: tensor<1x8x6x6xf32>, %g: tensor<16x4x1x1xf32>, %h: tensor<16x2x1x1xf32>, %y: tensor<1x3x6x6xf32>, %f: tensor<2x3x1x1xf32>) -> (tensor<1x16x6x6xf32>, tensor<1x16x6x6xf32>, tensor<1x2x6x6xf32>) {
+  %0 = graph.conv %x, %g {groups = 2} : tensor<1x16x6x6xf32>
+  %1 = graph.conv %x, %h {groups = 4} : tensor<1x16x6x6xf32>
+  %2 = graph.conv %y, %f : tensor<1x2x6x6xf32>
+  return %0, %1, %2 : tensor<1x16x6x6xf32>, tensor<1x16x6x6xf32>, tensor<1x2x6x6xf32>
+}
+
+// Without a convolution there is nothing to gain.
+// CHECK-LABEL: func.func @none
+// CHECK-NEXT: graph.relu %x : tensor<1x4x6x6xf32>
+func.func @none(%x: tensor<1x4x6x6xf32>) -> tensor<1x4x6x6xf32> {
+  %0 = graph.relu %x : tensor<1x4x6x6xf32>
+  return %0 : tensor<1x4x6x6xf32>
+}

@@ -1,0 +1,86 @@
+// RUN: tcopt %s -p decompose | filecheck %s
+
+// A batch normalization is a scale and a shift that depend on its parameters only.
+// CHECK-LABEL: func.func @batch_norm
+// CHECK-NEXT: %[[E:.*]] = graph.constant dense<1.000000e-03> : tensor<f32>
+// CHECK-NEXT: %[[V:.*]] = graph.add %v, %[[E]] : tensor<8xf32>
+// CHECK-NEXT: %[[R:.*]] = graph.rsqrt %[[V]] : tensor<8xf32>
+// CHECK-NEXT: %[[F:.*]] = graph.mul %s, %[[R]] : tensor<8xf32>
+// CHECK-NEXT: %[[M:.*]] = graph.mul %m, %[[F]] : tensor<8xf32>
+// CHECK-NEXT: %[[S:.*]] = graph.sub %b, %[[M]] : tensor<8xf32>
+// CHECK-NEXT: %[[FC:.*]] = graph.reshape %[[F]] : tensor<8x1x1xf32>
+// CHECK-NEXT: %[[SC:.*]] = graph.reshape %[[S]] : tensor<8x1x1xf32>
+// CHECK-NEXT: %[[X:.*]] = graph.mul %x, %[[FC]] : tensor<1x8x4x4xf32>
+// CHECK-NEXT: graph.add %[[X]], %[[SC]] : tensor<1x8x4x4xf32>
+func.func @batch_norm(%x: tensor<1x8x4x4xf32>, %s: tensor<8xf32>, %b: tensor<8xf32>, %m: tensor<8xf32>, %v: tensor<8xf32>) -> tensor<1x8x4x4xf32> {
+  %0 = graph.batch_norm %x, %s, %b, %m, %v {epsilon = 0.001} : tensor<1x8x4x4xf32>
+  return %0 : tensor<1x8x4x4xf32>
+}
+
+// A pooling over all of space is a reduction.
+// CHECK-LABEL: func.func @global_pool
+// CHECK-NEXT: graph.reduce %x {kind = mean, axes = [2, 3], keepdims} : tensor<1x8x1x1xf32>
+func.func @global_pool(%x: tensor<1x8x7x7xf32>) -> tensor<1x8x1x1xf32> {
+  %0 = graph.pool %x {kind = average, kernel = [7, 7], strides = [2, 2]} : tensor<1x8x1x1xf32>
+  return %0 : tensor<1x8x1x1xf32>
+}
+
+// A transposed convolution is one whose channels are the phases of the result, and their weaving:
+// stride 2 and 4 taps make 2x2 phases of 2x2 taps.
+// CHECK-LABEL: func.func @transposed
+// CHECK-NEXT: %[[A:.*]] = graph.reshape %w : tensor<8x3x2x2x2x2xf32>
+// CHECK-NEXT: %[[B:.*]] = graph.transpose %[[A]] {perm = [3, 5, 1, 0, 2, 4]} : tensor<2x2x3x8x2x2xf32>
+// CHECK-NEXT: %[[C:.*]] = graph.reshape %[[B]] : tensor<12x8x2x2xf32>
+// CHECK-NEXT: %[[D:.*]] = graph.slice %[[C]] {{.*}} : tensor<12x8x2x2xf32>
+// CHECK-NEXT: %[[P:.*]] = graph.conv %x, %[[D]] {pads = [1, 1, 1, 1]} : tensor<1x12x5x5xf32>
+// CHECK-NEXT: graph.interleave %[[P]] {strides = [2, 2], starts = [1, 1], output = [8, 8]} : tensor<1x3x8x8xf32>
+func.func @transposed(%x: tensor<1x8x4x4xf32>, %w: tensor<8x3x4x4xf32>) -> tensor<1x3x8x8xf32> {
+  %0 = graph.conv_transpose %x, %w {strides = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x3x8x8xf32>
+  return %0 : tensor<1x3x8x8xf32>
+}
+
+// A right operand stored by columns is transposed where many rows read it.
+// CHECK-LABEL: func.func @many_rows
+// CHECK-NEXT: %[[T:.*]] = graph.transpose %k {perm = [0, 2, 1]} : tensor<2x64x32xf32>
+// CHECK-NEXT: graph.matmul %q, %[[T]] : tensor<2x4x32xf32>
+func.func @many_rows(%q: tensor<2x4x64xf32>, %k: tensor<2x32x64xf32>) -> tensor<2x4x32xf32> {
+  %0 = graph.matmul %q, %k {transpose_b} : tensor<2x4x32xf32>
+  return %0 : tensor<2x4x32xf32>
+}
+
+// Few rows read it as it is stored, and only what else a transpose does is left of that; where
+// the product's depth stays last there is nothing to undo.
+// CHECK-LABEL: func.func @few_rows
+// CHECK:      %[[K:.*]] = graph.transpose %k {perm = [0, 2, 1, 3]} : tensor<2x8x32x64xf32>
+// CHECK-NEXT: graph.matmul %q, %[[K]] {transpose_b} : tensor<2x8x3x32xf32>
+// CHECK-NEXT: graph.matmul %q, %v {transpose_b} : tensor<2x8x3x32xf32>
+// CHECK-NEXT: %[[V:.*]] = graph.transpose %v {perm = [1, 0, 2, 3]} : tensor<8x2x32x64xf32>
+// CHECK-NEXT: graph.matmul %p, %[[V]] : tensor<8x2x3x64xf32>
+func.func @few_rows(%q: tensor<2x8x3x64xf32>, %k: tensor<2x32x8x64xf32>, %v: tensor<2x8x32x64xf32>, %p: tensor<8x2x3x32xf32>) -> (tensor<2x8x3x32xf32>, tensor<2x8x3x32xf32>, tensor<8x2x3x64xf32>) {
+  %t = graph.transpose %k {perm = [0, 2, 3, 1]} : tensor<2x8x64x32xf32>
+  %0 = graph.matmul %q, %t : tensor<2x8x3x32xf32>
+  %1 = graph.matmul %q, %v {transpose_b} : tensor<2x8x3x32xf32>
+  %u = graph.transpose %v {perm = [1, 0, 2, 3]} : tensor<8x2x32x64xf32>
+  %2 = graph.matmul %p, %u : tensor<8x2x3x64xf32>
+  return %0, %1, %2 : tensor<2x8x3x32xf32>, tensor<2x8x3x32xf32>, tensor<8x2x3x64xf32>
+}
+
+// A constant right operand is transposed at compile time, however few rows there are.
+// CHECK-LABEL: func.func @constant_weights
+// CHECK:      %[[T:.*]] = graph.transpose %{{.*}} {perm = [1, 0]} : tensor<2x3xf32>
+// CHECK-NEXT: graph.matmul %x, %[[T]] : tensor<1x3xf32>
+func.func @constant_weights(%x: tensor<1x2xf32>) -> tensor<1x3xf32> {
+  %w = graph.constant dense<1.0> : tensor<3x2xf32>
+  %0 = graph.matmul %x, %w {transpose_b} : tensor<1x3xf32>
+  return %0 : tensor<1x3xf32>
+}
+
+// Other operators stay.
+// CHECK-LABEL: func.func @rest
+// CHECK-NEXT: graph.pool
+// CHECK-NEXT: graph.softmax
+func.func @rest(%x: tensor<1x8x7x7xf32>) -> tensor<1x8x3x3xf32> {
+  %0 = graph.pool %x {kind = average, kernel = [3, 3], strides = [2, 2]} : tensor<1x8x3x3xf32>
+  %1 = graph.softmax %0 {axis = 1} : tensor<1x8x3x3xf32>
+  return %1 : tensor<1x8x3x3xf32>
+}

@@ -1,0 +1,67 @@
+// RUN: tcopt %s -p fold-constants | filecheck %s
+// RUN: tcopt %s -p 'fold-constants{max-bytes=10000000}' | filecheck %s --check-prefix=LARGE
+
+// Small results become literals.
+// CHECK-LABEL: func.func @literal
+// CHECK-NEXT: %[[C:.*]] = graph.constant dense<[3.000000e+00, 5.000000e+00]> : tensor<2xf32>
+// CHECK-NEXT: return %[[C]]
+func.func @literal() -> tensor<2xf32> {
+  %0 = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %1 = graph.constant dense<2.0> : tensor<f32>
+  %2 = graph.constant dense<1.0> : tensor<f32>
+  %3 = graph.mul %0, %1 : tensor<2xf32>
+  %4 = graph.add %3, %2 : tensor<2xf32>
+  return %4 : tensor<2xf32>
+}
+
+// Operators on run-time values stay, and take the folded operand.
+// CHECK-LABEL: func.func @partly
+// CHECK-NEXT: %[[C:.*]] = graph.constant dense<[-1.000000e+00, -2.000000e+00]> : tensor<2xf32>
+// CHECK-NEXT: graph.add %x, %[[C]]
+func.func @partly(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %1 = graph.neg %0 : tensor<2xf32>
+  %2 = graph.add %x, %1 : tensor<2xf32>
+  return %2 : tensor<2xf32>
+}
+
+// A large result that is not uniform goes to the weight store; a broadcast that is much
+// larger than its source is left alone unless the option allows it.
+// CHECK-LABEL: func.func @sizes
+// CHECK: graph.constant @folded.iota : tensor<100xi64>
+// CHECK: graph.broadcast_to
+// LARGE-LABEL: func.func @sizes
+// LARGE-NOT: graph.broadcast_to
+func.func @sizes() -> (tensor<100xi64>, tensor<10000x100xi64>) {
+  %0 = graph.iota : tensor<100xi64>
+  %1 = graph.broadcast_to %0 : tensor<10000x100xi64>
+  return %0, %1 : tensor<100xi64>, tensor<10000x100xi64>
+}
+
+// A uniform result of any size is one element in the text.
+// CHECK-LABEL: func.func @uniform
+// CHECK-NEXT: graph.constant dense<2.000000e+00> : tensor<8x64x3x3xf32>
+func.func @uniform() -> tensor<8x64x3x3xf32> {
+  %0 = graph.constant dense<4.0> : tensor<8x64x3x3xf32>
+  %1 = graph.sqrt %0 : tensor<8x64x3x3xf32>
+  return %1 : tensor<8x64x3x3xf32>
+}
+
+// A tensor without elements is known, whatever makes it.
+// CHECK-LABEL: func.func @empty
+// CHECK-NEXT: %[[Z:.*]] = graph.constant dense<0.000000e+00> : tensor<3xf32>
+// CHECK-NEXT: return %[[Z]]
+func.func @empty(%x: tensor<3x0xf32>) -> tensor<3xf32> {
+  %0 = graph.relu %x : tensor<3x0xf32>
+  %1 = graph.reduce %0 {kind = sum, axes = [1]} : tensor<3xf32>
+  return %1 : tensor<3xf32>
+}
+
+// A weight whose value is not at hand is not folded.
+// CHECK-LABEL: func.func @unknown
+// CHECK: graph.neg
+func.func @unknown() -> tensor<2xf32> {
+  %0 = graph.constant @w : tensor<2xf32>
+  %1 = graph.neg %0 : tensor<2xf32>
+  return %1 : tensor<2xf32>
+}

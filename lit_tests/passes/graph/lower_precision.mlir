@@ -1,0 +1,46 @@
+// RUN: tcopt %s -p 'lower-precision{to=bf16}' | filecheck %s
+// RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},lower-precision,pack-matmul,winograd' | filecheck %s --check-prefix=LATER
+// RUN: tcopt %s -p 'lower-precision{to=f8}' --verify-diagnostics | filecheck %s --check-prefix=BAD
+
+// BAD: lower-precision: to = 'f8' is none of bf16
+
+// Data and weights are rounded, each value once; sums and what follows stay f32, and packed
+// panels keep that.
+// CHECK-LABEL: func.func @twice
+// CHECK:       %[[X:.*]] = graph.cast %x : tensor<8x64xbf16>
+// CHECK-NEXT:  %[[W:.*]] = graph.cast %w : tensor<64x32xbf16>
+// CHECK-NEXT:  %a = graph.matmul %[[X]], %[[W]] {result_element = f32} : tensor<8x32xf32>
+// CHECK-NEXT:  %[[V:.*]] = graph.cast %v : tensor<64x32xbf16>
+// CHECK-NEXT:  %b = graph.matmul %[[X]], %[[V]] {result_element = f32} : tensor<8x32xf32>
+// CHECK-NEXT:  %y = graph.add %a, %b : tensor<8x32xf32>
+func.func @twice(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
+  %w = graph.constant dense<0.5> : tensor<64x32xf32>
+  %v = graph.constant dense<0.25> : tensor<64x32xf32>
+  %a = graph.matmul %x, %w : tensor<8x32xf32>
+  %b = graph.matmul %x, %v : tensor<8x32xf32>
+  %y = graph.add %a, %b : tensor<8x32xf32>
+  return %y : tensor<8x32xf32>
+}
+
+// A convolution whose weights are made from a constant is converted, and stays direct.
+// CHECK-LABEL: func.func @convolution
+// CHECK:       graph.blocked_conv %{{.*}}, %{{.*}} {pads = [1, 1, 1, 1], result_element = f32} : tensor<1x4x56x56x16xf32>
+// LATER-LABEL: func.func @convolution
+// LATER-NOT:   winograd
+func.func @convolution(%x: tensor<1x4x56x56x16xf32>) -> tensor<1x4x56x56x16xf32> {
+  %c = graph.constant dense<0.5> : tensor<64x64x3x3xf32>
+  %w = graph.layout_transform %c {src = "OIHW", dst = "OIHW16i16o"} : tensor<4x4x3x3x16x16xf32>
+  %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
+  return %y : tensor<1x4x56x56x16xf32>
+}
+
+// Products of two variables, and those of other types, stay as they are.
+// CHECK-LABEL: func.func @kept
+// CHECK-NOT:   graph.cast
+// CHECK:       return
+func.func @kept(%x: tensor<8x8xf32>, %d: tensor<8x8xf64>) -> (tensor<8x8xf32>, tensor<8x8xf64>) {
+  %w = graph.constant dense<0.5> : tensor<8x8xf64>
+  %a = graph.matmul %x, %x : tensor<8x8xf32>
+  %b = graph.matmul %d, %w : tensor<8x8xf64>
+  return %a, %b : tensor<8x8xf32>, tensor<8x8xf64>
+}

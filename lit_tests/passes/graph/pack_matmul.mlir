@@ -1,0 +1,50 @@
+// RUN: tcopt %s -p pack-matmul --split-input-file | filecheck %s
+
+// A panel is as wide as a register tile of the target; both products share one packed weight.
+// CHECK-LABEL: func.func @twice
+// CHECK-NEXT: %w = graph.constant @w
+// CHECK-NEXT: %[[P:.*]] = graph.layout_transform %w {src = "KN", dst = "NK48n"} : tensor<16x768x48xf32>
+// CHECK-NEXT: %a = graph.packed_matmul %x, %[[P]] {columns = 768} : tensor<128x768xf32>
+// CHECK-NEXT: %b = graph.packed_matmul %a, %[[P]] {columns = 768} : tensor<128x768xf32>
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "skylake-avx512", vector_bits = 512, registers = 32, l1 = 32768, l2 = 1048576, cores = 2>} {
+func.func @twice(%x: tensor<128x768xf32>) -> tensor<128x768xf32> {
+  %w = graph.constant @w : tensor<768x768xf32>
+  %a = graph.matmul %x, %w : tensor<128x768xf32>
+  %b = graph.matmul %a, %w : tensor<128x768xf32>
+  return %b : tensor<128x768xf32>
+}
+
+// Either operand may be stored transposed; the columns of the last panel are filled up.
+// CHECK-LABEL: func.func @transposed
+// CHECK:      %[[P:.*]] = graph.layout_transform %w {src = "NK", dst = "NK32n"} : tensor<7x32x32xf32>
+// CHECK-NEXT: graph.packed_matmul %x, %[[P]] {columns = 200, transpose_a} : tensor<2x200xf32>
+func.func @transposed(%x: tensor<32x2xf32>) -> tensor<2x200xf32> {
+  %w = graph.constant @w : tensor<200x32xf32>
+  %a = graph.matmul %x, %w {transpose_a, transpose_b} : tensor<2x200xf32>
+  return %a : tensor<2x200xf32>
+}
+
+// A variable operand, one with a batch, and a few columns stay as they are.
+// CHECK-LABEL: func.func @kept
+// CHECK-NOT: packed_matmul
+// CHECK: return
+func.func @kept(%x: tensor<2x4x4xf32>, %w: tensor<4x64xf32>) -> (tensor<2x4x64xf32>, tensor<2x4x64xf32>, tensor<2x4x3xf32>) {
+  %v = graph.constant @v : tensor<2x4x64xf32>
+  %u = graph.constant @u : tensor<4x3xf32>
+  %a = graph.matmul %x, %w : tensor<2x4x64xf32>
+  %b = graph.matmul %x, %v : tensor<2x4x64xf32>
+  %c = graph.matmul %x, %u : tensor<2x4x3xf32>
+  return %a, %b, %c : tensor<2x4x64xf32>, tensor<2x4x64xf32>, tensor<2x4x3xf32>
+}
+}
+
+// -----
+
+// Without a target nothing is known of tiles.
+// CHECK-LABEL: func.func @anywhere
+// CHECK: graph.matmul
+func.func @anywhere(%x: tensor<8x16xf32>) -> tensor<8x32xf32> {
+  %w = graph.constant @w : tensor<16x32xf32>
+  %a = graph.matmul %x, %w : tensor<8x32xf32>
+  return %a : tensor<8x32xf32>
+}

@@ -1,0 +1,98 @@
+// RUN: tcopt %s -p propagate-padding | filecheck %s
+
+// What a padded convolution reads gets a border where it is produced; an addition reads it
+// without, and a convolution of single elements starts inside.
+// CHECK-LABEL: func.func @residual
+// CHECK-NEXT: %r = graph.relu %x : tensor<1x1x6x6x4xf32>
+// CHECK-NEXT: %[[P:.*]] = graph.pad %r {low = [0, 0, 1, 1, 0], high = [0, 0, 1, 1, 0]} : tensor<1x1x8x8x4xf32>
+// CHECK-NEXT: %c = graph.blocked_conv %[[P]], %w : tensor<1x1x6x6x4xf32>
+// CHECK-NEXT: %d = graph.blocked_conv %[[P]], %v {pads = [-1, -1, -1, -1]} : tensor<1x1x6x6x4xf32>
+// CHECK-NEXT: %[[S:.*]] = graph.slice %[[P]] {starts = [0, 0, 1, 1, 0]} : tensor<1x1x6x6x4xf32>
+// CHECK-NEXT: graph.add %c, %[[S]]
+func.func @residual(%x: tensor<1x1x6x6x4xf32>, %w: tensor<1x1x3x3x4x4xf32>, %v: tensor<1x1x1x1x4x4xf32>) -> (tensor<1x1x6x6x4xf32>, tensor<1x1x6x6x4xf32>) {
+  %r = graph.relu %x : tensor<1x1x6x6x4xf32>
+  %c = graph.blocked_conv %r, %w {pads = [1, 1, 1, 1]} : tensor<1x1x6x6x4xf32>
+  %d = graph.blocked_conv %r, %v : tensor<1x1x6x6x4xf32>
+  %s = graph.add %c, %r : tensor<1x1x6x6x4xf32>
+  return %s, %d : tensor<1x1x6x6x4xf32>, tensor<1x1x6x6x4xf32>
+}
+
+// The widest border on each side serves all; pads that no window reaches need none.
+// CHECK-LABEL: func.func @widest
+// CHECK:      %[[P:.*]] = graph.pad %r {low = [0, 0, 2, 1, 0], high = [0, 0, 2, 0, 0]}
+// CHECK-NEXT: graph.blocked_conv %[[P]], %w {strides = [2, 2], pads = [-1, 0, -2, 0]} : tensor<1x1x3x3x4xf32>
+// CHECK-NEXT: graph.blocked_conv %[[P]], %v {pads = [0, -1, 0, 0]} : tensor<1x1x6x6x4xf32>
+func.func @widest(%x: tensor<1x1x6x6x4xf32>, %w: tensor<1x1x3x3x4x4xf32>, %v: tensor<1x1x5x1x4x4xf32>) -> (tensor<1x1x3x3x4xf32>, tensor<1x1x6x6x4xf32>) {
+  %r = graph.relu %x : tensor<1x1x6x6x4xf32>
+  %c = graph.blocked_conv %r, %w {strides = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x1x3x3x4xf32>
+  %d = graph.blocked_conv %r, %v {pads = [2, 0, 2, 0]} : tensor<1x1x6x6x4xf32>
+  return %c, %d : tensor<1x1x3x3x4xf32>, tensor<1x1x6x6x4xf32>
+}
+
+// Zeros are never the maximum of elements that are not below zero. Others may be.
+// CHECK-LABEL: func.func @max_pool
+// CHECK:      %[[P:.*]] = graph.pad %r
+// CHECK-NEXT: graph.pool %[[P]] {kind = max, kernel = [3, 3, 1], strides = [2, 2, 1]} : tensor<1x1x3x3x4xf32>
+// CHECK-NEXT: %t = graph.tanh %x
+// CHECK-NEXT: graph.pool %t {kind = max, kernel = [3, 3, 1], strides = [2, 2, 1], pads = [1, 1, 0, 1, 1, 0]}
+func.func @max_pool(%x: tensor<1x1x6x6x4xf32>) -> (tensor<1x1x3x3x4xf32>, tensor<1x1x3x3x4xf32>) {
+  %r = graph.relu %x : tensor<1x1x6x6x4xf32>
+  %p = graph.pool %r {kind = max, kernel = [3, 3, 1], strides = [2, 2, 1], pads = [1, 1, 0, 1, 1, 0]} : tensor<1x1x3x3x4xf32>
+  %t = graph.tanh %x : tensor<1x1x6x6x4xf32>
+  %q = graph.pool %t {kind = max, kernel = [3, 3, 1], strides = [2, 2, 1], pads = [1, 1, 0, 1, 1, 0]} : tensor<1x1x3x3x4xf32>
+  return %p, %q : tensor<1x1x3x3x4xf32>, tensor<1x1x3x3x4xf32>
+}
+
+// An average counts the zeros only if it counts pads; without pads it starts inside.
+// CHECK-LABEL: func.func @average_pool
+// CHECK:      %[[P:.*]] = graph.pad %r
+// CHECK:      graph.pool %[[P]] {kind = average, kernel = [3, 3, 1], count_include_pad} : tensor<1x1x6x6x4xf32>
+// CHECK-NEXT: graph.pool %[[P]] {kind = average, kernel = [2, 2, 1], strides = [2, 2, 1], pads = [-1, -1, 0, -1, -1, 0]} : tensor<1x1x3x3x4xf32>
+// CHECK-NEXT: %[[S:.*]] = graph.slice %[[P]]
+// CHECK-NEXT: graph.pool %[[S]] {kind = average, kernel = [3, 3, 1], pads = [1, 1, 0, 1, 1, 0]}
+func.func @average_pool(%x: tensor<1x1x6x6x4xf32>, %w: tensor<1x1x3x3x4x4xf32>) -> (tensor<1x1x6x6x4xf32>, tensor<1x1x6x6x4xf32>, tensor<1x1x3x3x4xf32>, tensor<1x1x6x6x4xf32>) {
+  %r = graph.tanh %x : tensor<1x1x6x6x4xf32>
+  %c = graph.blocked_conv %r, %w {pads = [1, 1, 1, 1]} : tensor<1x1x6x6x4xf32>
+  %p = graph.pool %r {kind = average, kernel = [3, 3, 1], pads = [1, 1, 0, 1, 1, 0], count_include_pad} : tensor<1x1x6x6x4xf32>
+  %q = graph.pool %r {kind = average, kernel = [2, 2, 1], strides = [2, 2, 1]} : tensor<1x1x3x3x4xf32>
+  %s = graph.pool %r {kind = average, kernel = [3, 3, 1], pads = [1, 1, 0, 1, 1, 0]} : tensor<1x1x6x6x4xf32>
+  return %c, %p, %q, %s : tensor<1x1x6x6x4xf32>, tensor<1x1x6x6x4xf32>, tensor<1x1x3x3x4xf32>, tensor<1x1x6x6x4xf32>
+}
+
+// A pooling copies nothing to pad, so it leaves single elements as they lie for a convolution.
+// CHECK-LABEL: func.func @pointwise
+// CHECK-NOT: graph.pad
+// CHECK: return
+func.func @pointwise(%x: tensor<1x1x6x6x4xf32>, %w: tensor<1x1x1x1x4x4xf32>) -> (tensor<1x1x6x6x4xf32>, tensor<1x1x6x6x4xf32>) {
+  %r = graph.relu %x : tensor<1x1x6x6x4xf32>
+  %c = graph.blocked_conv %r, %w : tensor<1x1x6x6x4xf32>
+  %p = graph.pool %r {kind = max, kernel = [3, 3, 1], pads = [1, 1, 0, 1, 1, 0]} : tensor<1x1x6x6x4xf32>
+  return %c, %p : tensor<1x1x6x6x4xf32>, tensor<1x1x6x6x4xf32>
+}
+
+// Each part of a concatenation gets the border, and one that is a part twice gets it once.
+// CHECK-LABEL: func.func @concat
+// CHECK:      %a = graph.relu %x
+// CHECK-NEXT: %[[A:.*]] = graph.pad %a
+// CHECK-NEXT: %b = graph.relu %y
+// CHECK-NEXT: %[[B:.*]] = graph.pad %b
+// CHECK-NEXT: %[[C:.*]] = graph.concat %[[A]], %[[B]], %[[A]] {axis = 1} : tensor<1x3x8x8x4xf32>
+// CHECK-NEXT: graph.blocked_conv %[[C]], %w : tensor<1x1x6x6x4xf32>
+func.func @concat(%x: tensor<1x1x6x6x4xf32>, %y: tensor<1x1x6x6x4xf32>, %w: tensor<1x3x3x3x4x4xf32>) -> tensor<1x1x6x6x4xf32> {
+  %a = graph.relu %x : tensor<1x1x6x6x4xf32>
+  %b = graph.relu %y : tensor<1x1x6x6x4xf32>
+  %j = graph.concat %a, %b, %a {axis = 1} : tensor<1x3x6x6x4xf32>
+  %c = graph.blocked_conv %j, %w {pads = [1, 1, 1, 1]} : tensor<1x1x6x6x4xf32>
+  return %c : tensor<1x1x6x6x4xf32>
+}
+
+// Inputs and results of the function, and what is viewed under another shape, stay.
+// CHECK-LABEL: func.func @outside
+// CHECK-NOT: graph.pad
+// CHECK: return
+func.func @outside(%x: tensor<1x1x6x6x4xf32>, %w: tensor<1x1x3x3x4x4xf32>) -> (tensor<1x1x6x6x4xf32>, tensor<1x144xf32>) {
+  %a = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x1x6x6x4xf32>
+  %b = graph.blocked_conv %a, %w {pads = [1, 1, 1, 1]} : tensor<1x1x6x6x4xf32>
+  %c = graph.reshape %a : tensor<1x144xf32>
+  return %b, %c : tensor<1x1x6x6x4xf32>, tensor<1x144xf32>
+}

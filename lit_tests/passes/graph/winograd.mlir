@@ -1,0 +1,47 @@
+// RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},winograd' | filecheck %s
+// RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},winograd{accuracy=strict}' | filecheck %s --check-prefix=STRICT
+// RUN: tcopt %s -p 'winograd' | filecheck %s --check-prefix=NONE
+// RUN: tcopt %s -p 'winograd{tile=2}' | filecheck %s --check-prefix=TWO
+// RUN: tcopt %s -p 'winograd{accuracy=exact}' --verify-diagnostics | filecheck %s --check-prefix=BAD
+// RUN: tcopt %s -p 'winograd{tile=5}' --verify-diagnostics | filecheck %s --check-prefix=TILE
+
+// Many tiles: F(4x4) by default, F(2x2) where nothing may be lost, nothing without a target.
+// CHECK-LABEL: func.func @large
+// CHECK:       %[[W:.*]] = graph.winograd_weights %w {tile = 4} : tensor<6x6x4x4x16x16xf32>
+// CHECK-NEXT:  %y = graph.winograd_conv %x, %[[W]] {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
+// STRICT-LABEL: func.func @large
+// STRICT:       graph.winograd_conv %x, %{{.*}} {tile = 2, pads = [1, 1, 1, 1]}
+// NONE-NOT:     graph.winograd
+// TWO-LABEL:    func.func @large
+// TWO:          graph.winograd_conv %x, %{{.*}} {tile = 2, pads = [1, 1, 1, 1]}
+// BAD:          winograd: accuracy = 'exact' is none of strict, default, fast
+// TILE:         winograd: tile = 5 is none of 2, 4, 6
+func.func @large(%x: tensor<1x4x56x56x16xf32>) -> tensor<1x4x56x56x16xf32> {
+  %w = graph.constant dense<0.5> : tensor<4x4x3x3x16x16xf32>
+  %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
+  return %y : tensor<1x4x56x56x16xf32>
+}
+
+// One tile of 4 x 4 is too few rows for the contraction.
+// CHECK-LABEL: func.func @single
+// CHECK-NOT:   graph.winograd_conv {{.*}}tile = 4
+func.func @single(%x: tensor<1x1x4x4x16xf32>) -> tensor<1x1x4x4x16xf32> {
+  %w = graph.constant dense<0.5> : tensor<1x1x3x3x16x16xf32>
+  %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x1x4x4x16xf32>
+  return %y : tensor<1x1x4x4x16xf32>
+}
+
+// Strides, other kernels, and weights that are not known stay direct.
+// CHECK-LABEL: func.func @direct
+// CHECK-NOT:   graph.winograd
+// CHECK:       return
+// TWO-LABEL:   func.func @direct
+// TWO-NOT:     graph.winograd
+func.func @direct(%x: tensor<1x4x57x57x16xf32>, %v: tensor<4x4x3x3x16x16xf32>) -> (tensor<1x4x29x29x16xf32>, tensor<1x4x53x53x16xf32>, tensor<1x4x55x55x16xf32>) {
+  %w = graph.constant dense<0.5> : tensor<4x4x3x3x16x16xf32>
+  %u = graph.constant dense<0.5> : tensor<4x4x5x5x16x16xf32>
+  %a = graph.blocked_conv %x, %w {strides = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x4x29x29x16xf32>
+  %b = graph.blocked_conv %x, %u : tensor<1x4x53x53x16xf32>
+  %c = graph.blocked_conv %x, %v : tensor<1x4x55x55x16xf32>
+  return %a, %b, %c : tensor<1x4x29x29x16xf32>, tensor<1x4x53x53x16xf32>, tensor<1x4x55x55x16xf32>
+}

@@ -1,0 +1,43 @@
+// RUN: tcopt %s --split-input-file -p expand-math | filecheck %s
+// RUN: tcopt %s --split-input-file -p 'expand-math{ops=powf}' | filecheck %s --check-prefix=POW
+
+// exp becomes a polynomial, with fused multiply-add.
+func.func private @exp(%x: vector<16xf32>) -> vector<16xf32> {
+  %r = math.exp %x : vector<16xf32>
+  func.return %r : vector<16xf32>
+}
+// CHECK-LABEL: func.func private @exp
+// CHECK-NOT:   math.exp
+// CHECK:       arith.maximumf %x,
+// CHECK:       vector.fma
+// CHECK:       %r = arith.mulf
+// POW-LABEL:   func.func private @exp
+// POW-NEXT:    math.exp
+
+// -----
+
+// Without fused multiply-add in the target, products and sums are separate.
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-linux", vector_bits = 128, registers = 16, l1 = 32768, l2 = 262144>} {
+  func.func private @exp(%x: f32) -> f32 {
+    %r = math.exp %x : f32
+    func.return %r : f32
+  }
+}
+// CHECK-LABEL: func.func private @exp
+// CHECK-NOT:   fma
+// CHECK:       func.return
+// POW-LABEL:   func.func private @exp
+
+// -----
+
+// A cube is two multiplications; other powers stay.
+func.func private @power(%x: f32, %y: f32) -> f32 {
+  %three = arith.constant 3.0 : f32
+  %a = math.powf %x, %three : f32
+  %r = math.powf %a, %y : f32
+  func.return %r : f32
+}
+// POW-LABEL:   func.func private @power
+// POW:         %[[S:.*]] = arith.mulf %x, %x : f32
+// POW-NEXT:    %a = arith.mulf %x, %[[S]] : f32
+// POW-NEXT:    %r = math.powf %a, %y : f32

@@ -1,0 +1,129 @@
+// RUN: tcopt %s -p lower-loop-to-kernel --split-input-file | filecheck %s
+
+// Index sums are split by the loops of their variables, and constants come last.
+// CHECK-LABEL: func.func private @indices
+// CHECK:       scf.for %i = %c0 to %c4 step %c1 {
+// CHECK-NEXT:    [[I:%.*]] = arith.muli %i, %c8 : index
+// CHECK-NEXT:    scf.for %j = %c0 to %c6 step %c1 {
+// CHECK-NEXT:      [[IJ:%.*]] = arith.addi [[I]], %j : index
+// CHECK-NEXT:      %a = memref.load %x[[[IJ]]] : memref<64xf32>
+// CHECK-NEXT:      [[IJ1:%.*]] = arith.addi [[IJ]], %c1 : index
+// CHECK-NEXT:      %b = memref.load %x[[[IJ1]]] : memref<64xf32>
+loop.func @indices(%x: memref<64xf32>, %y: memref<64xf32>) {
+  loop.for %i = 0 to 4 {
+    loop.for %j = 0 to 6 {
+      %a = loop.load %x[%i * 8 + %j] : memref<64xf32>
+      %b = loop.load %x[%i * 8 + %j + 1] : memref<64xf32>
+      %c = arith.mulf %a, %b : f32
+      loop.store %c, %y[%j * 8 + %i] : memref<64xf32>
+    }
+  }
+}
+
+// -----
+
+// Perfectly nested parallel loops are one; a guard compares unsigned, which covers both ends.
+// CHECK-LABEL: func.func private @parallel
+// CHECK:       "scf.parallel"(%c0, %c0, %c4, %c8, %c1, %c1)
+// CHECK-NEXT:  ^bb0(%i: index, %j: index):
+// CHECK:         arith.addi %{{.*}}, %j : index
+// CHECK-NEXT:    [[E:%.*]] = arith.addi %{{.*}}, %{{.*}} : index
+// CHECK-NEXT:    [[C:%.*]] = arith.cmpi ult, [[E]], %c30 : index
+// CHECK-NEXT:    scf.if [[C]] {
+// CHECK-NEXT:      %a = memref.load %x[[[E]]]
+loop.func @parallel(%x: memref<30xf32>, %y: memref<30xf32>) {
+  loop.for %i = 0 to 4 parallel {
+    loop.for %j = 0 to 8 parallel {
+      loop.guard ([%i * 8 + %j - 1] in 30) {
+        %a = loop.load %x[%i * 8 + %j - 1] : memref<30xf32>
+        loop.store %a, %y[%i * 8 + %j - 1] : memref<30xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// A default is a branch where the index may leave the buffer.
+// CHECK-LABEL: func.func private @default
+// CHECK:       %{{.*}} = scf.if %{{.*}} -> (f32) {
+// CHECK-NEXT:    [[V:%.*]] = memref.load %x[%{{.*}}] : memref<8xf32>
+// CHECK-NEXT:    scf.yield [[V]] : f32
+// CHECK-NEXT:  } else {
+loop.func @default(%x: memref<8xf32>, %y: memref<8xf32>) {
+  loop.for %i = 0 to 8 {
+    %a = loop.load %x[%i + 3] else 0.5 : memref<8xf32>
+    loop.store %a, %y[%i] : memref<8xf32>
+  }
+}
+
+// -----
+
+// Vector accesses: contiguous, masked at the end of a row, strided by shuffles, gathered.
+// CHECK-LABEL: func.func private @vectors
+// CHECK:       [[M:%.*]] = vector.create_mask %{{.*}} : vector<8xi1>
+// CHECK:       vector.load %x[%i, %c0] : memref<9x40xf32>, vector<8xf32>
+// CHECK:       vector.maskedload %x[%i, %{{.*}}], [[M]], %{{.*}} : memref<9x40xf32>
+// CHECK:       vector.shuffle %{{.*}}, %{{.*}} [0, 1, 2, 3, 9, 11, 13, 15]
+// CHECK:       vector.gather %x[%c0, %i][%{{.*}}]
+// CHECK:       vector.maskedstore
+loop.func @vectors(%x: memref<9x40xf32>, %y: memref<9x40xf32>) {
+  loop.for %i = 0 to 9 {
+    %m = loop.mask ([%i * 4] in 36 step 1) : vector<8xi1>
+    %a = loop.load %x[%i, 0] lanes [0, 1] : memref<9x40xf32>, vector<8xf32>
+    %b = loop.load %x[%i, %i * 4] lanes [0, 1] mask %m else 1.0 : memref<9x40xf32>, vector<8xf32>
+    %c = loop.load %x[%i, %i] lanes [0, 2] : memref<9x40xf32>, vector<8xf32>
+    %d = loop.load %x[0, %i] lanes [1, 0] : memref<9x40xf32>, vector<8xf32>
+    %e = arith.addf %a, %b : vector<8xf32>
+    %f = arith.addf %c, %d : vector<8xf32>
+    %g = arith.mulf %e, %f : vector<8xf32>
+    loop.store %g, %y[%i, %i * 4] lanes [0, 1] mask %m : memref<9x40xf32>, vector<8xf32>
+  }
+}
+
+// -----
+
+// A product that only a sum uses is fused into it.
+// CHECK-LABEL: func.func private @fma
+// CHECK-NOT:   arith.mulf
+// CHECK:       math.fma %a, %b, %c : f32
+loop.func @fma(%x: memref<3xf32>) {
+  %a = loop.load %x[0] : memref<3xf32>
+  %b = loop.load %x[1] : memref<3xf32>
+  %c = loop.load %x[2] : memref<3xf32>
+  %d = arith.mulf %a, %b : f32
+  %e = arith.addf %c, %d : f32
+  loop.store %e, %x[2] : memref<3xf32>
+}
+
+// -----
+
+// Small buffers are on the stack, large ones are freed at the end of their region.
+// CHECK-LABEL: func.func private @buffers
+// CHECK:       scf.for
+// CHECK-NEXT:    memref.alloca() {alignment = 64 : i64} : memref<16xf32>
+// CHECK-NEXT:    [[B:%.*]] = memref.alloc() {alignment = 64 : i64} : memref<100000xf32>
+// CHECK:         memref.dealloc [[B]] : memref<100000xf32>
+loop.func @buffers(%x: memref<4xf32>) {
+  loop.for %i = 0 to 4 {
+    %s = loop.alloc local : memref<16xf32>
+    %b = loop.alloc global : memref<100000xf32>
+    %a = loop.load %x[%i] : memref<4xf32>
+    loop.store %a, %s[%i] : memref<16xf32>
+    loop.store %a, %b[%i] : memref<100000xf32>
+  }
+}
+
+// -----
+
+// Host calls become calls.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    func.call @k(%x) : (memref<4xf32>) -> ()
+loop.func @k(%x: memref<4xf32>) {
+  %a = loop.load %x[0] : memref<4xf32>
+  loop.store %a, %x[1] : memref<4xf32>
+}
+func.func @main(%x: memref<4xf32>) {
+  loop.call @k(%x) : memref<4xf32>
+  func.return
+}

@@ -1,0 +1,61 @@
+// RUN: tcopt %s -p align-storage | filecheck %s
+
+// The dimensions after the first become one of 80 elements, 16 more than they hold.
+// CHECK-LABEL: loop.func @rows
+// CHECK:       %t = loop.alloc global : memref<6x80xf32>
+// CHECK:       loop.store %{{.*}}, %t[%vi, %vj * 16 + %vk] : memref<6x80xf32>
+// CHECK:       loop.load %t[%vi, %vj * 16 + %vk] : memref<6x80xf32>
+loop.func @rows(%x: memref<6x4x16xf32>, %y: memref<6x4x16xf32>) {
+  %t = loop.alloc global {storage_align = array<i64: 0, 32, 16>} : memref<6x4x16xf32>
+  loop.for %i = 0 to 6 {
+    loop.for %j = 0 to 4 {
+      loop.for %k = 0 to 16 {
+        loop.block "a" (%vi: spatial 6 = %i, %vj: spatial 4 = %j, %vk: spatial 16 = %k) {
+          %0 = loop.load %x[%vi, %vj, %vk] : memref<6x4x16xf32>
+          loop.store %0, %t[%vi, %vj, %vk] : memref<6x4x16xf32>
+        }
+        loop.block "b" (%vi: spatial 6 = %i, %vj: spatial 4 = %j, %vk: spatial 16 = %k) {
+          %0 = loop.load %t[%vi, %vj, %vk] : memref<6x4x16xf32>
+          loop.store %0, %y[%vi, %vj, %vk] : memref<6x4x16xf32>
+        }
+      }
+    }
+  }
+}
+
+// Rows that have the stride already, and buffers in registers, stay.
+// CHECK-LABEL: loop.func @kept
+// CHECK:       %t = loop.alloc global : memref<2x16xf32>
+// CHECK-NEXT:  %r = loop.alloc register : memref<2x32xf32>
+loop.func @kept(%x: memref<2x32xf32>, %y: memref<2x32xf32>) {
+  %t = loop.alloc global {storage_align = array<i64: 0, 32, 16>} : memref<2x16xf32>
+  %r = loop.alloc register {storage_align = array<i64: 0, 32, 16>} : memref<2x32xf32>
+  loop.for %i = 0 to 2 {
+    loop.block "a" (%vi: spatial 2 = %i) {
+      %0 = loop.load %x[%vi, 0] : memref<2x32xf32>
+      loop.store %0, %t[%vi, 0] : memref<2x16xf32>
+      loop.store %0, %r[%vi, 0] : memref<2x32xf32>
+    }
+    loop.block "b" (%vi: spatial 2 = %i) {
+      %0 = loop.load %t[%vi, 0] : memref<2x16xf32>
+      %1 = loop.load %r[%vi, 0] : memref<2x32xf32>
+      %2 = arith.addf %0, %1 : f32
+      loop.store %2, %y[%vi, 0] : memref<2x32xf32>
+    }
+  }
+}
+
+// What is read outside of its bounds keeps them.
+// CHECK-LABEL: loop.func @guarded
+// CHECK:       loop.alloc global : memref<2x4x16xf32>
+loop.func @guarded(%x: memref<2x4x16xf32>, %y: memref<2x4x16xf32>) {
+  %t = loop.alloc global {storage_align = array<i64: 0, 32, 16>} : memref<2x4x16xf32>
+  loop.for %i = 0 to 2 {
+    loop.block "a" (%vi: spatial 2 = %i) {
+      %0 = loop.load %x[%vi, 0, 0] : memref<2x4x16xf32>
+      loop.store %0, %t[%vi, 0, 0] : memref<2x4x16xf32>
+      %1 = loop.load %t[%vi, -1, 0] else 0.0 : memref<2x4x16xf32>
+      loop.store %1, %y[%vi, 0, 0] : memref<2x4x16xf32>
+    }
+  }
+}

@@ -1,0 +1,166 @@
+// RUN: tcopt %s -p compact-buffers --split-input-file | filecheck %s
+
+// The accumulator moves to the tile that it serves and shrinks to it.
+// CHECK-LABEL: loop.func @tile
+// CHECK:       loop.for %i = 0 to 8 parallel {
+// CHECK-NEXT:    loop.for %j = 0 to 4 {
+// CHECK-NEXT:      %acc = loop.alloc register : memref<1x16xf32>
+// CHECK:           loop.block "mm" (%vi: spatial 8 = %i, %vj: spatial 64 = %j * 16 + %l, %vk: reduce 32 = %k, %j_base: spatial 4 = %j)
+// CHECK:             loop.store %zero, %acc[0, %vj + %j_base * -16] : memref<1x16xf32>
+// CHECK:           loop.block "out"
+// CHECK:             loop.load %acc[0, %{{.*}} + %{{.*}} * -16] : memref<1x16xf32>
+loop.func @tile(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
+  %acc = loop.alloc register : memref<8x64xf32>
+  loop.for %i = 0 to 8 parallel {
+    loop.for %j = 0 to 4 {
+      loop.for %k = 0 to 32 {
+        loop.for %l = 0 to 16 vectorized {
+          loop.block "mm" (%vi: spatial 8 = %i, %vj: spatial 64 = %j * 16 + %l, %vk: reduce 32 = %k) {
+            loop.init {
+              %zero = arith.constant 0.0 : f32
+              loop.store %zero, %acc[%vi, %vj] : memref<8x64xf32>
+            }
+            %a = loop.load %x[%vi, %vk] : memref<8x32xf32>
+            %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
+            %c = arith.mulf %a, %b : f32
+            %d = loop.load %acc[%vi, %vj] : memref<8x64xf32>
+            %e = arith.addf %d, %c : f32
+            loop.store %e, %acc[%vi, %vj] : memref<8x64xf32>
+          }
+        }
+      }
+      loop.for %l = 0 to 16 vectorized {
+        loop.block "out" (%vi: spatial 8 = %i, %vj: spatial 64 = %j * 16 + %l) {
+          %d = loop.load %acc[%vi, %vj] : memref<8x64xf32>
+          loop.store %d, %y[%vi, %vj] : memref<8x64xf32>
+        }
+      }
+    }
+  }
+}
+
+// -----
+
+// Where a guarded read may leave the original buffer, a select keeps the default.
+// CHECK-LABEL: loop.func @halo
+// CHECK:       %t = loop.alloc global : memref<6xf32>
+// CHECK:       loop.block "blur"
+// CHECK-NEXT:    %a = loop.load %t[%v + %{{.*}} * -4] : memref<6xf32>
+// CHECK-NEXT:    [[I:%.*]] = loop.index [%v - 1]
+// CHECK-NEXT:    [[N:%.*]] = arith.constant 16 : index
+// CHECK-NEXT:    [[C:%.*]] = arith.cmpi ult, [[I]], [[N]] : index
+// CHECK-NEXT:    [[D:%.*]] = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:    arith.select [[C]], %a, [[D]] : f32
+loop.func @halo(%x: memref<16xf32>, %y: memref<16xf32>) {
+  %t = loop.alloc global : memref<16xf32>
+  loop.for %i = 0 to 4 {
+    loop.for %j = 0 to 6 {
+      loop.block "twice" (%v: spatial 16 = %i * 4 + %j - 1) {
+        %a = loop.load %x[%v] : memref<16xf32>
+        %b = arith.addf %a, %a : f32
+        loop.store %b, %t[%v] : memref<16xf32>
+      }
+    }
+    loop.for %j = 0 to 4 {
+      loop.block "blur" (%v: spatial 16 = %i * 4 + %j) {
+        %a = loop.load %t[%v - 1] else 0.0 : memref<16xf32>
+        %b = loop.load %t[%v + 1] else 0.0 : memref<16xf32>
+        %c = arith.addf %a, %b : f32
+        loop.store %c, %y[%v] : memref<16xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// A buffer that carries values from one iteration to the next stays outside of the loop.
+// CHECK-LABEL: loop.func @prefix
+// CHECK-NEXT:    %s = loop.alloc local : memref<9xf32>
+// CHECK:         loop.for %i = 0 to 8 {
+// CHECK-NEXT:      loop.block "step"
+loop.func @prefix(%x: memref<8xf32>, %y: memref<8xf32>) {
+  %s = loop.alloc local : memref<9xf32>
+  loop.for %i = 0 to 8 {
+    loop.block "step" (%v: spatial 8 = %i) {
+      %a = loop.load %s[%v] : memref<9xf32>
+      %b = loop.load %x[%v] : memref<8xf32>
+      %c = arith.addf %a, %b : f32
+      loop.store %c, %s[%v + 1] : memref<9xf32>
+      loop.store %c, %y[%v] : memref<8xf32>
+    }
+  }
+}
+
+// -----
+
+// So does the sum that a reduction over an outer loop carries into its inner loops.
+// CHECK-LABEL: loop.func @running
+// CHECK-NEXT:    %s = loop.alloc local : memref<4xf32>
+// CHECK:         loop.for %k = 0 to 8 {
+loop.func @running(%x: memref<8x4xf32>, %y: memref<8x4xf32>) {
+  %s = loop.alloc local : memref<4xf32>
+  loop.for %k = 0 to 8 {
+    loop.for %i = 0 to 4 {
+      loop.block "sum" (%v: spatial 4 = %i, %r: reduce 8 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %s[%v] : memref<4xf32>
+        }
+        %a = loop.load %s[%v] : memref<4xf32>
+        %b = loop.load %x[%r, %v] : memref<8x4xf32>
+        %c = arith.addf %a, %b : f32
+        loop.store %c, %s[%v] : memref<4xf32>
+      }
+      loop.block "use" (%v: spatial 4 = %i, %w: spatial 8 = %k) {
+        %a = loop.load %s[%v] : memref<4xf32>
+        loop.store %a, %y[%w, %v] : memref<8x4xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// A buffer that a parallel loop holds never leaves it.
+// CHECK-LABEL: loop.func @inside
+// CHECK-NEXT:    loop.for %i = 0 to 4 parallel {
+// CHECK-NEXT:      %s = loop.alloc local : memref<9xf32>
+loop.func @inside(%x: memref<4x8xf32>, %y: memref<4x8xf32>) {
+  loop.for %i = 0 to 4 parallel {
+    %s = loop.alloc local : memref<9xf32>
+    loop.for %j = 0 to 8 {
+      loop.block "step" (%u: spatial 4 = %i, %v: spatial 8 = %j) {
+        %a = loop.load %s[%v] : memref<9xf32>
+        %b = loop.load %x[%u, %v] : memref<4x8xf32>
+        %c = arith.addf %a, %b : f32
+        loop.store %c, %s[%v + 1] : memref<9xf32>
+        loop.store %c, %y[%u, %v] : memref<4x8xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// What is written and never read is gone, with all that only fed it.
+// CHECK-LABEL: loop.func @unused
+// CHECK-NEXT:    loop.for %i = 0 to 8 {
+// CHECK-NEXT:      loop.block "used"
+// CHECK-NOT:       "unused"
+loop.func @unused(%x: memref<8xf32>, %y: memref<8xf32>) {
+  %t = loop.alloc global : memref<8xf32>
+  loop.for %i = 0 to 8 {
+    loop.block "unused" (%v: spatial 8 = %i) {
+      %a = loop.load %x[%v] : memref<8xf32>
+      %b = arith.addf %a, %a : f32
+      loop.store %b, %t[%v] : memref<8xf32>
+    }
+  }
+  loop.for %i = 0 to 8 {
+    loop.block "used" (%v: spatial 8 = %i) {
+      %a = loop.load %x[%v] : memref<8xf32>
+      loop.store %a, %y[%v] : memref<8xf32>
+    }
+  }
+}

@@ -1,0 +1,208 @@
+// RUN: tcopt %s -p lower-blocks --split-input-file | filecheck %s
+
+// A domain that ranges do not prove becomes a guard, which leaves the loops it does not
+// depend on; the init runs where the reduce variable is 0.
+// CHECK-LABEL: loop.func @sum
+// CHECK:       loop.for %i = 0 to 13 {
+// CHECK-NEXT:    loop.for %j = 0 to 8 {
+// CHECK-NEXT:      loop.guard ([%i * 8 + %j] in 100) {
+// CHECK-NEXT:        loop.for %k = 0 to 64 {
+// CHECK-NEXT:          loop.guard ([%k] in 1) {
+// CHECK-NEXT:            %zero = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:            loop.store %zero, %y[%i * 8 + %j] : memref<100xf32>
+// CHECK-NEXT:          }
+// CHECK:               %{{.*}} = loop.load %x[%i * 8 + %j, %k] : memref<100x64xf32>
+loop.func @sum(%x: memref<100x64xf32>, %y: memref<100xf32>) {
+  loop.for %i = 0 to 13 {
+    loop.for %j = 0 to 8 {
+      loop.for %k = 0 to 64 {
+        loop.block "sum" (%v: spatial 100 = %i * 8 + %j, %r: reduce 64 = %k) {
+          loop.init {
+            %zero = arith.constant 0.0 : f32
+            loop.store %zero, %y[%v] : memref<100xf32>
+          }
+          %a = loop.load %y[%v] : memref<100xf32>
+          %b = loop.load %x[%v, %r] : memref<100x64xf32>
+          %c = arith.addf %a, %b : f32
+          loop.store %c, %y[%v] : memref<100xf32>
+        }
+      }
+    }
+  }
+}
+
+// -----
+
+// Divisions disappear where the ranges decide them, and so does a default that never counts.
+// CHECK-LABEL: loop.func @fused
+// CHECK:       loop.for %i = 0 to 4 {
+// CHECK-NEXT:    loop.for %j = 0 to 16 {
+// CHECK-NEXT:      %a = loop.load %x[%i, %j] : memref<4x16xf32>
+// CHECK-NEXT:      loop.store %a, %y[%i, %j] : memref<4x16xf32>
+loop.func @fused(%x: memref<4x16xf32>, %y: memref<4x16xf32>) {
+  loop.for %i = 0 to 4 {
+    loop.for %j = 0 to 16 {
+      loop.block "copy" (%vi: spatial 4 = (%i * 16 + %j) floordiv 16, %vj: spatial 16 = (%i * 16 + %j) mod 16) {
+        %a = loop.load %x[%vi, %vj] else 0.0 : memref<4x16xf32>
+        loop.store %a, %y[%vi, %vj] : memref<4x16xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// The last iteration, whose tile sticks out, is split off; the others need no guard.
+// CHECK-LABEL: loop.func @tail
+// CHECK:       loop.for %i = 0 to 7 {
+// CHECK-NEXT:    loop.for %j = 0 to 14 unrolled {
+// CHECK-NEXT:      %a = loop.load %x[%i * 14 + %j] : memref<100xf32>
+// CHECK:       loop.for %i = 0 to 1 {
+// CHECK-NEXT:    loop.for %j = 0 to 14 unrolled {
+// CHECK-NEXT:      loop.guard ([%j + 98] in 100) {
+// CHECK-NEXT:        %{{.*}} = loop.load %x[%j + 98] : memref<100xf32>
+loop.func @tail(%x: memref<100xf32>, %y: memref<100xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %j = 0 to 14 unrolled {
+      loop.block "copy" (%v: spatial 100 = %i * 14 + %j) {
+        %a = loop.load %x[%v] : memref<100xf32>
+        loop.store %a, %y[%v] : memref<100xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// A parallel loop stays one loop: its body is written twice under guards.
+// CHECK-LABEL: loop.func @parallel_tail
+// CHECK:       loop.for %i = 0 to 7 parallel {
+// CHECK-NEXT:    loop.guard ([%i] in 6) {
+// CHECK-NEXT:      loop.for %j = 0 to 16 vectorized {
+// CHECK-NEXT:        %a = loop.load %x[%i * 16 + %j] : memref<100xf32>
+// CHECK:         loop.guard ([%i - 6] in 1) {
+// CHECK-NEXT:      loop.for %j = 0 to 16 vectorized {
+// CHECK-NEXT:        loop.guard ([%j + 96] in 100) {
+loop.func @parallel_tail(%x: memref<100xf32>, %y: memref<100xf32>) {
+  loop.for %i = 0 to 7 parallel {
+    loop.for %j = 0 to 16 vectorized {
+      loop.block "copy" (%v: spatial 100 = %i * 16 + %j) {
+        %a = loop.load %x[%v] : memref<100xf32>
+        loop.store %a, %y[%v] : memref<100xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// Where a parallel loop is several loops fused, whole rounds of the outer one are split off.
+// CHECK-LABEL: loop.func @fused_tail
+// CHECK:       loop.for %ij = 0 to 14 parallel {
+// CHECK-NEXT:    loop.guard ([%ij] in 12) {
+// CHECK-NEXT:      loop.for %k = 0 to 16 vectorized {
+// CHECK-NEXT:        loop.load %x[%ij mod 2, %k + %ij floordiv 2 * 16] : memref<2x100xf32>
+// CHECK:         loop.guard ([%ij - 12] in 2) {
+// CHECK-NEXT:      loop.for %k = 0 to 16 vectorized {
+// CHECK-NEXT:        loop.guard ([%k + 96] in 100) {
+loop.func @fused_tail(%x: memref<2x100xf32>, %y: memref<2x100xf32>) {
+  loop.for %ij = 0 to 14 parallel {
+    loop.for %k = 0 to 16 vectorized {
+      loop.block "copy" (%u: spatial 2 = %ij mod 2, %v: spatial 100 = (%ij floordiv 2) * 16 + %k) {
+        %a = loop.load %x[%u, %v] : memref<2x100xf32>
+        loop.store %a, %y[%u, %v] : memref<2x100xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// Only one lane of the tail is inside; its accesses still say that they move with the lane.
+// CHECK-LABEL: loop.func @one_lane
+// CHECK:       loop.guard ([%j + 16] in 17) {
+// CHECK-NEXT:    %a = loop.load %x[%j + 16] : memref<17xf32>
+loop.func @one_lane(%x: memref<17xf32>, %y: memref<17xf32>) {
+  loop.for %i = 0 to 3 {
+    loop.for %j = 0 to 8 vectorized {
+      loop.block "copy" (%v: spatial 17 = %i * 8 + %j) {
+        %a = loop.load %x[%v] : memref<17xf32>
+        loop.store %a, %y[%v] : memref<17xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// A block whose domain no iteration reaches is gone.
+// CHECK-LABEL: loop.func @never
+// CHECK-NOT:   loop.store
+loop.func @never(%y: memref<8xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.block "never" (%v: spatial 8 = %i + 8) {
+      %a = arith.constant 0.0 : f32
+      loop.store %a, %y[%v] : memref<8xf32>
+    }
+  }
+}
+
+// -----
+
+// An iteration variable that is used as a value becomes a loop.index.
+// CHECK-LABEL: loop.func @iota
+// CHECK:       [[I:%.*]] = loop.index [%i * 2 + 1]
+// CHECK-NEXT:  %{{.*}} = arith.index_cast [[I]] : index to i32
+loop.func @iota(%y: memref<9xi32>) {
+  loop.for %i = 0 to 4 {
+    loop.block "iota" (%v: spatial 9 = %i * 2 + 1) {
+      %a = arith.index_cast %v : index to i32
+      loop.store %a, %y[%v] : memref<9xi32>
+    }
+  }
+}
+
+// -----
+
+// Windows leave out what they would read outside, where that changes nothing: a row as a whole.
+// CHECK-LABEL: loop.func @windows
+// CHECK:         loop.for %k = 0 to 3 {
+// CHECK-NEXT:      loop.guard ([%i * 2 + %k - 1] in 16) {
+// CHECK-NEXT:        loop.for %j = 0 to 8 vectorized {
+// CHECK-NEXT:          loop.load %x[%i * 2 + %k - 1, %j] : memref<16x8xf32>
+// CHECK-NEXT:          loop.load %y[%i, %j]
+// CHECK-NEXT:          arith.maximumf
+// CHECK-NEXT:          loop.store
+loop.func @windows(%x: memref<16x8xf32>, %y: memref<8x8xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %k = 0 to 3 {
+      loop.for %j = 0 to 8 vectorized {
+        loop.block "max" (%v: spatial 8 = %i, %w: spatial 8 = %j, %r: reduce 3 = %k) {
+          %a = loop.load %x[%v * 2 + %r - 1, %w] else -inf : memref<16x8xf32>
+          %b = loop.load %y[%v, %w] : memref<8x8xf32>
+          %c = arith.maximumf %b, %a : f32
+          loop.store %c, %y[%v, %w] : memref<8x8xf32>
+        }
+      }
+    }
+  }
+}
+
+// -----
+
+// A default that counts stays.
+// CHECK-LABEL: loop.func @counted
+// CHECK-NOT:     loop.guard
+// CHECK:         else 0.000000e+00 : memref<16xf32>
+loop.func @counted(%x: memref<16xf32>, %y: memref<8xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %k = 0 to 3 {
+      loop.block "max" (%v: spatial 8 = %i, %r: reduce 3 = %k) {
+        %a = loop.load %x[%v * 2 + %r - 1] else 0.0 : memref<16xf32>
+        %b = loop.load %y[%v] : memref<8xf32>
+        %c = arith.maximumf %b, %a : f32
+        loop.store %c, %y[%v] : memref<8xf32>
+      }
+    }
+  }
+}

@@ -1,0 +1,179 @@
+// RUN: tcopt %s -p lower-te-to-loop --split-input-file | filecheck %s
+
+// A reduction becomes a serial nest around a block with an init.
+// CHECK-LABEL: loop.func @sum(%x: memref<8x4xf32>, %y: memref<8xf32>) {
+// CHECK-NEXT:    loop.for %i = 0 to 8 {
+// CHECK-NEXT:      loop.for %k = 0 to 4 {
+// CHECK-NEXT:        loop.block "sum" (%vi: spatial 8 = %i, %vk: reduce 4 = %k) {
+// CHECK-NEXT:          loop.init {
+// CHECK-NEXT:            %0 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:            loop.store %0, %y[%vi] : memref<8xf32>
+// CHECK-NEXT:          }
+// CHECK-NEXT:          %{{.*}} = loop.load %x[%vi, %vk] : memref<8x4xf32>
+// CHECK-NEXT:          %{{.*}} = loop.load %y[%vi] : memref<8xf32>
+// CHECK-NEXT:          %{{.*}} = arith.addf
+// CHECK-NEXT:          loop.store %{{.*}}, %y[%vi] : memref<8xf32>
+te.func @sum(%x: tensor<8x4xf32>) -> tensor<8xf32> {
+  %y = te.compute "sum" [%i = 8] reduce [%k = 4] sum : tensor<8xf32> {
+    %0 = te.read %x[%i, %k] : tensor<8x4xf32>
+    te.yield %0 : f32
+  }
+  te.return %y : tensor<8xf32>
+}
+
+// -----
+
+// A stage between others gets a buffer of its own; a guard stays with its load.
+// CHECK-LABEL: loop.func @blur(%x: memref<8xf32>, %b: memref<8xf32>) {
+// CHECK-NEXT:    %p = loop.alloc global : memref<10xf32>
+// CHECK:         loop.block "p"
+// CHECK-NEXT:      %{{.*}} = loop.load %x[%vi - 1] else 0.000000e+00 : memref<8xf32>
+// CHECK:         loop.block "b"
+// CHECK:           loop.index [%vi * 2]
+te.func @blur(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %p = te.compute "p" [%i = 10] : tensor<10xf32> {
+    %0 = te.read %x[%i - 1] else 0.0 : tensor<8xf32>
+    te.yield %0 : f32
+  }
+  %b = te.compute "b" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %p[%i + 1] : tensor<10xf32>
+    %1 = te.index [%i * 2]
+    %2 = arith.index_cast %1 : index to i32
+    %3 = arith.sitofp %2 : i32 to f32
+    %4 = arith.mulf %0, %3 : f32
+    te.yield %4 : f32
+  }
+  te.return %b : tensor<8xf32>
+}
+
+// -----
+
+// Identities follow the combiner and the type.
+// CHECK-LABEL: loop.func @identities
+// CHECK:         loop.init
+// CHECK-NEXT:      arith.constant 0xff800000 : f32
+// CHECK:         arith.maximumf
+// CHECK:         loop.init
+// CHECK-NEXT:      arith.constant 127 : i8
+// CHECK:         arith.minsi
+// CHECK:         loop.init
+// CHECK-NEXT:      arith.constant -1 : i8
+// CHECK:         arith.minui
+// CHECK:         loop.init
+// CHECK-NEXT:      arith.constant true
+// CHECK:         arith.andi
+te.func @identities(%x: tensor<4xf32>, %n: tensor<4xi8>, %c: tensor<4xi1>)
+    -> (tensor<f32>, tensor<i8>, tensor<i8>, tensor<i1>) {
+  %0 = te.compute "max" [] reduce [%k = 4] max : tensor<f32> {
+    %e = te.read %x[%k] : tensor<4xf32>
+    te.yield %e : f32
+  }
+  %1 = te.compute "min" [] reduce [%k = 4] min : tensor<i8> {
+    %e = te.read %n[%k] : tensor<4xi8>
+    te.yield %e : i8
+  }
+  %2 = te.compute "umin" [] reduce [%k = 4] umin : tensor<i8> {
+    %e = te.read %n[%k] : tensor<4xi8>
+    te.yield %e : i8
+  }
+  %3 = te.compute "all" [] reduce [%k = 4] min : tensor<i1> {
+    %e = te.read %c[%k] : tensor<4xi1>
+    te.yield %e : i1
+  }
+  te.return %0, %1, %2, %3 : tensor<f32>, tensor<i8>, tensor<i8>, tensor<i1>
+}
+
+// -----
+
+// The host function takes buffers for its results; views copy nothing, weights are named.
+// CHECK-LABEL: func.func @main(%x: memref<2x2xf32>, %out: memref<1x4xf32>) {
+// CHECK-NEXT:    %w = loop.weight @scale : memref<4xf32>
+// CHECK-NEXT:    %0 = memref.reinterpret_cast %x to offset: [0], sizes: [4], strides: [1] : memref<2x2xf32> to memref<4xf32>
+// CHECK-NEXT:    %1 = memref.alloc() : memref<4xf32>
+// CHECK-NEXT:    loop.call @mul(%0, %w, %1) : memref<4xf32>, memref<4xf32>, memref<4xf32>
+// CHECK-NEXT:    %2 = memref.reinterpret_cast %out to offset: [0], sizes: [4], strides: [1] : memref<1x4xf32> to memref<4xf32>
+// CHECK-NEXT:    loop.call @mul(%1, %w, %2) : memref<4xf32>, memref<4xf32>, memref<4xf32>
+// CHECK-NEXT:    func.return
+te.func @mul(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+  %y = te.compute "mul" [%i = 4] : tensor<4xf32> {
+    %0 = te.read %x[%i] : tensor<4xf32>
+    %1 = te.read %w[%i] : tensor<4xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %y : tensor<4xf32>
+}
+func.func @main(%x: tensor<2x2xf32>) -> tensor<1x4xf32> {
+  %w = graph.constant @scale : tensor<4xf32>
+  %0 = graph.reshape %x : tensor<4xf32>
+  %1 = te.call @mul(%0, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %2 = te.call @mul(%1, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %3 = graph.reshape %2 : tensor<1x4xf32>
+  return %3 : tensor<1x4xf32>
+}
+
+// -----
+
+// A stage inside of a border is written to its place in the result.
+// CHECK-LABEL: loop.func @padded(%x: memref<4xf32>, %p: memref<6xf32>) {
+// CHECK-NEXT:    loop.for %i = 0 to 4 {
+// CHECK-NEXT:      loop.block "e" (%vi: spatial 4 = %i) {
+// CHECK:             loop.store %{{.*}}, %p[%vi + 1] : memref<6xf32>
+// CHECK-NOT:     loop.block
+// CHECK:         loop.border %p outside [1 to 5] = 0.000000e+00 : memref<6xf32>
+te.func @padded(%x: tensor<4xf32>) -> tensor<6xf32> {
+  %e = te.compute "e" [%i = 4] : tensor<4xf32> {
+    %0 = te.read %x[%i] : tensor<4xf32>
+    %1 = math.exp %0 : f32
+    te.yield %1 : f32
+  }
+  %p = te.compute "p" [%i = 6] : tensor<6xf32> {
+    %0 = te.read %e[%i - 1] else 0.0 : tensor<4xf32>
+    te.yield %0 : f32
+  }
+  te.return %p : tensor<6xf32>
+}
+
+// -----
+
+// What a concatenation joins is written to its place in one buffer, through concatenations of
+// concatenations. What is a part already, or no call's result, is copied.
+// CHECK-LABEL: func.func @main(%x: memref<16xf32>, %out: memref<80xf32>) {
+// CHECK-NEXT:    %[[B:.*]] = memref.alloc() : memref<320xi8>
+// CHECK-NEXT:    %[[C:.*]] = arith.constant 192 : index
+// CHECK-NEXT:    %a = memref.view %[[B]][%[[C]]][] : memref<320xi8> to memref<16xf32>
+// CHECK:         loop.call @exp(%x, %a)
+// CHECK:         loop.call @copy_16_f32(%a, %{{.*}})
+// CHECK:         loop.call @copy_16_f32(%x, %{{.*}})
+// CHECK:         loop.call @exp(%a, %b)
+// CHECK-NOT:     loop.call @copy_16_f32(%a
+// CHECK:         loop.call @copy_16_f32(%x, %{{.*}})
+// CHECK:         loop.call @copy_80_f32(%{{.*}}, %out)
+te.func @exp(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %e = te.compute "e" [%i = 16] : tensor<16xf32> {
+    %0 = te.read %x[%i] : tensor<16xf32>
+    %1 = math.exp %0 : f32
+    te.yield %1 : f32
+  }
+  te.return %e : tensor<16xf32>
+}
+func.func @main(%x: tensor<16xf32>) -> tensor<80xf32> {
+  %a = te.call @exp(%x) : (tensor<16xf32>) -> tensor<16xf32>
+  %0 = graph.concat %a, %x {axis = 0} : tensor<32xf32>
+  %b = te.call @exp(%a) : (tensor<16xf32>) -> tensor<16xf32>
+  %1 = graph.concat %0, %b, %a, %x {axis = 0} : tensor<80xf32>
+  return %1 : tensor<80xf32>
+}
+
+// -----
+
+// A result that is an input, or returned before, is copied.
+// CHECK-LABEL: loop.func @copy_4_f32(%x: memref<4xf32>, %out: memref<4xf32>) {
+// CHECK-NEXT:    loop.for %i0 = 0 to 4 {
+// CHECK-NEXT:      loop.block "copy" (%vi0: spatial 4 = %i0) {
+// CHECK:       func.func @main(%x: memref<4xf32>, %out0: memref<4xf32>, %out1: memref<4xf32>) {
+// CHECK-NEXT:    loop.call @copy_4_f32(%x, %out0) : memref<4xf32>, memref<4xf32>
+// CHECK-NEXT:    loop.call @copy_4_f32(%x, %out1) : memref<4xf32>, memref<4xf32>
+func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  return %x, %x : tensor<4xf32>, tensor<4xf32>
+}

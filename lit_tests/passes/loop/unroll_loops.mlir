@@ -1,0 +1,58 @@
+// RUN: tcopt %s -p unroll-loops --split-input-file | filecheck %s
+
+// Numbers are folded into accesses; nested unrolled loops go at once.
+// CHECK-LABEL: loop.func @nested
+// CHECK-NOT:   unrolled
+// CHECK:       %a = loop.load %x[%j * 4] : memref<16xf32>
+// CHECK-NEXT:  loop.store %a, %y[%j] : memref<64xf32>
+// CHECK-NEXT:  %a_1 = loop.load %x[%j * 4 + 1] : memref<16xf32>
+// CHECK-NEXT:  loop.store %a_1, %y[%j + 16] : memref<64xf32>
+// CHECK-NEXT:  %a_2 = loop.load %x[%j * 4 + 2] : memref<16xf32>
+// CHECK-NEXT:  loop.store %a_2, %y[%j + 32] : memref<64xf32>
+// CHECK-NEXT:  %a_3 = loop.load %x[%j * 4 + 3] : memref<16xf32>
+// CHECK-NEXT:  loop.store %a_3, %y[%j + 48] : memref<64xf32>
+// CHECK-NEXT:  }
+loop.func @nested(%x: memref<16xf32>, %y: memref<64xf32>) {
+  loop.for %j = 0 to 4 {
+    loop.for %p = 0 to 2 unrolled {
+      loop.for %q = 0 to 2 unrolled {
+        %a = loop.load %x[%j * 4 + %p * 2 + %q] : memref<16xf32>
+        loop.store %a, %y[(%p * 2 + %q) * 16 + %j] : memref<64xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// Guards are decided for each copy: always, never, or still open.
+// CHECK-LABEL: loop.func @guards
+// CHECK:       %a = loop.load %x[%j * 3] : memref<7xf32>
+// CHECK:       loop.guard ([%j * 3 + 1] in 7) {
+// CHECK:       loop.guard ([%j * 3 + 2] in 7) {
+// CHECK-NOT:   loop.load %x[%j * 3 + 3]
+loop.func @guards(%x: memref<7xf32>, %y: memref<9xf32>) {
+  loop.for %j = 0 to 3 {
+    loop.for %i = 0 to 4 unrolled {
+      loop.guard ([%j * 3 + %i] in 7, [%i] in 3) {
+        %a = loop.load %x[%j * 3 + %i] : memref<7xf32>
+        loop.store %a, %y[%j * 3 + %i] : memref<9xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// A mask that is full in a copy is dropped there.
+// CHECK-LABEL: loop.func @masks
+// CHECK:       loop.load %x[0] lanes [1] : memref<12xf32>, vector<8xf32>
+// CHECK:       [[M:%.*]] = loop.mask ([8] in 12 step 1) : vector<8xi1>
+// CHECK-NEXT:  loop.load %x[8] lanes [1] mask [[M]] : memref<12xf32>, vector<8xf32>
+loop.func @masks(%x: memref<12xf32>, %y: memref<12xf32>) {
+  loop.for %i = 0 to 2 unrolled {
+    %m = loop.mask ([%i * 8] in 12 step 1) : vector<8xi1>
+    %a = loop.load %x[%i * 8] lanes [1] mask %m : memref<12xf32>, vector<8xf32>
+    loop.store %a, %y[%i * 8] lanes [1] mask %m : memref<12xf32>, vector<8xf32>
+  }
+}

@@ -1,0 +1,116 @@
+// RUN: tcopt %s -p merge-axes --split-input-file | filecheck %s
+
+// Axes that every read goes through together become one, and those of one point disappear.
+// CHECK-LABEL: te.func @scale(%x: tensor<8x16xf32>, %b: tensor<8xf32>) -> tensor<8x16xf32> {
+// CHECK-NEXT:    %y = te.compute "y" [%c = 8, %h_w = 16] : tensor<8x16xf32> {
+// CHECK-NEXT:      te.read %x[%c, %h_w] : tensor<8x16xf32>
+// CHECK-NEXT:      te.read %b[%c] : tensor<8xf32>
+// CHECK-LABEL: func.func @main
+// CHECK-DAG:     [[X:%.*]] = graph.reshape %x : tensor<8x16xf32>
+// CHECK-DAG:     [[B:%.*]] = graph.reshape %b : tensor<8xf32>
+// CHECK:         [[Y:%.*]] = te.call @scale([[X]], [[B]]) : (tensor<8x16xf32>, tensor<8xf32>) -> tensor<8x16xf32>
+// CHECK-NEXT:    graph.reshape [[Y]] : tensor<1x8x4x4xf32>
+te.func @scale(%x: tensor<1x8x4x4xf32>, %b: tensor<8x1x1xf32>) -> tensor<1x8x4x4xf32> {
+  %y = te.compute "y" [%n = 1, %c = 8, %h = 4, %w = 4] : tensor<1x8x4x4xf32> {
+    %0 = te.read %x[%n, %c, %h, %w] : tensor<1x8x4x4xf32>
+    %1 = te.read %b[%c, 0, 0] : tensor<8x1x1xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %y : tensor<1x8x4x4xf32>
+}
+func.func @main(%x: tensor<1x8x4x4xf32>, %b: tensor<8x1x1xf32>) -> tensor<1x8x4x4xf32> {
+  %y = te.call @scale(%x, %b) : (tensor<1x8x4x4xf32>, tensor<8x1x1xf32>) -> tensor<1x8x4x4xf32>
+  func.return %y : tensor<1x8x4x4xf32>
+}
+
+// -----
+
+// Reduce axes merge with each other, not with those that are kept.
+// CHECK-LABEL: te.func @mean(%x: tensor<8x16xf32>) -> tensor<8xf32> {
+// CHECK-NEXT:    te.compute "s" [%c = 8] reduce [%h_w = 16] sum : tensor<8xf32> {
+// CHECK-NEXT:      te.read %x[%c, %h_w] : tensor<8x16xf32>
+te.func @mean(%x: tensor<8x4x4xf32>) -> tensor<8xf32> {
+  %s = te.compute "s" [%c = 8] reduce [%h = 4, %w = 4] sum : tensor<8xf32> {
+    %0 = te.read %x[%c, %h, %w] : tensor<8x4x4xf32>
+    te.yield %0 : f32
+  }
+  te.return %s : tensor<8xf32>
+}
+
+// -----
+
+// A slice of the outer axis starts further on in the merged one; a transpose keeps its axes apart.
+// CHECK-LABEL: te.func @slice(%x: tensor<40xf32>) -> tensor<20xf32> {
+// CHECK:           te.read %x[%i_j + 5] : tensor<40xf32>
+// CHECK-LABEL: te.func @transpose(%x: tensor<8x5x6xf32>) -> tensor<5x8x6xf32> {
+// CHECK-NEXT:    te.compute "t" [%i = 5, %j = 8, %k_l = 6] : tensor<5x8x6xf32> {
+// CHECK-NEXT:      te.read %x[%j, %i, %k_l] : tensor<8x5x6xf32>
+te.func @slice(%x: tensor<8x5xf32>) -> tensor<4x5xf32> {
+  %y = te.compute "y" [%i = 4, %j = 5] : tensor<4x5xf32> {
+    %0 = te.read %x[%i + 1, %j] : tensor<8x5xf32>
+    te.yield %0 : f32
+  }
+  te.return %y : tensor<4x5xf32>
+}
+te.func @transpose(%x: tensor<8x5x2x3xf32>) -> tensor<5x8x2x3xf32> {
+  %t = te.compute "t" [%i = 5, %j = 8, %k = 2, %l = 3] : tensor<5x8x2x3xf32> {
+    %0 = te.read %x[%j, %i, %k, %l] : tensor<8x5x2x3xf32>
+    te.yield %0 : f32
+  }
+  te.return %t : tensor<5x8x2x3xf32>
+}
+
+// -----
+
+// What one stage keeps apart is apart in all: the sum needs rows of their own.
+// CHECK-LABEL: te.func @rows(%x: tensor<4x6xf32>) -> tensor<4xf32> {
+// CHECK:         te.compute "twice" [%i = 4, %j_k = 6]
+// CHECK:         te.compute "sum" [%i = 4] reduce [%j_k = 6] sum
+te.func @rows(%x: tensor<4x2x3xf32>) -> tensor<4xf32> {
+  %t = te.compute "twice" [%i = 4, %j = 2, %k = 3] : tensor<4x2x3xf32> {
+    %0 = te.read %x[%i, %j, %k] : tensor<4x2x3xf32>
+    %1 = arith.addf %0, %0 : f32
+    te.yield %1 : f32
+  }
+  %s = te.compute "sum" [%i = 4] reduce [%j = 2, %k = 3] sum : tensor<4xf32> {
+    %0 = te.read %t[%i, %j, %k] : tensor<4x2x3xf32>
+    te.yield %0 : f32
+  }
+  te.return %s : tensor<4xf32>
+}
+
+// -----
+
+// Padding, parts of an inner axis, and axes whose value counts keep what they concern.
+// CHECK-LABEL: te.func @kept(%x: tensor<4x5xf32>) -> tensor<6x5xf32> {
+// CHECK:         te.compute "pad" [%i = 6, %j = 5]
+// CHECK:         te.compute "y" [%i = 6, %j = 5]
+te.func @kept(%x: tensor<4x5xf32>) -> tensor<6x5xf32> {
+  %p = te.compute "pad" [%i = 6, %j = 5] : tensor<6x5xf32> {
+    %0 = te.read %x[%i - 1, %j] else 0.0 : tensor<4x5xf32>
+    te.yield %0 : f32
+  }
+  %y = te.compute "y" [%i = 6, %j = 5] : tensor<6x5xf32> {
+    %0 = te.read %p[%i, %j] : tensor<6x5xf32>
+    %1 = arith.index_cast %j : index to i32
+    %2 = arith.sitofp %1 : i32 to f32
+    %3 = arith.addf %0, %2 : f32
+    te.yield %3 : f32
+  }
+  te.return %y : tensor<6x5xf32>
+}
+
+// -----
+
+// Sums of products keep their axes.
+// CHECK-LABEL: te.func @product(%x: tensor<2x3x4xf32>, %w: tensor<2x3x4xf32>) -> tensor<2xf32> {
+te.func @product(%x: tensor<2x3x4xf32>, %w: tensor<2x3x4xf32>) -> tensor<2xf32> {
+  %s = te.compute "s" [%i = 2] reduce [%j = 3, %k = 4] sum : tensor<2xf32> {
+    %0 = te.read %x[%i, %j, %k] : tensor<2x3x4xf32>
+    %1 = te.read %w[%i, %j, %k] : tensor<2x3x4xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %s : tensor<2xf32>
+}

@@ -1,0 +1,170 @@
+// RUN: tcopt %s -p te-inline | filecheck %s
+// RUN: tcopt %s -p 'te-inline{inline-padding=false}' | filecheck %s --check-prefix=NOPAD
+// RUN: tcopt %s -p 'te-inline{max-ops=0}' | filecheck %s --check-prefix=STRICT
+
+// A chain of elementwise stages becomes one stage.
+// CHECK-LABEL: te.func @chain
+// CHECK-NEXT:    %c = te.compute "c" [%i = 8] : tensor<8xf32> {
+// CHECK-NEXT:      %0 = te.read %x[%i] : tensor<8xf32>
+// CHECK-NEXT:      %1 = math.exp %0 : f32
+// CHECK-NEXT:      %2 = math.tanh %1 : f32
+// CHECK-NEXT:      te.yield %2 : f32
+// CHECK-NEXT:    }
+// CHECK-NEXT:    te.return %c
+te.func @chain(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %b = te.compute "b" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %x[%i] : tensor<8xf32>
+    %1 = math.exp %0 : f32
+    te.yield %1 : f32
+  }
+  %c = te.compute "c" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %b[%i] : tensor<8xf32>
+    %1 = math.tanh %0 : f32
+    te.yield %1 : f32
+  }
+  te.return %c : tensor<8xf32>
+}
+
+// What lies inside of a border stays a stage, which can be written to its place at once.
+// CHECK-LABEL: te.func @border
+// CHECK-NEXT:    %e = te.compute "e"
+// CHECK:         %p = te.compute "p"
+te.func @border(%x: tensor<4xf32>) -> tensor<6xf32> {
+  %e = te.compute "e" [%i = 4] : tensor<4xf32> {
+    %0 = te.read %x[%i] : tensor<4xf32>
+    %1 = math.exp %0 : f32
+    te.yield %1 : f32
+  }
+  %p = te.compute "p" [%i = 6] : tensor<6xf32> {
+    %0 = te.read %e[%i - 1] else 0.0 : tensor<4xf32>
+    te.yield %0 : f32
+  }
+  te.return %p : tensor<6xf32>
+}
+
+// Index expressions compose and simplify: a transpose of a flattened tensor.
+// CHECK-LABEL: te.func @indices
+// CHECK-NEXT:    %t = te.compute "t" [%i = 4, %j = 6] : tensor<4x6xf32> {
+// CHECK-NEXT:      %0 = te.read %x[%j, %i] : tensor<6x4xf32>
+te.func @indices(%x: tensor<6x4xf32>) -> tensor<4x6xf32> {
+  %f = te.compute "f" [%n = 24] : tensor<24xf32> {
+    %0 = te.read %x[%n floordiv 4, %n mod 4] : tensor<6x4xf32>
+    te.yield %0 : f32
+  }
+  %t = te.compute "t" [%i = 4, %j = 6] : tensor<4x6xf32> {
+    %0 = te.read %f[%j * 4 + %i] : tensor<24xf32>
+    te.yield %0 : f32
+  }
+  te.return %t : tensor<4x6xf32>
+}
+
+// A guarded read of a computed stage becomes a choice, and inner reads get guards.
+// CHECK-LABEL: te.func @guard
+// CHECK-NEXT:    %q = te.compute "q" [%i = 10] : tensor<10xf32> {
+// CHECK-NEXT:      %0 = te.read %x[%i - 1] else 0.000000e+00 : tensor<8xf32>
+// CHECK-NEXT:      %1 = math.exp %0 : f32
+// CHECK-NEXT:      %2 = arith.constant 2.000000e+00 : f32
+// CHECK-NEXT:      %3 = te.index [%i - 1]
+// CHECK-NEXT:      %4 = arith.constant 0 : index
+// CHECK-NEXT:      %5 = arith.cmpi sge, %3, %4 : index
+// CHECK-NEXT:      %6 = arith.constant 8 : index
+// CHECK-NEXT:      %7 = arith.cmpi slt, %3, %6 : index
+// CHECK-NEXT:      %8 = arith.andi %5, %7 : i1
+// CHECK-NEXT:      %9 = arith.select %8, %1, %2 : f32
+// CHECK-NEXT:      %10 = arith.negf %9 : f32
+// CHECK-NEXT:      te.yield %10 : f32
+te.func @guard(%x: tensor<8xf32>) -> tensor<10xf32> {
+  %e = te.compute "e" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %x[%i] : tensor<8xf32>
+    %1 = math.exp %0 : f32
+    te.yield %1 : f32
+  }
+  %p = te.compute "p" [%i = 10] : tensor<10xf32> {
+    %0 = te.read %e[%i - 1] else 2.0 : tensor<8xf32>
+    te.yield %0 : f32
+  }
+  %q = te.compute "q" [%i = 10] : tensor<10xf32> {
+    %0 = te.read %p[%i] : tensor<10xf32>
+    %1 = arith.negf %0 : f32
+    te.yield %1 : f32
+  }
+  te.return %q : tensor<10xf32>
+}
+
+// Padding goes into a pooling, unless the option says otherwise.
+// CHECK-LABEL: te.func @pool
+// CHECK-NEXT:    %m = te.compute "m" [%i = 8] reduce [%k = 3] max : tensor<8xf32> {
+// CHECK-NEXT:      %0 = te.read %x[%i + %k - 1] else -inf : tensor<8xf32>
+// NOPAD-LABEL: te.func @pool
+// NOPAD-NEXT:    te.compute "p"
+// NOPAD:         te.compute "m"
+te.func @pool(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %p = te.compute "p" [%i = 10] : tensor<10xf32> {
+    %0 = te.read %x[%i - 1] else -inf : tensor<8xf32>
+    te.yield %0 : f32
+  }
+  %m = te.compute "m" [%i = 8] reduce [%k = 3] max : tensor<8xf32> {
+    %0 = te.read %p[%i + %k] : tensor<10xf32>
+    te.yield %0 : f32
+  }
+  te.return %m : tensor<8xf32>
+}
+
+// A convolution reads its padded input again and again: the padding stays.
+// CHECK-LABEL: te.func @conv
+// CHECK-NEXT:    te.compute "p"
+// CHECK:         te.compute "c"
+te.func @conv(%x: tensor<8xf32>, %w: tensor<3xf32>) -> tensor<8xf32> {
+  %p = te.compute "p" [%i = 10] : tensor<10xf32> {
+    %0 = te.read %x[%i - 1] else 0.0 : tensor<8xf32>
+    te.yield %0 : f32
+  }
+  %c = te.compute "c" [%i = 8] reduce [%k = 3] sum : tensor<8xf32> {
+    %0 = te.read %p[%i + %k] : tensor<10xf32>
+    %1 = te.read %w[%k] : tensor<3xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %c : tensor<8xf32>
+}
+
+// What two stages read is computed in both if that is cheap, and `max-ops` says what is.
+// CHECK-LABEL: te.func @twice
+// CHECK-NOT:     te.compute "n"
+// STRICT-LABEL: te.func @twice
+// STRICT-NEXT:   te.compute "n"
+te.func @twice(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %n = te.compute "n" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %x[%i] : tensor<8xf32>
+    %1 = arith.negf %0 : f32
+    te.yield %1 : f32
+  }
+  %a = te.compute "a" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %n[%i] : tensor<8xf32>
+    %1 = math.exp %0 : f32
+    te.yield %1 : f32
+  }
+  %b = te.compute "b" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %n[%i] : tensor<8xf32>
+    %1 = math.tanh %0 : f32
+    te.yield %1 : f32
+  }
+  te.return %a, %b : tensor<8xf32>, tensor<8xf32>
+}
+
+// A stage that nobody reads disappears; one that is returned stays.
+// CHECK-LABEL: te.func @unused
+// CHECK-NEXT:    te.compute "kept"
+// CHECK-NOT:     te.compute
+// CHECK:         te.return
+te.func @unused(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %a = te.compute "kept" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %x[%i] : tensor<8xf32>
+    te.yield %0 : f32
+  }
+  %b = te.compute "dead" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %a[%i] : tensor<8xf32>
+    te.yield %0 : f32
+  }
+  te.return %a : tensor<8xf32>
+}

@@ -1,0 +1,154 @@
+// RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule --split-input-file | filecheck %s
+
+// Vectors of a convolution over NCHW lie along its width, its rows are channels; padding is a stage of its own.
+// CHECK:      sched.sequence @conv_1_schedule for @conv_1 attributes {rule = "cpu-contraction"{{.*}}
+// CHECK-NEXT: %conv = sched.get_block "conv"
+// CHECK-NEXT: %conv_store = sched.cache_write %conv into register
+// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 6
+// CHECK-NEXT: %n, %c, %y, %x, %rc, %ry, %rx = sched.get_loops %conv
+// CHECK-NEXT: %co, %ci = sched.split %c by [?, %rows]
+// CHECK-NEXT: %vectors = sched.knob "vectors" of {{.*}} = 2
+// CHECK-NEXT: %xo, %xm, %xi = sched.split %x by [?, %vectors, 8]
+// CHECK-NEXT: sched.reorder %n, %y, %xo, %co, %rc, %ry, %rx, %ci, %xm, %xi
+// CHECK-NEXT: %n_y_xo = sched.fuse %n, %y, %xo
+// CHECK-NEXT: sched.parallel %n_y_xo
+// CHECK-NEXT: %conv_init = sched.decompose_reduction %conv at %rc
+// CHECK-NEXT: sched.set_scope %conv to register
+// CHECK-NEXT: sched.vectorize %xi
+// CHECK-NEXT: sched.unroll %ci
+// CHECK-NEXT: sched.unroll %xm
+// CHECK-NEXT: %n_y_xo_1, %co_1, %ci_1, %xm_1, %xi_1 = sched.get_loops %conv_init
+// CHECK-NEXT: sched.vectorize %xi_1
+// CHECK-NEXT: sched.unroll %ci_1
+// CHECK-NEXT: sched.unroll %xm_1
+// CHECK-NEXT: sched.unroll %rx
+// CHECK-NEXT: sched.unroll %ry
+// CHECK-NEXT: sched.reverse_compute_at %conv_store at %co
+// CHECK-NEXT: %n_y_xo_2, %co_2, %d1, %d3 = sched.get_loops %conv_store
+// CHECK-NEXT: %d3o, %d3i = sched.split %d3 by [?, 8]
+// CHECK-NEXT: sched.vectorize %d3i
+// CHECK-NEXT: sched.unroll %d1
+// CHECK-NEXT: sched.unroll %d3o
+// CHECK-NEXT: %pad = sched.get_block "pad"
+// CHECK-NEXT: %n_1, %c_1, %y_1, %x_1 = sched.get_loops %pad
+// CHECK-NEXT: %xo_1, %xi_2 = sched.split %x_1 by [2, 8]
+// CHECK-NEXT: sched.vectorize %xi_2
+// CHECK-NEXT: sched.unroll %xo_1
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @conv(%x: tensor<1x8x14x14xf32>, %w: tensor<16x8x3x3xf32>) -> tensor<1x16x14x14xf32> {
+  %0 = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x16x14x14xf32>
+  return %0 : tensor<1x16x14x14xf32>
+}
+}
+
+// -----
+
+// With channels in blocks vectors are a block, and rows lie along the width.
+// CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "cpu-contraction"{{.*}}
+// CHECK-NEXT: %conv = sched.get_block "conv"
+// CHECK-NEXT: %conv_store = sched.cache_write %conv into register
+// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 6
+// CHECK-NEXT: %n, %o, %i2, %i3, %i4, %rc, %ry, %rx, %ri = sched.get_loops %conv
+// CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, %rows]
+// CHECK-NEXT: %vectors = sched.knob "vectors" of {{.*}} = 2
+// CHECK-NEXT: %oo, %oi = sched.split %o by [?, %vectors]
+// CHECK-NEXT: sched.reorder %n, %i2, %i3o, %oo, %rc, %ry, %rx, %ri, %i3i, %oi, %i4
+// CHECK-NEXT: %n_i2_i3o = sched.fuse %n, %i2, %i3o
+// CHECK-NEXT: sched.parallel %n_i2_i3o
+// CHECK-NEXT: %conv_init = sched.decompose_reduction %conv at %rc
+// CHECK-NEXT: sched.set_scope %conv to register
+// CHECK-NEXT: sched.vectorize %i4
+// CHECK-NEXT: sched.unroll %i3i
+// CHECK-NEXT: sched.unroll %oi
+// CHECK-NEXT: %n_i2_i3o_1, %oo_1, %i3i_1, %oi_1, %i4_1 = sched.get_loops %conv_init
+// CHECK-NEXT: sched.vectorize %i4_1
+// CHECK-NEXT: sched.unroll %i3i_1
+// CHECK-NEXT: sched.unroll %oi_1
+// CHECK-NEXT: sched.unroll %ri
+// CHECK-NEXT: sched.unroll %rx
+// CHECK-NEXT: sched.unroll %ry
+// CHECK-NEXT: sched.reverse_compute_at %conv_store at %oo
+// CHECK-NEXT: %n_i2_i3o_2, %oo_2, %d1, %d3, %d4 = sched.get_loops %conv_store
+// CHECK-NEXT: sched.vectorize %d4
+// CHECK-NEXT: sched.unroll %d1
+// CHECK-NEXT: sched.unroll %d3
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @blocked(%x: tensor<1x2x12x12x8xf32>, %w: tensor<4x2x1x1x8x8xf32>) -> tensor<1x4x12x12x8xf32> {
+  %0 = graph.blocked_conv %x, %w : tensor<1x4x12x12x8xf32>
+  return %0 : tensor<1x4x12x12x8xf32>
+}
+}
+
+// -----
+
+// A depthwise convolution has no vector that serves several rows, and is tiled along the width all the same.
+// CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "cpu-contraction"{{.*}}
+// CHECK-NEXT: %conv = sched.get_block "conv"
+// CHECK-NEXT: %conv_store = sched.cache_write %conv into register
+// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 6
+// CHECK-NEXT: %n, %o, %i2, %i3, %i4, %ry, %rx = sched.get_loops %conv
+// CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, %rows]
+// CHECK-NEXT: %vectors = sched.knob "vectors" of {{.*}} = 1
+// CHECK-NEXT: sched.reorder %n, %o, %i2, %i3o, %ry, %rx, %i3i, %i4
+// CHECK-NEXT: %n_o_i2 = sched.fuse %n, %o, %i2
+// CHECK-NEXT: sched.parallel %n_o_i2
+// CHECK-NEXT: %conv_init = sched.decompose_reduction %conv at %ry
+// CHECK-NEXT: sched.set_scope %conv to register
+// CHECK-NEXT: sched.vectorize %i4
+// CHECK-NEXT: sched.unroll %i3i
+// CHECK-NEXT: %n_o_i2_1, %i3o_1, %i3i_1, %i4_1 = sched.get_loops %conv_init
+// CHECK-NEXT: sched.vectorize %i4_1
+// CHECK-NEXT: sched.unroll %i3i_1
+// CHECK-NEXT: sched.unroll %rx
+// CHECK-NEXT: sched.unroll %ry
+// CHECK-NEXT: sched.reverse_compute_at %conv_store at %i3o
+// CHECK-NEXT: %n_o_i2_2, %i3o_2, %d3, %d4 = sched.get_loops %conv_store
+// CHECK-NEXT: sched.vectorize %d4
+// CHECK-NEXT: sched.unroll %d3
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @depthwise(%x: tensor<1x8x14x14x8xf32>, %w: tensor<8x3x3x8xf32>) -> tensor<1x8x12x12x8xf32> {
+  %0 = graph.blocked_conv %x, %w : tensor<1x8x12x12x8xf32>
+  return %0 : tensor<1x8x12x12x8xf32>
+}
+}
+
+// -----
+
+// Where the image is narrow, a tile spans several of its rows. Threads divide the rows, the last
+// of which has a smaller tile, as there is nothing else to divide.
+// CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "cpu-contraction"{{.*}}
+// CHECK-NEXT: %conv = sched.get_block "conv"
+// CHECK-NEXT: %conv_store = sched.cache_write %conv into register
+// CHECK-NEXT: %spans = sched.knob "spans" of {{.*}} = 2
+// CHECK-NEXT: %n, %o, %i2, %i3, %i4, %rc, %ry, %rx, %ri = sched.get_loops %conv
+// CHECK-NEXT: %i2o, %i2i = sched.split %i2 by [?, %spans]
+// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 7
+// CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, %rows]
+// CHECK-NEXT: %vectors = sched.knob "vectors" of {{.*}} = 2
+// CHECK-NEXT: %oo, %oi = sched.split %o by [?, %vectors]
+// CHECK-NEXT: sched.reorder %n, %oo, %i2o, %i3o, %rc, %ry, %rx, %ri, %i2i, %i3i, %oi, %i4
+// CHECK-NEXT: sched.reorder %i2o, %n, %oo, %i3o
+// CHECK-NEXT: sched.parallel %i2o
+// CHECK-NEXT: %conv_init = sched.decompose_reduction %conv at %rc
+// CHECK-NEXT: sched.set_scope %conv to register
+// CHECK-NEXT: sched.vectorize %i4
+// CHECK-NEXT: sched.unroll %i2i
+// CHECK-NEXT: sched.unroll %i3i
+// CHECK-NEXT: sched.unroll %oi
+// CHECK-NEXT: %i2o_1, %n_1, %oo_1, %i3o_1, %i2i_1, %i3i_1, %oi_1, %i4_1 = sched.get_loops %conv_init
+// CHECK-NEXT: sched.vectorize %i4_1
+// CHECK-NEXT: sched.unroll %i2i_1
+// CHECK-NEXT: sched.unroll %i3i_1
+// CHECK-NEXT: sched.unroll %oi_1
+// CHECK-NEXT: sched.reverse_compute_at %conv_store at %i3o
+// CHECK-NEXT: %i2o_2, %n_2, %oo_2, %i3o_2, %d1, %d2, %d3, %d4 = sched.get_loops %conv_store
+// CHECK-NEXT: sched.vectorize %d4
+// CHECK-NEXT: sched.unroll %d1
+// CHECK-NEXT: sched.unroll %d2
+// CHECK-NEXT: sched.unroll %d3
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "skylake-avx512", vector_bits = 512, registers = 32, l1 = 32768, l2 = 1048576, cores = 2>} {
+func.func @narrow(%x: tensor<1x4x9x9x16xf32>, %w: tensor<2x4x3x3x16x16xf32>) -> tensor<1x2x7x7x16xf32> {
+  %0 = graph.blocked_conv %x, %w : tensor<1x2x7x7x16xf32>
+  return %0 : tensor<1x2x7x7x16xf32>
+}
+}

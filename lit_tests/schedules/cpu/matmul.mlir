@@ -1,0 +1,85 @@
+// RUN: tcopt %s -p pack-matmul,fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule --split-input-file | filecheck %s
+
+// A tile of rows by vectors stays in registers; bias and activation follow tile by tile.
+// CHECK:      sched.sequence @fused_matmul_add_relu_schedule for @fused_matmul_add_relu attributes {rule = "cpu-matmul"} {
+// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 6
+// CHECK-NEXT: %vectors = sched.knob "vectors" of {{.*}} = 2
+// CHECK-NEXT: %parts = sched.knob "parts" of {{.*}} = 1
+// CHECK-NEXT: %chunk = sched.knob "chunk" of {{.*}} = 8
+// CHECK-NEXT: %matmul = sched.get_block "matmul"
+// CHECK-NEXT: %i, %j, %k = sched.get_loops %matmul
+// CHECK-NEXT: %io, %im, %ii = sched.split %i by [?, %chunk, %rows]
+// CHECK-NEXT: %jo, %jm, %ji = sched.split %j by [?, %vectors, 8]
+// CHECK-NEXT: %steps = sched.knob "steps" of [1, 2, 4] = 4
+// CHECK-NEXT: %ko, %ki = sched.split %k by [?, %steps]
+// CHECK-NEXT: sched.reorder %io, %jo, %im, %ko, %ki, %ii, %jm, %ji
+// CHECK-NEXT: %io_jo = sched.fuse %io, %jo
+// CHECK-NEXT: sched.parallel %io_jo
+// CHECK-NEXT: %matmul_init = sched.decompose_reduction %matmul at %ko
+// CHECK-NEXT: sched.set_scope %matmul to register
+// CHECK-NEXT: sched.unroll %ki
+// CHECK-NEXT: sched.vectorize %ji
+// CHECK:      %relu = sched.get_block "relu"
+// CHECK-NEXT: sched.reverse_compute_at %relu at %im
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @matmul(%x: tensor<96x32xf32>, %w: tensor<32x40xf32>, %b: tensor<40xf32>) -> tensor<96x40xf32> {
+  %0 = graph.matmul %x, %w : tensor<96x40xf32>
+  %1 = graph.add %0, %b : tensor<96x40xf32>
+  %2 = graph.relu %1 : tensor<96x40xf32>
+  return %2 : tensor<96x40xf32>
+}
+}
+
+// -----
+
+// Panels of a constant operand say how wide a tile is; columns that fill them up are not stored.
+// CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul"} {
+// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 6
+// CHECK-NEXT: %vectors = sched.knob "vectors" of [2] = 2
+// CHECK:      %jo, %jm, %ji = sched.split %j by [?, %vectors, 8]
+// CHECK:      %columns = sched.get_block "columns"
+// CHECK-NEXT: sched.reverse_compute_at %columns
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @panels(%x: tensor<12x64xf32>) -> tensor<12x44xf32> {
+  %w = graph.constant @w : tensor<64x44xf32>
+  %0 = graph.matmul %x, %w : tensor<12x44xf32>
+  return %0 : tensor<12x44xf32>
+}
+}
+
+// -----
+
+// A single row needs no tile of rows, and small work stays on one thread.
+// CHECK:      sched.sequence @matmul_schedule for @matmul attributes {rule = "cpu-matmul"} {
+// CHECK-NOT:  sched.parallel
+// CHECK:      %jo, %jm, %ji = sched.split %j by [?, %vectors, 8]
+// CHECK-NEXT: %steps = sched.knob "steps" of [1, 2, 4] = 2
+// CHECK-NOT:  sched.parallel
+// CHECK:      sched.unroll %d1o
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @row(%x: tensor<1x6xf32>, %w: tensor<6x32xf32>) -> tensor<1x32xf32> {
+  %0 = graph.matmul %x, %w : tensor<1x32xf32>
+  return %0 : tensor<1x32xf32>
+}
+}
+
+// -----
+
+// A panel of a deep reduction would not stay in cache: four parts of its depth leave partial
+// results for a chunk of rows, which are then added up row by row.
+// CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul"} {
+// CHECK:      %parts = sched.knob "parts" of {{.*}} = 4
+// CHECK:      %ko, %ki = sched.split %k by [%parts, ?]
+// CHECK:      %kio, %kii = sched.split %ki by [?, %steps]
+// CHECK-NEXT: sched.reorder %io, %jo, %ko, %im, %kio, %kii, %ii, %jm, %ji
+// CHECK:      %matmul_rf = sched.rfactor %ko
+// CHECK-NEXT: %matmul_rf_store = sched.cache_write %matmul_rf into register
+// CHECK:      sched.reverse_compute_at %matmul_rf_store at %im
+// CHECK:      sched.reverse_compute_at %matmul_store at
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @deep(%x: tensor<48x2048xf32>) -> tensor<48x64xf32> {
+  %w = graph.constant @w : tensor<2048x64xf32>
+  %0 = graph.matmul %x, %w : tensor<48x64xf32>
+  return %0 : tensor<48x64xf32>
+}
+}

@@ -1,0 +1,36 @@
+// RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule' | filecheck %s
+// RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule,apply-schedule,compact-buffers,align-storage' | filecheck %s --check-prefix=LOOP
+// Many tiles: a thread takes a row of 14 through everything, its data in rows of an odd number
+// of cache lines, and a register tile of 14 tiles by 2 vectors.
+// CHECK:       sched.sequence @winograd_conv_schedule for @winograd_conv attributes {rule = "cpu-winograd"{{.*}}} {
+// CHECK-NEXT:  sched.knob "tile_rows" of [1, 2, 7, 14] = 1
+// CHECK-NEXT:  sched.knob "tile_columns" of [1, 2, 7, 14] = 14
+// CHECK-NEXT:  sched.knob "vectors" of {{.*}} = 2
+// CHECK-NEXT:  sched.knob "rows" of {{.*}} = 14
+// CHECK:       sched.storage_align %data dim 1 by 32 + 16
+// LOOP-LABEL:  loop.func @winograd_conv(
+// LOOP:        loop.for %{{.*}} = 0 to 14 parallel {
+// LOOP-NEXT:     %data = loop.alloc global : memref<6x6x912xf32>
+// LOOP-NEXT:     loop.for %c = 0 to 4 {
+// LOOP-NEXT:       %pad = loop.alloc global : memref<1x1x6x58x16xf32>
+// LOOP:            %data_rows = loop.alloc register : memref<1x1x6x6x16xf32>
+// LOOP:          loop.for %oo = 0 to 1 {
+// LOOP-NEXT:       %products = loop.alloc global : memref<6x6x912xf32>
+// LOOP:            %products_register = loop.alloc register : memref<1x1x14x2x16xf32>
+// LOOP:            %result_rows = loop.alloc register : memref<1x1x4x6x16xf32>
+func.func @chunks(%x: tensor<1x4x56x56x16xf32>, %w: tensor<6x6x4x4x16x16xf32>) -> tensor<1x4x56x56x16xf32> {
+  %y = graph.winograd_conv %x, %w {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
+  return %y : tensor<1x4x56x56x16xf32>
+}
+
+// Few tiles and many channels: the data of all tiles comes first, then each thread reads its
+// part of the weights, once.
+// LOOP-LABEL:  loop.func @winograd_conv_1(
+// LOOP-NEXT:   %data = loop.alloc global : memref<4x4x8208xf32>
+// LOOP-NEXT:   loop.for %c_so = 0 to 64 parallel {
+// LOOP:        loop.for %{{.*}} = 0 to 8 parallel {
+// LOOP-NEXT:     %products = loop.alloc global : memref<4x4x1040xf32>
+func.func @few(%x: tensor<1x32x7x7x16xf32>, %w: tensor<4x4x32x32x16x16xf32>) -> tensor<1x32x7x7x16xf32> {
+  %y = graph.winograd_conv %x, %w {tile = 2, pads = [1, 1, 1, 1]} : tensor<1x32x7x7x16xf32>
+  return %y : tensor<1x32x7x7x16xf32>
+}

@@ -1,0 +1,291 @@
+// RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
+
+// The start becomes a block in front of the reduction's outermost loop.
+// CHECK:         loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
+// CHECK:           loop.for %i = 0 to 8 {
+// CHECK:             loop.for %jo = 0 to 4 {
+// CHECK:               loop.for %ji = 0 to 16 vectorized {
+// CHECK:                 loop.block "mm_init" (%vi: spatial 8 = %i, %vj: spatial 64 = %jo * 16 + %ji) {
+// CHECK:                   loop.store %zero, %y[%vi, %vj] : memref<8x64xf32>
+// CHECK:               loop.for %k = 0 to 32 {
+// CHECK:                 loop.for %ji = 0 to 16 vectorized {
+// CHECK:                   loop.block "mm" (%vi: spatial 8 = %i, %vj: spatial 64 = %jo * 16 + %ji, %vk: reduce 32 = %k) {
+// CHECK:                     %a = loop.load %x[%vi, %vk] : memref<8x32xf32>
+// CHECK:                     %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
+// CHECK:                     %d = loop.load %y[%vi, %vj] : memref<8x64xf32>
+// CHECK:                     loop.store %e, %y[%vi, %vj] : memref<8x64xf32>
+loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %j = 0 to 64 {
+      loop.for %k = 0 to 32 {
+        loop.block "mm" (%vi: spatial 8 = %i, %vj: spatial 64 = %j, %vk: reduce 32 = %k) {
+          loop.init {
+            %zero = arith.constant 0.0 : f32
+            loop.store %zero, %y[%vi, %vj] : memref<8x64xf32>
+          }
+          %a = loop.load %x[%vi, %vk] : memref<8x32xf32>
+          %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
+          %c = arith.mulf %a, %b : f32
+          %d = loop.load %y[%vi, %vj] : memref<8x64xf32>
+          %e = arith.addf %d, %c : f32
+          loop.store %e, %y[%vi, %vj] : memref<8x64xf32>
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %mm = sched.get_block "mm"
+  %i, %j, %k = sched.get_loops %mm
+  %jo, %ji = sched.split %j by [?, 16]
+  sched.reorder %jo, %k, %ji
+  sched.vectorize %ji
+  %init = sched.decompose_reduction %mm at %k
+}
+
+// -----
+
+// Inside one of its loops a reduction would start over.
+// CHECK:       illegal-schedule: 'sched.decompose_reduction': decompose_reduction: argument 'loop': %k, outside it, is a loop of the reduction, and each of its iterations would start over
+loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %j = 0 to 64 {
+      loop.for %k = 0 to 32 {
+        loop.block "mm" (%vi: spatial 8 = %i, %vj: spatial 64 = %j, %vk: reduce 32 = %k) {
+          loop.init {
+            %zero = arith.constant 0.0 : f32
+            loop.store %zero, %y[%vi, %vj] : memref<8x64xf32>
+          }
+          %a = loop.load %x[%vi, %vk] : memref<8x32xf32>
+          %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
+          %c = arith.mulf %a, %b : f32
+          %d = loop.load %y[%vi, %vj] : memref<8x64xf32>
+          %e = arith.addf %d, %c : f32
+          loop.store %e, %y[%vi, %vj] : memref<8x64xf32>
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %mm = sched.get_block "mm"
+  %i, %j, %k = sched.get_loops %mm
+  sched.reorder %k, %j
+  %init = sched.decompose_reduction %mm at %j
+}
+
+// -----
+
+// A reduction starts once.
+// CHECK:       illegal-schedule: 'sched.decompose_reduction': decompose_reduction: argument 'block': it has no loop.init to move
+loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %j = 0 to 64 {
+      loop.for %k = 0 to 32 {
+        loop.block "mm" (%vi: spatial 8 = %i, %vj: spatial 64 = %j, %vk: reduce 32 = %k) {
+          loop.init {
+            %zero = arith.constant 0.0 : f32
+            loop.store %zero, %y[%vi, %vj] : memref<8x64xf32>
+          }
+          %a = loop.load %x[%vi, %vk] : memref<8x32xf32>
+          %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
+          %c = arith.mulf %a, %b : f32
+          %d = loop.load %y[%vi, %vj] : memref<8x64xf32>
+          %e = arith.addf %d, %c : f32
+          loop.store %e, %y[%vi, %vj] : memref<8x64xf32>
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %mm = sched.get_block "mm"
+  %i, %j, %k = sched.get_loops %mm
+  %init = sched.decompose_reduction %mm at %k
+  %again = sched.decompose_reduction %mm at %k
+}
+
+// -----
+
+// Each lane gets a partial sum; a second block adds them.
+// CHECK:         loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
+// CHECK:           loop.for %i = 0 to 8 {
+// CHECK:             %y_rf = loop.alloc global : memref<16x8xf32>
+// CHECK:             loop.for %ko = 0 to 32 {
+// CHECK:               loop.for %ki = 0 to 16 vectorized {
+// CHECK:                 loop.block "sum_rf" (%vi: spatial 8 = %i, %vki: spatial 16 = %ki, %vko: reduce 32 = %ko) {
+// CHECK:                   loop.init {
+// CHECK:                     loop.store %zero, %y_rf[%vki, %vi] : memref<16x8xf32>
+// CHECK:                   %a = loop.load %x[%vi, %vki + %vko * 16] : memref<8x512xf32>
+// CHECK:                   %b = loop.load %y_rf[%vki, %vi] : memref<16x8xf32>
+// CHECK:                   loop.store %c, %y_rf[%vki, %vi] : memref<16x8xf32>
+// CHECK:             loop.for %ki = 0 to 16 {
+// CHECK:               loop.block "sum" (%vi: spatial 8 = %i, %vki: reduce 16 = %ki) {
+// CHECK:                 loop.init {
+// CHECK:                   loop.store %zero, %y[%vi] : memref<8xf32>
+// CHECK:                 %0 = loop.load %y[%vi] : memref<8xf32>
+// CHECK:                 %1 = loop.load %y_rf[%vki, %vi] : memref<16x8xf32>
+// CHECK:                 loop.store %c, %y[%vi] : memref<8xf32>
+loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %k = 0 to 512 {
+      loop.block "sum" (%vi: spatial 8 = %i, %vk: reduce 512 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %y[%vi] : memref<8xf32>
+        }
+        %a = loop.load %x[%vi, %vk] : memref<8x512xf32>
+        %b = loop.load %y[%vi] : memref<8xf32>
+        %c = arith.addf %b, %a : f32
+        loop.store %c, %y[%vi] : memref<8xf32>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %sum = sched.get_block "sum"
+  %i, %k = sched.get_loops %sum
+  %ko, %ki = sched.split %k by [?, 16]
+  %rf = sched.rfactor %ki
+  sched.vectorize %ki
+}
+
+// -----
+
+// The partial sums may lie along another dimension.
+// CHECK:         loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
+// CHECK:           loop.for %i = 0 to 8 {
+// CHECK:             %y_rf = loop.alloc global : memref<8x16xf32>
+// CHECK:             loop.for %ko = 0 to 32 {
+// CHECK:               loop.for %ki = 0 to 16 {
+// CHECK:                 loop.block "sum_rf" (%vi: spatial 8 = %i, %vki: spatial 16 = %ki, %vko: reduce 32 = %ko) {
+// CHECK:                   loop.init {
+// CHECK:                     loop.store %zero, %y_rf[%vi, %vki] : memref<8x16xf32>
+// CHECK:                   %a = loop.load %x[%vi, %vki + %vko * 16] : memref<8x512xf32>
+// CHECK:                   %b = loop.load %y_rf[%vi, %vki] : memref<8x16xf32>
+// CHECK:                   loop.store %c, %y_rf[%vi, %vki] : memref<8x16xf32>
+// CHECK:             loop.for %ki = 0 to 16 {
+// CHECK:               loop.block "sum" (%vi: spatial 8 = %i, %vki: reduce 16 = %ki) {
+// CHECK:                 loop.init {
+// CHECK:                   loop.store %zero, %y[%vi] : memref<8xf32>
+// CHECK:                 %0 = loop.load %y[%vi] : memref<8xf32>
+// CHECK:                 %1 = loop.load %y_rf[%vi, %vki] : memref<8x16xf32>
+// CHECK:                 loop.store %c, %y[%vi] : memref<8xf32>
+loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %k = 0 to 512 {
+      loop.block "sum" (%vi: spatial 8 = %i, %vk: reduce 512 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %y[%vi] : memref<8xf32>
+        }
+        %a = loop.load %x[%vi, %vk] : memref<8x512xf32>
+        %b = loop.load %y[%vi] : memref<8xf32>
+        %c = arith.addf %b, %a : f32
+        loop.store %c, %y[%vi] : memref<8xf32>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %sum = sched.get_block "sum"
+  %i, %k = sched.get_loops %sum
+  %ko, %ki = sched.split %k by [?, 16]
+  %rf = sched.rfactor %ki axis 1
+}
+
+// -----
+
+// Where lanes do not divide the reduction, the old variable guards it.
+// CHECK:         loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
+// CHECK:           loop.for %i = 0 to 8 {
+// CHECK:             %y_rf = loop.alloc global : memref<24x8xf32>
+// CHECK:             loop.for %ko = 0 to 22 {
+// CHECK:               loop.for %ki = 0 to 24 {
+// CHECK:                 loop.block "sum_rf" (%vi: spatial 8 = %i, %guard: spatial 512 = %ko * 24 + %ki, %vki: spatial 24 = %ki, %vko: reduce 22 = %ko) {
+// CHECK:                   loop.init {
+// CHECK:                     loop.store %zero, %y_rf[%vki, %vi] : memref<24x8xf32>
+// CHECK:                   %a = loop.load %x[%vi, %vki + %vko * 24] : memref<8x512xf32>
+// CHECK:                   %b = loop.load %y_rf[%vki, %vi] : memref<24x8xf32>
+// CHECK:                   loop.store %c, %y_rf[%vki, %vi] : memref<24x8xf32>
+// CHECK:             loop.for %ki = 0 to 24 {
+// CHECK:               loop.block "sum" (%vi: spatial 8 = %i, %vki: reduce 24 = %ki) {
+// CHECK:                 loop.init {
+// CHECK:                   loop.store %zero, %y[%vi] : memref<8xf32>
+// CHECK:                 %0 = loop.load %y[%vi] : memref<8xf32>
+// CHECK:                 %1 = loop.load %y_rf[%vki, %vi] : memref<24x8xf32>
+// CHECK:                 loop.store %c, %y[%vi] : memref<8xf32>
+loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %k = 0 to 512 {
+      loop.block "sum" (%vi: spatial 8 = %i, %vk: reduce 512 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %y[%vi] : memref<8xf32>
+        }
+        %a = loop.load %x[%vi, %vk] : memref<8x512xf32>
+        %b = loop.load %y[%vi] : memref<8xf32>
+        %c = arith.addf %b, %a : f32
+        loop.store %c, %y[%vi] : memref<8xf32>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %sum = sched.get_block "sum"
+  %i, %k = sched.get_loops %sum
+  %ko, %ki = sched.split %k by [?, 24]
+  %rf = sched.rfactor %ki
+}
+
+// -----
+
+// A spatial loop has no partial results.
+// CHECK:       illegal-schedule: 'sched.rfactor': rfactor: argument 'loop': it does not run over exactly one variable of block "sum", a reduce variable
+loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %k = 0 to 512 {
+      loop.block "sum" (%vi: spatial 8 = %i, %vk: reduce 512 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %y[%vi] : memref<8xf32>
+        }
+        %a = loop.load %x[%vi, %vk] : memref<8x512xf32>
+        %b = loop.load %y[%vi] : memref<8xf32>
+        %c = arith.addf %b, %a : f32
+        loop.store %c, %y[%vi] : memref<8xf32>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %sum = sched.get_block "sum"
+  %i, %k = sched.get_loops %sum
+  %rf = sched.rfactor %i
+}
+
+// -----
+
+// There are as many axes as dimensions and one.
+// CHECK:       illegal-schedule: 'sched.rfactor': rfactor: argument 'axis': 3 is outside [0, 1]
+loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %k = 0 to 512 {
+      loop.block "sum" (%vi: spatial 8 = %i, %vk: reduce 512 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %y[%vi] : memref<8xf32>
+        }
+        %a = loop.load %x[%vi, %vk] : memref<8x512xf32>
+        %b = loop.load %y[%vi] : memref<8xf32>
+        %c = arith.addf %b, %a : f32
+        loop.store %c, %y[%vi] : memref<8xf32>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %sum = sched.get_block "sum"
+  %i, %k = sched.get_loops %sum
+  %rf = sched.rfactor %k axis 3
+}

@@ -1,0 +1,40 @@
+"""Passes with a bug in them, for `tcopt --verify-each=exec` to find."""
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+
+@dataclass(frozen=True)
+class AddToSubtract(ModulePass):
+    """Turns the n-th addition into a subtraction."""
+
+    name = "add-to-subtract"
+
+    n: int = 0
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        additions = [inner for inner in op.walk() if isinstance(inner, arith.AddfOp)]
+        old = additions[self.n]
+        new = arith.SubfOp(old.lhs, old.rhs)
+        new.location = old.location
+        block = old.parent
+        assert block is not None
+        block.insert_op_before(new, old)
+        old.result.replace_all_uses_with(new.result)
+        block.erase_op(old)
+
+
+@dataclass(frozen=True)
+class SwapOperands(ModulePass):
+    """Swaps the operands of every addition, which changes nothing."""
+
+    name = "swap-operands"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.walk():
+            if isinstance(inner, arith.AddfOp):
+                inner.operands = [inner.rhs, inner.lhs]

@@ -1,0 +1,1 @@
+"""Passes on the graph dialect, before tensor expressions."""

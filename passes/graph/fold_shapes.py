@@ -1,0 +1,103 @@
+"""Removal of reshapes and broadcasts that cost more than they say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import (
+    GreedyRewritePatternApplier,
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import FusionKind
+from tcopt.dialects.graph.elementwise import ElementwiseOp, UnaryOp
+from tcopt.dialects.graph.interfaces import GraphOp, Simplify
+from tcopt.dialects.graph.shape import BroadcastToOp, ReshapeOp
+from tcopt.dialects.graph.types import broadcast_shapes, shape_of
+
+
+@dataclass(frozen=True)
+class FoldShapes(ModulePass):
+    """Simplify chains of shape operators, and keep them out of the way of fusion.
+
+    - Chains of reshapes, transposes, broadcasts, slices become one; a transpose that moves
+      only unit axes becomes a reshape.
+    - A broadcast that an elementwise operator does by itself is dropped.
+    - A reshape between a heavy operator and a unary one moves behind the latter.
+
+        %0 = graph.conv %x, %w : tensor<1x8x4x4xf32>
+        %1 = graph.reshape %0 : tensor<8x16xf32>
+        %2 = graph.relu %1 : tensor<8x16xf32>
+        %3 = graph.broadcast_to %b : tensor<8x16xf32>
+        %4 = graph.add %2, %3 : tensor<8x16xf32>
+    ->
+        %0 = graph.conv %x, %w : tensor<1x8x4x4xf32>
+        %1 = graph.relu %0 : tensor<1x8x4x4xf32>
+        %2 = graph.reshape %1 : tensor<8x16xf32>
+        %4 = graph.add %2, %b : tensor<8x16xf32>
+    """
+
+    name = "fold-shapes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        patterns: list[RewritePattern] = [Simplify(), DropBroadcast(), SinkReshape()]
+        applier = GreedyRewritePatternApplier(patterns, ctx=ctx, folding_enabled=True)
+        PatternRewriteWalker(applier).rewrite_module(op)
+
+
+class DropBroadcast(RewritePattern):
+    """Read the source of a broadcast where numpy broadcasting gives the same result."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, ElementwiseOp) or len(op.operands) < 2:
+            return
+        for place, operand in enumerate(op.operands):
+            if isinstance(operand.owner, BroadcastToOp):
+                sources = list(op.operands)
+                sources[place] = operand.owner.x
+                if _broadcast(sources) == op.shape:
+                    rewriter.replace(op, _clone_with(op, sources))
+                    return
+
+
+def _broadcast(values: list[SSAValue]) -> tuple[int, ...] | None:
+    try:
+        return broadcast_shapes(*(shape_of(value) for value in values))
+    except VerifyException:
+        return None
+
+
+def _clone_with(op: GraphOp, operands: list[SSAValue]) -> Operation:
+    new = op.clone(dict(zip(op.operands, operands, strict=True)))
+    new.results[0].name_hint = op.results[0].name_hint
+    return new
+
+
+class SinkReshape(RewritePattern):
+    """Apply a unary op to a heavy op's result before it is reshaped, so that both fuse."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, UnaryOp) or not isinstance(view := op.x.owner, ReshapeOp):
+            return
+        heavy = view.x.owner
+        if not isinstance(heavy, GraphOp) or not view.x.has_one_use():
+            return
+        if heavy.fusion_kind is not FusionKind.COMPLEX_OUT_FUSABLE or not op.x.has_one_use():
+            return
+        new = type(op).create(
+            operands=[view.x],
+            properties=op.properties,
+            attributes=op.attributes,
+            result_types=[view.x.type],
+        )
+        new.location = op.location
+        after = ReshapeOp(new, op.shape)
+        after.location = view.location
+        rewriter.replace(op, [new, after])

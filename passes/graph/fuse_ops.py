@@ -1,0 +1,257 @@
+"""Fusion of graph operators into groups, by the rules of the TVM paper, section 3."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region
+from xdsl.passes import ModulePass
+
+from tcopt.dialects.graph.attributes import FusionKind
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.group import GroupOp, YieldOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.types import shape_of
+from tcopt.passes.graph.fusion_remarks import remark_groups
+from tcopt.support.remarks import listening
+
+
+@dataclass(frozen=True)
+class FuseOps(ModulePass):
+    """Put every operator into a group that becomes one kernel.
+
+    - A complex-out-fusable op (convolution, matmul) takes the elementwise ops of its own
+      shape that its result goes through.
+    - A reduction takes the injective ops that make its input, and what its result goes
+      through: elementwise ops, and further reductions along the same axes, so that a
+      normalization written out in small ops is one kernel. Where there are few rows, ops on
+      whole rows stay outside, because other threads could help with them.
+    - Injective ops fuse with one another.
+    - A border of zeros (`graph.pad`) joins what produces its operand, and nothing else.
+    - Every group takes the slices that only it reads.
+    - An opaque op stays alone. Constants, views (reshape) and
+      concatenations in memory stay outside of groups.
+
+    A group has one result. An op joins only if its result is used nowhere but in the group,
+    on every path: diamonds fuse, and nothing is computed twice. What the second input of an
+    elementwise op is makes no difference, so the add of a residual connection joins the
+    later of its two convolutions.
+
+    All of a group's inputs are defined before its last op, where it is placed, hence groups
+    cannot depend on each other in a cycle.
+
+        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+        %a = graph.add %c, %b : tensor<1x8x4x4xf32>
+        %r = graph.relu %a : tensor<1x8x4x4xf32>
+        %s = graph.softmax %r {axis = 1} : tensor<1x8x4x4xf32>
+    ->
+        %r = graph.group kind = complex_out_fusable {
+          %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+          %a = graph.add %c, %b : tensor<1x8x4x4xf32>
+          %0 = graph.relu %a : tensor<1x8x4x4xf32>
+          graph.yield %0 : tensor<1x8x4x4xf32>
+        } : tensor<1x8x4x4xf32>
+        %s = graph.group kind = reduction {...}
+
+    Options: `max-ops` limits the number of operators in a group.
+    """
+
+    name = "fuse-ops"
+
+    max_ops: int = 64
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                _Fusion(function.body.block, self.max_ops).run()
+
+
+class _Fusion:
+    """The groups of one block; ops are identified by their place in it."""
+
+    def __init__(self, block: Block, max_ops: int):
+        self.block = block
+        self.max_ops = max_ops
+        self.ops = list(block.ops)
+        self.place: dict[Operation, int] = {op: place for place, op in enumerate(self.ops)}
+        self.grouped: set[int] = set()
+        self.groups: list[list[int]] = []
+
+    def run(self) -> None:
+        """Form the groups, heavy ops first, later ops first; then build them."""
+        for kind in (FusionKind.COMPLEX_OUT_FUSABLE, FusionKind.REDUCTION):
+            places = list(self.candidates(kind))
+            # The first of several reductions along one row takes the others in.
+            for place in reversed(places) if kind is FusionKind.REDUCTION else places:
+                if self.fusable(place) is None:
+                    continue
+                if kind is FusionKind.REDUCTION:
+                    self.claim(self.backward(self.forward(place)))
+                else:
+                    self.claim(self.with_parts(self.with_border(self.forward(place))))
+        for place in self.candidates(FusionKind.INJECTIVE):
+            self.claim(self.backward([place]))
+        for place in self.candidates(FusionKind.OPAQUE):
+            self.claim([place])
+        groups = [sorted(group) for group in self.groups]
+        if listening():
+            remark_groups([[self.ops[place] for place in group] for group in groups], FuseOps.name)
+        for group in groups:
+            self.build(group)
+
+    def candidates(self, kind: FusionKind) -> Iterator[int]:
+        """Places of ungrouped ops of a kind, last first."""
+        for place in range(len(self.ops) - 1, -1, -1):
+            op = self.fusable(place)
+            if op is not None and op.fusion_kind is kind:
+                yield place
+
+    def fusable(self, place: int) -> GraphOp | None:
+        """The op at a place if it may join a group."""
+        op = self.ops[place]
+        if place in self.grouped or not isinstance(op, GraphOp) or isinstance(op, ConstantOp):
+            return None
+        return None if op.is_view or op.is_joined else op
+
+    def claim(self, group: list[int]) -> None:
+        """Make a group of these places."""
+        self.groups.append(group)
+        self.grouped.update(group)
+
+    def users(self, place: int) -> set[int]:
+        """Places of the ops that use a result of the op at a place."""
+        results = self.ops[place].results
+        return {self.place[use.operation] for result in results for use in result.uses}
+
+    def forward(self, anchor: int) -> list[int]:
+        """The anchor and the ops that may follow it and post-dominate it in turn."""
+        group = [anchor]
+        while (step := self._next_exit(group)) is not None:
+            group += step
+        return group
+
+    def with_border(self, group: list[int]) -> list[int]:
+        """The group and the border around its result, if nothing else uses that."""
+        users = self.users(group[-1])
+        op = self.fusable(min(users)) if len(users) == 1 else None
+        return [*group, *users] if op is not None and op.is_border else group
+
+    def with_parts(self, group: list[int]) -> list[int]:
+        """The group and the slices that its ops alone read."""
+        members = set(group)
+        for place in group:
+            for operand in self.ops[place].operands:
+                owner = operand.owner
+                producer = self.place.get(owner) if isinstance(owner, Operation) else None
+                op = None if producer is None else self.fusable(producer)
+                if op is not None and op.is_part and self.users(producer or 0) <= set(group):
+                    members.add(producer or 0)
+        return sorted(members)
+
+    def _next_exit(self, group: list[int]) -> list[int] | None:
+        """The ops from the group's last one to the first that all paths from it lead to.
+
+        Users are visited in order; when everything that is still unvisited uses the newest
+        op alone, that op post-dominates the ones before.
+        """
+        last = group[-1]
+        anchor = self.ops[group[0]]
+        assert isinstance(anchor, GraphOp)
+        step: list[int] = []
+        queued = self.users(last)
+        heap = list(queued)
+        heapq.heapify(heap)
+        open_users: dict[int, set[int]] = {last: set(queued)}
+        while heap:
+            place = heapq.heappop(heap)
+            op = self.fusable(place)
+            if op is None or not _follows(op, anchor):
+                return None
+            step.append(place)
+            if len(group) + len(step) > self.max_ops:
+                return None
+            for pending in open_users.values():
+                pending.discard(place)
+            own = self.users(place)
+            if all(not pending for pending in open_users.values()):
+                return step
+            open_users[place] = own
+            for user in own - queued:
+                queued.add(user)
+                heapq.heappush(heap, user)
+        return None
+
+    def backward(self, group: list[int]) -> list[int]:
+        """The group and the injective ops whose results go nowhere but into it."""
+        members = set(group)
+        heap = [-place for place in group]
+        heapq.heapify(heap)
+        seen = set(group)
+        while heap:
+            place = -heapq.heappop(heap)
+            if place not in members:
+                op = self.fusable(place)
+                full = len(members) >= self.max_ops
+                if op is None or op.fusion_kind is not FusionKind.INJECTIVE or full:
+                    continue
+                if op.is_border or not self.users(place) <= members:
+                    continue
+                members.add(place)
+            for operand in self.ops[place].operands:
+                owner = operand.owner
+                producer = self.place.get(owner) if isinstance(owner, Operation) else None
+                if producer is not None and producer not in seen:
+                    seen.add(producer)
+                    heapq.heappush(heap, -producer)
+        return sorted(members)
+
+    def build(self, group: list[int]) -> None:
+        """Move the ops into a group in the place of the last one."""
+        members = [self.ops[place] for place in group]
+        last = members[-1]
+        heaviest = max(members, key=_work)
+        body = Block()
+        region = Region(body)
+        kinds = {op.fusion_kind for op in members if isinstance(op, GraphOp)}
+        kind = next(iter(kinds - {FusionKind.INJECTIVE}), FusionKind.INJECTIVE)
+        fused = GroupOp(kind, region, last.result_types)
+        fused.location = heaviest.location
+        self.block.insert_op_after(fused, last)
+        for op in members:
+            op.detach()
+            body.add_op(op)
+        for old, new in zip(last.results, fused.results, strict=True):
+            new.name_hint = old.name_hint
+            old.name_hint = None
+            old.replace_all_uses_with(new)
+        body.add_op(YieldOp(*last.results))
+
+
+FEW_ROWS = 16
+"""Rows of a reduction with which threads are kept busy."""
+
+
+def _follows(op: GraphOp, anchor: GraphOp) -> bool:
+    """Whether an op may join a group that started with the anchor."""
+    if op.is_elementwise and op.shape == anchor.shape:
+        return True
+    axes = anchor.reduced_axes
+    if not axes:
+        return False
+    shape = shape_of(anchor.operands[0])
+    if op.reduced_axes:
+        return op.reduced_axes == axes and shape_of(op.operands[0]) == shape
+    kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
+    return op.is_elementwise and (
+        op.shape == kept or (op.shape == shape and math.prod(kept) >= FEW_ROWS)
+    )
+
+
+def _work(op: Operation) -> int:
+    return op.work() if isinstance(op, GraphOp) else 0

@@ -1,0 +1,1 @@
+"""Passes over the kernel level: func, scf, memref, arith, math and vector."""

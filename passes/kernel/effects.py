@@ -1,0 +1,98 @@
+"""What an op does to memory, asked of its traits, in the few words that passes need."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xdsl.ir import Operation
+from xdsl.traits import (
+    IsTerminator,
+    MemoryEffect,
+    MemoryEffectKind,
+    RecursiveMemoryEffect,
+    SymbolOpInterface,
+    get_effects,
+    is_speculatable,
+)
+
+
+class Effects(NamedTuple):
+    """`writes` covers frees and whatever is unknown."""
+
+    reads: bool
+    writes: bool
+    allocates: bool
+
+    @property
+    def none(self) -> bool:
+        """Whether the op does nothing but compute its results."""
+        return not (self.reads or self.writes or self.allocates)
+
+
+_NONE = Effects(False, False, False)
+_UNKNOWN = Effects(True, True, True)
+_by_type: dict[type[Operation], Effects | None] = {}
+
+
+def effects_of(op: Operation, memo: dict[Operation, Effects] | None = None) -> Effects:
+    """The effects of an op, those of its regions included. Fast: asked once a class.
+
+    A pass that asks often about nested loops, and changes nothing about their effects, hands
+    in a `memo` to have each answered once.
+    """
+    kind = type(op)
+    if kind not in _by_type:
+        _by_type[kind] = _class_effects(op)
+    known = _by_type[kind]
+    if known is not None:
+        return known
+    if memo is None:
+        return _with_regions(op, None)
+    if op not in memo:
+        memo[op] = _with_regions(op, memo)
+    return memo[op]
+
+
+def _class_effects(op: Operation) -> Effects | None:
+    """Effects shared by all ops of a class; None if they depend on regions."""
+    if any(isinstance(trait, RecursiveMemoryEffect) for trait in op.traits):
+        return None
+    if not any(isinstance(trait, MemoryEffect) for trait in op.traits):
+        return _NONE if op.has_trait(IsTerminator) else _UNKNOWN
+    effects = get_effects(op)
+    if effects is None:
+        return _UNKNOWN
+    kinds = {effect.kind for effect in effects}
+    return Effects(
+        MemoryEffectKind.READ in kinds,
+        MemoryEffectKind.WRITE in kinds or MemoryEffectKind.FREE in kinds,
+        MemoryEffectKind.ALLOC in kinds,
+    )
+
+
+def _with_regions(op: Operation, memo: dict[Operation, Effects] | None) -> Effects:
+    total = _NONE
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                found = effects_of(inner, memo)
+                total = Effects(
+                    total.reads or found.reads,
+                    total.writes or found.writes,
+                    total.allocates or found.allocates,
+                )
+    return total
+
+
+def is_movable(op: Operation) -> bool:
+    """Whether an op may run where it would not have run: no effects, no failure."""
+    return not op.regions and effects_of(op).none and is_speculatable(op)
+
+
+def is_removable(op: Operation) -> bool:
+    """Whether an op may go once its results are unused."""
+    return (
+        not effects_of(op).writes
+        and not op.has_trait(IsTerminator)
+        and not op.has_trait(SymbolOpInterface)
+    )

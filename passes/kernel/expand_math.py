@@ -1,0 +1,155 @@
+"""expand-math: transcendental functions become polynomials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, math, vector
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    FloatAttr,
+    ModuleOp,
+    VectorType,
+    f32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.hints import isa
+from xdsl.utils.type import get_element_type_or_self
+
+from tcopt.dialects.target import cpu_target_of
+from tcopt.passes.kernel.polynomials.builder import FloatBuilder, expansions
+from tcopt.support.errors import InputError
+
+
+@dataclass(frozen=True)
+class ExpandMath(ModulePass):
+    """Replaces `math` functions on f32 scalars and vectors by arithmetic that vectorises.
+
+    f16 and bf16 are computed in f32 and rounded; f64 is left to the C library. Errors and
+    special cases of each function are stated in `polynomials/`. A power with a small constant
+    exponent becomes multiplications or a square root; other powers are left.
+
+    ```mlir
+    %y = math.exp %x : vector<16xf32>
+    ```
+    becomes
+    ```mlir
+    %0 = arith.maximumf %x, %low : vector<16xf32>
+    %1 = vector.fma %0, %log2e, %round : vector<16xf32>
+    ...
+    %y = arith.mulf %p, %scale : vector<16xf32>
+    ```
+    """
+
+    name = "expand-math"
+
+    ops: tuple[str, ...] = ()
+    """Names without `math.` of the ops to expand, such as `exp,tanh`; all if empty."""
+    fma: bool | None = None
+    """Whether to use fused multiply-add; by default as the module's target has it."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        known = {cls.name.removeprefix("math."): cls for cls in expansions()}
+        unknown = set(self.ops) - {*known, "powf"}
+        if unknown:
+            raise InputError(
+                f"expand-math: no expansion of {', '.join(sorted(unknown))}",
+                hint=f"known are {', '.join(sorted([*known, 'powf']))}",
+            )
+        chosen = {cls for name, cls in known.items() if not self.ops or name in self.ops}
+        fused = has_fused_multiply_add(op) if self.fma is None else self.fma
+        powers = not self.ops or "powf" in self.ops
+        for candidate in tuple(op.walk()):
+            if type(candidate) in chosen:
+                _expand_unary(candidate, fused)
+            elif powers and isinstance(candidate, math.PowFOp):
+                _expand_power(candidate, fused)
+
+
+def has_fused_multiply_add(module: ModuleOp) -> bool:
+    """Whether the module's target has fused multiply-add; true without a target."""
+    target = cpu_target_of(module)
+    if target is None or not target.triple.data.startswith(("x86_64", "i686", "i386")):
+        return True
+    features = target.features.data.split(",")
+    return "+fma" in features or "+avx512f" in features or "+fma4" in features
+
+
+def _builder_for(type: Attribute, fused: bool) -> FloatBuilder:
+    return FloatBuilder(type if isa(type, VectorType) else None, fused)
+
+
+def _replace(op: Operation, builder: FloatBuilder, result: SSAValue) -> None:
+    block = op.parent
+    assert block is not None
+    block.insert_ops_before(builder.ops, op)
+    result.name_hint = op.results[0].name_hint
+    op.results[0].replace_all_uses_with(result)
+    op.detach()
+    op.erase()
+
+
+def _expand_unary(op: Operation, fused: bool) -> None:
+    (operand,) = op.operands
+    element = get_element_type_or_self(operand.type)
+    expansion = expansions()[type(op)]
+    builder = _builder_for(operand.type, fused)
+    if isinstance(element, Float32Type):
+        _replace(op, builder, expansion(builder, operand))
+    elif isinstance(element, Float16Type | BFloat16Type):
+        wide = builder.add_op(arith.ExtFOp(operand, builder.type_of(f32)))
+        _replace(op, builder, builder.narrow(expansion(builder, wide), element))
+
+
+_LARGEST_EXPONENT = 16
+
+
+def _expand_power(op: math.PowFOp, fused: bool) -> None:
+    """x^k for integers and halves of small size, by squaring."""
+    exponent = _constant_float(op.rhs)
+    if exponent is None or abs(exponent) > _LARGEST_EXPONENT or exponent * 2 % 1:
+        return
+    builder = _builder_for(op.lhs.type, fused)
+    whole = int(abs(exponent))
+    result = _integer_power(builder, op.lhs, whole) if whole else None
+    if abs(exponent) % 1:
+        # pow(-0.0, 0.5) is +0.0, where the square root keeps the sign.
+        root = builder.add_op(math.SqrtOp(builder.add(op.lhs, 0.0)))
+        result = root if result is None else builder.mul(result, root)
+    if result is None:
+        result = builder.constant(1.0, get_element_type_or_self(op.lhs.type))
+    if exponent < 0:
+        result = builder.div(1.0, result)
+    _replace(op, builder, result)
+
+
+def _integer_power(builder: FloatBuilder, base: SSAValue, exponent: int) -> SSAValue:
+    result: SSAValue | None = None
+    while exponent:
+        if exponent & 1:
+            result = base if result is None else builder.mul(result, base)
+        exponent >>= 1
+        if exponent:
+            base = builder.mul(base, base)
+    assert result is not None
+    return result
+
+
+def _constant_float(value: SSAValue) -> float | None:
+    """The number a float constant or constant splat has, or None."""
+    if isinstance(value.owner, arith.ConstantOp):
+        attr = value.owner.value
+        if isinstance(attr, FloatAttr):
+            return attr.value.data
+        if isa(attr, DenseIntOrFPElementsAttr) and attr.is_splat():
+            first = attr.get_values()[0]
+            return float(first) if isinstance(first, int | float) else None
+        return None
+    if isinstance(value.owner, vector.BroadcastOp):
+        return _constant_float(value.owner.source)
+    return None

@@ -1,0 +1,190 @@
+"""Which parts of a stack buffer can live in registers: the analysis of promote-registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.hints import isa
+
+
+@dataclass(eq=False)
+class Slot:
+    """A part of a buffer that is always accessed whole or by parts of it: one SSA value."""
+
+    alloca: memref.AllocaOp
+    start: int
+    """First element, in row-major order."""
+    type: Attribute
+    """A scalar, or a vector of one dimension."""
+
+    @property
+    def name_hint(self) -> str | None:
+        """A name for the slot's values: the buffer's."""
+        return self.alloca.memref.name_hint
+
+
+@dataclass
+class Access:
+    """One load or store: its slot, and which part of the slot it touches."""
+
+    slot: Slot
+    offset: int
+    """First lane within the slot."""
+    type: Attribute
+
+
+@dataclass
+class Promotion:
+    """Everything the rewrite needs to know about one function."""
+
+    slots: dict[Operation, list[Slot]] = field(default_factory=dict[Operation, list[Slot]])
+    """The slots of each promoted alloca."""
+    accesses: dict[Operation, Access] = field(default_factory=dict[Operation, Access])
+    stored_inside: dict[Operation, dict[Slot, None]] = field(
+        default_factory=dict[Operation, dict[Slot, None]]
+    )
+    """For each loop or branch the slots it stores to, in order of first access."""
+    used_inside: set[Operation] = field(default_factory=set[Operation])
+    """Ops with regions that contain an access or a promoted alloca."""
+
+
+_LOADS = (memref.LoadOp, vector.LoadOp, vector.MaskedLoadOp)
+_STORES = (memref.StoreOp, vector.StoreOp, vector.MaskedStoreOp)
+
+
+def access_parts(op: Operation) -> tuple[SSAValue, Sequence[SSAValue], Attribute] | None:
+    """Buffer, indices and accessed type of a load or store; None for other ops."""
+    operands = tuple(op.operands)
+    match op:
+        case memref.LoadOp() | vector.LoadOp():
+            return operands[0], operands[1:], op.results[0].type
+        case memref.StoreOp() | vector.StoreOp():
+            return operands[1], operands[2:], operands[0].type
+        case vector.MaskedLoadOp():
+            return operands[0], operands[1:-2], op.results[0].type
+        case vector.MaskedStoreOp():
+            return operands[0], operands[1:-2], operands[-1].type
+        case _:
+            return None
+
+
+def analyse(region_owner: Operation, max_slots: int) -> Promotion:
+    """Find the promotable buffers inside an op, and all their accesses."""
+    promotion = Promotion()
+    for op in region_owner.walk():
+        if not isinstance(op, memref.AllocaOp):
+            continue
+        found = _slots_of(op, max_slots)
+        if found is None:
+            continue
+        slots, accesses = found
+        promotion.slots[op] = slots
+        promotion.accesses.update(accesses)
+        _mark_ancestors(promotion, op, region_owner)
+        for access_op, access in accesses.items():
+            _mark_ancestors(promotion, access_op, region_owner)
+            if isinstance(access_op, _STORES):
+                for owner in _regions_between(access_op, op.parent):
+                    promotion.stored_inside.setdefault(owner, {})[access.slot] = None
+    return promotion
+
+
+def _mark_ancestors(promotion: Promotion, op: Operation, top: Operation) -> None:
+    parent = op.parent_op()
+    while parent is not None and parent is not top and parent not in promotion.used_inside:
+        promotion.used_inside.add(parent)
+        parent = parent.parent_op()
+
+
+def _regions_between(op: Operation, block: Block | None) -> Iterator[Operation]:
+    """The ops around `op`, outwards, up to those that lie in `block`."""
+    while op.parent is not block:
+        parent = op.parent_op()
+        if parent is None:
+            return
+        yield parent
+        op = parent
+
+
+def constant_index(value: SSAValue) -> int | None:
+    """The number of an index constant, or None."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None
+
+
+def _slots_of(
+    alloca: memref.AllocaOp, max_slots: int
+) -> tuple[list[Slot], dict[Operation, Access]] | None:
+    """The slots and accesses of a buffer, or None if it has to stay in memory."""
+    type = alloca.memref.type
+    assert isa(type, MemRefType)
+    if not type.has_static_shape() or type.get_strides() is None:
+        return None
+    ranges: list[tuple[int, int, Attribute, Operation]] = []
+    for use in alloca.memref.uses:
+        op = use.operation
+        parts = access_parts(op)
+        if parts is None or parts[0] is not alloca.memref or _stores_buffer(op, alloca.memref):
+            return None
+        if not all(
+            isinstance(owner, scf.ForOp | scf.IfOp) for owner in _regions_between(op, alloca.parent)
+        ):
+            return None
+        span = _span(type, parts[1], parts[2])
+        if span is None:
+            return None
+        ranges.append((*span, parts[2], op))
+    return _group(alloca, ranges, max_slots)
+
+
+def _stores_buffer(op: Operation, buffer: SSAValue) -> bool:
+    return isinstance(op, memref.StoreOp) and op.value is buffer
+
+
+def _span(
+    buffer: MemRefType[Attribute], indices: Sequence[SSAValue], type: Attribute
+) -> tuple[int, int] | None:
+    """First and last-plus-one element of an access at constant indices."""
+    shape = buffer.get_shape()
+    start = 0
+    for index, extent in zip(indices, shape, strict=True):
+        number = constant_index(index)
+        if number is None:
+            return None
+        start = start * extent + number
+    if not isa(type, VectorType):
+        return start, start + 1
+    if type.get_num_dims() != 1:
+        return None
+    end = start + type.get_shape()[0]
+    return (start, end) if start >= 0 and end <= prod(shape) else None
+
+
+def _group(
+    alloca: memref.AllocaOp,
+    ranges: list[tuple[int, int, Attribute, Operation]],
+    max_slots: int,
+) -> tuple[list[Slot], dict[Operation, Access]] | None:
+    """Form slots of accesses that overlap; each must be covered by its widest access."""
+    slots: list[Slot] = []
+    accesses: dict[Operation, Access] = {}
+    slot_end = -1
+    for start, end, type, op in sorted(ranges, key=lambda r: (r[0], -r[1])):
+        if start >= slot_end:
+            slots.append(Slot(alloca, start, type))
+            slot_end = end
+        elif end > slot_end:
+            return None
+        accesses[op] = Access(slots[-1], start - slots[-1].start, type)
+    for access in accesses.values():
+        # A scalar access and a vector of one lane cover each other; the vector is the slot.
+        if isa(access.type, VectorType) and not isa(access.slot.type, VectorType):
+            access.slot.type = access.type
+    return (slots, accesses) if len(slots) <= max_slots else None

@@ -1,0 +1,118 @@
+"""Moving guards out of loops and joining neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
+
+from tcopt.dialects import loop
+from tcopt.support.access_syntax import unique_operands
+
+Condition = tuple[AffineMap, tuple[SSAValue, ...], int]
+"""One expression over index values, and its extent."""
+
+_KEPT_IN_PLACE = (loop.LoopKind.THREAD, loop.LoopKind.VIRTUAL)
+
+
+def hoist_guards(block: Block) -> None:
+    """Join equal neighbouring guards, and move conditions out of loops that do not vary them.
+
+    A condition leaves a loop when everything with an effect in the loop is under it.
+    """
+    for op in tuple(block.ops):
+        if isinstance(op, loop.ForOp | loop.GuardOp):
+            hoist_guards(op.body.block)
+        if isinstance(op, loop.ForOp):
+            _hoist_out_of(op)
+    _join_neighbours(block)
+
+
+def conditions_of(op: loop.GuardOp) -> list[Condition]:
+    """The conditions of a guard, each over the values that it uses."""
+    result: list[Condition] = []
+    for expr, extent in zip(op.map.data.results, op.condition_extents, strict=True):
+        map, values = unique_operands(AffineMap(op.map.data.num_dims, 0, (expr,)), op.indices)
+        result.append((map, tuple(values), extent))
+    return result
+
+
+def make_guard(conditions: Sequence[Condition], body: Region) -> loop.GuardOp:
+    """One guard for several conditions."""
+    exprs: list[AffineExpr] = []
+    values: list[SSAValue] = []
+    for map, operands, _ in conditions:
+        dims = [AffineExpr.dimension(len(values) + i) for i in range(len(operands))]
+        exprs.append(map.results[0].replace_dims_and_symbols(dims, ()))
+        values += operands
+    merged, operands = unique_operands(AffineMap(len(values), 0, tuple(exprs)), values)
+    return loop.GuardOp(merged, operands, [extent for _, _, extent in conditions], body)
+
+
+def _hoist_out_of(op: loop.ForOp) -> None:
+    parent = op.parent_op()
+    nested_parallel = (
+        op.loop_kind is loop.LoopKind.PARALLEL
+        and isinstance(parent, loop.ForOp)
+        and parent.loop_kind is loop.LoopKind.PARALLEL
+    )
+    if op.loop_kind in _KEPT_IN_PLACE or nested_parallel:
+        return
+    guards: list[loop.GuardOp] = []
+    for inner in op.body.block.ops:
+        if isinstance(inner, loop.GuardOp):
+            guards.append(inner)
+        elif not (is_side_effect_free(inner) or isinstance(inner, loop.AllocOp)):
+            return
+    if not guards:
+        return
+    variant = set[SSAValue](op.body.block.args).union(*(o.results for o in op.body.block.ops))
+    shared = [c for c in conditions_of(guards[0]) if variant.isdisjoint(c[1])]
+    for guard in guards[1:]:
+        present = conditions_of(guard)
+        shared = [c for c in shared if c in present]
+    if not shared:
+        return
+    for guard in guards:
+        _remove_conditions(guard, shared)
+    outer = make_guard(shared, Region(Block()))
+    Rewriter.insert_op(outer, InsertPoint.before(op))
+    op.detach()
+    outer.body.block.add_op(op)
+
+
+def _remove_conditions(guard: loop.GuardOp, conditions: Sequence[Condition]) -> None:
+    rest = [c for c in conditions_of(guard) if c not in conditions]
+    if rest:
+        body = Region(Block())
+        _move(guard.body.block, body.block)
+        Rewriter.insert_op(make_guard(rest, body), InsertPoint.before(guard))
+    else:
+        for inner in tuple(guard.body.block.ops):
+            inner.detach()
+            Rewriter.insert_op(inner, InsertPoint.before(guard))
+    guard.detach()
+    guard.erase()
+
+
+def _join_neighbours(block: Block) -> None:
+    previous: loop.GuardOp | None = None
+    for op in tuple(block.ops):
+        if not isinstance(op, loop.GuardOp):
+            previous = None
+            continue
+        if previous is not None and conditions_of(previous) == conditions_of(op):
+            _move(op.body.block, previous.body.block)
+            op.detach()
+            op.erase()
+        else:
+            previous = op
+
+
+def _move(source: Block, target: Block) -> None:
+    for op in tuple(source.ops):
+        op.detach()
+        target.add_op(op)

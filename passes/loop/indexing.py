@@ -1,0 +1,273 @@
+"""Index expressions over SSA values, and what is known about them at a point of a loop nest.
+
+An *access* is an affine map over a list of index values, as the ops of the loop dialect
+hold it. `Knowledge` gathers the ranges of loop variables and the conditions of the guards
+around, and simplifies accesses and decides conditions with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, MemRefType, VectorType, i32
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.support.affine import (
+    UNBOUNDED,
+    Dim,
+    FloorDiv,
+    LinearSum,
+    Mod,
+    Range,
+    bounds,
+    compact_map,
+    linear_sum,
+    substitute,
+    sum_range,
+    to_expr,
+)
+
+Operands = Sequence[SSAValue]
+Environment = Mapping[SSAValue, tuple[AffineExpr, Operands]]
+"""What to put in place of index values: an expression over other values."""
+
+IndexedOp = loop.LoadOp | loop.StoreOp | loop.IndexOp | loop.MaskOp | loop.GuardOp
+
+
+@dataclass(frozen=True)
+class Division:
+    """`sum floordiv divisor` or `sum mod divisor` of SSA values, as a term."""
+
+    is_mod: bool
+    operand: ValueSum
+    divisor: int
+
+
+@dataclass(frozen=True)
+class ValueSum:
+    """`sum(coefficient * term) + constant` over SSA values: equal sums compare equal."""
+
+    terms: frozenset[tuple[SSAValue | Division, int]]
+    constant: int
+
+
+def value_sum(total: LinearSum, operands: Operands) -> ValueSum:
+    """A linear sum with its dimensions replaced by the values they stand for."""
+    terms: dict[SSAValue | Division, int] = {}
+    for atom, factor in total.terms:
+        match atom:
+            case Dim():
+                term: SSAValue | Division = operands[atom.position]
+            case FloorDiv():
+                term = Division(False, value_sum(atom.operand, operands), atom.divisor)
+            case Mod():
+                term = Division(True, value_sum(atom.operand, operands), atom.divisor)
+        terms[term] = terms.get(term, 0) + factor
+    return ValueSum(frozenset((t, c) for t, c in terms.items() if c), total.constant)
+
+
+@dataclass
+class Fact:
+    """`0 <= total < extent` holds."""
+
+    total: ValueSum
+    extent: int
+
+
+@dataclass
+class Knowledge:
+    """Ranges of index values and the conditions that hold."""
+
+    ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
+    facts: list[Fact] = field(default_factory=list[Fact])
+    lanes: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Variables of vectorized loops. Guards on them become masks, so they keep their range:
+    an access must not forget that it differs from lane to lane."""
+
+    def enter_loop(self, op: loop.ForOp) -> None:
+        """Learn the range of a loop's variable."""
+        self.ranges[op.induction_variable] = (0, max(op.trip_count - 1, 0))
+        if op.loop_kind is loop.LoopKind.VECTORIZED:
+            self.lanes.add(op.induction_variable)
+
+    def enter_block(self, op: loop.BlockOp) -> None:
+        """Learn the domains of a block's variables."""
+        for value, extent in zip(op.iter_vars, op.domain, strict=True):
+            self.ranges[value] = (0, max(extent - 1, 0))
+
+    @contextmanager
+    def inside_guard(
+        self, exprs: Sequence[AffineExpr], operands: Operands, extents: Sequence[int]
+    ) -> Generator[None]:
+        """Assume `0 <= expr < extent` for each pair while the context is open."""
+        saved, count = dict(self.ranges), len(self.facts)
+        for expr, extent in zip(exprs, extents, strict=True):
+            total = self.linear(expr, operands)
+            self.facts.append(Fact(value_sum(total, operands), extent))
+            self._narrow(total, operands, extent)
+        yield
+        self.ranges = saved
+        del self.facts[count:]
+
+    def _narrow(self, total: LinearSum, operands: Operands, extent: int) -> None:
+        """Narrow the range of the one value that a condition is about."""
+        match total:
+            case LinearSum(terms=((Dim() as dim, factor),)):
+                low, high = -total.constant, extent - 1 - total.constant
+                if factor < 0:
+                    low, high, factor = -high, -low, -factor
+                value = operands[dim.position]
+                if value in self.lanes:
+                    return
+                old_low, old_high = self.ranges.get(value, UNBOUNDED)
+                low, high = max(old_low, -(-low // factor)), min(old_high, high // factor)
+                if low <= high:
+                    self.ranges[value] = (low, high)
+            case _:
+                pass
+
+    def ranges_of(self, operands: Operands) -> tuple[Range, ...]:
+        """The range of each value; unbounded where nothing is known."""
+        return tuple([self.ranges.get(value, UNBOUNDED) for value in operands])
+
+    def linear(self, expr: AffineExpr, operands: Operands) -> LinearSum:
+        """Canonical form of an expression, its dimensions numbered as the operands."""
+        return linear_sum(expr, self.ranges_of(operands))
+
+    def bounds(self, expr: AffineExpr, operands: Operands) -> Range:
+        """Inclusive bounds of an expression, from ranges alone."""
+        return bounds(expr, self.ranges_of(operands))
+
+    def simplify(
+        self, exprs: Sequence[AffineExpr], operands: Operands
+    ) -> tuple[AffineMap, list[SSAValue]]:
+        """Canonical expressions over only those operands that are still used."""
+        ranges = self.ranges_of(operands)
+        results = [to_expr(linear_sum(expr, ranges)) for expr in exprs]
+        compact, kept = compact_map(results, len(operands))
+        return compact, [operands[i] for i in kept]
+
+    def decide(self, expr: AffineExpr, operands: Operands, extent: int) -> bool | None:
+        """Whether `0 <= expr < extent` always holds, never holds, or None if unknown."""
+        ranges = self.ranges_of(operands)
+        total = linear_sum(expr, ranges)
+        low, high = sum_range(total, ranges)
+        if low >= 0 and high < extent:
+            return True
+        if high < 0 or low >= extent:
+            return False
+        if self.facts:
+            low, high = self._tighten(value_sum(total, operands), low, high)
+            if low >= 0 and high < extent:
+                return True
+        return None
+
+    def _tighten(self, total: ValueSum, low: int, high: int) -> Range:
+        """Better bounds from each condition that holds: its bounds plus the difference's."""
+        for fact in self.facts:
+            terms = dict(total.terms)
+            for term, factor in fact.total.terms:
+                terms[term] = terms.get(term, 0) - factor
+            difference = total.constant - fact.total.constant
+            offset_low = offset_high = difference
+            for term, factor in terms.items():
+                if factor:
+                    term_low, term_high = self._term_range(term)
+                    offset_low += min(factor * term_low, factor * term_high)
+                    offset_high += max(factor * term_low, factor * term_high)
+            low = max(low, offset_low)
+            high = min(high, fact.extent - 1 + offset_high)
+        return low, high
+
+    def _term_range(self, term: SSAValue | Division) -> Range:
+        if isinstance(term, SSAValue):
+            return self.ranges.get(term, UNBOUNDED)
+        return (0, term.divisor - 1) if term.is_mod else UNBOUNDED
+
+
+def compose(
+    exprs: Sequence[AffineExpr], operands: Operands, environment: Environment
+) -> tuple[list[AffineExpr], list[SSAValue]]:
+    """Put the environment's expressions in place of operands; operands are then distinct."""
+    position: dict[SSAValue, int] = {}
+
+    def dim(value: SSAValue) -> AffineExpr:
+        return AffineDimExpr(position.setdefault(value, len(position)))
+
+    replacements: list[AffineExpr] = []
+    for value in operands:
+        if (found := environment.get(value)) is None:
+            replacements.append(dim(value))
+        else:
+            expr, values = found
+            replacements.append(substitute(expr, [dim(v) for v in values]))
+    return [substitute(expr, replacements) for expr in exprs], list(position)
+
+
+def set_access(op: IndexedOp, map: AffineMap, indices: Operands) -> None:
+    """Give an op another access map and other index operands."""
+    op.map = AffineMapAttr(map)
+    match op:
+        case loop.LoadOp():
+            rest = () if op.mask is None else (op.mask,)
+            op.operands = (op.memref, *indices, *rest)
+            op.properties["operandSegmentSizes"] = _segments(1, len(indices), len(rest))
+        case loop.StoreOp():
+            rest = () if op.mask is None else (op.mask,)
+            op.operands = (op.value, op.memref, *indices, *rest)
+            op.properties["operandSegmentSizes"] = _segments(1, 1, len(indices), len(rest))
+        case _:
+            op.operands = tuple(indices)
+
+
+def _segments(*sizes: int) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i32, sizes)
+
+
+def lanes_of(op: loop.LoadOp | loop.StoreOp) -> int:
+    """The number of elements that an access touches."""
+    type_ = op.result.type if isinstance(op, loop.LoadOp) else op.value.type
+    return type_.get_shape()[0] if isa(type_, VectorType) else 1
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a buffer."""
+    assert isa(value.type, MemRefType)
+    return value.type.get_shape()
+
+
+def is_inside(op: loop.LoadOp | loop.StoreOp, known: Knowledge) -> bool:
+    """Whether every element that an access touches, masked or not, lies in its buffer."""
+    shape = shape_of(op.memref)
+    steps = op.lane_steps or (0,) * len(shape)
+    last = lanes_of(op) - 1
+    for expr, extent, step in zip(op.map.data.results, shape, steps, strict=True):
+        corners = [expr] if not step else [expr, expr + AffineConstantExpr(step * last)]
+        if any(known.decide(corner, op.indices, extent) is not True for corner in corners):
+            return False
+    return True
+
+
+def simplify_access(
+    op: IndexedOp, known: Knowledge, environment: Environment | None = None
+) -> None:
+    """Simplify an op's index expressions, after a substitution if one is given.
+
+    A load's default is dropped where its index is always inside the buffer.
+    """
+    exprs, operands = list(op.map.data.results), list(op.indices)
+    if environment:
+        exprs, operands = compose(exprs, operands, environment)
+    set_access(op, *known.simplify(exprs, operands))
+    if (
+        isinstance(op, loop.LoadOp)
+        and op.default is not None
+        and op.mask is None
+        and is_inside(op, known)
+    ):
+        op.default = None

@@ -1,0 +1,79 @@
+"""Concatenations in memory: which values are written to their place in another's buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from xdsl.dialects.builtin import UnrealizedConversionCastOp
+from xdsl.ir import Block, SSAValue
+
+from tcopt.dialects import te
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.scan import ScanOp
+from tcopt.dialects.graph.types import bytes_of, type_of
+
+
+def origin_of(value: SSAValue) -> SSAValue:
+    """The value that `value` is a view of, itself if it is none."""
+    owner = value.owner
+    while isinstance(owner, UnrealizedConversionCastOp) or (
+        isinstance(owner, GraphOp) and owner.is_view
+    ):
+        value = owner.operands[0]
+        owner = value.owner
+    return value
+
+
+class Joins:
+    """The places of values whose data lies, one after the other, in another value's.
+
+    The result of a call that is part of such a value is written there at once, and a part
+    that is joined itself has its own parts there too. A value has one place: the others that
+    it is a part of get a copy.
+    """
+
+    def __init__(self) -> None:
+        self.places: dict[SSAValue, tuple[SSAValue, int]] = {}
+        self.known: set[SSAValue] = set()
+
+    def add(self, block: Block, taken: Container[SSAValue]) -> None:
+        """Find the places of the values that a block computes, but for those `taken`."""
+        for op in reversed(list(block.ops)):
+            if not isinstance(op, GraphOp) or not op.is_joined or op.results[0] in self.known:
+                continue
+            self.known.add(op.results[0])
+            for operand, offset in zip(op.operands, part_offsets(op), strict=True):
+                origin = origin_of(operand)
+                free = origin not in taken and origin not in self.places
+                if free and _is_written(origin, block):
+                    self.places[origin] = (op.results[0], offset)
+
+    def is_placed(self, value: SSAValue, whole: SSAValue, offset: int) -> bool:
+        """Whether a value's data is written to `offset` of another's."""
+        return self.places.get(origin_of(value)) == (whole, offset)
+
+    def place(self, value: SSAValue) -> tuple[SSAValue, int]:
+        """The value in whose buffer another's data lies, and its first byte there."""
+        offset = 0
+        while value in self.places:
+            value, start = self.places[value]
+            offset += start
+        return value, offset
+
+
+def part_offsets(op: GraphOp) -> list[int]:
+    """The first byte of each operand's data in that of an op that joins them."""
+    offsets: list[int] = []
+    end = 0
+    for operand in op.operands:
+        offsets.append(end)
+        end += bytes_of(type_of(operand))
+    return offsets
+
+
+def _is_written(origin: SSAValue, block: Block) -> bool:
+    """Whether a value is computed in the block by what can write it anywhere."""
+    owner = origin.owner
+    if isinstance(owner, Block) or owner.parent is not block or isinstance(owner, ScanOp):
+        return False
+    return isinstance(owner, te.CallOp) or (isinstance(owner, GraphOp) and owner.is_joined)

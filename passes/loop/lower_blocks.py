@@ -1,0 +1,235 @@
+"""The pass `lower-blocks`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tcopt.dialects import loop
+from tcopt.passes.loop.guards import hoist_guards
+from tcopt.passes.loop.indexing import Knowledge, shape_of, simplify_access
+from tcopt.passes.loop.lane_reductions import neutral, update_of
+from tcopt.passes.loop.substitution import substitute_values
+from tcopt.passes.loop.tails import split_tails
+from tcopt.support.affine import Dim, linear_sum, sum_range
+
+
+@dataclass(frozen=True)
+class LowerBlocksPass(ModulePass):
+    """Replaces blocks by their bodies, over loop variables, under explicit guards.
+
+    Bindings are substituted into every access and simplified with the loops' ranges. A domain
+    that the ranges do not prove becomes a condition of a `loop.guard`, which then moves out
+    of the loops that it does not depend on; an init runs where its reduce bindings are 0.
+
+        loop.for %i = 0 to 13 {
+          loop.for %j = 0 to 8 {
+            loop.for %k = 0 to 64 {
+              loop.block "sum" (%v: spatial 100 = %i * 8 + %j, %r: reduce 64 = %k) {
+                loop.init { loop.store %zero, %y[%v] }
+                ... %x[%v, %r] ...
+        ->
+        loop.for %i = 0 to 13 {
+          loop.for %j = 0 to 8 {
+            loop.guard ([%i * 8 + %j] in 100) {
+              loop.for %k = 0 to 64 {
+                loop.guard ([%k] in 1) { loop.store %zero, %y[%i * 8 + %j] }
+                ... %x[%i * 8 + %j, %k] ...
+
+    An update of an element that started elsewhere is left out where its term is a default that
+    changes nothing: what a window reads outside of its input.
+
+        loop.block "max" (%v: spatial 8 = %i, %r: reduce 3 = %k) {
+          %a = loop.load %x[%v * 2 + %r - 1] else -inf : memref<16xf32>
+          %b = loop.load %y[%v] : memref<8xf32>
+          %c = arith.maximumf %b, %a : f32
+          loop.store %c, %y[%v] : memref<8xf32>
+        ->
+        loop.guard ([%i * 2 + %k - 1] in 16) {
+          %a = loop.load %x[%i * 2 + %k - 1] : memref<16xf32>
+          ...
+
+    Where the last iterations of a loop leave an unrolled or vectorized tile partly empty, they
+    are split off, so that the others run without guards or masks; see `tails.py`.
+
+    Options:
+        split_tails: whether to do so.
+    """
+
+    name = "lower-blocks"
+
+    split_tails: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, loop.FuncOp):
+                _lower(function.body.block, Knowledge())
+                if self.split_tails and split_tails(function.body.block, Knowledge()):
+                    _lower(function.body.block, Knowledge())
+                hoist_guards(function.body.block)
+
+
+def _lower(block: Block, known: Knowledge) -> None:
+    for op in tuple(block.ops):
+        match op:
+            case loop.ForOp():
+                known.enter_loop(op)
+                _lower(op.body.block, known)
+            case loop.GuardOp():
+                _lower_guard(op, known)
+            case loop.BlockOp():
+                _lower_block(op, known)
+            case loop.LoadOp() | loop.StoreOp() | loop.IndexOp() | loop.MaskOp():
+                simplify_access(op, known)
+            case _:
+                pass
+
+
+def _lower_guard(op: loop.GuardOp, known: Knowledge) -> None:
+    """Keep only the conditions that may fail, and lower what is inside."""
+    exprs, extents = op.map.data.results, op.condition_extents
+    decided = [known.decide(e, op.indices, n) for e, n in zip(exprs, extents, strict=True)]
+    if False in decided:
+        op.detach()
+        op.erase()
+        return
+    open_ = [i for i, holds in enumerate(decided) if holds is None]
+    with known.inside_guard(exprs, op.indices, extents):
+        _lower(op.body.block, known)
+    if not open_:
+        _inline(op.body.block, op)
+        return
+    guard = _guard([exprs[i] for i in open_], op.indices, [extents[i] for i in open_], known)
+    Rewriter.insert_op(guard, InsertPoint.before(op))
+    _move(op.body.block, guard.body.block)
+    op.detach()
+    op.erase()
+
+
+def _lower_block(op: loop.BlockOp, known: Knowledge) -> None:
+    bindings, operands = list(op.bindings.data.results), list(op.operands)
+    environment: dict[SSAValue, tuple[AffineExpr, Sequence[SSAValue]]] = {}
+    exprs: list[AffineExpr] = []
+    extents: list[int] = []
+    for variable, binding, extent in zip(op.iter_vars, bindings, op.domain, strict=True):
+        environment[variable] = (binding, operands)
+        holds = known.decide(binding, operands, extent)
+        if holds is False or extent == 0:
+            op.detach()
+            op.erase()
+            return
+        if holds is None:
+            exprs.append(binding)
+            extents.append(extent)
+    body = op.body.block
+    if op.init is not None:
+        _lower_init(op, op.init, known)
+    with known.inside_guard(exprs, operands, extents):
+        substitute_values(body, environment, known)
+        if op.init is None:
+            _skip_neutral_terms(body, known)
+    if exprs:
+        guard = _guard(exprs, operands, extents, known)
+        Rewriter.insert_op(guard, InsertPoint.before(op))
+        _move(body, guard.body.block)
+        op.detach()
+        op.erase()
+    else:
+        _inline(body, op)
+
+
+def _skip_neutral_terms(body: Block, known: Knowledge) -> None:
+    """Guard an update by the bounds of its term, where outside of them it would change nothing.
+
+    Indices that vary with a lane keep the default, which costs no more than a mask.
+    """
+    stores = [op for op in body.ops if isinstance(op, loop.StoreOp)]
+    update = update_of(stores[0]) if len(stores) == 1 else None
+    load = None if update is None else update.term.owner
+    if update is None or not isinstance(load, loop.LoadOp) or load.default is None:
+        return
+    if load.default.value.data != neutral(update.kind, load.result.type).value.data:
+        return
+    exprs, operands = load.map.data.results, load.indices
+    open_ = [
+        position
+        for position, (expr, extent) in enumerate(zip(exprs, shape_of(load.memref), strict=True))
+        if known.decide(expr, operands, extent) is None
+    ]
+    lanes = {i for i, value in enumerate(operands) if value in known.lanes}
+    guarded = [position for position in open_ if lanes.isdisjoint(exprs[position].used_dims())]
+    if not guarded:
+        return
+    extents = [shape_of(load.memref)[position] for position in guarded]
+    guard = _guard([exprs[position] for position in guarded], operands, extents, known)
+    if len(guarded) == len(open_):
+        load.default = None
+    _move(body, guard.body.block)
+    body.add_op(guard)
+
+
+def _lower_init(op: loop.BlockOp, init: loop.InitOp, known: Knowledge) -> None:
+    """Replace an init by a guard that holds where all reduce bindings are 0."""
+    exprs: list[AffineExpr] = []
+    for kind, binding in zip(op.iter_kinds, op.bindings.data.results, strict=True):
+        if kind is loop.IterKind.REDUCE:
+            exprs += _zero_conditions(binding, op.operands, known)
+    if not exprs:
+        _inline(init.body.block, init)
+        return
+    guard = _guard(exprs, op.operands, [1] * len(exprs), known)
+    Rewriter.insert_op(guard, InsertPoint.before(init))
+    _move(init.body.block, guard.body.block)
+    init.detach()
+    init.erase()
+
+
+def _zero_conditions(
+    expr: AffineExpr, operands: Sequence[SSAValue], known: Knowledge
+) -> list[AffineExpr]:
+    """Expressions that are all in [0, 1) exactly when `expr`, known not negative, is 0.
+
+    A sum of non-negative terms is 0 when each is: one condition a loop lets each move out.
+    """
+    ranges = known.ranges_of(operands)
+    total = linear_sum(expr, ranges)
+    if sum_range(total, ranges) == (0, 0):
+        return []
+    separable = total.constant == 0 and all(
+        isinstance(atom, Dim) and factor > 0 and ranges[atom.position][0] == 0
+        for atom, factor in total.terms
+    )
+    if not separable:
+        return [expr]
+    return [AffineDimExpr(atom.position) for atom, _ in total.terms if isinstance(atom, Dim)]
+
+
+def _guard(
+    exprs: Sequence[AffineExpr],
+    operands: Sequence[SSAValue],
+    extents: Sequence[int],
+    known: Knowledge,
+) -> loop.GuardOp:
+    return loop.GuardOp(*known.simplify(exprs, operands), extents, Region(Block()))
+
+
+def _move(source: Block, target: Block) -> None:
+    for op in tuple(source.ops):
+        op.detach()
+        target.add_op(op)
+
+
+def _inline(source: Block, op: Operation) -> None:
+    """Put the ops of a block of `op` in its place."""
+    for inner in tuple(source.ops):
+        inner.detach()
+        Rewriter.insert_op(inner, InsertPoint.before(op))
+    op.detach()
+    op.erase()

@@ -1,0 +1,111 @@
+"""Products with table entries that are known once a loop is unrolled, and sums of them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.dialects.table import ScaleOp
+
+
+class TableFolds:
+    """What is known of the values of one copy of a body, by the values of the original.
+
+    A term whose entry is 0 is absent from sums, one with 1 is its operand, and one with -1 is
+    subtracted where it would be added:
+
+        %a = table.scale %x by %i of [0.0, 1.0, -1.0] : f32      %i is 0, then 1, then 2
+        %s = arith.addf %y, %a : f32
+        ->
+        uses of %s become %y, then %s = %y + %x, then %s = %y - %x
+    """
+
+    def __init__(self) -> None:
+        self.absent: set[SSAValue] = set()
+        self.negated: dict[SSAValue, SSAValue] = {}
+
+    def scale(
+        self, op: ScaleOp, x: SSAValue, index: SSAValue | int, result: list[Operation]
+    ) -> SSAValue | None:
+        """The product with a known entry, its ops appended; None if the index is not known."""
+        number = index if isinstance(index, int) else constant_index(index)
+        self.absent.discard(op.result)
+        self.negated.pop(op.result, None)
+        if number is None:
+            return None
+        entry = op.entries[number]
+        if entry == 1:
+            return x
+        if entry == -1:
+            self.negated[op.result] = x
+            return _add(arith.NegfOp(x), result)
+        if entry == 0:
+            self.absent.add(op.result)
+            return _add(arith.ConstantOp(splat(-0.0, x.type)), result)
+        factor = _add(arith.ConstantOp(splat(entry, x.type)), result)
+        return _add(arith.MulfOp(x, factor), result)
+
+    def add(
+        self, op: arith.AddfOp, lhs: SSAValue, rhs: SSAValue, result: list[Operation]
+    ) -> SSAValue | None:
+        """The sum of two terms of which one is absent or negated; None for any other."""
+        absent, negated = self.absent, self.negated
+        total = op.results[0]
+        old_lhs, old_rhs = op.operands
+        absent.discard(total)
+        negated.pop(total, None)
+        if old_lhs in absent and old_rhs in absent:
+            absent.add(total)
+            return lhs
+        for term, kept, other in ((old_lhs, old_rhs, rhs), (old_rhs, old_lhs, lhs)):
+            if term in absent:
+                if kept in negated:
+                    negated[total] = negated[kept]
+                return other
+        for term, other in ((old_rhs, lhs), (old_lhs, rhs)):
+            if term in negated:
+                return _add(arith.SubfOp(other, negated[term]), result)
+        return None
+
+
+def constant_index(value: SSAValue) -> int | None:
+    """The number of an index that is a constant."""
+    match value.owner:
+        case arith.ConstantOp(value=IntegerAttr() as attr):
+            return attr.value.data
+        case loop.IndexOp() as op if isinstance(op.map.data.results[0], AffineConstantExpr):
+            return op.map.data.results[0].value
+        case _:
+            return None
+
+
+def splat(number: float, type: Attribute) -> FloatAttr | DenseIntOrFPElementsAttr:
+    """A number as an attribute of a float type, or of a vector of floats."""
+    return _splat(float(number).hex(), type)
+
+
+@lru_cache(maxsize=4096)
+def _splat(text: str, type: Attribute) -> FloatAttr | DenseIntOrFPElementsAttr:
+    # As text, the number is another key than its negative also where it is zero.
+    number = float.fromhex(text)
+    if isa(type, VectorType[AnyFloat]):
+        return DenseIntOrFPElementsAttr.from_list(type, [number])
+    assert isinstance(type, AnyFloat)
+    return FloatAttr(number, type)
+
+
+def _add(op: Operation, result: list[Operation]) -> SSAValue:
+    result.append(op)
+    return op.results[0]

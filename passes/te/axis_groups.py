@@ -1,0 +1,193 @@
+"""Which neighbouring axes of a function's tensors and stages can be one axis.
+
+Two dimensions of a tensor are one if every stage that reads it runs through both with two
+neighbouring axes, the inner one over its whole extent, and these axes are one in turn; a stage
+may add a constant to the outer one, as slices and padding do. Two axes of a stage are one if
+every read that uses either uses both so. All pairs are taken to be so until a read says
+otherwise, and what depends on a refuted pair is refuted as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from xdsl.ir import Block, SSAValue
+
+from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.te import ComputeOp, FuncOp, ReadOp
+from tcopt.dialects.te.access import index_ranges
+from tcopt.support.affine import Dim, bounds, linear_sum
+
+Holder = SSAValue | ComputeOp
+"""What has axes: a tensor (its dimensions, which are the spatial axes of the stage that
+computes it), or a stage for its reduce axes."""
+
+Groups = list[list[int]]
+"""Places of the axes that make each new axis, in order; those of one point are in none."""
+
+
+@dataclass
+class Grouping:
+    """The new axes of each holder, by the places of the old ones."""
+
+    groups: dict[Holder, Groups] = field(default_factory=dict[Holder, Groups])
+    ranks: dict[Holder, int] = field(default_factory=dict[Holder, int])
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether every axis stays as it is."""
+        return all(len(groups) == self.ranks[holder] for holder, groups in self.groups.items())
+
+
+def find_grouping(function: FuncOp) -> Grouping:
+    """The coarsest axes that serve every stage of a function without empty axes."""
+    return _Finder(function).run()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An axis of a stage: of its result, or of its reduction."""
+
+    holder: Holder
+    position: int
+
+
+class _Finder:
+    def __init__(self, function: FuncOp):
+        self.stages = function.stages
+        self.extents: dict[Holder, tuple[int, ...]] = {}
+        for argument in function.body.block.args:
+            self.extents[argument] = shape_of(argument)
+        for stage in self.stages:
+            self.extents[stage.result] = stage.spatial_extents
+            if stage.is_reduction:
+                self.extents[stage] = stage.reduction_extents
+        self.reads = [op for s in self.stages for op in s.body.block.ops if isinstance(op, ReadOp)]
+        self.kept = {h: [p for p, n in enumerate(e) if n != 1] for h, e in self.extents.items()}
+        self.split: set[tuple[Holder, int]] = set()
+        """Pairs that cannot be one, by the place of the outer axis."""
+
+    def run(self) -> Grouping:
+        self._keep_padded_points()
+        self._keep_one_axis()
+        self._refute_other_uses()
+        count = -1
+        while count != len(self.split):
+            count = len(self.split)
+            for read in self.reads:
+                self._refute(read)
+        result = Grouping()
+        for holder, kept in self.kept.items():
+            groups: Groups = []
+            for at, place in enumerate(kept):
+                if not at or (holder, kept[at - 1]) in self.split:
+                    groups.append([])
+                groups[-1].append(place)
+            result.groups[holder] = groups
+            result.ranks[holder] = len(self.extents[holder])
+        return result
+
+    def _keep_padded_points(self) -> None:
+        """A dimension of one point that is read beside it stays, and is one with no other."""
+        for read in self.reads:
+            ranges = index_ranges(read.indices)
+            for dim, expr in enumerate(read.map.data.results):
+                if read.source_shape[dim] == 1 and bounds(expr, ranges) != (0, 0):
+                    self._restore(read.source, dim)
+
+    def _keep_one_axis(self) -> None:
+        """Something of one point keeps an axis."""
+        for holder, extents in self.extents.items():
+            if extents and not self.kept[holder]:
+                self._restore(holder, len(extents) - 1)
+
+    def _restore(self, holder: Holder, place: int) -> None:
+        if place not in self.kept[holder]:
+            self.kept[holder] = sorted([*self.kept[holder], place])
+            self._split_at(holder, place)
+
+    def _split_at(self, holder: Holder, place: int) -> None:
+        """Keep a place apart from both neighbours."""
+        kept = self.kept[holder]
+        at = kept.index(place)
+        self.split.add((holder, place))
+        if at:
+            self.split.add((holder, kept[at - 1]))
+
+    def _refute_other_uses(self) -> None:
+        """Axes whose value is used by more than the reads' indices are on their own."""
+        for stage in self.stages:
+            for value in stage.body.block.args:
+                place = self._place(value)
+                if place.position not in self.kept[place.holder]:
+                    continue
+                if any(not isinstance(use.operation, ReadOp) for use in value.uses):
+                    self._split_at(place.holder, place.position)
+
+    def _place(self, axis: SSAValue) -> _Place:
+        block = axis.owner
+        assert isinstance(block, Block)
+        stage = block.parent_op()
+        assert isinstance(stage, ComputeOp)
+        position = block.args.index(axis)
+        spatial = len(stage.spatial_extents)
+        if position < spatial:
+            return _Place(stage.result, position)
+        return _Place(stage, position - spatial)
+
+    def _is_one(self, holder: Holder, place: int) -> bool:
+        return (holder, place) not in self.split and place != self.kept[holder][-1]
+
+    def _refute(self, read: ReadOp) -> None:
+        """Split what one read does not go through as one."""
+        source = read.source
+        kept = self.kept[source]
+        together: set[tuple[Holder, int]] = set()
+        for outer, inner in pairwise(kept):
+            if not self._is_one(source, outer):
+                continue
+            pair = self._axis_pair(read, outer, inner)
+            if pair is None or not self._is_one(pair.holder, pair.position):
+                self.split.add((source, outer))
+            else:
+                together.add((pair.holder, pair.position))
+        for axis in read.indices:
+            if not isinstance(axis.owner, Block):
+                continue
+            place = self._place(axis)
+            kept = self.kept[place.holder]
+            if place.position not in kept:
+                continue
+            at = kept.index(place.position)
+            neighbours = [place.position] + ([kept[at - 1]] if at else [])
+            for first in neighbours:
+                if (place.holder, first) not in together:
+                    self.split.add((place.holder, first))
+
+    def _axis_pair(self, read: ReadOp, outer: int, inner: int) -> _Place | None:
+        """The outer one of the two neighbouring axes that two dimensions are read with."""
+        first, last = self._axis_of(read, outer), self._axis_of(read, inner)
+        if first is None or last is None or last[1]:
+            return None
+        place, below = self._place(first[0]), self._place(last[0])
+        kept = self.kept[place.holder]
+        if place.holder != below.holder or place.position not in kept:
+            return None
+        at = kept.index(place.position)
+        if at + 1 >= len(kept) or kept[at + 1] != below.position:
+            return None
+        whole = self.extents[below.holder][below.position] == read.source_shape[inner]
+        return place if whole else None
+
+    def _axis_of(self, read: ReadOp, dim: int) -> tuple[SSAValue, int] | None:
+        """The axis and the constant whose sum is an index; None for any other index."""
+        total = linear_sum(read.map.data.results[dim], index_ranges(read.indices))
+        match total.terms:
+            case ((Dim() as atom, 1),):
+                value = read.indices[atom.position]
+                is_axis = isinstance(value.owner, Block)
+                alone = sum(atom.position in e.used_dims() for e in read.map.data.results) == 1
+                return (value, total.constant) if is_axis and alone else None
+            case _:
+                return None

@@ -1,0 +1,221 @@
+"""Rewrites of stage bodies: a read of a stage replaced by the stage's own expression."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from tcopt.dialects.arith_ import CmpiOp, SelectOp
+from tcopt.dialects.te import ComputeOp, IndexOp, ReadOp, YieldOp
+from tcopt.dialects.te.access import index_ranges, is_in_bounds
+from tcopt.support.access_syntax import unique_operands
+from tcopt.support.affine import bounds, simplify, substitute
+from tcopt.support.literals import number_attr
+from tcopt.support.locations import set_location
+
+
+def inline_read(read: ReadOp, producer: ComputeOp) -> None:
+    """Replace a read of `producer`, which has no reduction, by its body at the read's indices.
+
+    A guarded read becomes a choice between the body's value and the default, with every
+    read of the body guarded too. A copy of a whole tensor passes the guard on instead.
+    """
+    new = _Inliner(read, producer).run()
+    read.result.replace_all_uses_with(new)
+    read.detach()
+    read.erase()
+
+
+def composed_accesses(read: ReadOp, producer: ComputeOp) -> list[tuple[AffineExpr, ...]]:
+    """The index expressions that the producer's reads would have in the place of `read`.
+
+    Reads at computed indices are left out.
+    """
+    axes: list[SSAValue] = list(producer.body.block.args)
+    ranges = index_ranges(read.indices)
+    found: list[tuple[AffineExpr, ...]] = []
+    for inner in producer.body.block.ops:
+        if isinstance(inner, ReadOp) and all(value in axes for value in inner.indices):
+            dims = [read.map.data.results[axes.index(value)] for value in inner.indices]
+            exprs = (substitute(e, dims) for e in inner.map.data.results)
+            found.append(tuple(simplify(e, ranges) for e in exprs))
+    return found
+
+
+def needs_guard(read: ReadOp) -> list[int]:
+    """The positions of a read's indices that may be out of bounds."""
+    ranges = index_ranges(read.indices)
+    pairs = zip(read.map.data.results, read.source_shape, strict=True)
+    return [i for i, (expr, size) in enumerate(pairs) if not is_in_bounds(expr, size, ranges)]
+
+
+class _Inliner:
+    """Clones a producer's body in front of one read of it."""
+
+    def __init__(self, read: ReadOp, producer: ComputeOp):
+        self.read = read
+        self.producer = producer
+        self.block = _block_of(read)
+        self.axes: list[SSAValue] = list(producer.body.block.args)
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.unsafe = needs_guard(read) if read.default is not None else []
+
+    def run(self) -> SSAValue:
+        """Insert the body; the value that takes the read's place."""
+        passed_on = self._guard_of_copy() if self.unsafe else None
+        for op in self.producer.body.block.ops:
+            if not isinstance(op, YieldOp):
+                self._clone(op, passed_on)
+        value = self._value(self.producer.yielded)
+        if not self.unsafe or passed_on is not None:
+            return value
+        default = self.read.default
+        assert default is not None
+        outside = self._insert(arith.ConstantOp(default))
+        return self._insert(SelectOp(self._inside(), value, outside))
+
+    def _guard_of_copy(self) -> IntegerAttr | FloatAttr | None:
+        """The default, if the producer copies elements one to one along the unsafe axes.
+
+        Then an index is outside the producer exactly if it is outside what it reads.
+        """
+        reads = [op for op in self.producer.body.block.ops if isinstance(op, ReadOp)]
+        if len(reads) != 1 or self.producer.yielded is not reads[0].result:
+            return None
+        inner = reads[0]
+        if inner.default is not None and inner.default != self.read.default:
+            return None
+        covered: set[int] = set()
+        for expr, size in zip(inner.map.data.results, inner.source_shape, strict=True):
+            if isinstance(expr, AffineDimExpr):
+                value = inner.indices[expr.position]
+                axis = self.axes.index(value) if value in self.axes else -1
+                if axis >= 0 and self.producer.spatial_extents[axis] == size:
+                    covered.add(axis)
+        return self.read.default if covered.issuperset(self.unsafe) else None
+
+    def _insert(self, op: Operation) -> SSAValue:
+        set_location([op], self.producer.location)
+        self.block.insert_op_before(op, self.read)
+        return op.results[0]
+
+    def _clone(self, op: Operation, passed_on: IntegerAttr | FloatAttr | None) -> None:
+        match op:
+            case ReadOp():
+                self.values[op.result] = self._clone_read(op, passed_on)
+            case IndexOp():
+                (expr,), operands = self._compose(op.map.data, op.indices)
+                self.values[op.result] = self._index(expr, operands)
+            case _:
+                mapped = {operand: self._value(operand) for operand in op.operands}
+                self._insert(new := op.clone(mapped))
+                self.values.update(zip(op.results, new.results, strict=True))
+
+    def _clone_read(self, op: ReadOp, passed_on: IntegerAttr | FloatAttr | None) -> SSAValue:
+        exprs, operands = self._compose(op.map.data, op.indices)
+        ranges = index_ranges(operands)
+        default = op.default
+        if passed_on is not None:
+            default = passed_on
+        elif default is None and self.unsafe:
+            default = _zero(op.result.type)
+        if default is not None and all(
+            is_in_bounds(expr, size, ranges)
+            for expr, size in zip(exprs, op.source_shape, strict=True)
+        ):
+            default = None
+        map, used = unique_operands(AffineMap(len(operands), 0, tuple(exprs)), operands)
+        return self._insert(ReadOp(op.source, map, used, default))
+
+    def _compose(
+        self, map: AffineMap, indices: Sequence[SSAValue]
+    ) -> tuple[list[AffineExpr], list[SSAValue]]:
+        """A map over the producer's values as one over values around the read."""
+        operands: list[SSAValue] = list(self.read.indices)
+        dims: list[AffineExpr] = []
+        for value in indices:
+            if value in self.axes:
+                dims.append(self.read.map.data.results[self.axes.index(value)])
+                continue
+            outer = self.values[value]
+            if outer not in operands:
+                operands.append(outer)
+            dims.append(AffineDimExpr(operands.index(outer)))
+        ranges = index_ranges(operands)
+        return [simplify(substitute(e, dims), ranges) for e in map.results], operands
+
+    def _value(self, value: SSAValue) -> SSAValue:
+        """The counterpart of a value of the producer's body; axes are computed."""
+        if value not in self.values and value in self.axes:
+            expr = self.read.map.data.results[self.axes.index(value)]
+            simple = simplify(expr, index_ranges(self.read.indices))
+            self.values[value] = self._index(simple, list(self.read.indices))
+        return self.values.get(value, value)
+
+    def _index(self, expr: AffineExpr, operands: Sequence[SSAValue]) -> SSAValue:
+        match expr:
+            case AffineDimExpr():
+                return operands[expr.position]
+            case AffineConstantExpr():
+                return self._insert(arith.ConstantOp(IntegerAttr.from_index_int_value(expr.value)))
+            case _:
+                map, used = unique_operands(AffineMap(len(operands), 0, (expr,)), operands)
+                return self._insert(IndexOp(map, used))
+
+    def _inside(self) -> SSAValue:
+        """Whether the read's indices are in bounds."""
+        operands = list(self.read.indices)
+        ranges = index_ranges(operands)
+        conditions: list[SSAValue] = []
+        for position in self.unsafe:
+            expr = simplify(self.read.map.data.results[position], ranges)
+            index = self._index(expr, operands)
+            size = self.read.source_shape[position]
+            low, high = bounds(expr, ranges)
+            if low < 0:
+                conditions.append(self._compare("sge", index, 0))
+            if high >= size:
+                conditions.append(self._compare("slt", index, size))
+        total = conditions[0]
+        for condition in conditions[1:]:
+            total = self._insert(arith.AndIOp(total, condition))
+        return total
+
+    def _compare(self, predicate: str, index: SSAValue, bound: int) -> SSAValue:
+        limit = self._insert(arith.ConstantOp(IntegerAttr.from_index_int_value(bound)))
+        return self._insert(CmpiOp(index, limit, predicate))
+
+
+def _zero(type: Attribute) -> IntegerAttr | FloatAttr:
+    return number_attr(0, type)
+
+
+def _block_of(op: Operation) -> Block:
+    assert op.parent is not None
+    return op.parent
+
+
+def simplify_body(stage: ComputeOp) -> None:
+    """Merge equal operations of a body and drop those without a use."""
+    block = stage.body.block
+    seen: dict[Hashable, Operation] = {}
+    for op in list(block.ops):
+        if isinstance(op, YieldOp):
+            continue
+        key = (
+            op.name,
+            tuple(op.operands),
+            tuple(sorted(op.properties.items(), key=lambda item: item[0])),
+            tuple(op.result_types),
+        )
+        known = seen.setdefault(key, op)
+        if known is not op:
+            op.results[0].replace_all_uses_with(known.results[0])
+    for op in reversed(list(block.ops)):
+        if not isinstance(op, YieldOp) and not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()

@@ -1,0 +1,318 @@
+"""Lowering of fused graphs to tensor expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import (
+    IntegerType,
+    ModuleOp,
+    Signedness,
+    TensorType,
+    UnrealizedConversionCastOp,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.group import GroupOp, YieldOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.weights import WeightStore, weights_of
+from tcopt.dialects.te import CallOp, FuncOp
+from tcopt.dialects.te import api as te
+from tcopt.dialects.te.names import hint_of, symbols_of, unique_name
+from tcopt.dialects.te.scalar import storage_type
+from tcopt.dialects.te.tensor import Stage, Tensor, Uniform, topological
+from tcopt.support.errors import PassFailedError
+from tcopt.support.locations import is_known
+from tcopt.support.origins import ORIGIN, Origin, node_names
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Operators that become one function: a group's body, or one op outside of groups."""
+
+    op: Operation
+    body: tuple[GraphOp, ...]
+    results: tuple[SSAValue, ...]
+
+    @property
+    def inputs(self) -> list[SSAValue]:
+        """The values from outside that the body uses, in order of first use."""
+        inner = {result for op in self.body for result in op.results}
+        used = [operand for op in self.body for operand in op.operands]
+        return [v for v in dict.fromkeys((*used, *self.results)) if v not in inner]
+
+
+def unit_of(op: Operation) -> Unit | None:
+    """The unit of a top-level op; None for what stays in the host function."""
+    if isinstance(op, GroupOp):
+        *body, last = op.body.block.ops
+        assert isinstance(last, YieldOp)
+        return Unit(op, tuple(o for o in body if isinstance(o, GraphOp)), tuple(last.values))
+    in_place = isinstance(op, GraphOp) and (op.is_view or op.is_joined)
+    if isinstance(op, GraphOp) and not in_place and not isinstance(op, ConstantOp):
+        return Unit(op, (op,), tuple(op.results))
+    return None
+
+
+def origin_of(unit: Unit) -> Origin:
+    """What is told about the operators of one function: nodes, kinds, results and work."""
+    nodes = dict.fromkeys(name for op in unit.body for name in node_names(op.location))
+    kinds = tuple(op.name.partition(".")[2] for op in unit.body)
+    results = tuple(_type_text(_tensor_type(value)) for value in unit.results)
+    return Origin(tuple(nodes), kinds, results, sum(op.work() for op in unit.body))
+
+
+def _type_text(type: TensorType[Attribute]) -> str:
+    return "x".join([*map(str, type.get_shape()), str(type.get_element_type())])
+
+
+@dataclass(frozen=True)
+class LowerGraphToTe(ModulePass):
+    """Define each fused group, and each operator outside of groups, as a `te.func`.
+
+    The operators' own definitions say what is computed. Groups that are equal in structure
+    share one function. Uniform constants become numbers in it. Constants and views stay in
+    the host function.
+
+        %y = graph.group kind = injective {
+          %0 = graph.add %x, %b : tensor<8x4xf32>
+          %1 = graph.relu %0 : tensor<8x4xf32>
+          graph.yield %1 : tensor<8x4xf32>
+        } : tensor<8x4xf32>
+    ->
+        te.func @fused_add_relu(%x: tensor<8x4xf32>, %b: tensor<4xf32>) -> tensor<8x4xf32> {
+          %add = te.compute "add" [%i0 = 8, %i1 = 4] : tensor<8x4xf32> {...}
+          %relu = te.compute "relu" [%i0 = 8, %i1 = 4] : tensor<8x4xf32> {...}
+          te.return %relu : tensor<8x4xf32>
+        }
+        %y = te.call @fused_add_relu(%x, %b) : (tensor<8x4xf32>, tensor<4xf32>) -> ...
+
+    Unsigned tensors are signless inside: `builtin.unrealized_conversion_cast` in the host
+    function marks where the same bits change their type.
+
+    Options:
+        origins: say on each call where it comes from, for profiles and explanations:
+            `tcopt.origin = {nodes = ["Add_3", "Relu_4"], ops = ["add", "relu"],
+            results = ["8x4xf32"], work = 64}`.
+    """
+
+    name = "lower-graph-to-te"
+
+    origins: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        lowering = _Lowering(op, weights_of(op), self.origins)
+        for function in list(op.ops):
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                for inner in list(function.body.block.ops):
+                    unit = unit_of(inner)
+                    if unit is not None:
+                        lowering.lower(unit)
+                _erase_unused_constants(function)
+
+
+def _erase_unused_constants(function: func.FuncOp) -> None:
+    for op in list(function.body.block.ops):
+        if isinstance(op, ConstantOp) and not op.result.uses:
+            op.detach()
+            op.erase()
+
+
+class _Lowering:
+    """State of the pass over one module."""
+
+    def __init__(self, module: ModuleOp, store: WeightStore | None, origins: bool):
+        self.module = module
+        self.store = store
+        self.origins = origins
+        self.functions: dict[Any, FuncOp] = {}
+        self.names = symbols_of(module)
+        self.last: FuncOp | None = None
+
+    def lower(self, unit: Unit) -> None:
+        """Replace a unit by the call of its function."""
+        numbers = {v: n for v in unit.inputs if (n := self.number(v)) is not None}
+        params = [value for value in unit.inputs if value not in numbers]
+        key = _structure(unit, params, numbers)
+        function = self.functions.get(key)
+        if function is None:
+            function = self.functions[key] = self.define(unit, params, numbers)
+        call = CallOp(
+            function.sym_name.data,
+            [self.signless(value, unit.op) for value in params],
+            function.function_type.outputs.data,
+        )
+        call.location = unit.op.location
+        if self.origins:
+            call.attributes[ORIGIN] = origin_of(unit).attribute()
+        block = unit.op.parent
+        assert block is not None
+        block.insert_op_before(call, unit.op)
+        for old, new in zip(unit.op.results, call.res, strict=True):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(self.with_type(new, old.type, unit.op))
+        unit.op.detach()
+        unit.op.erase()
+
+    def number(self, value: SSAValue) -> float | int | None:
+        """The number that all elements of a constant are, if it is small enough to know."""
+        constant = value.owner
+        if not isinstance(constant, ConstantOp):
+            return None
+        array = constant.literal_value
+        if array is None and constant.shape.count(1) == len(constant.shape) and self.store:
+            array = self.store.get(constant.weight_name or "")
+        if array is None or array.size == 0:
+            return None
+        first = array.flat[0]
+        same = array.size == 1 or np.array_equal(array, np.broadcast_to(first, array.shape))
+        return first.item() if same else None
+
+    def signless(self, value: SSAValue, before: Operation) -> SSAValue:
+        """`value` with a signless element type."""
+        return self.with_type(value, _signless(_tensor_type(value)), before)
+
+    def with_type(self, value: SSAValue, type: Attribute, before: Operation) -> SSAValue:
+        """`value` as `type`, by a cast if it has another sign."""
+        if value.type == type:
+            return value
+        cast = UnrealizedConversionCastOp.get([value], [type])
+        cast.location = before.location
+        block = before.parent
+        assert block is not None
+        block.insert_op_before(cast, before)
+        return cast.results[0]
+
+    def define(
+        self, unit: Unit, params: Sequence[SSAValue], numbers: dict[SSAValue, float | int]
+    ) -> FuncOp:
+        """The `te.func` of a unit, added to the module."""
+        tensors: dict[SSAValue, Tensor] = {}
+        inputs: list[Tensor] = []
+        for value in params:
+            type_ = _tensor_type(value)
+            tensors[value] = te.placeholder(
+                type_.get_shape(), type_.get_element_type(), _parameter_name(value)
+            )
+            inputs.append(tensors[value])
+        for value, number in numbers.items():
+            type_ = _tensor_type(value)
+            tensors[value] = Uniform(type_.get_shape(), type_.get_element_type(), number)
+        for op in unit.body:
+            _define_op(op, tensors)
+        outputs = [_as_tensor(tensors[value]) for value in unit.results]
+        function = te.func(unique_name(_function_name(unit.body), self.names), inputs, outputs)
+        function.location = unit.op.location
+        self._insert(function)
+        return function
+
+    def _insert(self, function: FuncOp) -> None:
+        block = self.module.body.block
+        if self.last is not None:
+            block.insert_op_after(function, self.last)
+        elif block.first_op is not None:
+            block.insert_op_before(function, block.first_op)
+        else:
+            block.add_op(function)
+        self.last = function
+
+
+def _tensor_type(value: SSAValue) -> TensorType[Attribute]:
+    return _checked_tensor(value.type)
+
+
+@lru_cache(maxsize=8192)
+def _checked_tensor(type: Attribute) -> TensorType[Attribute]:
+    assert isa(type, TensorType[Attribute])
+    return type
+
+
+@lru_cache(maxsize=8192)
+def _signless(type: TensorType[Attribute]) -> TensorType[Attribute]:
+    element = type.get_element_type()
+    if isa(element, IntegerType) and element.signedness.data is not Signedness.SIGNLESS:
+        return TensorType(storage_type(element), type.get_shape())
+    return type
+
+
+def _as_tensor(tensor: Tensor) -> Tensor:
+    """A uniform tensor as a stage; others as they are."""
+    if isinstance(tensor, Uniform):
+        value = te.const(tensor.value, tensor.dtype)
+        return te.compute(tensor.shape, lambda *axes: value, name=tensor.name)
+    return tensor
+
+
+def _define_op(op: GraphOp, tensors: dict[SSAValue, Tensor]) -> None:
+    """Add the tensors of an op's results, its stages tagged with its location."""
+    known = {id(tensor) for tensor in topological(list(tensors.values()))}
+    try:
+        defined = op.tensor_expression(*(tensors[operand] for operand in op.operands))
+    except (te.ExpressionError, VerifyException, ValueError) as error:
+        raise PassFailedError(f"has no tensor expression here: {error}", op=op) from error
+    results: tuple[Tensor, ...] = defined if isinstance(defined, tuple) else (defined,)
+    for value, tensor in zip(op.results, results, strict=True):
+        type_ = _tensor_type(value)
+        expected = (type_.get_shape(), type_.get_element_type())
+        if (tensor.shape, tensor.dtype) != expected:
+            raise PassFailedError(f"its tensor expression gives {tensor}, not {type_}", op=op)
+        tensors[value] = tensor
+    for tensor in topological(results):
+        if isinstance(tensor, Stage) and id(tensor) not in known and not is_known(tensor.location):
+            tensor.location = op.location
+
+
+def _parameter_name(value: SSAValue) -> str:
+    owner = value.owner
+    if isinstance(owner, ConstantOp) and owner.weight_name is not None:
+        return hint_of(owner.weight_name.rsplit(".", 1)[-1]) or "w"
+    return value.name_hint or ("c" if isinstance(owner, ConstantOp) else "x")
+
+
+_NAMED_OPS = 4
+
+
+def _function_name(body: Sequence[GraphOp]) -> str:
+    """`conv`, or `fused_conv_add_relu`: the heaviest op and those after it."""
+    if not body:
+        return "copy"
+    heaviest = max(range(len(body)), key=lambda position: body[position].work())
+    first = min(heaviest, max(len(body) - _NAMED_OPS, 0))
+    names = [op.name.rpartition(".")[2] for op in body[first : first + _NAMED_OPS]]
+    unrepeated = [n for i, n in enumerate(names) if i == 0 or n != names[i - 1]]
+    return "_".join(unrepeated if len(body) == 1 else ["fused", *unrepeated])
+
+
+def _sorted(attributes: Mapping[str, Attribute]) -> tuple[tuple[str, Attribute], ...]:
+    return tuple(sorted(attributes.items(), key=lambda item: item[0]))
+
+
+def _structure(unit: Unit, params: Sequence[SSAValue], numbers: dict[SSAValue, float | int]) -> Any:
+    """A key that is equal for units that have the same `te.func`."""
+    where: dict[SSAValue, Any] = {value: ("in", i) for i, value in enumerate(params)}
+    for value, number in numbers.items():
+        where[value] = ("number", repr(number), value.type)
+    ops: list[Any] = []
+    for position, op in enumerate(unit.body):
+        ops.append(
+            (
+                op.name,
+                tuple(where[operand] for operand in op.operands),
+                _sorted(op.properties),
+                _sorted(op.attributes),
+                tuple(op.result_types),
+            )
+        )
+        where |= {result: (position, i) for i, result in enumerate(op.results)}
+    types = tuple(value.type for value in params)
+    return types, tuple(ops), tuple(where[value] for value in unit.results)

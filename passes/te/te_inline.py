@@ -1,0 +1,171 @@
+"""Inlining of elementwise stages into the stages that read them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from tcopt.dialects.table import ScaleOp
+from tcopt.dialects.te import Combiner, ComputeOp, FuncOp, IndexOp, ReadOp, YieldOp
+from tcopt.dialects.te.borders import match_border
+from tcopt.passes.te.inlining import composed_accesses, inline_read, simplify_body
+from tcopt.support.affine import linear_sum
+
+_FREE = (ReadOp, IndexOp, YieldOp, arith.ConstantOp)
+_EXPENSIVE = (
+    arith.DivfOp,
+    arith.DivSIOp,
+    arith.DivUIOp,
+    arith.FloorDivSIOp,
+    arith.RemSIOp,
+    arith.RemUIOp,
+)
+PRODUCTS = (arith.MulfOp, arith.MuliOp)
+
+
+@dataclass(frozen=True)
+class TeInline(ModulePass):
+    """Substitute stages without a reduction into their readers, and drop unused stages.
+
+    A stage that is no result of its function is inlined where that costs little:
+
+    - each element is read about once in all: always;
+    - a stage that only copies elements is read again and again by a sum of products
+      (a convolution, a matmul): if the indices stay linear and nothing is padded;
+    - other readers that read elements repeatedly: if the stage is cheap, that is at most
+      `max_ops` operations, none of them a division or a mathematical function. Padding
+      is inlined so into a pooling, unless `inline_padding` is off.
+
+    A stage inside of a border that is the function's result is not inlined into that:
+    `lower-te-to-loop` lets it write its place in the result.
+
+    Everything else keeps its buffer: padding and activations in front of convolutions,
+    `exp` that both a sum and a division read.
+
+        %pad  = te.compute "pad" ... { te.read %x[.., %h - 1, %w - 1] else 0.0 }
+        %conv = te.compute "conv" ... reduce [..] sum { te.read %pad[..] * te.read %w[..] }
+        %bias = te.compute "bias" ... { te.read %conv[..] + te.read %b[%o] }
+        %relu = te.compute "relu" ... { max(te.read %bias[..], 0) }
+    ->
+        %pad  = te.compute "pad" ... { te.read %x[.., %h - 1, %w - 1] else 0.0 }
+        %conv = te.compute "conv" ... reduce [..] sum { te.read %pad[..] * te.read %w[..] }
+        %relu = te.compute "relu" ... { max(te.read %conv[..] + te.read %b[%o], 0) }
+    """
+
+    name = "te-inline"
+
+    max_ops: int = 4
+    inline_padding: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, FuncOp):
+                self.inline_function(function)
+
+    def inline_function(self, function: FuncOp) -> None:
+        """Inline what the rules allow in one function, producers first."""
+        for stage in function.stages:
+            simplify_body(stage)
+        for stage in function.stages:
+            simplify_body(stage)
+            reads = _reads_of(stage)
+            if reads is None or stage.is_reduction or not self.should_inline(stage, reads):
+                continue
+            for read in reads:
+                inline_read(read, stage)
+        for stage in reversed(function.stages):
+            if not stage.result.uses:
+                stage.detach()
+                stage.erase()
+
+    def should_inline(self, stage: ComputeOp, reads: list[ReadOp]) -> bool:
+        """Whether `stage` costs little when computed at each of `reads`."""
+        if not reads or any(match_border(_reader(read)) is not None for read in reads):
+            return False
+        size = max(math.prod(stage.spatial_extents), 1)
+        reuse = {id(read): math.prod(_reader(read).all_extents) / size for read in reads}
+        if sum(reuse.values()) < 2 and (len(reads) == 1 or not _scales(stage)):
+            return True
+        repeated = [read for read in reads if reuse[id(read)] >= 2]
+        if any(is_contraction(_reader(read)) for read in repeated):
+            return (
+                _is_copy(stage)
+                and not _is_guarded(stage)
+                and all(_stays_linear(read, stage) for read in reads)
+            )
+        if _is_guarded(stage) and repeated and not self.inline_padding:
+            return False
+        return self._is_cheap(stage)
+
+    def _is_cheap(self, stage: ComputeOp) -> bool:
+        work = [op for op in stage.body.block.ops if not isinstance(op, _FREE)]
+        if any(isinstance(op, _EXPENSIVE) or op.name.startswith("math.") for op in work):
+            return False
+        return len(work) <= self.max_ops
+
+
+def _reads_of(stage: ComputeOp) -> list[ReadOp] | None:
+    """The reads of a stage; None if it is a result of the function as well."""
+    users = [use.operation for use in stage.result.uses]
+    reads = [user for user in users if isinstance(user, ReadOp)]
+    return reads if len(reads) == len(users) else None
+
+
+def _reader(read: ReadOp) -> ComputeOp:
+    stage = read.parent_op()
+    assert isinstance(stage, ComputeOp)
+    return stage
+
+
+def is_contraction(stage: ComputeOp) -> bool:
+    """Whether a stage sums products of two elements, or of elements and a table's entries."""
+    if _scales(stage):
+        return True
+    if stage.combiner is None or stage.combiner.data is not Combiner.SUM:
+        return False
+    return any(
+        isinstance(op, PRODUCTS) and all(_reads_something(v.owner) for v in op.operands)
+        for op in stage.body.block.ops
+    )
+
+
+def _scales(stage: ComputeOp) -> bool:
+    """Whether a stage is a transform by a constant table, which its readers take apart."""
+    return any(isinstance(op, ScaleOp) for op in stage.body.block.ops)
+
+
+def _reads_something(op: object) -> bool:
+    pending = [op]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, ReadOp):
+            return True
+        if isinstance(current, Operation):
+            pending.extend(operand.owner for operand in current.operands)
+    return False
+
+
+def _is_copy(stage: ComputeOp) -> bool:
+    """Whether a stage only moves elements."""
+    return all(isinstance(op, _FREE) for op in stage.body.block.ops) and isinstance(
+        stage.yielded.owner, ReadOp
+    )
+
+
+def _is_guarded(stage: ComputeOp) -> bool:
+    return any(isinstance(op, ReadOp) and op.default is not None for op in stage.body.block.ops)
+
+
+def _stays_linear(read: ReadOp, stage: ComputeOp) -> bool:
+    """Whether the stage's reads have no divisions in their indices when put in place."""
+    accesses = composed_accesses(read, stage)
+    expected = sum(isinstance(op, ReadOp) for op in stage.body.block.ops)
+    return len(accesses) == expected and all(
+        linear_sum(expr, ()).is_linear for access in accesses for expr in access
+    )

@@ -1,0 +1,158 @@
+"""The `.tcm` file: a zip, nothing compressed, whose weights can be mapped into memory.
+
+model.json    format version, target, inputs, outputs, sizes
+code/0.o ...  the object files
+weights.bin   the packed weights, at a multiple of the page size
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.dialects.target import CpuTargetAttr
+from tcopt.runtime.loading import obstacle
+from tcopt.runtime.program import Program
+from tcopt.runtime.specs import TensorSpec
+from tcopt.support.errors import InputError
+
+FORMAT = 3
+_PAGE = 4096
+_LOCAL_HEADER = 30
+_PADDING_FIELD = 0xD935
+
+
+def write_archive(path: Path, program: Program) -> None:
+    """Write a program; the file appears whole or not at all.
+
+    Raises:
+        InputError: the folder does not exist or is not writable.
+    """
+    temporary = path.with_name(path.name + ".part")
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr(_member("model.json"), json.dumps(_describe(program), indent=1))
+            for number, code in enumerate(program.objects):
+                archive.writestr(_member(f"code/{number}.o"), code)
+            info = _aligned_member("weights.bin", archive)
+            with archive.open(info, "w", force_zip64=True) as stream:
+                stream.write(program.weights.data)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def read_archive(path: Path) -> Program:
+    """Load a program; weights are mapped, not read.
+
+    Raises:
+        InputError: no such file, not a compiled model, or made for another CPU.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            facts = json.loads(archive.read("model.json"))
+            objects = [archive.read(f"code/{n}.o") for n in range(facts.get("objects", 0))]
+            weights = _map_member(path, archive.getinfo("weights.bin"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except (zipfile.BadZipFile, KeyError, ValueError, AttributeError, struct.error) as error:
+        raise InputError(f"{path} is not a compiled model: {error}") from error
+    try:
+        _check_origin(path, facts)
+        return Program(
+            target=_target(path, facts["target"]),
+            objects=objects,
+            externals=facts["externals"],
+            inputs=[_spec(s) for s in facts["inputs"]],
+            outputs=[_spec(s) for s in facts["outputs"]],
+            weights=weights,
+            workspace_bytes=facts["workspace_bytes"],
+            report=facts["report"],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        cause = f"its description is wrong ({error.__class__.__name__}: {error})"
+        raise InputError(f"{path} is not a compiled model: {cause}") from error
+
+
+def _check_origin(path: Path, facts: dict[str, Any]) -> None:
+    if facts.get("format") != FORMAT:
+        raise InputError(
+            f"{path} has format {facts.get('format')}, this version reads {FORMAT}",
+            hint="compile the model again",
+        )
+
+
+def _target(path: Path, facts: dict[str, Any]) -> CpuTargetAttr:
+    """What the code is for, if this machine can run it."""
+    target = CpuTargetAttr(**facts)
+    reason = obstacle(target)
+    if reason is not None:
+        raise InputError(
+            f"{path} was compiled for {target.cpu.data}, this machine {reason}",
+            hint="compile the model on this machine, or for it",
+        )
+    return target
+
+
+def _describe(program: Program) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "target": program.target.facts(),
+        "objects": len(program.objects),
+        "externals": program.externals,
+        "inputs": [_spec_facts(s) for s in program.inputs],
+        "outputs": [_spec_facts(s) for s in program.outputs],
+        "workspace_bytes": program.workspace_bytes,
+        "report": program.report,
+    }
+
+
+def _spec_facts(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype.name}
+
+
+def _spec(facts: dict[str, Any]) -> TensorSpec:
+    if facts["dtype"] == "bfloat16":
+        import ml_dtypes
+
+        dtype = np.dtype(ml_dtypes.bfloat16)
+    else:
+        dtype = np.dtype(facts["dtype"])
+    return TensorSpec(facts["name"], tuple(facts["shape"]), dtype)
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    """A member without a time, so that equal models are equal files."""
+    info = zipfile.ZipInfo(name)
+    info.external_attr = 0o644 << 16
+    return info
+
+
+def _aligned_member(name: str, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+    """A member whose data starts at a page, by a padding field in its header.
+
+    The header also gets 20 bytes of 64-bit sizes from `force_zip64`.
+    """
+    info = _member(name)
+    assert archive.fp is not None
+    start = archive.fp.tell() + _LOCAL_HEADER + len(name) + 20 + 4
+    info.extra = struct.pack("<HH", _PADDING_FIELD, -start % _PAGE) + bytes(-start % _PAGE)
+    return info
+
+
+def _map_member(path: Path, info: zipfile.ZipInfo) -> NDArray[np.uint8]:
+    if info.file_size == 0:
+        return np.empty(0, np.uint8)
+    with path.open("rb") as stream:
+        stream.seek(info.header_offset)
+        header = stream.read(_LOCAL_HEADER)
+    name_length, extra_length = struct.unpack("<HH", header[26:30])
+    offset = info.header_offset + _LOCAL_HEADER + name_length + extra_length
+    return np.memmap(path, np.uint8, "r", offset, (info.file_size,))

@@ -1,0 +1,148 @@
+"""From a kernel-level module to a program: code generation and weight packing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
+
+from tcopt.backends.llvm.host import host_target
+from tcopt.backends.llvm.jit import external_names
+from tcopt.backends.llvm.machine import assemble_object, data_layout
+from tcopt.backends.llvm.module import emit_module
+from tcopt.dialects.target import cpu_target_of
+from tcopt.passes.kernel.instrument import PROFILE
+from tcopt.runtime.profile import TimedKernel
+from tcopt.runtime.program import Program, pack_weights
+from tcopt.runtime.specs import TensorSpec
+from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.errors import PassFailedError
+from tcopt.support.literals import Integers, integers
+from tcopt.support.origins import Origin
+
+Array = NDArray[Any]
+
+
+class ObjectCode(Protocol):
+    """An object file with one function, and the C functions that it calls."""
+
+    @property
+    def symbol(self) -> str: ...
+    @property
+    def code(self) -> bytes: ...
+    @property
+    def externals(self) -> tuple[str, ...]: ...
+
+
+def build_program(
+    module: ModuleOp, weights: Mapping[str, Array], kernels: Sequence[ObjectCode] = ()
+) -> Program:
+    """Generate code for a module whose memory is planned, and pack its weights.
+
+    Args:
+        module: @main takes inputs, outputs, weights and workspace; see `plan-memory`.
+        weights: values by name.
+        kernels: code of the functions that the module only declares.
+    Raises:
+        PassFailedError: the module has no @main of that form.
+        BackendError: code generation failed.
+    """
+    main = _main_of(module)
+    target = cpu_target_of(module) or host_target()
+    text = emit_module(module, triple=target.triple.data, data_layout=data_layout(target))
+    externals = external_names(text).union(*(kernel.externals for kernel in kernels))
+    names = [_names(module, "graph.inputs"), _names(module, "graph.outputs")]
+    types = list(main.function_type.inputs)
+    timed = timed_kernels(main)
+    if timed is not None:
+        types.pop()
+    inputs = _specs(names[0], types[: len(names[0])])
+    outputs = _specs(names[1], types[len(names[0]) : -2])
+    weight_bytes, workspace_bytes = (_bytes(t) for t in types[-2:])
+    return Program(
+        target=target,
+        objects=[assemble_object(text, target), *(kernel.code for kernel in kernels)],
+        externals=sorted(externals - {kernel.symbol for kernel in kernels}),
+        inputs=inputs,
+        outputs=outputs,
+        weights=pack_weights(_weight_layout(main), weights, weight_bytes),
+        workspace_bytes=workspace_bytes,
+        report=_report(main),
+        timed=timed,
+    )
+
+
+def timed_kernels(main: FuncOp) -> list[TimedKernel] | None:
+    """The calls that an instrumented @main times; None for one that is not instrumented."""
+    entries = main.attributes.get(PROFILE)
+    if not isa(entries, ArrayAttr[DictionaryAttr]):
+        return None
+    return [_timed_kernel(entry) for entry in entries]
+
+
+def _timed_kernel(entry: DictionaryAttr) -> TimedKernel:
+    kernel, size, parallel = (entry.data[name] for name in ("kernel", "bytes", "parallel"))
+    assert isinstance(kernel, StringAttr)
+    assert isa(size, IntegerAttr) and isa(parallel, IntegerAttr)
+    return TimedKernel(kernel.data, Origin.of(entry), size.value.data, bool(parallel.value.data))
+
+
+def _main_of(module: ModuleOp) -> FuncOp:
+    for op in module.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == "main":
+            if "tcopt.weights" in op.attributes:
+                return op
+            raise PassFailedError("@main has no memory plan", op=op, hint="run plan-memory")
+    raise PassFailedError("the module has no function @main")
+
+
+def _names(module: ModuleOp, attribute: str) -> list[str]:
+    names = module.attributes.get(attribute)
+    if not isa(names, ArrayAttr[StringAttr]):
+        raise PassFailedError(f"the module has no attribute {attribute}")
+    return [name.data for name in names]
+
+
+def _specs(names: list[str], types: list[Attribute]) -> list[TensorSpec]:
+    specs: list[TensorSpec] = []
+    for name, type_ in zip(names, types, strict=True):
+        assert isa(type_, MemRefType)
+        dtype = np.dtype(numpy_dtype(type_.get_element_type()))
+        specs.append(TensorSpec(name, tuple(type_.get_shape()), dtype))
+    return specs
+
+
+def _bytes(block: Attribute) -> int:
+    assert isa(block, MemRefType)
+    return block.get_shape()[0]
+
+
+def _weight_layout(main: FuncOp) -> dict[str, tuple[int, int]]:
+    layout = main.attributes["tcopt.weights"]
+    assert isinstance(layout, DictionaryAttr)
+    places: dict[str, tuple[int, int]] = {}
+    for name, place in layout.data.items():
+        assert isa(place, Integers)
+        offset, size = integers(place)
+        places[name] = offset, size
+    return places
+
+
+def _report(main: FuncOp) -> dict[str, int]:
+    facts = main.attributes.get("tcopt.memory")
+    if not isinstance(facts, DictionaryAttr):
+        return {}
+    return {name: value.value.data for name, value in facts.data.items() if isa(value, IntegerAttr)}

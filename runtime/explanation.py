@@ -1,0 +1,96 @@
+"""What was decided for a model: for each kernel call what was chosen, and what was not done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tcopt.runtime.profile import TimedKernel
+from tcopt.support.remarks import Remark
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """One kernel call and what passes and rules said about it.
+
+    Attributes:
+        call: the call, with its ONNX nodes, operators and work.
+        share: part of the model's work, 0 to 1.
+        remarks: about the kernel and about its nodes, in the order in which they were made.
+    """
+
+    call: TimedKernel
+    share: float
+    remarks: tuple[Remark, ...]
+
+    @property
+    def choices(self) -> list[Remark]:
+        """What was done."""
+        return [remark for remark in self.remarks if not remark.missed]
+
+    @property
+    def missed(self) -> list[Remark]:
+        """What was left undone."""
+        return [remark for remark in self.remarks if remark.missed]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The decisions of one compile.
+
+    Attributes:
+        calls: one entry a kernel call, in the order of execution.
+        others: remarks about what is no kernel of the result, as operators that were folded.
+    """
+
+    calls: tuple[Decisions, ...]
+    others: tuple[Remark, ...]
+
+    @classmethod
+    def of(cls, calls: Sequence[TimedKernel], remarks: Iterable[Remark]) -> Explanation:
+        """Bring calls and remarks together, by the kernel's name or by the nodes' names."""
+        remarks = tuple(dict.fromkeys(remarks))
+        whole = sum(call.origin.work for call in calls) or 1
+        told = [tuple(r for r in remarks if _concerns(r, call)) for call in calls]
+        taken = {remark for each in told for remark in each}
+        return cls(
+            tuple(
+                Decisions(call, call.origin.work / whole, each)
+                for call, each in zip(calls, told, strict=True)
+            ),
+            tuple(remark for remark in remarks if remark not in taken),
+        )
+
+    def heaviest(self, share: float = 0.0) -> list[Decisions]:
+        """The calls with at least this part of the work, the heaviest first."""
+        heavy = [each for each in self.calls if each.share >= share]
+        return sorted(heavy, key=lambda each: -each.share)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        return {
+            "calls": [
+                {
+                    "kernel": each.call.kernel,
+                    **asdict(each.call.origin),
+                    "share": each.share,
+                    "rule": each.call.rule,
+                    "parallel": each.call.parallel,
+                    "remarks": [asdict(remark) for remark in each.remarks],
+                }
+                for each in self.calls
+            ],
+            "others": [asdict(remark) for remark in self.others],
+        }
+
+
+def _concerns(remark: Remark, call: TimedKernel) -> bool:
+    if remark.subject.startswith("@"):
+        return remark.subject == f"@{call.kernel}"
+    return not _names(remark.where).isdisjoint(call.origin.nodes)
+
+
+def _names(where: str) -> set[str]:
+    """The nodes that a remark's place names."""
+    return {name.strip().strip('"') for name in where.split(", ")} - {""}

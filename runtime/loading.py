@@ -1,0 +1,70 @@
+"""Object code into this process: linking, the entry point, the number of threads."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+
+from tcopt.backends.llvm.host import default_threads, host_target
+from tcopt.backends.llvm.jit import link_objects, threads_object
+from tcopt.dialects.target import CpuTargetAttr
+from tcopt.support.errors import InputError, UnsupportedError
+
+ENTRY_SYMBOL = "tcopt_main"
+THREADS_SYMBOL = "tcopt_num_threads"
+
+
+class Entry:
+    """The entry point of loaded code: `int32_t tcopt_main(void **arguments)`.
+
+    Attributes:
+        threads: how many threads parallel loops may use, see `default_threads` at first.
+    """
+
+    def __init__(self, code: Sequence[bytes], externals: Iterable[str]):
+        # The linked library lives as long as this object.
+        objects = [*code, threads_object(host_target())]
+        self._library = link_objects(objects, externals, [ENTRY_SYMBOL, THREADS_SYMBOL])
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+        self._call = prototype(self._library[ENTRY_SYMBOL])
+        self._threads = ctypes.c_int32.from_address(self._library[THREADS_SYMBOL])
+        self.threads = default_threads()
+
+    def __call__(self, arguments: ctypes.Array[ctypes.c_void_p]) -> None:
+        self._call(ctypes.addressof(arguments))
+
+    @property
+    def threads(self) -> int:
+        return self._threads.value
+
+    @threads.setter
+    def threads(self, number: int) -> None:
+        if number < 1:
+            raise InputError(f"the number of threads should be at least 1, got {number}")
+        self._threads.value = number
+
+
+def description(target: CpuTargetAttr) -> str:
+    """What code for a target needs to run: architecture and CPU."""
+    return f"{target.triple.data.partition('-')[0]}/{target.cpu.data}"
+
+
+def check_runs_here(target: CpuTargetAttr) -> None:
+    """Raise UnsupportedError if this machine cannot run code for a target."""
+    reason = obstacle(target)
+    if reason is not None:
+        raise UnsupportedError(
+            f"code for {target.cpu.data} cannot be loaded on this machine, which {reason}",
+            hint="save the model as a shared library (.so) and run it where it belongs",
+        )
+
+
+def obstacle(target: CpuTargetAttr) -> str | None:
+    """Why this machine cannot run code for a target, as what follows "this machine"."""
+    host = host_target()
+    wanted, here = (t.triple.data.partition("-")[0] for t in (target, host))
+    if wanted != here:
+        return f"is {here}, not {wanted}"
+    lacking = {f for f in target.features.data.split(",") if f.startswith("+")}
+    lacking -= set(host.features.data.split(","))
+    return f"has no {', '.join(sorted(lacking))}" if lacking else None

@@ -1,0 +1,229 @@
+"""A compiled model, as people use it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tcopt.runtime.explanation import Explanation
+from tcopt.runtime.profile import Profile, measure_profile
+from tcopt.runtime.program import Program
+from tcopt.runtime.specs import TensorSpec, select_feeds
+from tcopt.support.errors import InputError, UnsupportedError
+
+Array = NDArray[Any]
+
+
+class Specialization(ABC):
+    """Compiles a model for the shapes, and if need be the values, of a run's feeds."""
+
+    @abstractmethod
+    def key(self, feeds: Mapping[str, Array]) -> tuple[object, ...]:
+        """What of the feeds decides the code; equal keys share a program."""
+
+    @abstractmethod
+    def compile(self, feeds: Mapping[str, Array]) -> Program:
+        """Compile for these feeds."""
+
+
+class Model:
+    """A compiled model: `outputs = model.run({"data": x})`.
+
+    Attributes:
+        inputs, outputs: names, shapes and types, in the model's order.
+        programs_kept: how many specialisations of a model with open shapes are kept; the
+            least recently used goes first.
+    """
+
+    programs_kept = 16
+
+    def __init__(
+        self,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        program: Program | None,
+        specialization: Specialization | None,
+    ):
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self._program = program
+        self._specialization = specialization
+        self._names = [spec.name for spec in self.outputs]
+        self._programs: OrderedDict[tuple[object, ...], Program] = OrderedDict()
+        self._lock = Lock()
+        self._threads: int | None = None
+        self._timed: tuple[tuple[object, ...], Program] | None = None
+        self.instrumented: Specialization | None = None
+        """Compiles the model again with clocks around its kernels, for `profile`."""
+
+    @classmethod
+    def of(cls, program: Program) -> Model:
+        """A model with fixed shapes."""
+        return cls(program.inputs, program.outputs, program, None)
+
+    @classmethod
+    def lazy(
+        cls,
+        specialization: Specialization,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+    ) -> Model:
+        """A model compiled at its first run, for what that run feeds."""
+        return cls(inputs, outputs, None, specialization)
+
+    @property
+    def program(self) -> Program:
+        """The compiled program of a model with fixed shapes.
+
+        Raises:
+            UnsupportedError: shapes are open, so there is none before a run.
+        """
+        if self._program is None:
+            raise UnsupportedError(
+                "the model's shapes are open, it is compiled when it runs",
+                hint="fix the shapes when compiling, as in shapes={'x': [1, 3, 224, 224]}",
+            )
+        return self._program
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads parallel loops may use; None is one for each core."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, number: int | None) -> None:
+        if number is not None and number < 1:
+            raise InputError(f"the number of threads should be at least 1, got {number}")
+        self._threads = number
+
+    def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Array]:
+        """Run the model.
+
+        Args:
+            feeds: a numpy array for each input by name.
+            outputs: names of the outputs wanted, by default all in order.
+        Raises:
+            InputError: feeds that do not fit the model, or an unknown output.
+        """
+        names = self._names
+        for name in outputs or ():
+            if name not in names:
+                raise InputError(
+                    f'the model has no output "{name}"', hint=f"its outputs are {names}"
+                )
+        arrays = select_feeds(self.inputs, feeds)
+        with self._lock:
+            results = self._program_for(arrays).run(arrays, self._threads)
+        if outputs is None:
+            return results
+        return [results[names.index(name)] for name in outputs]
+
+    def profile(self, feeds: Mapping[str, Any], runs: int = 20) -> Profile:
+        """Where the time goes: run the model with a clock around each kernel.
+
+        The model is compiled once more for it, with clocks; `run` is left as it is.
+
+        Args:
+            feeds: a numpy array for each input by name.
+            runs: how many runs are measured, after two that are not.
+        Raises:
+            InputError: feeds that do not fit the model, or no runs.
+            UnsupportedError: the model was loaded, not compiled, so that no source is at hand.
+        """
+        if runs < 1:
+            raise InputError(f"the number of runs should be at least 1, got {runs}")
+        arrays = select_feeds(self.inputs, feeds)
+        with self._lock:
+            program = self._timed_program(arrays)
+            return measure_profile(program, arrays, runs, self._threads)
+
+    def explain(self, feeds: Mapping[str, Any] | None = None) -> Explanation:
+        """What the compiler decided for each kernel, and why.
+
+        The model is compiled once more for it, with an eye on every decision.
+
+        Args:
+            feeds: a numpy array for each input, needed where shapes are open.
+        Raises:
+            InputError: feeds that do not fit the model.
+            UnsupportedError: the model was loaded, not compiled, or its shapes are open and
+                no feeds are given.
+        """
+        if feeds is None and self._program is None:
+            raise UnsupportedError(
+                "the model's shapes are open, what is decided depends on them",
+                hint="give feeds to explain, or shapes when compiling",
+            )
+        arrays = [] if feeds is None else select_feeds(self.inputs, feeds)
+        with self._lock:
+            program = self._timed_program(arrays)
+        return Explanation.of(program.timed or (), program.remarks)
+
+    def _timed_program(self, arrays: Sequence[Array]) -> Program:
+        if self.instrumented is None:
+            raise UnsupportedError(
+                "a loaded model cannot be profiled or explained",
+                hint="compile it from the ONNX file and ask that",
+            )
+        # Fixed shapes may be explained without feeds.
+        feeds = {spec.name: a for spec, a in zip(self.inputs, arrays, strict=False)}
+        if self._timed is None or self._timed[0] != self.instrumented.key(feeds):
+            program = self.instrumented.compile(feeds)
+            self._timed = self.instrumented.key(feeds), program
+        return self._timed[1]
+
+    def _program_for(self, arrays: Sequence[Array]) -> Program:
+        if self._program is not None:
+            return self._program
+        assert self._specialization is not None
+        feeds = {spec.name: a for spec, a in zip(self.inputs, arrays, strict=True)}
+        program = self._programs.get(self._specialization.key(feeds))
+        if program is None:
+            program = self._specialization.compile(feeds)
+        # The key is asked again: compiling may find inputs whose values decide shapes.
+        key = self._specialization.key(feeds)
+        self._programs[key] = program
+        self._programs.move_to_end(key)
+        if len(self._programs) > self.programs_kept:
+            self._programs.popitem(last=False)
+        return program
+
+    def save(self, path: str | Path) -> None:
+        """Write the compiled model.
+
+        Args:
+            path: ending in `.so`, a shared library to be called from C, with its weights and
+                a description beside it; otherwise a `.tcm` file, which `load` reads.
+        Raises:
+            InputError: the place is not writable.
+            BackendError: a library is wanted and there is no C compiler.
+        """
+        place = Path(path)
+        if place.suffix == ".so":
+            from tcopt.runtime.library import write_library
+
+            write_library(place, self.program)
+        else:
+            from tcopt.runtime.archive import write_archive
+
+            write_archive(place, self.program)
+
+
+def load(path: str | Path) -> Model:
+    """A model that `Model.save` wrote.
+
+    Raises:
+        InputError: no such file, not a compiled model, or made for another CPU.
+    """
+    from tcopt.backends.llvm.residency import release_code_pages
+    from tcopt.runtime.archive import read_archive
+
+    model = Model.of(read_archive(Path(path)))
+    release_code_pages()
+    return model

@@ -1,0 +1,203 @@
+"""Where the time of a model goes: one entry a kernel call, with the ONNX nodes it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.backends.llvm.host import default_threads
+from tcopt.support.origins import Origin
+
+if TYPE_CHECKING:
+    from tcopt.runtime.program import Program
+
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TimedKernel:
+    """What is known of a kernel call before it runs.
+
+    Attributes:
+        kernel: name of the generated function.
+        origin: the ONNX nodes, graph ops and scalar operations that it stands for.
+        bytes: sizes of all buffers that the call is given, each once.
+        parallel: whether the kernel may use more than one thread.
+        rule: name of the schedule rule that shaped the kernel; empty if there is none.
+    """
+
+    kernel: str
+    origin: Origin
+    bytes: int
+    parallel: bool
+    rule: str = ""
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """The time of a kernel call, or of several that share a kernel.
+
+    Attributes:
+        calls: how many calls in a run.
+        us: median microseconds in a run, of all these calls together.
+        least_us: the least in any run.
+        share: part of the time of all kernels, 0 to 1.
+        gflops: billions of scalar operations a second, at the median time.
+        gbps: billions of bytes a second, if each buffer moves once.
+        threads: how many threads the kernel may use.
+    """
+
+    kernel: str
+    nodes: tuple[str, ...]
+    ops: tuple[str, ...]
+    rule: str
+    calls: int
+    us: float
+    least_us: float
+    share: float
+    gflops: float
+    gbps: float
+    threads: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The measured runs of a model.
+
+    Attributes:
+        kernels: one entry a call, in the order of execution.
+        times: [runs, calls, 2] start and end of each call, nanoseconds.
+        threads: how many threads the runs used.
+        total_us: median microseconds from the first call's start to the last one's end.
+    """
+
+    kernels: tuple[TimedKernel, ...]
+    times: Times
+    threads: int
+
+    @property
+    def runs(self) -> int:
+        return len(self.times)
+
+    @property
+    def total_us(self) -> float:
+        if not self.kernels:
+            return 0.0
+        return float(np.median(self.times[:, -1, 1] - self.times[:, 0, 0])) / 1e3
+
+    def least(self) -> Profile:
+        """One run made of the shortest time of each call: what a busy machine disturbs least."""
+        spans = self.times[:, :, 1] - self.times[:, :, 0]
+        ends = np.cumsum(spans.min(axis=0))
+        times = np.stack([ends - spans.min(axis=0), ends], axis=1)[np.newaxis]
+        return replace(self, times=times)
+
+    def calls(self) -> list[KernelTime]:
+        """The time of each call, in the order of execution."""
+        return self._entries([[i] for i in range(len(self.kernels))])
+
+    def by_kernel(self) -> list[KernelTime]:
+        """The time of each kernel, all its calls together, the slowest first."""
+        groups: dict[str, list[int]] = {}
+        for position, call in enumerate(self.kernels):
+            groups.setdefault(call.kernel, []).append(position)
+        return sorted(self._entries(list(groups.values())), key=lambda e: -e.us)
+
+    def _entries(self, groups: Sequence[Sequence[int]]) -> list[KernelTime]:
+        spans = self.times[:, :, 1] - self.times[:, :, 0]
+        sums = [spans[:, list(group)].sum(axis=1) for group in groups]
+        medians = [float(np.median(s)) for s in sums]
+        whole = sum(medians) or 1.0
+        return [
+            self._entry(group, median, float(s.min()), median / whole)
+            for group, s, median in zip(groups, sums, medians, strict=True)
+        ]
+
+    def _entry(self, group: Sequence[int], median: float, least: float, share: float) -> KernelTime:
+        calls = [self.kernels[i] for i in group]
+        first = calls[0]
+        seconds = max(median, 1.0)
+        return KernelTime(
+            kernel=first.kernel,
+            nodes=tuple(dict.fromkeys(name for call in calls for name in call.origin.nodes)),
+            ops=first.origin.ops,
+            rule=first.rule,
+            calls=len(calls),
+            us=median / 1e3,
+            least_us=least / 1e3,
+            share=share,
+            gflops=sum(call.origin.work for call in calls) / seconds,
+            gbps=sum(call.bytes for call in calls) / seconds,
+            threads=self.threads if first.parallel else 1,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything but the single times, as JSON values."""
+        return {
+            "runs": self.runs,
+            "threads": self.threads,
+            "total_us": self.total_us,
+            "calls": [asdict(entry) for entry in self.calls()],
+        }
+
+    def chrome_trace(self) -> dict[str, Any]:
+        """The runs as trace events, for chrome://tracing or Perfetto.
+
+        One complete event a kernel call with what is known of it, and one around each run.
+        """
+        start = int(self.times.min()) if self.times.size else 0
+        entries = self.calls()
+        events: list[dict[str, Any]] = [
+            _metadata("process_name", "tcopt"),
+            _metadata("thread_name", "main"),
+        ]
+        for number, run in enumerate(self.times):
+            if not len(run):
+                continue
+            events.append(_event(f"run {number}", "run", run[0, 0] - start, run[-1, 1] - start))
+            for entry, call, (begin, end) in zip(entries, self.kernels, run, strict=True):
+                facts = {
+                    "nodes": list(entry.nodes),
+                    "ops": list(entry.ops),
+                    "rule": entry.rule,
+                    "threads": entry.threads,
+                    "work": call.origin.work,
+                    "bytes": call.bytes,
+                }
+                events.append(_event(call.kernel, "kernel", begin - start, end - start, facts))
+        return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def measure_profile(
+    program: Program, feeds: Sequence[NDArray[Any]], runs: int, threads: int | None
+) -> Profile:
+    """Run an instrumented program and keep the times of all its runs but the first two."""
+    times = np.zeros((runs, len(program.timed or ()), 2), np.int64)
+    for run in range(-2, runs):
+        program.run(feeds, threads)
+        if run >= 0:
+            times[run] = program.times
+    return Profile(tuple(program.timed or ()), times, threads or default_threads())
+
+
+def _metadata(name: str, value: str) -> dict[str, Any]:
+    return {"name": name, "ph": "M", "pid": 1, "tid": 1, "args": {"name": value}}
+
+
+def _event(
+    name: str, category: str, begin: int, end: int, facts: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "cat": category,
+        "ph": "X",
+        "pid": 1,
+        "tid": 1,
+        "ts": float(begin) / 1e3,
+        "dur": float(end - begin) / 1e3,
+        "args": facts or {},
+    }

@@ -1,0 +1,122 @@
+"""One compiled entry point: machine code, packed weights and a workspace."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.backends.llvm.host import default_threads
+from tcopt.dialects.target import CpuTargetAttr
+from tcopt.runtime.loading import Entry, check_runs_here, obstacle
+from tcopt.runtime.outputs import OutputPool, align
+from tcopt.runtime.profile import TimedKernel
+from tcopt.runtime.specs import TensorSpec
+from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.remarks import Remark
+
+Array = NDArray[Any]
+
+__all__ = ["Array", "Program", "aligned_empty", "pack_weights"]
+
+
+def aligned_empty(size: int) -> NDArray[np.uint8]:
+    """Uninitialised bytes that start at a multiple of `ALIGNMENT`."""
+    return align(np.empty(size + ALIGNMENT, np.uint8), size)
+
+
+def pack_weights(
+    layout: Mapping[str, tuple[int, int]], weights: Mapping[str, Array], size: int
+) -> NDArray[np.uint8]:
+    """One block with each weight at its place.
+
+    Args:
+        layout: offset and size in bytes of each weight by name.
+        size: bytes of the whole block.
+    """
+    # What lies between weights is saved too, and must not be whatever was in memory.
+    block = align(np.zeros(size + ALIGNMENT, np.uint8), size)
+    for name, (offset, count) in layout.items():
+        data = weights[name]
+        place = block[offset : offset + count].view(data.dtype).reshape(data.shape)
+        place[...] = data
+    return block
+
+
+@dataclass
+class Program:
+    """A model compiled for fixed shapes.
+
+    Attributes:
+        target: what the code is for; if that is not this machine, it can only be saved.
+        objects: the object files.
+        externals: C functions that the code calls.
+        weights: the packed weights.
+        workspace_bytes: size of the memory for intermediates.
+        report: facts about the compile, for people.
+        timed: the kernel calls that an instrumented program times, in order.
+        times: their starts and ends in the last run, [calls, 2], nanoseconds.
+        compile_times: seconds of each step of the compile.
+        remarks: what was decided when it was compiled with clocks; nothing otherwise.
+        kernels_compiled: how many kernels were not found in the cache.
+    """
+
+    target: CpuTargetAttr
+    objects: list[bytes]
+    externals: list[str]
+    inputs: list[TensorSpec]
+    outputs: list[TensorSpec]
+    weights: NDArray[np.uint8]
+    workspace_bytes: int
+    report: dict[str, int] = field(default_factory=dict[str, int])
+    compile_times: dict[str, float] = field(default_factory=dict[str, float])
+    timed: list[TimedKernel] | None = None
+    remarks: tuple[Remark, ...] = ()
+    kernels_compiled: int = 0
+
+    def __post_init__(self) -> None:
+        if self.workspace_bytes < 0:
+            raise ValueError(f"a workspace of {self.workspace_bytes} bytes")
+        self._entry = None
+        if obstacle(self.target) is None:
+            self._entry = Entry(self.objects, self.externals)
+        self._pools = [OutputPool(spec) for spec in self.outputs]
+        self._workspace = aligned_empty(self.workspace_bytes)
+        self.times = np.zeros((len(self.timed or ()), 2), np.int64)
+        blocks: list[Array] = [self.weights, self._workspace]
+        if self.timed is not None:
+            blocks.append(self.times)
+        count = len(self.inputs) + len(self.outputs)
+        self._arguments = (ctypes.c_void_p * (count + len(blocks)))()
+        for position, block in enumerate(blocks):
+            self._arguments[count + position] = block.ctypes.data
+
+    @property
+    def entry(self) -> Entry:
+        """The loaded code; UnsupportedError if it is for another machine."""
+        if self._entry is None:
+            check_runs_here(self.target)
+            raise AssertionError("code for this machine is loaded at once")
+        return self._entry
+
+    def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Array]:
+        """Run on checked inputs, in order; not from two threads at once.
+
+        Args:
+            threads: how many threads to use, by default one for each core.
+        """
+        entry = self.entry
+        entry.threads = threads or default_threads()
+        arguments = self._arguments
+        for position, array in enumerate(feeds):
+            arguments[position] = array.ctypes.data
+        outputs: list[Array] = []
+        for position, pool in enumerate(self._pools, len(feeds)):
+            array, arguments[position] = pool.take()
+            outputs.append(array)
+        entry(arguments)
+        return outputs

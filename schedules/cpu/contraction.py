@@ -1,0 +1,272 @@
+"""Convolutions and matrix products: a register tile of vector accumulators.
+
+The schedule that reaches the FMA units' peak keeps `rows x vectors` accumulators in
+registers through the whole reduction:
+
+    parallel over tiles
+      accumulators = 0                           rows x vectors, in registers
+      for each term of the reduction
+        for each row:    broadcast one element
+        for each vector: multiply-add
+      for each row and vector: epilogue (bias, activation, residual), one store
+
+*Columns* are a variable that is contiguous in the output and in one factor, or absent from
+it: vectors lie along it. *Rows* are a variable that the other factor alone depends on, so
+that each loaded vector serves all rows. Which variable plays which part follows from the
+accesses: a matrix product has its output columns as columns and output rows as rows, a
+convolution over NCHW its width as columns and its channels as rows, one over channels in
+blocks the channels of a block as columns and the width as rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.loop import BlockOp
+from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
+from tcopt.schedules.api import Schedule
+from tcopt.schedules.cpu.epilogue import attach_epilogue, take_epilogue
+from tcopt.schedules.cpu.facts import CpuFacts
+from tcopt.schedules.cpu.granularity import has_enough_tasks, parallelize
+from tcopt.schedules.cpu.injective import schedule_injective
+from tcopt.schedules.cpu.nests import variable_loops
+from tcopt.schedules.cpu.patterns import Access, BlockPattern, element_bits, match_block
+from tcopt.schedules.cpu.tiles import Plan, Space, even_parts, plan_tile
+from tcopt.schedules.handles import Block, Loop
+from tcopt.schedules.rules import Declined, schedule_rule
+from tcopt.support.affine import linear_sum, sum_range
+
+UNROLLED_PRODUCTS = 112
+"""Multiply-adds up to which the innermost reduce loops are written out."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which iteration variable plays which part, by position.
+
+    Attributes:
+        columns: vectors lie along it.
+        more_columns: a second variable to take vectors from, when `columns` holds only one.
+        rows: each vector loaded serves this many rows.
+        spans: a second variable for rows, outside of the first.
+    """
+
+    columns: int
+    more_columns: int | None
+    rows: int | None = None
+    spans: int | None = None
+
+
+@schedule_rule(target="cpu", priority=100)
+class Contraction:
+    """Rule for functions with a block that sums products: convolution, matmul, depthwise."""
+
+    name = "cpu-contraction"
+
+    def apply(self, sch: Schedule, facts: CpuFacts) -> Declined | None:
+        patterns = [match_block(sch.block_op(block)) for block in sch.blocks()]
+        sums = [p for p in patterns if p is not None and p.is_contraction]
+        if len(sums) != 1:
+            return Declined(f"{len(sums)} blocks add products of two loaded values, one is wanted")
+        roles = find_roles(sums[0], facts)
+        if isinstance(roles, Declined):
+            return roles
+        schedule_tiles(sch, sums[0], roles, facts)
+        return None
+
+
+def find_roles(pattern: BlockPattern, facts: CpuFacts) -> Roles | Declined:
+    """Assign the parts, or say why the block has no vector form."""
+    spatial = [v for v in reversed(pattern.spatial) if pattern.extents[v] > 1]
+    columns = next((v for v in spatial if pattern.store.is_unit(v)), None)
+    if columns is None:
+        return Declined("no variable is contiguous in the output")
+    vectors = [t for t in pattern.terms if t.uses(columns)]
+    scalars = [t for t in pattern.terms if not t.uses(columns)]
+    if not all(term.is_strided(columns) for term in vectors):
+        return Declined("an operand is not contiguous along the output's last dimension")
+    others = [v for v in spatial if v != columns]
+    served = [v for v in others if _reuses(v, vectors, scalars)]
+    more = None
+    if pattern.extents[columns] <= facts.lanes(element_bits(pattern.block)):
+        free = [v for v in others if v not in served[:1]]
+        more = next((v for v in free if _reuses(v, scalars, vectors)), None)
+    if served:
+        return Roles(columns, more, *served[:2])
+    return Roles(columns, more, *[v for v in others if v != more][:2])
+
+
+def _reuses(variable: int, kept: list[Access], moving: list[Access]) -> bool:
+    """Whether stepping along `variable` keeps what one factor loaded and moves the other."""
+    return (
+        bool(kept)
+        and not any(t.uses(variable) for t in kept)
+        and any(t.uses(variable) for t in moving)
+    )
+
+
+def schedule_tiles(sch: Schedule, pattern: BlockPattern, roles: Roles, facts: CpuFacts) -> None:
+    """Tile one reduction, compute its epilogue tile by tile, and schedule its inputs."""
+    block = sch.get_block(pattern.block.block_name.data)
+    producers = sch.producers(block)
+    epilogue = take_epilogue(sch, block)
+    lanes = facts.lanes(element_bits(pattern.block))
+    plan = plan_tile(_space(pattern, roles, lanes), facts)
+    outer, inner = _tile(sch, block, pattern, roles, plan)
+    reduce = sch.get_loops(block)
+    reduce = [each for each in reduce if each not in outer and each not in inner]
+    sch.reorder(*outer, *reduce, *inner)
+    outer = _parallelize_tiles(sch, outer, 2 * pattern.work, facts)
+    init = sch.decompose_reduction(block, reduce[0])
+    sch.set_scope(block, "register")
+    for each in (block, init):
+        _vectorize_tile(
+            sch, [part for part in sch.get_loops(each) if part not in (*outer, *reduce)]
+        )
+    _unroll_steps(sch, reduce, plan.tile.accumulators)
+    attach_epilogue(sch, epilogue, outer, lanes)
+    for producer in producers:
+        schedule_injective(sch, producer, facts)
+
+
+def _space(pattern: BlockPattern, roles: Roles, lanes: int) -> Space:
+    """What the tile is chosen for."""
+    extents = pattern.extents
+    scalars = [t for t in pattern.terms if not t.uses(roles.columns)]
+    vectors = [t for t in pattern.terms if t.uses(roles.columns)]
+    columns = extents[roles.columns]
+    if roles.more_columns is not None:
+        columns = lanes * extents[roles.more_columns]
+    placed = (roles.columns, roles.more_columns, roles.rows, roles.spans)
+    return Space(
+        rows=1 if roles.rows is None else extents[roles.rows],
+        spans=1 if roles.spans is None else extents[roles.spans],
+        columns=columns,
+        lanes=lanes,
+        steps=prod(extents[v] for v in pattern.reduce),
+        repeats=prod(extents[v] for v in pattern.spatial if v not in placed),
+        scalar_bytes=_bytes(scalars),
+        vector_bytes=_bytes(vectors),
+    )
+
+
+def _bytes(terms: list[Access]) -> int:
+    return sum(4 * prod(buffer_shape(term.buffer)) for term in terms)
+
+
+def _tile(
+    sch: Schedule, block: Block, pattern: BlockPattern, roles: Roles, plan: Plan
+) -> tuple[list[Loop], list[Loop]]:
+    """Split the roles' loops: the spatial loops between tiles, and those of a tile."""
+    loops = variable_loops(sch, block)
+    extents, tile = pattern.extents, plan.tile
+    inner: list[Loop] = []
+    parts = [(roles.rows, "rows", tile.rows)]
+    if tile.spans > 1:
+        parts.insert(0, (roles.spans, "spans", tile.spans))
+    for variable, name, size in parts:
+        if variable is not None:
+            count = sch.knob(name, _choices(extents[variable], size), default=size)
+            loops[variable], part = sch.split(loops[variable], factors=[None, count])
+            inner.append(part)
+    vectors = sch.knob("vectors", sorted({1, 2, 3, 4, tile.vectors}), default=tile.vectors)
+    lane = loops[roles.columns]
+    if roles.more_columns is not None:
+        del loops[roles.columns]
+        between, part = sch.split(loops[roles.more_columns], factors=[None, vectors])
+        loops[roles.more_columns] = between
+        inner.append(part)
+    elif extents[roles.columns] > tile.lanes:
+        count = min(vectors, ceil(extents[roles.columns] / tile.lanes))
+        between, part, lane = sch.split(lane, factors=[None, count, tile.lanes])
+        loops[roles.columns] = between
+        inner.append(part)
+    else:
+        del loops[roles.columns]
+    outer = [loops[v] for v in _between_tiles(pattern, roles, plan) if v in loops]
+    return outer, [*inner, lane]
+
+
+def _between_tiles(pattern: BlockPattern, roles: Roles, plan: Plan) -> list[int]:
+    """Spatial variables in the order of the loops between tiles.
+
+    Variables that both factors depend on come first: nothing is used again along them.
+    """
+    scalars = [t for t in pattern.terms if not t.uses(roles.columns)]
+    vectors = [t for t in pattern.terms if t.uses(roles.columns)]
+
+    def place(variable: int) -> int:
+        in_scalars = any(t.uses(variable) for t in scalars)
+        in_vectors = any(t.uses(variable) for t in vectors)
+        if in_scalars == in_vectors:
+            return 0
+        return 1 if in_vectors == plan.columns_outside else 2
+
+    return sorted(pattern.spatial, key=place)
+
+
+def _choices(extent: int, chosen: int) -> list[int]:
+    return sorted({*even_parts(extent, min(28, extent)), chosen})
+
+
+def _parallelize_tiles(sch: Schedule, outer: list[Loop], work: int, facts: CpuFacts) -> list[Loop]:
+    """Make the outermost loops parallel.
+
+    A loop whose last tile is smaller keeps a variable of its own, by which the tail is split
+    off. Where those outside of it are too few for the threads, it goes inside of all others;
+    or it goes outermost and is divided alone, if it has more iterations than they have.
+    """
+    tails = [_has_tail(sch, each) for each in outer]
+    count = tails.index(True) if True in tails else len(outer)
+    if count < len(outer) and not has_enough_tasks(sch, outer[:count], work, facts):
+        clipped = [each for each, tail in zip(outer, tails, strict=True) if tail]
+        whole = [each for each in outer if each not in clipped]
+        longest = max(clipped, key=sch.extent)
+        if sch.extent(longest) > prod(map(sch.extent, whole)):
+            whole = [longest]
+        count = len(whole)
+        order = [*whole, *(each for each in outer if each not in whole)]
+        if order != outer:
+            sch.reorder(*order)
+        outer = order
+    return [*parallelize(sch, outer[:count], work, facts), *outer[count:]]
+
+
+def _has_tail(sch: Schedule, each: Loop) -> bool:
+    """Whether the domain of a block ends inside of the loop's last iteration."""
+    variable = sch.loop_op(each).induction_variable
+    return any(
+        _is_clipped(sch.block_op(block), variable)
+        for block in sch.blocks()
+        if each in sch.get_loops(block)
+    )
+
+
+def _is_clipped(block: BlockOp, variable: SSAValue) -> bool:
+    operands = list(block.operands_)
+    ranges = value_ranges(operands)
+    for binding, extent in zip(block.bindings.data.results, block.domain, strict=True):
+        used = {operands[d] for d in binding.used_dims()}
+        if variable in used and sum_range(linear_sum(binding, ranges), ranges)[1] >= extent:
+            return True
+    return False
+
+
+def _unroll_steps(sch: Schedule, reduce: list[Loop], accumulators: int) -> None:
+    """Write out innermost reduce loops, as far as the code stays short."""
+    products = accumulators
+    for each in reversed(reduce):
+        products *= sch.extent(each)
+        if products > UNROLLED_PRODUCTS:
+            return
+        sch.unroll(each)
+
+
+def _vectorize_tile(sch: Schedule, loops: list[Loop]) -> None:
+    """Vectorise the innermost of a tile's loops and unroll those around it."""
+    sch.vectorize(loops[-1])
+    for each in loops[:-1]:
+        sch.unroll(each)

@@ -1,0 +1,46 @@
+"""What follows a reduction: computed on each tile while it is still in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcopt.schedules.api import Schedule
+from tcopt.schedules.cpu.patterns import match_block
+from tcopt.schedules.handles import Block, Loop
+
+
+def take_epilogue(sch: Schedule, block: Block) -> Block:
+    """The block that turns a reduction's results into the output.
+
+    That is its consumer, where it has one that reads each result at its own place; otherwise
+    a copy out of a buffer of its own.
+    """
+    consumers = sch.consumers(block)
+    if len(consumers) == 1 and reads_pointwise(sch, consumers[0], block):
+        return consumers[0]
+    return sch.cache_write(block, "register")
+
+
+def reads_pointwise(sch: Schedule, consumer: Block, producer: Block) -> bool:
+    """Whether each element of `consumer` reads just its own element of `producer`."""
+    pattern, source = match_block(sch.block_op(consumer)), match_block(sch.block_op(producer))
+    if pattern is None or source is None or sch.block_op(consumer).is_reduction:
+        return False
+    reads = [t for t in pattern.terms if t.buffer is source.store.buffer]
+    return all(read.steps == pattern.store.steps for read in reads)
+
+
+def attach_epilogue(sch: Schedule, epilogue: Block, outer: Sequence[Loop], lanes: int) -> None:
+    """Compute an epilogue inside the innermost of the loops between tiles, in vectors."""
+    if outer:
+        sch.reverse_compute_at(epilogue, outer[-1])
+    loops = sch.get_loops(epilogue)[len(outer) :]
+    if not loops:
+        return
+    last = loops.pop()
+    if sch.extent(last) > lanes:
+        part, last = sch.split(last, factors=[None, lanes])
+        loops.append(part)
+    sch.vectorize(last)
+    for each in loops:
+        sch.unroll(each)

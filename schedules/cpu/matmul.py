@@ -1,0 +1,325 @@
+"""Matrix products: register tiles of rows by vectors, over panels of the right operand.
+
+    parallel over chunks of rows and panels of columns
+      for each tile of rows
+        accumulators = 0                           rows x vectors, in registers
+        for each step of the reduction
+          for each row:    broadcast one element of the left operand
+          for each vector: multiply-add with a vector of the panel
+        epilogue on the tile, one store
+
+A panel (the reduction's depth by a tile's width) stays in the second level of cache while the
+tiles of a chunk of rows pass over it. Where the reduction is too deep for that, all tiles of a
+chunk are given one part of it after the other, and partial results are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr
+
+from tcopt.schedules.api import Schedule
+from tcopt.schedules.cpu.epilogue import attach_epilogue, take_epilogue
+from tcopt.schedules.cpu.facts import CpuFacts
+from tcopt.schedules.cpu.granularity import parallelize
+from tcopt.schedules.cpu.injective import schedule_injective
+from tcopt.schedules.cpu.nests import variable_loops
+from tcopt.schedules.cpu.patterns import Access, BlockPattern, element_bits, match_block
+from tcopt.schedules.handles import Block, Loop
+from tcopt.schedules.rules import Declined, schedule_rule
+from tcopt.support.matmul_tiles import MAX_ROWS, MatmulTile, best_tile, tile_cost
+
+STEPS = (1, 2, 4)
+"""How many steps of a reduction may be written out."""
+
+ELEMENT_BYTES = 4
+"""Size of an element, for what caches hold."""
+
+MAX_PARTS = 16
+"""Parts of a reduction at most: each takes a buffer of partial results."""
+
+MIN_TASKS = 2
+"""Parallel iterations for each core at least."""
+
+NEAR = 4
+"""How many times the second level of cache the rows of a chunk may take up: they come from
+the next one, a panel at a time."""
+
+PANEL_SHARE = 6
+"""A panel takes up at most this part of the second level of cache."""
+
+MIN_TILES = 4
+"""Tiles of rows in a chunk at least, below which a panel is hardly used more than once."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A block that multiplies matrices, and what its variables are.
+
+    Attributes:
+        rows: the variable of the tile's rows, on which the right operand does not depend;
+            None for a single row.
+        columns: the variable that vectors lie along.
+        panel: columns of a panel of the right operand; 0 if it is stored row by row.
+    """
+
+    pattern: BlockPattern
+    left: Access
+    right: Access
+    rows: int | None
+    columns: int
+    panel: int
+
+    @property
+    def depth(self) -> int:
+        """Terms of a sum."""
+        return self.pattern.extents[self.pattern.reduce[0]]
+
+
+@schedule_rule(target="cpu", priority=120)
+class Matmul:
+    """Rule for products of matrices, batched or not, whose right operand has vectors."""
+
+    name = "cpu-matmul"
+
+    def apply(self, sch: Schedule, facts: CpuFacts) -> Declined | None:
+        patterns = [match_block(sch.block_op(block)) for block in sch.blocks()]
+        sums = [p for p in patterns if p is not None and p.is_contraction]
+        if len(sums) != 1:
+            return Declined(f"{len(sums)} blocks add products of two loaded values, one is wanted")
+        product = find_product(sums[0])
+        if isinstance(product, Declined):
+            return product
+        lanes = facts.lanes(element_bits(product.pattern.block))
+        if product.panel % lanes:
+            return Declined(f"panels of {product.panel} columns are no whole vectors of {lanes}")
+        schedule_product(sch, product, facts)
+        return None
+
+
+def find_product(pattern: BlockPattern) -> Product | Declined:
+    """The parts of a block's variables and operands, or why it is no product of matrices."""
+    if len(pattern.reduce) != 1 or len(pattern.terms) != 2:
+        return Declined("it is no sum over one variable of products of two operands")
+    columns = pattern.spatial[-1] if pattern.spatial else -1
+    if columns < 0 or not pattern.store.is_unit(columns):
+        return Declined("its columns are not contiguous in the output")
+    with_columns = [term for term in pattern.terms if term.uses(columns)]
+    if len(with_columns) != 1:
+        return Declined("both operands depend on the column")
+    (right,) = with_columns
+    (left,) = (term for term in pattern.terms if term is not right)
+    panel = panel_width(right, columns)
+    if not panel and not right.is_unit(columns):
+        return Declined("rows of the right operand are not contiguous")
+    rows = [v for v in pattern.spatial if left.uses(v) and not right.uses(v)]
+    longest = max(rows, key=lambda v: (pattern.extents[v], v), default=None)
+    return Product(pattern, left, right, longest, columns, panel)
+
+
+def panel_width(access: Access, variable: int) -> int:
+    """The width b of an access at [v // b, ..., v % b]; 0 if it is none."""
+    map_ = access.op.map.data
+    first, last = map_.results[0], map_.results[-1]
+    width = _divisor(last, AffineBinaryOpKind.Mod)
+    if width is None or width != _divisor(first, AffineBinaryOpKind.FloorDiv):
+        return 0
+    used = last.used_dims() | first.used_dims()
+    return width if len(used) == 1 and access.steps[variable] is None else 0
+
+
+def _divisor(expr: object, kind: AffineBinaryOpKind) -> int | None:
+    if not isinstance(expr, AffineBinaryOpExpr) or expr.kind is not kind:
+        return None
+    if isinstance(expr.lhs, AffineDimExpr) and isinstance(expr.rhs, AffineConstantExpr):
+        return expr.rhs.value
+    return None
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Loops of a product that was tiled.
+
+    Attributes:
+        between: batches, chunks of rows and panels, outermost first.
+        tiles: the tiles of a chunk; none for a single row.
+        depth: the reduction.
+        rows: those of a tile, if there are several.
+        columns: the vectors of a tile, and their lanes.
+        parts: how many parts of the reduction's depth to compute one after the other.
+    """
+
+    between: list[Loop]
+    tiles: list[Loop]
+    depth: Loop
+    rows: list[Loop]
+    columns: list[Loop]
+    parts: int
+
+
+def schedule_product(sch: Schedule, product: Product, facts: CpuFacts) -> None:
+    """Tile a product, compute its epilogue tile by tile, and schedule what makes its inputs."""
+    pattern = product.pattern
+    block = sch.get_block(pattern.block.block_name.data)
+    producers = sch.producers(block)
+    epilogue = take_epilogue(sch, block)
+    lanes = facts.lanes(element_bits(pattern.block))
+    tiling = _tile(sch, block, product, facts, lanes)
+    if tiling.parts > 1:
+        _schedule_in_parts(sch, block, epilogue, product, tiling, facts)
+    else:
+        steps = sch.knob("steps", STEPS, default=_steps(product.depth))
+        depth, step = sch.split(tiling.depth, factors=[None, steps])
+        sch.reorder(*tiling.between, *tiling.tiles, depth, step, *tiling.rows, *tiling.columns)
+        outer = parallelize(sch, tiling.between, 2 * pattern.work, facts)
+        _accumulate(sch, block, [*outer, *tiling.tiles], [depth, step], epilogue, lanes)
+    for producer in producers:
+        schedule_injective(sch, producer, facts)
+
+
+def _schedule_in_parts(
+    sch: Schedule,
+    block: Block,
+    epilogue: Block,
+    product: Product,
+    tiling: Tiling,
+    facts: CpuFacts,
+) -> None:
+    """Give all tiles of a chunk a part of the reduction's depth after the other.
+
+    Only that part of a panel has to stay in cache. Each leaves a partial result, and rows of
+    these are added up when all are there.
+    """
+    lanes = facts.lanes(element_bits(product.pattern.block))
+    part, depth = sch.split(tiling.depth, factors=[tiling.parts, None])
+    steps = sch.knob("steps", STEPS, default=_steps(product.depth // tiling.parts))
+    depth, step = sch.split(depth, factors=[None, steps])
+    sch.reorder(*tiling.between, part, *tiling.tiles, depth, step, *tiling.rows, *tiling.columns)
+    outer = parallelize(sch, tiling.between, 2 * product.pattern.work, facts)
+    columns = [loop for loop in tiling.columns if sch.extent(loop) > 1]
+    partial = sch.rfactor(part)
+    store = sch.cache_write(partial, "register")
+    _accumulate(sch, partial, [*outer, part, *tiling.tiles], [depth, step], store, lanes)
+    # Loops of one iteration move nothing, and have no counterpart in the sum of the parts.
+    *loops, part = sch.get_loops(block)[len(outer) :]
+    rows, columns = loops[: -len(columns)], loops[-len(columns) :]
+    sch.reorder(*rows, part, *columns)
+    _accumulate(sch, block, [*outer, *rows], [part], epilogue, lanes)
+
+
+def _accumulate(
+    sch: Schedule,
+    block: Block,
+    outer: Sequence[Loop],
+    reduce: Sequence[Loop],
+    epilogue: Block,
+    lanes: int,
+) -> None:
+    """Keep a block's results in registers through a reduction; the loops inside are a tile's."""
+    init = sch.decompose_reduction(block, reduce[0])
+    sch.set_scope(block, "register")
+    for step in reduce[1:]:
+        sch.unroll(step)
+    for each in (block, init):
+        own = [loop for loop in sch.get_loops(each) if loop not in (*outer, *reduce)]
+        sch.vectorize(own[-1])
+        for loop in own[:-1]:
+            sch.unroll(loop)
+    attach_epilogue(sch, epilogue, outer, lanes)
+
+
+def _tile(sch: Schedule, block: Block, product: Product, facts: CpuFacts, lanes: int) -> Tiling:
+    """Split the loops of rows and columns."""
+    pattern = product.pattern
+    loops = variable_loops(sch, block)
+    height = 1 if product.rows is None else pattern.extents[product.rows]
+    width = pattern.extents[product.columns]
+    given = product.panel // lanes or None
+    best = best_tile(height, width, lanes, facts.registers, given)
+    rows = sch.knob("rows", _row_choices(height, best, width, lanes), default=best.rows)
+    choices = [1, 2, 3, 4] if given is None else [given]
+    vectors = sch.knob("vectors", choices, default=best.vectors)
+    depth = loops.pop(pattern.reduce[0])
+    parts = sch.knob("parts", *_parts(height, rows, vectors * lanes, product, facts))
+    row_loop = None if product.rows is None else loops.pop(product.rows, None)
+    depth_in_cache = product.depth // parts
+    others = prod(pattern.extents[v] for v in loops if v in pattern.spatial)
+    others = others // width * ceil(width / (vectors * lanes))
+    chunks, tiles, row = _split_rows(sch, row_loop, rows, depth_in_cache, others, facts)
+    panels, column = _split_columns(sch, loops.pop(product.columns, None), vectors, lanes)
+    batch = [loops[v] for v in pattern.spatial if v in loops]
+    return Tiling([*batch, *chunks, *panels], tiles, depth, row, column, parts)
+
+
+def _parts(
+    height: int, rows: int, width: int, product: Product, facts: CpuFacts
+) -> tuple[list[int], int]:
+    """Parts of the reduction's depth: candidates, and as many as it takes for a panel to
+    fit its share of the cache, where several tiles of rows pass over it."""
+    if height < MIN_TILES * rows:
+        return [1], 1
+    whole = [n for n in range(1, MAX_PARTS + 1) if product.depth % n == 0]
+    wanted = product.depth * width * ELEMENT_BYTES / (facts.l2 / PANEL_SHARE)
+    return whole, next((n for n in whole if n >= wanted), 1)
+
+
+def _split_rows(
+    sch: Schedule, loop: Loop | None, rows: int, depth: int, tasks: int, facts: CpuFacts
+) -> tuple[list[Loop], list[Loop], list[Loop]]:
+    """Chunks of rows, tiles, and the rows of a tile; a single row has no loop."""
+    if loop is None:
+        return [], [], []
+    tiles = ceil(sch.extent(loop) / rows)
+    chunk = sch.knob("chunk", *_chunks(tiles, rows * depth, tasks, facts))
+    chunks, between, row = sch.split(loop, factors=[None, chunk, rows])
+    return [chunks], [between], [row]
+
+
+def _chunks(tiles: int, elements: int, tasks: int, facts: CpuFacts) -> tuple[list[int], int]:
+    """Tiles of rows in a chunk: candidates, and the choice.
+
+    Few chunks, so that a panel is read few times; but enough for all threads, and small
+    enough for the left operand's rows to stay near. Chunks of equal size where that is
+    possible.
+
+    Args:
+        tiles: tiles of rows in all.
+        elements: of the left operand that a tile reads.
+        tasks: what may run at the same time beside chunks of rows.
+    """
+    fit = max(NEAR * facts.l2 // (elements * ELEMENT_BYTES), MIN_TILES)
+    wanted = min(max(ceil(tiles / fit), ceil(MIN_TASKS * facts.cores / tasks)), tiles)
+    even = next(n for n in range(wanted, tiles + 1) if tiles % n == 0)
+    chosen = ceil(tiles / (even if even <= 2 * wanted or tasks < facts.cores else wanted))
+    return sorted({ceil(tiles / n) for n in (1, 2, 4, 8, 16)} | {chosen}), chosen
+
+
+def _steps(depth: int) -> int:
+    """Steps of the reduction in one round of its loop."""
+    return max(n for n in STEPS if depth % n == 0)
+
+
+def _split_columns(
+    sch: Schedule, loop: Loop | None, vectors: int, lanes: int
+) -> tuple[list[Loop], list[Loop]]:
+    """Panels of columns; the vectors of a panel and their lanes."""
+    if loop is None:
+        return [], []
+    if sch.extent(loop) <= lanes:
+        return [], [loop]
+    panels, vector, lane = sch.split(loop, factors=[None, vectors, lanes])
+    return [panels], [vector, lane]
+
+
+def _row_choices(height: int, best: MatmulTile, width: int, lanes: int) -> list[int]:
+    """Numbers of rows worth trying: the chosen one, and those that cost little more."""
+    limit = 1.25 * tile_cost(height, width, lanes, best)
+    found = [
+        rows
+        for rows in range(1, min(height, MAX_ROWS) + 1)
+        if tile_cost(height, width, lanes, MatmulTile(rows, best.vectors)) <= limit
+    ]
+    return sorted({*found, best.rows})

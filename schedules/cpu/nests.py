@@ -1,0 +1,27 @@
+"""Which loop moves which variable of a block."""
+
+from __future__ import annotations
+
+from xdsl.ir.affine import AffineDimExpr
+
+from tcopt.schedules.api import Schedule
+from tcopt.schedules.handles import Block, Loop
+
+
+def variable_loops(sch: Schedule, block: Block) -> dict[int, Loop]:
+    """The loop of each variable that is bound to one loop as it is.
+
+    Args:
+        block: a block that was not tiled yet; variables of one point have no loop.
+    Returns:
+        Loops by the variable's position.
+    """
+    op = sch.block_op(block)
+    by_value = {sch.loop_op(each).induction_variable: each for each in sch.get_loops(block)}
+    found: dict[int, Loop] = {}
+    for position, binding in enumerate(op.bindings.data.results):
+        if isinstance(binding, AffineDimExpr):
+            loop = by_value.get(op.operands_[binding.position])
+            if loop is not None:
+                found[position] = loop
+    return found

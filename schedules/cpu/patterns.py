@@ -1,0 +1,196 @@
+"""What a block does, read off its body: its accesses, and whether it is a contraction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.support.affine import Dim, extents_to_ranges, linear_sum, to_expr
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load or store of a block.
+
+    Attributes:
+        steps: for each iteration variable, how far it moves each index of the buffer;
+            None if an index depends on the variable in another than a linear way.
+    """
+
+    op: loop.LoadOp | loop.StoreOp
+    buffer: SSAValue
+    steps: tuple[tuple[int, ...] | None, ...]
+
+    def uses(self, variable: int) -> bool:
+        """Whether the address depends on the variable."""
+        steps = self.steps[variable]
+        return steps is None or any(steps)
+
+    def is_unit(self, variable: int) -> bool:
+        """Whether neighbours along the variable are neighbours in memory."""
+        steps = self.steps[variable]
+        return steps is not None and bool(steps) and steps[-1] == 1 and not any(steps[:-1])
+
+    def is_strided(self, variable: int) -> bool:
+        """Whether the variable moves along the last dimension only, by any step."""
+        steps = self.steps[variable]
+        return steps is not None and bool(steps) and steps[-1] > 0 and not any(steps[:-1])
+
+
+@dataclass(frozen=True)
+class BlockPattern:
+    """A block's variables and accesses.
+
+    Attributes:
+        terms: loads other than of the block's own output.
+        is_contraction: the body adds a product of two loaded values to the output.
+    """
+
+    block: loop.BlockOp
+    store: Access
+    terms: tuple[Access, ...]
+    is_contraction: bool
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return self.block.domain
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        """Positions of the spatial variables."""
+        return self._of_kind(loop.IterKind.SPATIAL)
+
+    @property
+    def reduce(self) -> tuple[int, ...]:
+        """Positions of the reduce variables."""
+        return self._of_kind(loop.IterKind.REDUCE)
+
+    @property
+    def work(self) -> int:
+        """How often the body runs."""
+        return prod(self.extents)
+
+    def _of_kind(self, kind: loop.IterKind) -> tuple[int, ...]:
+        return tuple(i for i, k in enumerate(self.block.iter_kinds) if k is kind)
+
+
+def match_block(block: loop.BlockOp) -> BlockPattern | None:
+    """The block's pattern; None unless it stores to exactly one buffer once."""
+    stores = [op for op in block.body.block.ops if isinstance(op, loop.StoreOp)]
+    if len(stores) != 1:
+        return None
+    store = _access(stores[0], block)
+    loads = [_access(op, block) for op in block.body.block.ops if isinstance(op, loop.LoadOp)]
+    terms = tuple(load for load in loads if load.buffer is not store.buffer)
+    return BlockPattern(block, store, terms, _is_contraction(block, stores[0]))
+
+
+def _access(op: loop.LoadOp | loop.StoreOp, block: loop.BlockOp) -> Access:
+    ranges = extents_to_ranges(block.domain)
+    operand_ranges = [
+        ranges[block.iter_vars.index(v)] if v in block.iter_vars else (0, 1 << 30)
+        for v in op.indices
+    ]
+    sums = [linear_sum(e, operand_ranges) for e in op.map.data.results]
+    divided = {
+        position
+        for total in sums
+        for atom, _ in total.terms
+        if not isinstance(atom, Dim)
+        for position in to_expr(atom.operand).used_dims()
+    }
+    used = {d for e in op.map.data.results for d in e.used_dims()}
+    steps: list[tuple[int, ...] | None] = []
+    for variable in block.iter_vars:
+        positions = [i for i, v in enumerate(op.indices) if v is variable and i in used]
+        if divided.isdisjoint(positions):
+            steps.append(tuple(sum(s.coefficient(p) for p in positions) for s in sums))
+        else:
+            steps.append(None)
+    return Access(op, op.memref, tuple(steps))
+
+
+def _is_contraction(block: loop.BlockOp, store: loop.StoreOp) -> bool:
+    """`out = out + a * b`, with casts allowed around the factors."""
+    total = store.value.owner
+    if not block.is_reduction or not isinstance(total, arith.AddfOp | arith.AddiOp):
+        return False
+    return any(_is_product(term.owner) for term in total.operands)
+
+
+def _is_product(op: object) -> bool:
+    if not isinstance(op, arith.MulfOp | arith.MuliOp):
+        return False
+    return all(isinstance(_uncast(value), loop.LoadOp) for value in op.operands)
+
+
+def _uncast(value: SSAValue) -> object:
+    op = value.owner
+    while isinstance(op, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp | arith.SIToFPOp):
+        op = op.operands[0].owner
+    return op
+
+
+def body_cost(block: loop.BlockOp) -> int:
+    """A rough count of operations in one run of a block's body; math functions weigh 8."""
+    return sum(8 if op.name.startswith("math.") else 1 for op in _body(block))
+
+
+def total_cost(block: loop.BlockOp) -> int:
+    """A rough count of operations in all runs of a block's body."""
+    return body_cost(block) * prod(block.domain)
+
+
+def is_window(pattern: BlockPattern) -> bool:
+    """Whether a reduction runs over windows that slide along a spatial variable."""
+    for term in pattern.terms:
+        for dim in range(len(buffer_shape(term.buffer))):
+            moved = [v for v, steps in enumerate(term.steps) if steps is not None and steps[dim]]
+            kinds = {v in pattern.reduce for v in moved if pattern.extents[v] > 1}
+            if len(kinds) == 2:
+                return True
+    return False
+
+
+def step_bytes(access: Access, variable: int) -> int:
+    """How far apart in memory the elements for two neighbours along a variable are."""
+    steps = access.steps[variable]
+    if steps is None:
+        return 0
+    shape = buffer_shape(access.buffer)
+    elements = sum(step * prod(shape[dim + 1 :]) for dim, step in enumerate(steps))
+    return abs(elements) * _bits(_element(access.buffer)) // 8
+
+
+def _element(buffer: SSAValue) -> Attribute:
+    assert isa(buffer.type, MemRefType)
+    return buffer.type.get_element_type()
+
+
+def _body(block: loop.BlockOp) -> Iterator[Operation]:
+    for op in block.body.block.ops:
+        if not isinstance(op, loop.InitOp):
+            yield op
+
+
+def element_bits(block: loop.BlockOp) -> int:
+    """Width of the widest element that a block loads or stores, in bits."""
+    widths = [8]
+    for op in block.body.block.ops:
+        if isinstance(op, loop.LoadOp | loop.StoreOp):
+            widths.append(_bits(_element(op.memref)))
+    return max(widths)
+
+
+def _bits(element: Attribute) -> int:
+    if isinstance(element, FixedBitwidthType):
+        return element.bitwidth
+    return 64

@@ -1,0 +1,1 @@
+"""Schedule primitives, one a file: rewrites of loop nests with checked preconditions."""

@@ -1,0 +1,101 @@
+"""cache_write: a block writes a buffer in another memory, which is copied out afterwards."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineConstantExpr
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.loop import AllocOp, BlockOp, IntrinOp, Scope
+from tcopt.dialects.loop.analysis import Box, Interval
+from tcopt.schedules.copies import copy_nest, redirect, shift
+from tcopt.schedules.failure import illegal
+from tcopt.schedules.nest import alloc_like
+from tcopt.schedules.regions import box_under, variables_of, writes_of
+from tcopt.schedules.state import (
+    State,
+    ancestor_in,
+    meeting_block,
+    value_label,
+    written_buffer,
+)
+
+
+def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
+    """Let `block` compute into a new buffer and copy that to the original by a new block.
+
+        loop.for %j = 0 to 64 {
+          loop.for %k = 0 to 32 {
+            loop.block "mm" (%vj: spatial 64 = %j, %vk: reduce 32 = %k) {...}   // writes %y
+
+    becomes, for `cache_write(mm, "register")`,
+
+        %y_register = loop.alloc register : memref<64xf32>
+        loop.for %j = 0 to 64 {
+          loop.for %k = 0 to 32 {
+            loop.block "mm" (%vj: spatial 64 = %j, %vk: reduce 32 = %k) {...}  // %y_register
+        ...
+        loop.for %d0 = 0 to 64 {
+          loop.block "mm_store" (%vd0: spatial 64 = %d0) {...}                    // copies it to %y
+
+    Where the block writes a part of the buffer from a fixed place on, the new buffer is that part.
+
+    Args:
+        block: the only writer of one buffer, except that others may write other parts of it.
+        scope: the memory of the new buffer.
+    Returns:
+        The copy block, `<block>_store`.
+    Raises:
+        ScheduleError: the block writes no single buffer, or its reduction was decomposed.
+    """
+    buffer = written_buffer(block, "cache_write")
+    if block.is_reduction and block.init is None and _others(state, block, buffer):
+        raise illegal(
+            "cache_write",
+            "block",
+            f"another block starts its reduction in {value_label(buffer)}",
+            op=block,
+            hint="cache_write comes before decompose_reduction",
+        )
+    readers = [r for r in state.readers(buffer) if r is not block]
+    body = meeting_block(block, readers, state.func)
+    holder = ancestor_in(body, block)
+    box = box_under([(a, holder) for a in writes_of(block, buffer)], buffer)
+    for access in writes_of(block, buffer):
+        moving = zip(block.iter_vars, block.domain, strict=True)
+        used = {v for v, extent in moving if extent > 1 and v in access.operands}
+        if len(used) != len(variables_of(access, block)):
+            raise illegal(
+                "cache_write", "block", f"its store into {value_label(buffer)} has gaps", op=block
+            )
+    type_ = buffer.type
+    assert isa(type_, MemRefType)
+    low = _offsets(block, buffer, box)
+    if low is not None:
+        extents = [interval.extent for interval in box.dims]
+        type_ = MemRefType(type_.get_element_type(), extents, type_.layout, type_.memory_space)
+        origin = [Interval(AffineConstantExpr(0), extent) for extent in extents]
+        box = Box((), tuple(origin))
+    alloc = AllocOp(type_, scope)
+    alloc.result.name_hint = f"{buffer.name_hint or block.block_name.data}_{scope.value}"
+    redirect(block, buffer, alloc.result)
+    if low is not None:
+        shift(block, alloc.result, low)
+    name = state.fresh_name(f"{block.block_name.data}_store")
+    copy, nest = copy_nest(name, alloc.result, buffer, box, block, low)
+    body.insert_op_after(nest, holder)
+    state.add_block(copy)
+    alloc_like(state, alloc, [block, copy])
+    return copy
+
+
+def _offsets(block: BlockOp, buffer: SSAValue, box: Box) -> list[int] | None:
+    """Where the block's part of the buffer starts, if that is known and not at its start."""
+    low = [d.base.value for d in box.dims if isinstance(d.base, AffineConstantExpr)]
+    in_tiles = any(isinstance(op, IntrinOp) and buffer in op.operands for op in block.body.walk())
+    return low if len(low) == len(box.dims) and any(low) and not in_tiles else None
+
+
+def _others(state: State, block: BlockOp, buffer: SSAValue) -> list[BlockOp]:
+    return [w for w in state.writers(buffer) if w is not block]

@@ -1,0 +1,171 @@
+"""compute_inline: a producer is computed again where its result is read."""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i1
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.arith_ import CmpiOp, SelectOp
+from tcopt.dialects.loop import BlockOp, IndexOp, LoadOp, StoreOp
+from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
+from tcopt.schedules.bodies import IndexExpr, substitute_indices
+from tcopt.schedules.failure import illegal
+from tcopt.schedules.inlining import (
+    check_body,
+    check_temporary,
+    erase,
+    erase_alloc,
+    pointwise_store,
+)
+from tcopt.schedules.nest import check_visible, hoist_alloc
+from tcopt.schedules.regions import reads_of, variables_of, writes_of
+from tcopt.schedules.state import State, block_label, buffers_read, value_label, written_buffer
+from tcopt.support.affine import bounds
+from tcopt.support.literals import number_attr
+
+_NAME = "compute_inline"
+
+
+def compute_inline(state: State, block: BlockOp) -> None:
+    """Put a producer's computation in place of every read of its result.
+
+        loop.block "double" (%vi: spatial 64 = %i) {
+          %a = loop.load %x[%vi] : memref<64xf32>
+          %b = arith.addf %a, %a : f32
+          loop.store %b, %t[%vi] : memref<64xf32>
+        }
+        ...
+        loop.block "flip" (%vi: spatial 64 = %i) {
+          %c = loop.load %t[63 - %vi] : memref<64xf32>
+          loop.store %c, %y[%vi] : memref<64xf32>
+
+    becomes
+
+        loop.block "flip" (%vi: spatial 64 = %i) {
+          %a = loop.load %x[63 - %vi] : memref<64xf32>
+          %b = arith.addf %a, %a : f32
+          loop.store %b, %y[%vi] : memref<64xf32>
+
+    A read with a default becomes a choice between the computed value and the default, and
+    the reads it takes over give 0 outside their buffers.
+
+    Args:
+        block: a block without a reduction, the only writer of a buffer of the function, that
+            stores each element at indices which are its variables.
+    Raises:
+        ScheduleError: it is not such a block, or nothing reads its result.
+    """
+    buffer = written_buffer(block, _NAME)
+    check_temporary(state, buffer, block, _NAME)
+    store = pointwise_store(state, block, buffer, _NAME)
+    check_body(block, _NAME)
+    readers = [r for r in state.readers(buffer) if r is not block]
+    if not readers:
+        raise illegal(_NAME, "block", f"nothing reads {value_label(buffer)}", op=block)
+    for reader in readers:
+        _check_reader(block, reader, buffer)
+        check_visible(_NAME, block, buffers_read(block), reader)
+    variables = variables_of(writes_of(block, buffer)[0], block)
+    dims = {block.iter_vars[p]: dim for p, (dim, _) in variables.items()}
+    for reader in readers:
+        for op in list(reader.body.walk()):
+            if isinstance(op, LoadOp) and op.memref is buffer:
+                _inline(op, block, store, dims)
+    sources = buffers_read(block)
+    state.remove_block(block, "it was inlined")
+    erase_alloc(buffer)
+    for source in sources:
+        hoist_alloc(state, source)
+
+
+def _check_reader(block: BlockOp, reader: BlockOp, buffer: SSAValue) -> None:
+    for access in reads_of(reader, buffer):
+        load = access.op
+        if not isinstance(load, LoadOp) or load.lanes is not None:
+            reason = (
+                f"block {block_label(reader)} reads {value_label(buffer)} by a {access.op.name}"
+            )
+            raise illegal(_NAME, "block", reason, op=block)
+        if _open_dims(load) and any(_may_trap(op) for op in block.body.block.ops):
+            raise illegal(
+                _NAME,
+                "block",
+                f"block {block_label(reader)} reads outside {value_label(buffer)}, where its "
+                "integer division may fail",
+                op=block,
+            )
+
+
+def _may_trap(op: Operation) -> bool:
+    return isinstance(op, arith.DivSIOp | arith.DivUIOp | arith.RemSIOp | arith.RemUIOp)
+
+
+def _open_dims(load: LoadOp) -> list[int]:
+    """Dimensions of a read with a default whose index may lie outside."""
+    if load.default is None:
+        return []
+    ranges = value_ranges(list(load.indices))
+    shape = buffer_shape(load.memref)
+    limits = [bounds(e, ranges) for e in load.map.data.results]
+    return [d for d, (low, high) in enumerate(limits) if low < 0 or high >= shape[d]]
+
+
+def _inline(load: LoadOp, block: BlockOp, store: StoreOp, dims: dict[SSAValue, int]) -> None:
+    """Put the block's computation in place of one load."""
+    open_dims = _open_dims(load)
+    indices = tuple(load.indices)
+    replaced = {v: IndexExpr(load.map.data.results[d], indices) for v, d in dims.items()}
+    # Cloned with variables of its own, which the indices of the load then take the place of.
+    body = Block(arg_types=[IndexType()] * len(block.iter_vars))
+    mapping: dict[SSAValue, SSAValue] = dict(zip(block.iter_vars, body.args, strict=True))
+    for op in block.body.block.ops:
+        if op is not store:
+            body.add_op(op.clone(mapping))
+    substitute_indices(body, {mapping[v]: e for v, e in replaced.items()})
+    value = mapping.get(store.value, store.value)
+    target = load.parent_block()
+    assert target is not None
+    for op in list(body.ops):
+        op.detach()
+        if open_dims and isinstance(op, LoadOp) and op.default is None:
+            element = op.memref.type
+            assert isa(element, MemRefType)
+            op.properties["default"] = number_attr(0, element.get_element_type())
+        target.insert_op_before(op, load)
+    if open_dims:
+        assert load.default is not None
+        value = _choose(load, open_dims, value)
+    load.result.replace_all_uses_with(value)
+    erase(load)
+
+
+def _choose(load: LoadOp, open_dims: list[int], value: SSAValue) -> SSAValue:
+    """`value` where the load is inside its buffer in all of `open_dims`, else its default."""
+    assert load.default is not None
+    shape = buffer_shape(load.memref)
+    made: list[Operation] = []
+    inside: SSAValue | None = None
+    for dim in open_dims:
+        index = IndexOp(
+            AffineMap(len(load.indices), 0, (load.map.data.results[dim],)), load.indices
+        )
+        extent = arith.ConstantOp(IntegerAttr(shape[dim], IndexType()))
+        # Unsigned, so that a negative index compares as too large.
+        test = CmpiOp(index.result, extent.result, "ult")
+        made += [index, extent, test]
+        if inside is None:
+            inside = test.result
+        else:
+            both = arith.AndIOp(inside, test.result, i1)
+            made.append(both)
+            inside = both.result
+    assert inside is not None
+    default = arith.ConstantOp(load.default)
+    select = SelectOp(inside, value, default.result)
+    block = load.parent_block()
+    assert block is not None
+    block.insert_ops_before([*made, default, select], load)
+    return select.result

@@ -1,0 +1,22 @@
+"""parallel: a loop's iterations run on several threads."""
+
+from __future__ import annotations
+
+from tcopt.dialects.loop import ForOp, LoopKind, LoopKindAttr
+from tcopt.schedules.conflicts import check_independent, check_serial
+from tcopt.schedules.state import State
+
+
+def parallel(state: State, loop: ForOp) -> None:
+    """Run the iterations of `loop` in parallel.
+
+        loop.for %i = 0 to 64 {    ->    loop.for %i = 0 to 64 parallel {
+
+    Args:
+        loop: a serial loop.
+    Raises:
+        ScheduleError: a block reduces over the loop, or two iterations write one element.
+    """
+    check_serial("parallel", loop)
+    check_independent("parallel", loop)
+    loop.kind = LoopKindAttr(LoopKind.PARALLEL)

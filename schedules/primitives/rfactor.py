@@ -1,0 +1,348 @@
+"""rfactor: a reduction becomes partial reductions and a reduction of those."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, InitOp, IterKind, LoadOp, StoreOp
+from tcopt.dialects.loop.analysis import binding_values, value_ranges
+from tcopt.schedules.bodies import IndexExpr, set_access, substitute_indices
+from tcopt.schedules.failure import illegal
+from tcopt.schedules.nest import (
+    bound_blocks,
+    bound_values,
+    insert_first,
+    is_guard,
+    new_loop,
+    set_bindings,
+    set_variables,
+)
+from tcopt.schedules.state import (
+    State,
+    block_label,
+    loops_of,
+    written_buffer,
+)
+from tcopt.support.affine import Dim, linear_sum, sum_range
+
+_NAME = "rfactor"
+_ASSOCIATIVE = (
+    arith.AddfOp,
+    arith.AddiOp,
+    arith.MulfOp,
+    arith.MuliOp,
+    arith.MaximumfOp,
+    arith.MinimumfOp,
+    arith.MaxnumfOp,
+    arith.MinnumfOp,
+    arith.MaxSIOp,
+    arith.MaxUIOp,
+    arith.MinSIOp,
+    arith.MinUIOp,
+    arith.AndIOp,
+    arith.OrIOp,
+    arith.XOrIOp,
+)
+"""What a combiner may be: the grouping of terms does not matter, up to rounding."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is known before anything is edited."""
+
+    block: BlockOp
+    loop: ForOp
+    buffer: SSAValue
+    store: StoreOp
+    combine: Operation
+    accumulator: LoadOp
+    position: int
+    terms: dict[SSAValue, int]
+    factor: int
+
+
+def rfactor(state: State, loop: ForOp, axis: int = 0) -> BlockOp:
+    """Give each iteration of a reduction's loop a partial result of its own.
+
+        loop.for %i = 0 to 8 {
+          loop.for %ko = 0 to 32 {
+            loop.for %ki = 0 to 16 {
+              loop.block "sum" (%vi: spatial 8 = %i, %vk: reduce 512 = %ko * 16 + %ki) {
+                ...                                     // %y[%vi] += %x[%vi, %vk]
+
+    becomes, for `rfactor(ki)`,
+
+        loop.for %i = 0 to 8 {
+          %y_rf = loop.alloc global : memref<16x8xf32>
+          loop.for %ko = 0 to 32 {
+            loop.for %ki = 0 to 16 {
+              loop.block "sum_rf" (%vi: spatial 8 = %i, %vki: spatial 16 = %ki,
+                                   %vko: reduce 32 = %ko) {
+                ...                                     // %y_rf[%vki, %vi] += ...
+          loop.for %ki = 0 to 16 {
+            loop.block "sum" (%vi: spatial 8 = %i, %vki: reduce 16 = %ki) {
+              ...                                       // %y[%vi] += %y_rf[%vki, %vi]
+
+    Now `%ki` is spatial for "sum_rf" and may be vectorized, or run in parallel.
+
+    Args:
+        loop: a loop that exactly one variable of one block, a reduce variable, is bound to.
+        axis: where the new dimension goes in the buffer of partial results.
+    Returns:
+        The block of partial results, `<block>_rf`; the old name stays with the final one.
+    Raises:
+        ScheduleError: the block is no plain reduction over this loop, or was decomposed.
+    """
+    plan = _plan(state, loop)
+    rank = len(plan.store.map.data.results)
+    if not 0 <= axis <= rank:
+        raise illegal(_NAME, "axis", f"{axis} is outside [0, {rank}]", op=loop)
+    outermost = _outermost(plan)
+    name = plan.block.block_name.data
+    buffer = _partial_buffer(plan, axis)
+    final = _final_block(plan, buffer.result, axis)
+    _factor(plan, buffer.result, axis)
+    plan.block.block_name = StringAttr(state.fresh_name(f"{name}_rf"))
+    state.add_block(plan.block)
+    state.add_block(final)
+    nest = _final_nest(plan, final, outermost)
+    parent = outermost.parent_block()
+    assert parent is not None
+    parent.insert_op_after(nest, outermost)
+    if outermost.parent_op() is state.func:
+        parent.insert_op_before(buffer, outermost)
+    else:
+        insert_first(buffer, parent)
+    return plan.block
+
+
+def _plan(state: State, loop: ForOp) -> _Plan:
+    bound = bound_blocks(loop)
+    if len(bound) != 1:
+        raise illegal(_NAME, "loop", f"{len(bound)} blocks run over it, not one", op=loop)
+    block = bound[0]
+    label = block_label(block)
+    if block.init is None:
+        hint = "rfactor comes before decompose_reduction"
+        raise illegal(_NAME, "loop", f"block {label} has no loop.init", op=loop, hint=hint)
+    positions = [
+        p
+        for p in range(len(block.iter_vars))
+        if loop.induction_variable in binding_values(block, p)
+    ]
+    if len(positions) != 1 or block.iter_kinds[positions[0]] is not IterKind.REDUCE:
+        reason = f"it does not run over exactly one variable of block {label}, a reduce variable"
+        raise illegal(_NAME, "loop", reason, op=loop)
+    buffer = written_buffer(block, _NAME)
+    store, combine, accumulator = _update(block, buffer, loop)
+    terms = _terms(block, positions[0], loop)
+    factor = _factor_extent(block, positions[0], terms, loop)
+    return _Plan(block, loop, buffer, store, combine, accumulator, positions[0], terms, factor)
+
+
+def _update(block: BlockOp, buffer: SSAValue, loop: ForOp) -> tuple[StoreOp, Operation, LoadOp]:
+    stores = [op for op in block.body.block.ops if isinstance(op, StoreOp)]
+    if len(stores) == 1:
+        store, combine = stores[0], stores[0].value.owner
+        if isinstance(combine, _ASSOCIATIVE):
+            for operand in combine.operands:
+                load = operand.owner
+                if isinstance(load, LoadOp) and load.memref is buffer and _same(load, store):
+                    return store, combine, load
+    raise illegal(
+        _NAME,
+        "loop",
+        f"block {block_label(block)} does not combine its result with one new term by an "
+        "associative operation",
+        op=loop,
+    )
+
+
+def _same(load: LoadOp, store: StoreOp) -> bool:
+    return load.map == store.map and tuple(load.indices) == tuple(store.indices)
+
+
+def _terms(block: BlockOp, position: int, loop: ForOp) -> dict[SSAValue, int]:
+    """`{loop variable: factor}` of the reduce variable's binding."""
+    values = list(block.operands_)
+    total = linear_sum(block.bindings.data.results[position], value_ranges(values))
+    terms = {values[a.position]: f for a, f in total.terms if isinstance(a, Dim) and f > 0}
+    shared = {
+        v
+        for p in range(len(block.iter_vars))
+        if p != position and not is_guard(block, p)
+        for v in binding_values(block, p)
+    }
+    mixed = not shared.isdisjoint(terms) or not _spatial(block).isdisjoint(_reduced(block))
+    if len(terms) != len(total.terms) or total.constant or mixed:
+        reason = f"the reduction of block {block_label(block)} is not over loops of its own"
+        raise illegal(_NAME, "loop", reason, op=loop)
+    return terms
+
+
+def _factor_extent(block: BlockOp, position: int, terms: dict[SSAValue, int], loop: ForOp) -> int:
+    """How many iterations of `loop` run at all: in a first step that is in every domain."""
+    variable = loop.induction_variable
+    extent = min(loop.trip_count, -(-block.domain[position] // terms[variable]))
+    values = list(block.operands_)
+    for other in range(len(block.iter_vars)):
+        if is_guard(block, other) and variable in binding_values(block, other):
+            total = linear_sum(block.bindings.data.results[other], value_ranges(values))
+            step = total.coefficient(values.index(variable))
+            extent = min(extent, -(-block.domain[other] // step))
+    return extent
+
+
+def _spatial(block: BlockOp) -> set[SSAValue]:
+    return bound_values(block, IterKind.SPATIAL)
+
+
+def _reduced(block: BlockOp) -> set[SSAValue]:
+    return bound_values(block, IterKind.REDUCE)
+
+
+def _outermost(plan: _Plan) -> ForOp:
+    """The outermost loop of the reduction; nothing but the block may be inside."""
+    reduced = _reduced(plan.block)
+    around = loops_of(plan.block)
+    return next(o for o in around if o.induction_variable in reduced)
+
+
+def _partial_buffer(plan: _Plan, axis: int) -> AllocOp:
+    type_ = plan.buffer.type
+    assert isa(type_, MemRefType)
+    shape = list(type_.get_shape())
+    shape.insert(axis, plan.factor)
+    alloc = AllocOp(MemRefType(type_.get_element_type(), shape))
+    alloc.result.name_hint = f"{plan.buffer.name_hint or plan.block.block_name.data}_rf"
+    return alloc
+
+
+def _with_axis(map: AffineMap, axis: int) -> AffineMap:
+    """`map` with one more dimension and, at `axis`, an index that is this dimension."""
+    results = list(map.results)
+    results.insert(axis, AffineDimExpr(map.num_dims))
+    return AffineMap(map.num_dims + 1, 0, tuple(results))
+
+
+def _factor(plan: _Plan, buffer: SSAValue, axis: int) -> None:
+    """Turn the block into the one of partial results, in place."""
+    block, body = plan.block, plan.block.body.block
+    old = block.iter_vars[plan.position]
+    exprs = list(block.bindings.data.results)
+    kinds, extents = list(block.iter_kinds), list(block.domain)
+    values = list(block.operands_)
+    whole = exprs[plan.position]
+    index: AffineExpr = AffineConstantExpr(0)
+    fresh: list[SSAValue] = []
+    others = [v for v in plan.terms if v is not plan.loop.induction_variable]
+    for value in (plan.loop.induction_variable, *others):
+        is_factor = not fresh
+        variable = body.insert_arg(IndexType(), len(body.args))
+        variable.name_hint = f"v{value.name_hint or ''}"
+        kinds.append(IterKind.SPATIAL if is_factor else IterKind.REDUCE)
+        loop = plan.loop if is_factor else _owner(value)
+        extents.append(plan.factor if is_factor else loop.trip_count)
+        exprs.append(AffineDimExpr(values.index(value)))
+        index = index + AffineDimExpr(len(fresh)) * plan.terms[value]
+        fresh.append(variable)
+    # Ranges of the new variables are read off the block while indices are rewritten.
+    set_variables(block, kinds, extents)
+    for op in list(body.walk()):
+        if isinstance(op, LoadOp | StoreOp) and op.memref is plan.buffer:
+            op.operands[1 if isinstance(op, StoreOp) else 0] = buffer
+            set_access(op, _with_axis(op.map.data, axis), [*op.indices, fresh[0]])
+    substitute_indices(body, {old: IndexExpr(index, tuple(fresh))})
+    # The old variable stays where its domain excludes points, and is free to go otherwise.
+    overshoots = sum_range(linear_sum(whole, value_ranges(values)), value_ranges(values))[1]
+    if overshoots >= extents[plan.position]:
+        kinds[plan.position] = IterKind.SPATIAL
+        old.name_hint = "guard"
+    else:
+        del kinds[plan.position], extents[plan.position], exprs[plan.position]
+        body.erase_arg(body.args[plan.position])
+    if IterKind.REDUCE not in kinds:
+        # A single step: its variable is always 0, where the init runs.
+        kinds.append(IterKind.REDUCE)
+        extents.append(1)
+        exprs.append(AffineConstantExpr(0))
+        body.insert_arg(IndexType(), len(body.args)).name_hint = "vstep"
+    set_variables(block, kinds, extents)
+    set_bindings(block, exprs, values)
+
+
+def _owner(value: SSAValue) -> ForOp:
+    owner = value.owner
+    assert isinstance(owner, Block)
+    loop = owner.parent_op()
+    assert isinstance(loop, ForOp)
+    return loop
+
+
+def _final_block(plan: _Plan, buffer: SSAValue, axis: int) -> BlockOp:
+    """The block that combines partial results; its bindings name the old loops for now."""
+    block = plan.block
+    reduced = _reduced(block)
+    # A guard of the reduction's loops has no part in the final block.
+    kept = [
+        p
+        for p, kind in enumerate(block.iter_kinds)
+        if kind is IterKind.SPATIAL and reduced.isdisjoint(binding_values(block, p))
+    ]
+    assert block.init is not None
+    body = Block(arg_types=[IndexType()] * (len(kept) + 1))
+    mapping: dict[SSAValue, SSAValue] = {}
+    for new, position in zip(body.args, kept, strict=False):
+        new.name_hint = block.iter_vars[position].name_hint
+        mapping[block.iter_vars[position]] = new
+    body.args[-1].name_hint = f"v{plan.loop.induction_variable.name_hint or ''}"
+    start = Block()
+    start.add_ops([op.clone(mapping) for op in block.init.body.block.ops])
+    body.add_op(InitOp(Region(start)))
+    store = plan.store
+    indices = [mapping[v] for v in store.indices]
+    load = LoadOp(plan.buffer, store.map.data, indices)
+    partial = LoadOp(buffer, _with_axis(store.map.data, axis), [*indices, body.args[-1]])
+    is_first = plan.combine.operands[0] is plan.accumulator.result
+    pair = (load.result, partial.result) if is_first else (partial.result, load.result)
+    combine = plan.combine.clone(dict(zip(plan.combine.operands, pair, strict=True)))
+    write = StoreOp(combine.results[0], plan.buffer, store.map.data, indices)
+    body.add_ops([load, partial, combine, write])
+    final = BlockOp(
+        block.block_name.data,
+        [*(IterKind.SPATIAL for _ in kept), IterKind.REDUCE],
+        [*(block.domain[p] for p in kept), plan.factor],
+        AffineMap(0, 0, ()),
+        [],
+        Region(body),
+    )
+    final.location = block.location
+    values = list(block.operands_)
+    exprs: list[AffineExpr] = [block.bindings.data.results[p] for p in kept]
+    exprs.append(AffineDimExpr(values.index(plan.loop.induction_variable)))
+    set_bindings(final, exprs, values)
+    return final
+
+
+def _final_nest(plan: _Plan, final: BlockOp, outermost: ForOp) -> Operation:
+    """Loops for the final block: copies of the spatial ones inside, then the factored one."""
+    around = loops_of(plan.block)
+    inside = [o for o in around[around.index(outermost) :] if o is not plan.loop]
+    used = set(final.operands_)
+    copied = [o for o in inside if o.induction_variable in used]
+    operands = list(final.operands_)
+    nest: Operation = final
+    for old in (plan.loop, *reversed(copied)):
+        extent = plan.factor if old is plan.loop else old.trip_count
+        new = new_loop(extent, old.induction_variable.name_hint, old)
+        operands = [new.induction_variable if v is old.induction_variable else v for v in operands]
+        new.body.block.add_op(nest)
+        nest = new
+    set_bindings(final, final.bindings.data.results, operands)
+    return nest

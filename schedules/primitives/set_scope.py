@@ -1,0 +1,31 @@
+"""set_scope: a buffer moves to another memory."""
+
+from __future__ import annotations
+
+from tcopt.dialects.loop import BlockOp, Scope, ScopeAttr
+from tcopt.schedules.failure import illegal
+from tcopt.schedules.state import State, alloc_of, value_label, written_buffer
+
+
+def set_scope(state: State, block: BlockOp, scope: Scope) -> None:
+    """Put the buffer that `block` writes in another memory scope.
+
+        %t = loop.alloc global : memref<64xf32>    ->    %t = loop.alloc register : memref<64xf32>
+
+    Args:
+        block: a block that writes one buffer, which the function allocates.
+        scope: the memory.
+    Raises:
+        ScheduleError: the buffer is an argument of the function.
+    """
+    buffer = written_buffer(block, "set_scope")
+    alloc = alloc_of(buffer)
+    if alloc is None:
+        raise illegal(
+            "set_scope",
+            "block",
+            f"it writes {value_label(buffer)}, an argument of the function",
+            op=block,
+            hint="cache_write gives it a buffer of its own",
+        )
+    alloc.scope = ScopeAttr(scope)

@@ -1,0 +1,51 @@
+"""vectorize: a loop's iterations become the lanes of vectors."""
+
+from __future__ import annotations
+
+from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind, LoopKindAttr, StoreOp
+from tcopt.dialects.loop.analysis import binding_values
+from tcopt.passes.loop.lane_reductions import update_of
+from tcopt.schedules.conflicts import check_independent, check_serial
+from tcopt.schedules.failure import illegal
+from tcopt.schedules.state import State
+
+
+def vectorize(state: State, loop: ForOp) -> None:
+    """Run the iterations of `loop` as lanes of vector instructions.
+
+        loop.for %j = 0 to 16 {    ->    loop.for %j = 0 to 16 vectorized {
+
+    A block may reduce over the loop if its combiner is associative and it has no init: the
+    lanes are then combined with each other first.
+
+    Args:
+        loop: a serial loop that holds blocks and nothing else.
+    Raises:
+        ScheduleError: the loop holds other loops or buffers, a block reduces over it that has
+            an init or another combiner, or two iterations write one element.
+    """
+    check_serial("vectorize", loop)
+    for op in loop.body.block.ops:
+        if not isinstance(op, BlockOp):
+            raise illegal(
+                "vectorize",
+                "loop",
+                f"it holds a {op.name}, and only blocks become lanes",
+                op=loop,
+                hint="reorder makes it innermost",
+            )
+    if not _is_lane_reduction(loop):
+        check_independent("vectorize", loop)
+    loop.kind = LoopKindAttr(LoopKind.VECTORIZED)
+
+
+def _is_lane_reduction(loop: ForOp) -> bool:
+    """Whether the loop does nothing but combine terms with one element."""
+    (block, *others) = loop.body.block.ops
+    if others or not isinstance(block, BlockOp) or block.init is not None:
+        return False
+    variable = loop.induction_variable
+    kinds = [k for p, k in enumerate(block.iter_kinds) if variable in binding_values(block, p)]
+    stores = [op for op in block.body.block.ops if isinstance(op, StoreOp)]
+    is_reduced = bool(kinds) and all(kind is IterKind.REDUCE for kind in kinds)
+    return is_reduced and len(stores) == 1 and update_of(stores[0]) is not None

@@ -1,0 +1,22 @@
+"""virtual_thread: a loop's iterations are interleaved in one instruction stream."""
+
+from __future__ import annotations
+
+from tcopt.dialects.loop import ForOp, LoopKind, LoopKindAttr
+from tcopt.schedules.conflicts import check_independent, check_serial
+from tcopt.schedules.state import State
+
+
+def virtual_thread(state: State, loop: ForOp) -> None:
+    """Interleave the iterations of `loop`, each a thread of its own, in one stream.
+
+        loop.for %i = 0 to 2 {    ->    loop.for %i = 0 to 2 virtual {
+
+    Args:
+        loop: a serial loop.
+    Raises:
+        ScheduleError: a block reduces over the loop, or two iterations write one element.
+    """
+    check_serial("virtual_thread", loop)
+    check_independent("virtual_thread", loop)
+    loop.kind = LoopKindAttr(LoopKind.VIRTUAL)

@@ -1,0 +1,103 @@
+"""Schedule rules: who writes the schedule of a function for a target.
+
+A rule is a class in a file of its own below `schedules/<target kind>/`:
+
+    @schedule_rule(target="cpu", priority=10)
+    class Elementwise:
+        name = "cpu-elementwise"
+
+        def apply(self, sch: Schedule, target: CpuFacts) -> Declined | None:
+            if ...:
+                return Declined("a block reduces")
+            ...
+
+Rules are asked from the highest priority to the lowest. The first that does not decline has
+written the schedule; the last one should take everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from xdsl.ir import Attribute
+
+from tcopt.support.registry import import_all
+
+if TYPE_CHECKING:
+    from tcopt.schedules.api import Schedule
+
+
+@dataclass(frozen=True)
+class Declined:
+    """A rule's answer that it does not schedule this function, and why.
+
+    Attributes:
+        reason: what it misses.
+        quiet: it is for a rare kind of function that this one plainly is not, so that the
+            reason would tell nobody anything; it is not recorded.
+    """
+
+    reason: str
+    quiet: bool = False
+
+
+class ScheduleRule(Protocol):
+    """What a rule has: a name, and the schedule it makes.
+
+    `apply` calls the primitives of `sch`. Its second argument is what `target_facts` made of
+    the target. What it did to the function before it declines is forgotten.
+    """
+
+    name: str
+
+    def apply(self, sch: Schedule, target: Any, /) -> Declined | None: ...
+
+
+_Rule = TypeVar("_Rule", bound=type[Any])
+_Facts = TypeVar("_Facts", bound=Callable[[Attribute | None], object])
+
+_RULES: dict[str, list[tuple[int, ScheduleRule]]] = {}
+_FACTS: dict[str, Callable[[Attribute | None], object]] = {}
+
+
+def schedule_rule(*, target: str, priority: int) -> Callable[[_Rule], _Rule]:
+    """Register a rule class for a target kind such as `cpu`."""
+
+    def register(rule: _Rule) -> _Rule:
+        _RULES.setdefault(target, []).append((priority, rule()))
+        return rule
+
+    return register
+
+
+def target_facts(target: str) -> Callable[[_Facts], _Facts]:
+    """Register what turns a target's attribute into the facts its rules are given."""
+
+    def register(read: _Facts) -> _Facts:
+        _FACTS[target] = read
+        return read
+
+    return register
+
+
+def target_kind(target: Attribute | None) -> str:
+    """`cpu` for `#target.cpu<...>`; without a target too."""
+    return "cpu" if target is None else target.name.rpartition(".")[2]
+
+
+def rules_for(kind: str) -> list[ScheduleRule]:
+    """The rules of a target kind, highest priority first, then by name."""
+    package = f"tcopt.schedules.{kind}"
+    if find_spec(package) is not None:
+        import_all(package)
+    ordered = sorted(_RULES.get(kind, []), key=lambda item: (-item[0], item[1].name))
+    return [rule for _, rule in ordered]
+
+
+def facts_of(target: Attribute | None) -> object:
+    """What rules are given for a target: its attribute unless its kind registered more."""
+    read = _FACTS.get(target_kind(target))
+    return target if read is None else read(target)

@@ -1,0 +1,36 @@
+"""tcopt: a deep-learning compiler on xDSL.
+
+    model = tcopt.compile("resnet50.onnx")
+    outputs = model.run({"data": x})
+    model.save("resnet50.tcm"); model = tcopt.load("resnet50.tcm")
+
+The names below are imported when they are first used, so that `import tcopt` costs nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tcopt.compiler import compile, pipeline
+    from tcopt.dialects.te import api as te
+    from tcopt.runtime import Model, load
+    from tcopt.schedules import Schedule
+
+_HOMES = {
+    "compile": "tcopt.compiler",
+    "pipeline": "tcopt.compiler",
+    "Model": "tcopt.runtime",
+    "load": "tcopt.runtime",
+    "Schedule": "tcopt.schedules",
+}
+
+__all__ = ["Model", "Schedule", "compile", "load", "pipeline", "te"]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "te":
+        return import_module("tcopt.dialects.te.api")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'tcopt' has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""What every other folder may use: errors, discovery, affine index arithmetic."""

@@ -1,0 +1,317 @@
+"""Affine index arithmetic with known ranges.
+
+Expressions are xDSL `AffineExpr` over dimensions whose inclusive ranges are known.
+`simplify` brings an expression to a canonical sum of terms and uses the ranges to remove
+every floordiv and mod that they decide, so that index arithmetic stays free of divisions:
+
+    (d0 * 4 + d1) floordiv 4,  d1 in [0, 3]   ->  d0
+    (d0 floordiv 7) * 7 + d0 mod 7            ->  d0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
+
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSymExpr,
+)
+
+Range = tuple[int, int]
+"""Inclusive lower and upper bound."""
+
+UNBOUNDED: Range = (-(1 << 62), 1 << 62)
+"""The range of a value nothing is known about."""
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension as a term of a sum."""
+
+    position: int
+
+
+@dataclass(frozen=True)
+class FloorDiv:
+    """`operand floordiv divisor`, which the ranges could not remove."""
+
+    operand: LinearSum
+    divisor: int
+
+
+@dataclass(frozen=True)
+class Mod:
+    """`operand mod divisor`, which the ranges could not remove."""
+
+    operand: LinearSum
+    divisor: int
+
+
+Atom = Dim | FloorDiv | Mod
+
+
+@dataclass(frozen=True)
+class LinearSum:
+    """`sum(coefficient * atom) + constant`, terms in a fixed order."""
+
+    terms: tuple[tuple[Atom, int], ...]
+    constant: int
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether no division is left, which makes interval bounds exact."""
+        return all(isinstance(atom, Dim) for atom, _ in self.terms)
+
+    def coefficient(self, dim: int) -> int:
+        """The factor of dimension `dim` outside of divisions."""
+        for atom, factor in self.terms:
+            if atom == Dim(dim):
+                return factor
+        return 0
+
+
+def _key(atom: Atom) -> tuple[int, str]:
+    return (atom.position, "") if isinstance(atom, Dim) else (1 << 30, repr(atom))
+
+
+def _make(terms: Mapping[Atom, int], constant: int) -> LinearSum:
+    kept = [(a, c) for a, c in terms.items() if c]
+    if len(kept) > 1:
+        kept.sort(key=lambda term: _key(term[0]))
+    return LinearSum(tuple(kept), constant)
+
+
+def _add(a: LinearSum, b: LinearSum, factor: int = 1) -> LinearSum:
+    terms = dict(a.terms)
+    for atom, coefficient in b.terms:
+        terms[atom] = terms.get(atom, 0) + factor * coefficient
+    return _make(terms, a.constant + factor * b.constant)
+
+
+def _scale(a: LinearSum, factor: int) -> LinearSum:
+    if factor == 0:
+        return LinearSum((), 0)
+    return LinearSum(tuple((t, c * factor) for t, c in a.terms), a.constant * factor)
+
+
+def _atom_range(atom: Atom, ranges: Sequence[Range]) -> Range:
+    if isinstance(atom, Dim):
+        return ranges[atom.position] if atom.position < len(ranges) else UNBOUNDED
+    low, high = sum_range(atom.operand, ranges)
+    if isinstance(atom, FloorDiv):
+        return low // atom.divisor, high // atom.divisor
+    if low // atom.divisor == high // atom.divisor:
+        return low % atom.divisor, high % atom.divisor
+    return 0, atom.divisor - 1
+
+
+def sum_range(value: LinearSum, ranges: Sequence[Range]) -> Range:
+    """Bounds of `value`; exact when it is linear in independent dimensions."""
+    low = high = value.constant
+    for atom, factor in value.terms:
+        atom_low, atom_high = _atom_range(atom, ranges)
+        if factor > 0:
+            low += factor * atom_low
+            high += factor * atom_high
+        else:
+            low += factor * atom_high
+            high += factor * atom_low
+    return low, high
+
+
+def _split(value: LinearSum, divisor: int) -> tuple[LinearSum, LinearSum]:
+    """`value = divisor * quotient + remainder`, moving whole terms only."""
+    quotient: dict[Atom, int] = {}
+    remainder: dict[Atom, int] = {}
+    for atom, factor in value.terms:
+        if factor % divisor == 0:
+            quotient[atom] = factor // divisor
+        else:
+            remainder[atom] = factor
+    return (
+        _make(quotient, value.constant // divisor),
+        _make(remainder, value.constant % divisor),
+    )
+
+
+def _floordiv(value: LinearSum, divisor: int, ranges: Sequence[Range]) -> LinearSum:
+    quotient, rest = _split(value, divisor)
+    low, high = sum_range(rest, ranges)
+    if low // divisor == high // divisor:
+        return LinearSum(quotient.terms, quotient.constant + low // divisor)
+    common = gcd(divisor, *(factor for _, factor in rest.terms))
+    if common > 1:
+        rest = LinearSum(tuple((a, c // common) for a, c in rest.terms), rest.constant // common)
+        return _add(quotient, _floordiv(rest, divisor // common, ranges))
+    match rest:
+        case LinearSum(terms=((FloorDiv() as inner, 1),), constant=0):
+            return _add(quotient, _floordiv(inner.operand, inner.divisor * divisor, ranges))
+        case _:
+            return _add(quotient, LinearSum(((FloorDiv(rest, divisor), 1),), 0))
+
+
+def _mod(value: LinearSum, divisor: int, ranges: Sequence[Range]) -> LinearSum:
+    _, rest = _split(value, divisor)
+    low, high = sum_range(rest, ranges)
+    if low // divisor == high // divisor:
+        return LinearSum(rest.terms, rest.constant - divisor * (low // divisor))
+    common = gcd(divisor, *(factor for _, factor in rest.terms))
+    if common > 1 and rest.constant % common == 0:
+        inner = LinearSum(tuple((a, c // common) for a, c in rest.terms), rest.constant // common)
+        return _scale(_mod(inner, divisor // common, ranges), common)
+    match rest:
+        case LinearSum(terms=((Mod() as nested, 1),), constant=0) if nested.divisor % divisor == 0:
+            return _mod(nested.operand, divisor, ranges)
+        case _:
+            return LinearSum(((Mod(rest, divisor), 1),), 0)
+
+
+def _recombine(value: LinearSum, ranges: Sequence[Range]) -> LinearSum:
+    """Fold `k * (e mod c) + k * c * (e floordiv c)` into `k * e`."""
+    terms = dict(value.terms)
+    for atom, factor in value.terms:
+        if not isinstance(atom, Mod):
+            continue
+        quotient = _floordiv(atom.operand, atom.divisor, ranges)
+        if len(quotient.terms) != 1 or quotient.constant:
+            continue
+        other, scale = quotient.terms[0]
+        wanted = factor * atom.divisor
+        if scale == 1 and isinstance(other, FloorDiv) and terms.get(other) == wanted:
+            del terms[atom], terms[other]
+            rest = _make(terms, value.constant)
+            return _recombine(_add(rest, atom.operand, factor), ranges)
+    return value
+
+
+def linear_sum(expr: AffineExpr, ranges: Sequence[Range]) -> LinearSum:
+    """Canonical form of `expr` under `ranges` of its dimensions.
+
+    Symbols are treated as dimensions that follow the `len(ranges)` given ones.
+    """
+    return _linear_sum(expr, tuple(ranges))
+
+
+@lru_cache(maxsize=1 << 16)
+def _linear_sum(expr: AffineExpr, ranges: tuple[Range, ...]) -> LinearSum:
+    match expr:
+        case AffineConstantExpr():
+            return LinearSum((), expr.value)
+        case AffineDimExpr():
+            low, high = ranges[expr.position] if expr.position < len(ranges) else UNBOUNDED
+            if low == high:
+                return LinearSum((), low)
+            return LinearSum(((Dim(expr.position), 1),), 0)
+        case AffineSymExpr():
+            return LinearSum(((Dim(len(ranges) + expr.position), 1),), 0)
+        case AffineBinaryOpExpr():
+            lhs, rhs = _linear_sum(expr.lhs, ranges), _linear_sum(expr.rhs, ranges)
+            return _recombine(_combine(expr.kind, lhs, rhs, ranges), ranges)
+        case _:
+            raise ValueError(f"not an affine expression: {expr}")
+
+
+def _combine(
+    kind: AffineBinaryOpKind, lhs: LinearSum, rhs: LinearSum, ranges: tuple[Range, ...]
+) -> LinearSum:
+    match kind:
+        case AffineBinaryOpKind.Add:
+            return _add(lhs, rhs)
+        case AffineBinaryOpKind.Mul:
+            if rhs.is_constant:
+                return _scale(lhs, rhs.constant)
+            if lhs.is_constant:
+                return _scale(rhs, lhs.constant)
+            raise ValueError("product of two index expressions is not affine")
+        case _:
+            if not rhs.is_constant or rhs.constant <= 0:
+                raise ValueError("division of an index by anything but a positive constant")
+    divisor = rhs.constant
+    match kind:
+        case AffineBinaryOpKind.FloorDiv:
+            return _floordiv(lhs, divisor, ranges)
+        case AffineBinaryOpKind.CeilDiv:
+            return _floordiv(LinearSum(lhs.terms, lhs.constant + divisor - 1), divisor, ranges)
+        case _:
+            return _mod(lhs, divisor, ranges)
+
+
+def _binary(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> AffineExpr:
+    return AffineBinaryOpExpr(kind, lhs, rhs)
+
+
+def _atom_expr(atom: Atom) -> AffineExpr:
+    match atom:
+        case Dim():
+            return AffineDimExpr(atom.position)
+        case FloorDiv():
+            kind = AffineBinaryOpKind.FloorDiv
+        case Mod():
+            kind = AffineBinaryOpKind.Mod
+    return _binary(kind, to_expr(atom.operand), AffineConstantExpr(atom.divisor))
+
+
+def to_expr(value: LinearSum) -> AffineExpr:
+    """The affine expression that a sum stands for."""
+    result: AffineExpr | None = None
+    for atom, factor in value.terms:
+        term = _atom_expr(atom)
+        if factor != 1:
+            term = _binary(AffineBinaryOpKind.Mul, term, AffineConstantExpr(factor))
+        result = term if result is None else _binary(AffineBinaryOpKind.Add, result, term)
+    if result is None:
+        return AffineConstantExpr(value.constant)
+    if value.constant:
+        constant = AffineConstantExpr(value.constant)
+        result = _binary(AffineBinaryOpKind.Add, result, constant)
+    return result
+
+
+def simplify(expr: AffineExpr, ranges: Sequence[Range]) -> AffineExpr:
+    """`expr` in canonical form, without the divisions that `ranges` decide."""
+    return to_expr(linear_sum(expr, ranges))
+
+
+def bounds(expr: AffineExpr, ranges: Sequence[Range]) -> Range:
+    """Inclusive bounds of `expr`."""
+    return sum_range(linear_sum(expr, ranges), ranges)
+
+
+def extents_to_ranges(extents: Sequence[int]) -> tuple[Range, ...]:
+    """`[n, m]` -> `[(0, n - 1), (0, m - 1)]`; an empty extent gives the single point 0."""
+    return tuple((0, max(extent - 1, 0)) for extent in extents)
+
+
+def substitute(expr: AffineExpr, dims: Sequence[AffineExpr]) -> AffineExpr:
+    """Replace dimension `i` of `expr` by `dims[i]`."""
+    return expr.replace_dims_and_symbols(dims, ())
+
+
+def compact_map(results: Sequence[AffineExpr], num_dims: int) -> tuple[AffineMap, list[int]]:
+    """Drop dimensions that no result uses; returns the map and the positions kept."""
+    used = sorted(set[int]().union(*(e.used_dims() for e in results)))
+    if len(used) == num_dims:
+        return AffineMap(num_dims, 0, tuple(results)), used
+    renumber: list[AffineExpr] = [AffineConstantExpr(0)] * num_dims
+    for new, old in enumerate(used):
+        renumber[old] = AffineDimExpr(new)
+    return AffineMap(len(used), 0, tuple(substitute(e, renumber) for e in results)), used
+
+
+def map_results(affine_map: AffineMap, function: Callable[[AffineExpr], AffineExpr]) -> AffineMap:
+    """Apply `function` to each result."""
+    return AffineMap(
+        affine_map.num_dims, affine_map.num_symbols, tuple(map(function, affine_map.results))
+    )

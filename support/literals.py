@@ -1,0 +1,55 @@
+"""Number literals whose type stands elsewhere in the text."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.hints import isa
+
+Integers: TypeAlias = DenseArrayBase[IntegerType]
+"""A list of numbers as an attribute."""
+
+INTEGERS = DenseArrayBase.constr(i64)
+"""Constraint of properties that list numbers."""
+
+
+def integers(attr: Integers) -> tuple[int, ...]:
+    """The numbers that an attribute lists."""
+    return tuple(attr.get_values())
+
+
+def number_attr(value: float | int, type: Attribute) -> IntegerAttr | FloatAttr:
+    """A typed attribute for a number literal."""
+    if isa(type, IndexType) or isa(type, IntegerType):
+        return IntegerAttr(int(value), type)
+    return FloatAttr(float(value), type)  # pyright: ignore
+
+
+def parse_number(parser: Parser) -> int | float:
+    """A number, or `inf`, `-inf`, `nan`."""
+    sign = -1 if parser.parse_optional_punctuation("-") else 1
+    for keyword in ("inf", "nan"):
+        if parser.parse_optional_keyword(keyword):
+            return sign * float(keyword)
+    return sign * parser.parse_number()
+
+
+def print_number(printer: Printer, attr: IntegerAttr | FloatAttr) -> None:
+    """Print what `parse_number` reads: a number without its type."""
+    value = attr.value.data
+    if isinstance(attr, IntegerAttr) or not math.isfinite(value):
+        printer.print_string(str(value))
+    else:
+        printer.print_float(value, attr.type)  # pyright: ignore

@@ -1,0 +1,93 @@
+"""Source locations: given to every parsed op, and kept through rewrites.
+
+A message about an op is only useful when it says where the op came from. xDSL's parser
+leaves locations unknown and its rewriter drops them, so text is read with `LocatedParser`
+and patterns run with `keep_locations()` as the walker's listener.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    IntAttr,
+    LocationAttr,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Operation, SSAValue
+from xdsl.parser import Parser
+from xdsl.pattern_rewriter import PatternRewriterListener
+
+
+def is_known(location: LocationAttr) -> bool:
+    """Whether a location says anything."""
+    return not isinstance(location, UnknownLoc)
+
+
+class LocatedParser(Parser):
+    """A parser that gives each op without a written `loc(...)` its file, line and column."""
+
+    def __init__(self, ctx: Context, text: str, name: str = "<unknown>"):
+        super().__init__(ctx, text, name)
+        self._file = StringAttr(name)
+        self._line_starts = [0, *(i + 1 for i, char in enumerate(text) if char == "\n")]
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        op = super().parse_operation()
+        if not is_known(op.location):
+            op.location = self._location_at(start)
+        return op
+
+    def _location_at(self, position: int) -> FileLineColLoc:
+        line = bisect_right(self._line_starts, position)
+        column = position - self._line_starts[line - 1] + 1
+        return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+
+
+def set_location(ops: Iterable[Operation], location: LocationAttr) -> None:
+    """Give `location` to every op in `ops`, nested ops included, that has none."""
+    for root in ops:
+        for op in root.walk():
+            if not is_known(op.location):
+                op.location = location
+
+
+def nearest_location(op: Operation) -> LocationAttr:
+    """The op's own location, or that of the closest enclosing op that has one."""
+    current: Operation | None = op
+    while current is not None:
+        if is_known(current.location):
+            return current.location
+        current = current.parent_op()
+    return op.location
+
+
+def keep_locations() -> PatternRewriterListener:
+    """A listener that lets new ops inherit the location of the op they replace.
+
+    Pass it to a `PatternRewriteWalker(pattern, listener=keep_locations())`. An inserted op
+    takes the location of the op it was inserted in front of, usually the matched one; a
+    replacement takes that of the replaced op.
+    """
+
+    def inserted(op: Operation) -> None:
+        following = op.next_op
+        while following is not None and not is_known(following.location):
+            following = following.next_op
+        neighbour = following or op.prev_op or op.parent_op()
+        if neighbour is not None:
+            set_location([op], neighbour.location)
+
+    def replaced(op: Operation, new_results: Sequence[SSAValue | None]) -> None:
+        for value in new_results:
+            if value is not None and isinstance(value.owner, Operation):
+                set_location([value.owner], op.location)
+
+    return PatternRewriterListener(
+        operation_insertion_handler=[inserted], operation_replacement_handler=[replaced]
+    )

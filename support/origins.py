@@ -1,0 +1,100 @@
+"""Where a kernel call comes from: ONNX nodes, operators and the work they do.
+
+`lower-graph-to-te{origins=true}` writes it on each call of the host function, where it stays
+down to the kernel level:
+
+    func.call @fused_conv_relu(...) {tcopt.origin = {
+        nodes = ["Conv_3", "Relu_4"], ops = ["conv", "relu"], results = ["1x8x56x56xf32"],
+        work = 2408448 : i64}} : ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    DictionaryAttr,
+    FusedLoc,
+    IntegerAttr,
+    NameLoc,
+    StringAttr,
+    i64,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.hints import isa
+
+from tcopt.support.errors import describe_location
+from tcopt.support.locations import nearest_location
+
+ORIGIN = "tcopt.origin"
+"""The attribute of a call that says where it comes from."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a call comes from.
+
+    Attributes:
+        nodes: names of the ONNX nodes, or source lines, without repetition.
+        ops: names of the graph ops without `graph.`, in order.
+        results: types of the results, as `1x4x56x56x16xf32`; blocked channels show in them.
+        work: scalar operations, as `GraphOp.work` counts them.
+    """
+
+    nodes: tuple[str, ...]
+    ops: tuple[str, ...]
+    results: tuple[str, ...]
+    work: int
+
+    def attribute(self) -> DictionaryAttr:
+        """The attribute that holds this."""
+        return DictionaryAttr(
+            {
+                "nodes": ArrayAttr(StringAttr(name) for name in self.nodes),
+                "ops": ArrayAttr(StringAttr(name) for name in self.ops),
+                "results": ArrayAttr(StringAttr(text) for text in self.results),
+                "work": IntegerAttr(self.work, i64),
+            }
+        )
+
+    @classmethod
+    def of(cls, attribute: DictionaryAttr) -> Origin:
+        """What `attribute` made an attribute of; other entries are left aside."""
+        work = attribute.data.get("work")
+        return cls(
+            strings(attribute.data.get("nodes")),
+            strings(attribute.data.get("ops")),
+            strings(attribute.data.get("results")),
+            work.value.data if isa(work, IntegerAttr) else 0,
+        )
+
+
+def call_origin(call: Operation) -> Origin:
+    """The origin written on a call; without one, what its location tells."""
+    attribute = call.attributes.get(ORIGIN)
+    if isinstance(attribute, DictionaryAttr):
+        return Origin.of(attribute)
+    return Origin(node_names(nearest_location(call)), (), (), 0)
+
+
+def strings(attribute: Attribute | None) -> tuple[str, ...]:
+    """The strings of an array attribute."""
+    return tuple(s.data for s in attribute) if isa(attribute, ArrayAttr[StringAttr]) else ()
+
+
+def node_names(location: Attribute) -> tuple[str, ...]:
+    """The names in a location: of nodes if it has any, otherwise source lines."""
+    match location:
+        case NameLoc():
+            return (location.desc.data,)
+        case FusedLoc():
+            assert isa(location.locations, ArrayAttr[Attribute])
+            names = (name for inner in location.locations for name in node_names(inner))
+            return tuple(dict.fromkeys(names))
+        case CallSiteLoc():
+            return node_names(location.callee) or node_names(location.caller)
+        case _:
+            text = describe_location(location)
+            return (text,) if text else ()

@@ -1,0 +1,162 @@
+"""Discovery of passes, dialects and targets from the files that define them.
+
+There is no central list: a definition is found by reading the text of the files in the
+folders that may hold one, which takes milliseconds, and its module is imported only when
+somebody asks for it. The rules are
+
+- a pass is a `ModulePass` in a file of `passes`, `schedules`, `frontends` or `backends`
+  that says `name = "kebab-name"`, the file's own name with dashes,
+- a dialect is a module or package in `dialects` that defines `DIALECT`,
+- a target is a `Target` class in a `targets.py` below `backends`.
+
+xDSL's own definitions are there too; one of ours replaces one of the same name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from xdsl.ir import Dialect
+from xdsl.passes import ModulePass
+from xdsl.utils.target import Target
+
+from tcopt.support.errors import InputError
+
+PassFactory = Callable[[], type[ModulePass]]
+DialectFactory = Callable[[], Dialect]
+TargetFactory = Callable[[], type[Target]]
+
+_PACKAGE = "tcopt"
+_ROOT = Path(__file__).parent.parent
+_PASS_FOLDERS = ("passes", "schedules", "frontends", "backends")
+_NAME_LINE = re.compile(r'^    name(?:: [^=\n]+)? = "([a-z0-9_-]+)"', re.MULTILINE)
+_DIALECT_LINE = re.compile(r"^DIALECT\b", re.MULTILINE)
+
+
+def import_all(package_name: str) -> tuple[ModuleType, ...]:
+    """Import every module below a package, so that their decorators register.
+
+    Args:
+        package_name: full name, such as `tcopt.schedules.cpu`.
+    Returns:
+        The modules, in the order of their names.
+    """
+    package = importlib.import_module(package_name)
+    found = pkgutil.walk_packages(package.__path__, package_name + ".")
+    return tuple(importlib.import_module(name) for name in sorted(info.name for info in found))
+
+
+def all_passes() -> dict[str, PassFactory]:
+    """Factories of every pass by name: xDSL's, and ours in their place where both exist."""
+    from xdsl.transforms import get_all_passes
+
+    return {**get_all_passes(), **own_passes()}
+
+
+def all_dialects() -> dict[str, DialectFactory]:
+    """Factories of every dialect by name, ours first."""
+    from xdsl.dialects import get_all_dialects
+
+    return {**get_all_dialects(), **own_dialects()}
+
+
+def all_targets() -> dict[str, TargetFactory]:
+    """Factories of every output target by name, ours first."""
+    from xdsl.targets import get_all_targets
+
+    return {**get_all_targets(), **own_targets()}
+
+
+@cache
+def own_passes() -> dict[str, PassFactory]:
+    """Factories of this project's passes by name.
+
+    Raises:
+        InputError: two files define a pass of the same name.
+    """
+    modules: dict[str, str] = {}
+    for folder in _PASS_FOLDERS:
+        for path in _python_files(_ROOT / folder):
+            name = path.stem.replace("_", "-")
+            text = path.read_text(encoding="utf-8")
+            if "ModulePass" not in text or name not in _NAME_LINE.findall(text):
+                continue
+            if name in modules:
+                raise InputError(
+                    f"pass '{name}' is defined in both {modules[name]} and {_module_name(path)}"
+                )
+            modules[name] = _module_name(path)
+    return {name: _pass_factory(module, name) for name, module in modules.items()}
+
+
+@cache
+def own_dialects() -> dict[str, DialectFactory]:
+    """Factories of this project's dialects by name."""
+    factories: dict[str, DialectFactory] = {}
+    for path in sorted((_ROOT / "dialects").iterdir()):
+        source = path / "__init__.py" if path.is_dir() else path
+        if source.suffix != ".py" or not source.is_file() or path.name == "__init__.py":
+            continue
+        if _DIALECT_LINE.search(source.read_text(encoding="utf-8")):
+            name = path.stem.rstrip("_")
+            factories[name] = _dialect_factory(_module_name(source))
+    return factories
+
+
+@cache
+def own_targets() -> dict[str, TargetFactory]:
+    """Factories of this project's output targets by name."""
+    factories: dict[str, TargetFactory] = {}
+    for path in sorted((_ROOT / "backends").glob("*/targets.py")):
+        for name in _NAME_LINE.findall(path.read_text(encoding="utf-8")):
+            factories[name] = _target_factory(_module_name(path), name)
+    return factories
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    yield from sorted(folder.rglob("*.py"))
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(_ROOT).with_suffix("").parts
+    if parts[-1] == "__init__":
+        parts = parts[:-1]
+    return ".".join((_PACKAGE, *parts))
+
+
+def _dialect_factory(module_name: str) -> DialectFactory:
+    def factory() -> Dialect:
+        return importlib.import_module(module_name).DIALECT
+
+    return factory
+
+
+def _pass_factory(module_name: str, name: str) -> PassFactory:
+    def factory() -> type[ModulePass]:
+        for cls in _classes(module_name):
+            if issubclass(cls, ModulePass) and getattr(cls, "name", None) == name:
+                return cls
+        raise InputError(f"{module_name} defines no pass named '{name}'")
+
+    return factory
+
+
+def _target_factory(module_name: str, name: str) -> TargetFactory:
+    def factory() -> type[Target]:
+        for cls in _classes(module_name):
+            if issubclass(cls, Target) and getattr(cls, "name", None) == name:
+                return cls
+        raise InputError(f"{module_name} defines no target named '{name}'")
+
+    return factory
+
+
+def _classes(module_name: str) -> Iterator[type]:
+    module = importlib.import_module(module_name)
+    yield from (value for value in vars(module).values() if isinstance(value, type))

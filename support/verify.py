@@ -1,0 +1,125 @@
+"""Structural verification of IR, op by op, with the location of the op at fault.
+
+Beyond each op's own rules it checks SSA dominance, which xDSL does not: a value must be
+defined before it is used, in the same region or an enclosing one. The body of a
+`builtin.module` is a graph region, as in MLIR, where order does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.irdl.dominance import DominanceInfo
+from xdsl.utils.exceptions import DiagnosticException
+
+from tcopt.support.errors import VerificationError, describe_location
+from tcopt.support.locations import nearest_location
+
+
+def verify(root: Operation) -> None:
+    """Check every op below and including `root`, innermost first, then dominance.
+
+    Raises:
+        VerificationError: naming the first op at fault and where it came from.
+    """
+    verify_ops(root)
+    verify_dominance(root)
+
+
+def verify_ops(root: Operation) -> None:
+    """Run each op's own verifier without xDSL's dump of the whole module.
+
+    Raises:
+        VerificationError: naming the first op at fault.
+    """
+    for op in root.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except (DiagnosticException, ValueError) as error:
+            raise _error(op, _message(op, error)) from error
+        for region in op.regions:
+            _verify_blocks(op, region)
+
+
+def verify_dominance(root: Operation) -> None:
+    """Check that every operand is defined where it is used.
+
+    Raises:
+        VerificationError: naming the op that uses a value too early or out of scope.
+    """
+    for region in root.regions:
+        _check_region(region, set())
+
+
+def _verify_blocks(op: Operation, region: Region) -> None:
+    """xDSL checks terminators from the last op, so a block without ops goes unseen."""
+    from xdsl.traits import NoTerminator
+
+    if op.has_trait(NoTerminator):
+        return
+    for block in region.blocks:
+        if block.last_op is None and len(region.blocks) == 1 and op.name != "builtin.module":
+            raise _error(op, "has an empty block where a terminator is expected")
+
+
+def _check_region(region: Region, visible: set[SSAValue]) -> None:
+    if len(region.blocks) == 1:
+        _check_block(region.blocks[0], visible)
+        return
+    dominance = DominanceInfo(region)
+    for block in region.blocks:
+        dominators = [b for b in region.blocks if dominance.strictly_dominates(b, block)]
+        if not dominators and block is not region.blocks[0]:
+            # Nothing dominates an unreachable block, and nothing in it ever runs.
+            dominators = [b for b in region.blocks if b is not block]
+        with_dominators = visible.union(*(_values_of(b) for b in dominators))
+        _check_block(block, with_dominators)
+
+
+def _check_block(block: Block, visible: set[SSAValue]) -> None:
+    """Check the ops of `block`, leaving `visible` as it was found."""
+    added: list[SSAValue] = list(block.args)
+    if isinstance(block.parent_op(), ModuleOp):
+        added.extend(_values_of(block))
+    visible.update(added)
+    for op in block.ops:
+        for index, operand in enumerate(op.operands):
+            if operand not in visible:
+                raise _dominance_error(op, index, operand)
+        for region in op.regions:
+            if region.blocks:
+                _check_region(region, visible)
+        visible.update(op.results)
+        added.extend(op.results)
+    visible.difference_update(added)
+
+
+def _values_of(block: Block) -> Iterable[SSAValue]:
+    yield from block.args
+    for op in block.ops:
+        yield from op.results
+
+
+def _dominance_error(op: Operation, index: int, operand: SSAValue) -> VerificationError:
+    name = f"%{operand.name_hint}" if operand.name_hint else f"operand {index}"
+    owner = operand.owner
+    if isinstance(owner, Operation):
+        place = describe_location(owner.location)
+        definition = f"'{owner.name}'" + (f" at {place}" if place else "")
+    else:
+        definition = "a block argument out of scope"
+    return _error(op, f"{name} does not dominate this use: it is defined by {definition}")
+
+
+def _error(op: Operation, message: str) -> VerificationError:
+    where = describe_location(nearest_location(op))
+    return VerificationError(message, op=op, where=where)
+
+
+def _message(op: Operation, error: Exception) -> str:
+    """xDSL's message on one line, without the name that is put in front anyway."""
+    text = " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    text = text.removeprefix("Operation does not verify: ").removeprefix(f"Operation {op.name} ")
+    return text or type(error).__name__

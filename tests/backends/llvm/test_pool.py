@@ -1,0 +1,295 @@
+"""The thread pool runs every iteration once, whoever calls and however many threads there are."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from threading import get_native_id
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tcopt.backends.llvm import host
+from tcopt.backends.llvm.host import NAMED, default_threads, host_target, usable_cores
+from tcopt.backends.llvm.machine import assemble_object, assemble_text, parse_llvm
+from tcopt.backends.llvm.pool.process import load_pool, pool_address
+from tcopt.backends.llvm.pool.text import pool_objects, pool_text
+
+# count: adds one to each cell of its range. nested: opens a region of 8 for each iteration.
+# visit: notes the first iteration of its range in the cell that it stands for.
+_TASKS = """
+define void @count(ptr %cells, i64 %begin, i64 %end) {
+entry:
+  br label %next
+next:
+  %i = phi i64 [ %begin, %entry ], [ %up, %next ]
+  %p = getelementptr i32, ptr %cells, i64 %i
+  %old = load i32, ptr %p
+  %new = add i32 %old, 1
+  store i32 %new, ptr %p
+  %up = add i64 %i, 1
+  %more = icmp ult i64 %up, %end
+  br i1 %more, label %next, label %done
+done:
+  ret void
+}
+define void @nested(ptr %ctx, i64 %begin, i64 %end) {
+entry:
+  %cells.p = getelementptr ptr, ptr %ctx, i64 1
+  %parallel = load ptr, ptr %ctx
+  %cells = load ptr, ptr %cells.p
+  br label %next
+next:
+  %i = phi i64 [ %begin, %entry ], [ %up, %next ]
+  %row = getelementptr [8 x i32], ptr %cells, i64 %i
+  call void %parallel(ptr @count, ptr %row, i64 8, i64 1, i32 2)
+  %up = add i64 %i, 1
+  %more = icmp ult i64 %up, %end
+  br i1 %more, label %next, label %done
+done:
+  ret void
+}
+define void @sizes(ptr %cells, i64 %begin, i64 %end) {
+  %size = sub i64 %end, %begin
+  %short = trunc i64 %size to i32
+  %p = getelementptr i32, ptr %cells, i64 %begin
+  store i32 %short, ptr %p
+  ret void
+}
+"""
+_PARALLEL = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32
+)
+
+
+class Tasks:
+    """The functions of `_TASKS`, loaded."""
+
+    def __init__(self) -> None:
+        library = llvm.JITLibraryBuilder()
+        library.add_object_img(assemble_object(_TASKS, host_target()))
+        names = ("count", "nested", "sizes")
+        for name in names:
+            library.export_symbol(name)
+        self._linker = llvm.create_lljit_compiler()
+        self._loaded = library.link(self._linker, "tasks")
+        self.count, self.nested, self.sizes = (self._loaded[name] for name in names)
+
+
+@cache
+def tasks() -> Tasks:
+    return Tasks()
+
+
+@cache
+def pool(sleep: str):
+    return _PARALLEL(pool_address() if sleep == "default" else load_pool(sleep))
+
+
+@pytest.fixture(params=["default", "posix"])
+def parallel(request):
+    return pool(request.param)
+
+
+def ranges(cells: np.ndarray) -> list[int]:
+    """Sizes of the ranges that `sizes` noted, which must lie side by side."""
+    found: list[int] = []
+    while sum(found) < len(cells):
+        found.append(int(cells[sum(found)]))
+        assert found[-1] > 0
+    assert np.count_nonzero(cells) == len(found)
+    return found
+
+
+@settings(max_examples=80, deadline=None)
+@given(total=st.integers(0, 3000), grain=st.integers(1, 4000), threads=st.integers(0, 9))
+def test_ranges_cover_all_iterations_and_hold_grains(total, grain, threads):
+    cells = np.zeros(total, np.int32)
+    pool("default")(tasks().sizes, cells.ctypes.data, total, grain, threads)
+    if total == 0:
+        return
+    sizes = ranges(cells)
+    if threads == 1 or total <= grain:
+        assert sizes == [total]
+    # Each slot's last range may be shorter, and no other.
+    assert sum(size < grain for size in sizes) <= max(threads, default_threads())
+
+
+def test_many_regions_of_random_size(parallel):
+    generator = np.random.default_rng(0)
+    cells = np.zeros(5000, np.int32)
+    expected = np.zeros(5000, np.int32)
+    for _ in range(4000):
+        total = int(generator.integers(1, 60) if generator.random() < 0.8 else 5000)
+        threads = int(generator.integers(1, 9))
+        parallel(tasks().count, cells.ctypes.data, total, int(generator.integers(1, 5)), threads)
+        expected[:total] += 1
+    np.testing.assert_array_equal(cells, expected)
+
+
+def test_more_threads_than_there_are_slots():
+    cells = np.zeros(1000, np.int32)
+    for _ in range(3):
+        pool("default")(tasks().count, cells.ctypes.data, 1000, 1, 1000)
+    assert (cells == 3).all()
+
+
+def test_totals_beyond_32_bits_run_whole():
+    """A slot has no room for them; the caller runs them alone."""
+    seen: list[tuple[int, int]] = []
+    note = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        lambda _, begin, end: seen.append((begin, end))
+    )
+    pool("default")(ctypes.cast(note, ctypes.c_void_p), None, 1 << 33, 1, 4)
+    assert seen == [(0, 1 << 33)]
+
+
+def test_regions_from_several_threads_at_once(parallel):
+    """One of them has the pool at a time, the others run theirs alone."""
+
+    def work(seed: int) -> np.ndarray:
+        cells = np.zeros(300, np.int32)
+        for _ in range(2000):
+            parallel(tasks().count, cells.ctypes.data, 300, 1, 1 + seed % 4)
+        return cells
+
+    with ThreadPoolExecutor(6) as executor:
+        for cells in executor.map(work, range(6)):
+            assert (cells == 2000).all()
+
+
+def test_regions_within_a_region(parallel):
+    cells = np.zeros((50, 8), np.int32)
+    address = ctypes.cast(parallel, ctypes.c_void_p).value
+    context = (ctypes.c_void_p * 2)(address, cells.ctypes.data)
+    for _ in range(100):
+        parallel(tasks().nested, ctypes.addressof(context), 50, 1, 4)
+    assert (cells == 100).all()
+
+
+def test_sleeping_workers_are_woken(parallel):
+    """Each region meets workers that have slept since the last, and is joined by one."""
+    seen: set[int] = set()
+    note = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        lambda *_: (seen.add(get_native_id()), _rest())[0]
+    )
+    for _ in range(20):
+        seen.clear()
+        for _ in range(50):
+            parallel(ctypes.cast(note, ctypes.c_void_p), None, 8, 1, 2)
+            if len(seen) > 1:
+                break
+        assert len(seen) == 2
+        _rest()
+
+
+def _rest() -> None:
+    """Give other threads the time to run, and idle workers that to fall asleep."""
+    time.sleep(0.002)
+
+
+_FORKS = """
+import os, sys, threading
+sys.path.insert(0, {folder!r})
+from test_pool import np, pool, tasks
+parallel = pool({sleep!r})
+def hammer(rounds, stop=None):
+    cells = np.zeros(64, np.int32)
+    for done in range(1, rounds + 1):
+        parallel(tasks().count, cells.ctypes.data, 64, 1, 3)
+        if stop is not None and stop.is_set():
+            break
+    return bool((cells == done).all())
+hammer(1)  # loads what is needed before any fork
+stop = threading.Event()
+other = threading.Thread(target=hammer, args=(10**9, stop))
+other.start()
+good = True
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if hammer(300) else 1)
+    good &= os.waitpid(child, 0)[1] == 0 and hammer(50)
+stop.set()
+other.join()
+sys.exit(not good)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("sleep", ["default", "posix"])
+def test_a_forked_child_has_a_pool_of_its_own(sleep):
+    """Forks while another thread has a region open."""
+    script = _FORKS.format(folder=os.path.dirname(__file__), sleep=sleep)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("sleep", ["linux", "posix"])
+@pytest.mark.parametrize("at_fork", ["pthread_atfork", "__register_atfork"])
+@pytest.mark.parametrize("name", NAMED)
+def test_every_target_has_a_pool(name, at_fork, sleep):
+    parse_llvm(pool_text(NAMED[name], at_fork=at_fork, sleep=sleep))
+
+
+def test_waiting_threads_pause():
+    x86, arm = (
+        assemble_text(pool_text(NAMED[name]), NAMED[name]) for name in ("haswell", "cortex-a72")
+    )
+    assert re.search(r"\bpause\b", x86) and re.search(r"\b(yield|hint\t#1)\b", arm)
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")
+def test_linked_pools_need_the_c_library_alone(tmp_path):
+    needed: set[str] = set()
+    for number, data in enumerate(pool_objects(host_target())):
+        file = tmp_path / f"{number}.o"
+        file.write_bytes(data)
+        listed = subprocess.run(["nm", "-u", file], capture_output=True, text=True, check=True)
+        needed |= {line.split()[-1] for line in listed.stdout.splitlines()}
+    needed = {name for name in needed if not name.startswith(("pthread_", "_GLOBAL"))}
+    assert needed <= {
+        "atoi",
+        "clock_gettime",
+        "getenv",
+        "memset",
+        "sched_getaffinity",
+        "sigfillset",
+        "syscall",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("3", 3), ("0", None), ("-2", None), ("many", None), ("", None)]
+)
+def test_environment_sets_the_number_of_threads(monkeypatch, text, expected):
+    monkeypatch.setenv("TCOPT_NUM_THREADS", text)
+    default_threads.cache_clear()
+    try:
+        assert default_threads() == (expected or usable_cores())
+    finally:
+        default_threads.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"),
+    [("max 100000", None), ("100000 100000", 1), ("50000 100000", 1), ("garbage", None)],
+)
+def test_a_containers_quota_bounds_the_cores(monkeypatch, tmp_path, quota, cores):
+    available = len(os.sched_getaffinity(0))
+    (tmp_path / "cpu.max").write_text(quota)
+    monkeypatch.setattr(host, "_CPU_QUOTA", tmp_path / "cpu.max")
+    usable_cores.cache_clear()
+    try:
+        assert usable_cores() == (cores or available)
+    finally:
+        usable_cores.cache_clear()

@@ -1,0 +1,54 @@
+"""Fixtures for every test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+settings.register_profile("tcopt", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("tcopt")
+
+_BIN = Path(sys.executable).parent
+
+RunTool = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kernel cache of this run: shared by all tests, never the user's."""
+    folder = tmp_path_factory.mktemp("kernel_cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TCOPT_CACHE_DIR", str(folder))
+        patch.delenv("TCOPT_CACHE", raising=False)
+        yield folder
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers, the same in every run."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def run_tool() -> RunTool:
+    """Run a console script of this environment: `run_tool("tcopt", "a.mlir", input="...")`."""
+
+    def run(
+        tool: str, *arguments: object, input: str | None = None, timeout: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(_BIN / tool), *map(str, arguments)],
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,89 @@
+"""The documentation is tested: its snippets run and its generated pages are current.
+
+A fenced block is run when it is marked `python` (all blocks of a page in one namespace, in
+order) or `sh` (each line that starts with `$`, and exits 0). A block marked
+`mlir` is read by `tcopt`; put `mlir-part` or `text` on one that is only a fragment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+GENERATED = {"dialects.md", "passes.md"}
+_FENCE = re.compile(r"^```([\w-]*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def snippets(page: Path, language: str) -> list[tuple[int, str]]:
+    """The line number and text of each fenced block of a language."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        (text.count("\n", 0, match.start()) + 2, match[2])
+        for match in _FENCE.finditer(text)
+        if match[1] == language
+    ]
+
+
+def pages_with(language: str) -> list[Path]:
+    pages = (page for page in PAGES if page.is_file() and page.name not in GENERATED)
+    return [page for page in pages if snippets(page, language)]
+
+
+def environment() -> dict[str, str]:
+    """The environment with this interpreter's scripts first on the path."""
+    folder = str(Path(sys.executable).parent)
+    return {**os.environ, "PATH": os.pathsep.join([folder, os.environ["PATH"]])}
+
+
+def run(command: list[str], folder: Path, text: str | None = None) -> None:
+    result = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(),
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+
+
+@pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.name)
+def test_python_snippets_run(page: Path, tmp_path: Path) -> None:
+    """Each page's Python blocks form one program; line numbers are those of the page."""
+    program = ""
+    for line, code in snippets(page, "python"):
+        program += "\n" * (line - 1 - program.count("\n")) + code
+    script = tmp_path / f"{page.stem}_snippets.py"
+    script.write_text(program, encoding="utf-8")
+    run([sys.executable, str(script)], tmp_path)
+
+
+@pytest.mark.parametrize("page", pages_with("sh"), ids=lambda page: page.name)
+def test_shell_snippets_run(page: Path, tmp_path: Path) -> None:
+    """Lines that start with `$` run in one folder that holds the examples."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    lines = [line for _, code in snippets(page, "sh") for line in code.splitlines()]
+    commands = [line[2:] for line in lines if line.startswith("$ ") and "make " not in line]
+    if commands:
+        run(["sh", "-ec", "\n".join(commands)], tmp_path)
+
+
+@pytest.mark.parametrize("page", pages_with("mlir"), ids=lambda page: page.name)
+def test_mlir_snippets_parse(page: Path, tmp_path: Path) -> None:
+    """IR shown as a whole parses and verifies."""
+    text = "// -----\n".join(code for _, code in snippets(page, "mlir"))
+    run(["tcopt", "--split-input-file"], tmp_path, text)
+
+
+def test_generated_pages_are_current() -> None:
+    """docs/dialects.md and docs/passes.md say what the definitions say (make docs)."""
+    run([sys.executable, "-m", "tcopt.tools.gen_docs", "--check"], ROOT)

@@ -1,0 +1,131 @@
+"""The examples run, and what the pages show of files and output is what there is.
+
+A fenced block marked `console` holds commands, each after `$ `, with what they print below
+them; `...` stands for any text. A command that shows nothing may print anything. One that
+shows a tool's error must exit 1, all others 0. The commands of a page run in order, in one
+folder that holds the examples. A `python` or `mlir` block whose first line names a file of
+the examples, as in `# examples/custom_pass.py`, shows a part of that file.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from tcopt.tools import tcopt, tcopt_bench, tcopt_compile, tcopt_run
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "examples" / "README.md"])
+# These run in this process, which saves starting Python for each command.
+TOOLS = {
+    "tcopt": tcopt.main,
+    "tcopt-bench": tcopt_bench.main,
+    "tcopt-compile": tcopt_compile.main,
+    "tcopt-run": tcopt_run.main,
+}
+_CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SHOWN_FILE = re.compile(
+    r"^```\w+\n(?:#|//) (examples/[\w.]+)\n(.*?)^```", re.MULTILINE | re.DOTALL
+)
+_SUBSTITUTION = re.compile(r"\$\(([^)]*)\)")
+_ERROR = re.compile(r"^tcopt(-\w+)?: ", re.MULTILINE)
+
+
+def commands(page: Path) -> list[tuple[str, str]]:
+    """The commands of a page's console blocks, each with the output shown."""
+    found: list[tuple[str, str]] = []
+    for block in _CONSOLE.findall(page.read_text(encoding="utf-8")):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command = re.match(r"(?:[^\n]*\\\n)*[^\n]*\n", part)
+            assert command is not None
+            found.append((command[0].replace("\\\n", "").strip(), part[command.end() :]))
+    return found
+
+
+def run(command: str) -> tuple[int, str]:
+    """The exit status and output of one command."""
+    command = _SUBSTITUTION.sub(lambda match: run(match[1])[1].strip(), command)
+    name, *arguments = shlex.split(command, comments=True)
+    if name not in TOOLS or set("|<>;&$") & set(command):
+        bin_folder = str(Path(sys.executable).parent)
+        path = os.pathsep.join([bin_folder, os.environ["PATH"]])
+        done = subprocess.run(
+            ["sh", "-c", command],
+            env={**os.environ, "PATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return done.returncode, done.stdout
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        try:
+            status = TOOLS[name](arguments)
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+    return status, printed.getvalue()
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Whether what is shown is what was printed, `...` aside and line by line."""
+    lines = [line.rstrip() for line in shown.strip("\n").splitlines()]
+    patterns = [
+        r"(?:.*\n)*?" if line.strip() == "..." else _line_pattern(line) + r"[ ]*\n"
+        for line in lines
+    ]
+    return re.fullmatch("".join(patterns), printed.strip("\n") + "\n") is not None
+
+
+def _line_pattern(line: str) -> str:
+    return ".*".join(re.escape(part) for part in line.split("..."))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if commands(page)],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_consoles_show_what_happens(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    for command, shown in commands(page):
+        status, printed = run(command)
+        expected = 1 if _ERROR.search(shown) else 0
+        assert status == expected, f"{command}\n{printed}"
+        assert not shown.strip() or matches(shown, printed), f"{command}\n{printed}"
+
+
+def test_every_example_is_run() -> None:
+    """The console of examples/README.md runs the scripts; it must name them all."""
+    run_there = [command for command, _ in commands(ROOT / "examples" / "README.md")]
+    for script in (ROOT / "examples").glob("*.py"):
+        assert f"python examples/{script.name}" in run_there
+
+
+def test_files_shown_are_the_files() -> None:
+    for page in PAGES:
+        for name, part in _SHOWN_FILE.findall(page.read_text(encoding="utf-8")):
+            text = (ROOT / name).read_text(encoding="utf-8")
+            for piece in part.strip("\n").split("\n...\n"):
+                assert piece.strip("\n") in text, f"{page.name} shows other text than {name} has"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "README.md").read_text(encoding="utf-8")
+    for page in ROOT.glob("docs/*.md"):
+        assert f"docs/{page.name}" in index, f"README.md does not name docs/{page.name}"
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}, which is not there"

@@ -1,0 +1,54 @@
+"""Gather and its relatives, against onnxruntime."""
+
+import numpy as np
+import pytest
+
+from models.checks import check_node, node_model, op_names
+from tcopt.frontends.onnx import import_model
+from tcopt.support.errors import ImportModelError
+
+X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gather(axis: int):
+    indices = np.array([[0, 2], [-1, 1]], np.int64)
+    check_node("Gather", X, indices, axis=axis)
+    check_node("Gather", X, indices.astype(np.int32), axis=axis, constants=[1])
+
+
+def test_gather_of_one_known_place_is_a_slice():
+    place = np.array(-2, np.int64)
+    check_node("Gather", X, place, axis=1, constants=[1])
+    module = import_model(node_model("Gather", [X, place], axis=1, constants=[1]))
+    assert op_names(module) == ["slice", "reshape"]
+
+
+def test_known_indices_must_lie_inside():
+    model = node_model("Gather", [X, np.array([0, 7], np.int64)], constants=[1])
+    with pytest.raises(ImportModelError, match="indices from 0 to 7 do not fit an axis of 3"):
+        import_model(model)
+
+
+def test_gather_elements():
+    indices = np.array([[[0, 1, 2, 0, -1]]], np.int64)
+    check_node("GatherElements", X, indices, axis=0)
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_gather_nd(batch: int):
+    indices = np.array([[0, 1], [2, -1], [1, 0]], np.int64)
+    check_node("GatherND", X, indices, batch_dims=batch)
+
+
+@pytest.mark.parametrize("axis", [-1, 0])
+def test_one_hot(axis: int):
+    indices, depth = np.array([[0, 3], [-1, 9]], np.int64), np.array(4, np.int64)
+    values = np.array([-1, 2], np.float32)
+    check_node("OneHot", indices, depth, values, axis=axis, constants=[1])
+
+
+def test_places_of_known_conditions():
+    condition = np.array([True, False, True])
+    check_node("Compress", X, condition, axis=0, constants=[1])
+    check_node("NonZero", np.array([[1, 0], [2, 3]], np.float32), constants=[0])

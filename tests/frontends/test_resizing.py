@@ -1,0 +1,83 @@
+"""Resize and Upsample, against onnxruntime."""
+
+import numpy as np
+import pytest
+
+from models.checks import check_node, node_model
+from tcopt.frontends.onnx import import_model
+from tcopt.support.errors import ImportModelError, UnsupportedError
+
+X = np.random.default_rng(0).standard_normal((1, 2, 4, 6)).astype(np.float32)
+EMPTY = np.array([], np.float32)
+
+
+def floats(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+@pytest.mark.parametrize("coordinate", ["half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize("nearest", ["round_prefer_floor", "floor", "ceil", "round_prefer_ceil"])
+@pytest.mark.parametrize("scales", [(1, 1, 2, 2), (1, 1, 0.5, 1.5)])
+def test_nearest(coordinate: str, nearest: str, scales: tuple):
+    check_node(
+        "Resize",
+        X,
+        EMPTY,
+        floats(*scales),
+        constants=[1, 2],
+        mode="nearest",
+        nearest_mode=nearest,
+        coordinate_transformation_mode=coordinate,
+    )
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("coordinate", ["half_pixel", "asymmetric", "pytorch_half_pixel"])
+def test_interpolation_to_sizes(mode: str, coordinate: str):
+    sizes = np.array([1, 2, 7, 9], np.int64)
+    check_node(
+        "Resize",
+        X,
+        None,
+        None,
+        sizes,
+        constants=[3],
+        mode=mode,
+        coordinate_transformation_mode=coordinate,
+    )
+
+
+@pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
+def test_some_axes_with_a_policy(policy: str):
+    sizes = np.array([8, 9], np.int64)
+    check_node(
+        "Resize",
+        X,
+        None,
+        None,
+        sizes,
+        opset=18,
+        constants=[3],
+        axes=[2, 3],
+        mode="linear",
+        keep_aspect_ratio_policy=policy,
+    )
+
+
+def test_upsample_of_every_version():
+    check_node("Upsample", X, opset=7, scales=[1.0, 1.0, 2.0, 3.0])
+    check_node("Upsample", X, floats(1, 1, 2, 2), opset=9, mode="linear", constants=[1])
+    check_node("Resize", X, floats(1, 1, 2, 0.5), opset=10, constants=[1])
+
+
+def test_what_cannot_be_resized():
+    sizes = np.array([1, 2, 8, 8], np.int64)
+    both = node_model("Resize", [X, None, floats(1, 1, 2, 2), sizes], constants=[2, 3])
+    with pytest.raises(ImportModelError, match="either scales or sizes"):
+        import_model(both)
+    negative = node_model("Resize", [X, None, floats(1, 1, -2, 2)], constants=[2])
+    with pytest.raises(ImportModelError, match="not positive"):
+        import_model(negative)
+    smooth = node_model("Resize", [X, None, None, sizes], opset=18, constants=[3], antialias=1)
+    with pytest.raises(UnsupportedError, match="antialias"):
+        import_model(smooth)

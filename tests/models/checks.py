@@ -1,0 +1,106 @@
+"""Import a model, run it by the graph interpreter, compare with onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnxruntime
+from onnx import ModelProto, helper, numpy_helper
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from tcopt.dialects.graph.weights import weights_of
+from tcopt.frontends.onnx import import_model
+from tcopt.interpreters.graph import run_module
+
+onnxruntime.set_default_logger_severity(3)
+
+# Largest error allowed, as a part of the outputs' range.
+TOLERANCE = 1e-5
+
+
+def node_model(
+    op_type: str,
+    inputs: Sequence[np.ndarray | None],
+    *,
+    outputs: int = 1,
+    opset: int = 17,
+    constants: Sequence[int] = (),
+    **attributes,
+) -> ModelProto:
+    """A model of one node. Operands x0, x1, ...; those in `constants` are initializers."""
+    names = ["" if array is None else f"x{i}" for i, array in enumerate(inputs)]
+    results = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(op_type, names, results, name="node", **attributes)
+    values, weights = [], []
+    for index, (name, array) in enumerate(zip(names, inputs, strict=True)):
+        if array is None:
+            continue
+        if index in constants:
+            weights.append(numpy_helper.from_array(np.asarray(array), name))
+        else:
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            values.append(helper.make_tensor_value_info(name, kind, array.shape))
+    undeclared = [helper.make_empty_tensor_value_info(name) for name in results]
+    graph = helper.make_graph([node], "one", values, undeclared, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def run_reference(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """The outputs by onnxruntime, without its optimisations."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return session.run(None, dict(feeds))
+
+
+def run_imported(model: ModelProto, feeds: Mapping[str, np.ndarray], **options) -> list[np.ndarray]:
+    """The outputs by import and the graph interpreter; the module must verify."""
+    module = import_model(model, **options)
+    module.verify()
+    return run_module(module, list(feeds.values()), weights=weights_of(module))
+
+
+def check_model(
+    model: ModelProto, feeds: Mapping[str, np.ndarray], tolerance: float = TOLERANCE, **options
+) -> None:
+    """Assert equal shapes and types, and values within `tolerance` of the output's range."""
+    expected = run_reference(model, feeds)
+    actual = run_imported(model, feeds, **options)
+    assert len(actual) == len(expected)
+    for ours, theirs in zip(actual, expected, strict=True):
+        assert_close(ours, np.asarray(theirs), tolerance)
+
+
+def check_node(
+    op_type: str, *inputs: np.ndarray | None, tolerance: float = TOLERANCE, **options
+) -> None:
+    """`check_model` for `node_model`."""
+    constants = options.get("constants", ())
+    feeds = {f"x{i}": a for i, a in enumerate(inputs) if a is not None and i not in constants}
+    check_model(node_model(op_type, inputs, **options), feeds, tolerance)
+
+
+def assert_close(ours: np.ndarray, theirs: np.ndarray, tolerance: float) -> None:
+    """Assert one output; integers and booleans must be equal."""
+    assert ours.shape == theirs.shape
+    assert ours.dtype == theirs.dtype
+    if ours.dtype.kind != "f" or not theirs.size:
+        np.testing.assert_array_equal(ours, theirs)
+        return
+    finite = theirs[np.isfinite(theirs)].astype(np.float64)
+    extent = np.ptp(finite) + np.abs(finite).max() if finite.size else 1.0
+    np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * max(extent, 1e-6))
+
+
+def imported_ops(module: ModuleOp) -> list[Operation]:
+    """The ops of @main, without constants and the return."""
+    (function,) = module.ops
+    ops = function.regions[0].block.ops
+    return [op for op in ops if op.name not in ("graph.constant", "func.return")]
+
+
+def op_names(module: ModuleOp) -> list[str]:
+    """The names of `imported_ops`, without `graph.`."""
+    return [op.name.removeprefix("graph.") for op in imported_ops(module)]

@@ -1,0 +1,82 @@
+"""Networks whose layers round their operands to bf16, against onnxruntime in f32."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from xdsl.dialects import test
+from xdsl.dialects.builtin import bf16, f32, i32
+from xdsl.utils.exceptions import VerifyException
+
+import tcopt
+from models import convolutional, transformers
+from models.checks import run_reference
+from models.light_models import random_inputs
+from models.network import Network
+from tcopt.compiler import pipeline
+from tcopt.dialects import graph
+from tcopt.dialects.graph.types import tensor
+from tcopt.support.errors import UnsupportedError
+
+# A bf16 has 8 significant bits: rounding moves an operand by up to 2^-9 of it, a product by
+# 2^-8. Errors of a sum's terms cancel in part, those of a handful of layers add up: twice the
+# error of one product, as a part of the output's range.
+TOLERANCE = 2 * 2.0**-8
+
+NETWORKS = {
+    "residual_net": convolutional.residual_net,
+    "unet": convolutional.unet,
+    "bert_block": transformers.bert_block,
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_in_bf16(name: str) -> None:
+    model = NETWORKS[name]()
+    compiled = tcopt.compile(model, precision="bf16")
+    feeds = random_inputs(model, 0)
+    for ours, theirs in zip(compiled.run(feeds), run_reference(model, feeds), strict=True):
+        assert ours.dtype == np.float32
+        error = np.abs(ours - theirs).max() / np.ptp(theirs)
+        # Far less would mean that nothing was rounded.
+        assert 2.0**-14 < error <= TOLERANCE
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:haswell", "cpu:x86-64"])
+@pytest.mark.parametrize("columns", [64, 5])
+def test_sums_of_rounded_operands_are_not_rounded(target: str, columns: int) -> None:
+    """With operands rounded beforehand, numpy in f32 gives the same."""
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((48, columns), np.float32)
+    net = Network("dense")
+    x = net.input("x", [7, 48])
+    y = net.add("MatMul", x, net.weight(weights))
+    model = net.model(**{y: [7, columns]})
+    data = rng.standard_normal((7, 48), np.float32)
+    (result,) = tcopt.compile(model, target, precision="bf16").run({"x": data})
+    rounded = [a.astype(ml_dtypes.bfloat16).astype(np.float64) for a in (data, weights)]
+    np.testing.assert_allclose(result, rounded[0] @ rounded[1], rtol=1e-5, atol=1e-5)
+
+
+def test_weights_take_half_the_memory() -> None:
+    model = transformers.bert_block()
+    single, half = (tcopt.compile(model, precision=p).program for p in ("f32", "bf16"))
+    assert half.weights.nbytes < 0.6 * single.weights.nbytes
+
+
+def test_pipeline_has_the_pass_only_if_asked() -> None:
+    texts = {
+        p: ",".join(phase.passes for phase in pipeline("cpu", precision=p)) for p in ("f32", "bf16")
+    }
+    assert "lower-precision" not in texts["f32"]
+    assert "lower-precision{to=bf16},winograd" in texts["bf16"]
+    with pytest.raises(UnsupportedError, match="there is no precision 'f8'"):
+        pipeline("cpu", precision="f8")
+
+
+@pytest.mark.parametrize(("operands", "result"), [(bf16, i32), (f32, bf16)])
+def test_sums_have_the_operands_type_or_f32(operands, result) -> None:
+    source = test.TestOp(result_types=[tensor([4, 4], operands)]).results[0]
+    with pytest.raises(VerifyException, match="are not summed in"):
+        graph.MatmulOp(source, source, result_element=result)

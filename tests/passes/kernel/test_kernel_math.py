@@ -1,0 +1,148 @@
+"""Accuracy of expand-math: the errors stated in `polynomials/`, measured on dense grids."""
+
+from __future__ import annotations
+
+from math import erf
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+
+from kernel_modules import elementwise, parse_kernel
+from tcopt.backends.llvm.jit import compile_module
+from tcopt.passes.kernel.expand_math import ExpandMath
+from tcopt.support.errors import InputError
+
+_SIZE = 1 << 17
+_TINY = float(np.finfo(np.float32).tiny)
+
+# Function, domain to sample, where to sample densely, largest error in ulp.
+_FUNCTIONS = {
+    "exp": (np.exp, (-87.3, 88.7), (-2, 2), 1.5),
+    "exp2": (np.exp2, (-126, 127.9), (-2, 2), 1.5),
+    "expm1": (np.expm1, (-80, 88.7), (-2, 2), 3),
+    "tanh": (np.tanh, (-15, 15), (-2, 2), 4),
+    "log": (np.log, (0, 3e38), (0.5, 2), 2),
+    "log2": (np.log2, (0, 3e38), (0.5, 2), 3),
+    "log10": (np.log10, (0, 3e38), (0.5, 2), 4),
+    "log1p": (np.log1p, (-0.999999, 3e38), (-0.5, 2), 3),
+    "erf": (np.vectorize(erf), (-6, 6), (-2, 2), 2),
+    "sin": (np.sin, (-1e5, 1e5), (-7, 7), 1.6),
+    "cos": (np.cos, (-1e5, 1e5), (-7, 7), 1.6),
+}
+_SPECIAL = np.array(
+    [np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-40, -1e-40, 1.0, -1.0, 89.0, -104.0, 3e38, -3e38],
+    np.float32,
+)
+
+
+def samples(domain: tuple[float, float], dense: tuple[float, float]) -> np.ndarray:
+    """Numbers of every magnitude in the domain, a grid over it, and a dense part."""
+    low, high = domain
+    bits = np.random.default_rng(1).integers(0, 1 << 32, _SIZE, dtype=np.uint32)
+    values = bits.view(np.float32)
+    values = values[np.isfinite(values)]
+    values = values[(values >= low) & (values <= high)]
+    grids = [np.linspace(low, high, _SIZE // 4), np.linspace(*dense, _SIZE // 2)]
+    return np.resize(np.concatenate([*grids, values]).astype(np.float32), _SIZE)
+
+
+def evaluate(op: str, values: np.ndarray, lanes: int, fma: bool | None = None) -> np.ndarray:
+    """The function by its polynomial."""
+    module = parse_kernel(
+        elementwise(f"%r = math.{op} %a : $r", ["f32"], "f32", len(values), lanes)
+    )
+    ExpandMath(fma=fma).apply(Context(), module)
+    module.verify()
+    assert f"math.{op}" not in str(module)
+    result = np.zeros_like(values)
+    compile_module(module).function("k")(values, result)
+    return result
+
+
+def errors_in_ulp(result: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Distance from the exact value in units of the last place of an f32 there."""
+    nearest = np.maximum(np.abs(exact), _TINY).astype(np.float32)
+    return np.abs(result - exact) / np.spacing(nearest).astype(np.float64)
+
+
+@pytest.mark.parametrize("op", _FUNCTIONS)
+@pytest.mark.parametrize("fma", [True, False])
+def test_largest_error_on_vectors(op, fma):
+    reference, domain, dense, limit = _FUNCTIONS[op]
+    values = samples(domain, dense)
+    if op.startswith("log"):
+        values = values[values != 0]
+        values = values[: len(values) // 16 * 16]
+    result = evaluate(op, values, 16, fma)
+    error = errors_in_ulp(result, reference(values.astype(np.float64)))
+    assert error.max() <= limit * (1 if fma else 2), values[error.argmax()]
+
+
+@pytest.mark.parametrize("op", _FUNCTIONS)
+def test_scalars_give_the_same_bits_as_vectors(op):
+    _, domain, dense, _ = _FUNCTIONS[op]
+    values = samples(domain, dense)[::64].copy()
+    vector, scalar = evaluate(op, values, 16), evaluate(op, values, 0)
+    np.testing.assert_array_equal(vector, scalar)
+
+
+@pytest.mark.parametrize("op", [name for name in _FUNCTIONS if name not in ("sin", "cos")])
+def test_special_values(op):
+    """Infinities, NaN, zeros with their sign, denormal numbers, overflow and underflow."""
+    reference = _FUNCTIONS[op][0]
+    with np.errstate(all="ignore"):
+        exact = reference(_SPECIAL.astype(np.float64))
+        expected = exact.astype(np.float32)
+    result = evaluate(op, _SPECIAL, 0)
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(result[~finite], expected[~finite])
+    assert errors_in_ulp(result[finite], exact[finite]).max() <= 4
+    keeps_zero_sign = expected[3] == 0
+    if keeps_zero_sign:
+        np.testing.assert_array_equal(np.signbit(result[3:5]), [False, True])
+
+
+def test_sine_and_cosine_of_infinities_are_nan_and_large_ones_bounded():
+    for op in ("sin", "cos"):
+        result = evaluate(op, _SPECIAL, 0)
+        assert np.isnan(result[:3]).all()
+        assert (np.abs(result[3:]) <= 1).all()
+
+
+@pytest.mark.parametrize("type", ["f16", "bf16"])
+def test_narrow_floats_are_computed_in_f32(rng, type):
+    import ml_dtypes
+
+    dtype = np.float16 if type == "f16" else ml_dtypes.bfloat16
+    values = rng.standard_normal(64).astype(dtype)
+    module = parse_kernel(elementwise("%r = math.tanh %a : $r", [type], type, 64, 16))
+    ExpandMath().apply(Context(), module)
+    result = np.zeros_like(values)
+    compile_module(module).function("k")(values, result)
+    np.testing.assert_array_equal(result, np.tanh(values.astype(np.float32)).astype(dtype))
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0, 3.0, 7.0, 0.5, -0.5, 1.5, -2.0])
+def test_powers_with_a_small_constant_exponent(rng, exponent):
+    values = rng.random(64).astype(np.float32) + 0.25
+    body = f"%e = arith.constant dense<{exponent}> : $r\n%r = math.powf %a, %e : $r"
+    module = parse_kernel(elementwise(body, ["f32"], "f32", 64, 16))
+    ExpandMath().apply(Context(), module)
+    assert "math.powf" not in str(module)
+    result = np.zeros_like(values)
+    compile_module(module).function("k")(values, result)
+    np.testing.assert_allclose(result, values ** np.float32(exponent), rtol=6e-7)
+
+
+def test_only_the_chosen_ops_are_expanded():
+    text = elementwise("%b = math.exp %a : $r\n%r = math.log %b : $r", ["f32"], "f32", 64, 16)
+    module = parse_kernel(text)
+    ExpandMath(ops=("exp",)).apply(Context(), module)
+    assert "math.exp" not in str(module)
+    assert "math.log" in str(module)
+
+
+def test_unknown_ops_are_errors():
+    with pytest.raises(InputError, match="no expansion of gamma"):
+        ExpandMath(ops=("gamma",)).apply(Context(), parse_kernel("builtin.module {}"))

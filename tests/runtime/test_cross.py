@@ -1,0 +1,136 @@
+"""Models compiled for another CPU, run there (or under qemu) as shared libraries from C."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import ModelProto
+
+import tcopt
+from models import convolutional, transformers
+from tcopt.backends.llvm.host import host_target, named_target
+from tcopt.backends.llvm.linker import find_linker
+from tcopt.support.errors import UnsupportedError
+
+MODELS = {
+    "residual": lambda: convolutional.residual_net(20, 8),
+    "unet": lambda: convolutional.unet(16, 4),
+    "bert": lambda: transformers.bert_block(9, 24, 2),
+}
+_PROGRAM = """
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+extern int32_t tcopt_main(void **arguments);
+static void *space(size_t size) { return aligned_alloc(64, (size + 63) / 64 * 64 + 64); }
+static void *whole(const char *path, size_t size) {
+  void *data = space(size);
+  FILE *file = fopen(path, "rb");
+  if (!file || fread(data, 1, size, file) != size) exit(2);
+  return data;
+}
+int main(void) {
+  void *arguments[] = {ARGUMENTS};
+  if (tcopt_main(arguments)) return 3;
+  FILE *file = fopen("result", "wb");
+  OUTPUTS
+  return fclose(file);
+}
+"""
+
+
+def run_library(library: Path, feeds: dict[str, np.ndarray], runner: list[str]) -> list[np.ndarray]:
+    """The results of a saved library, called by a C program that `runner` runs."""
+    folder, target = library.parent, json.loads(Path(f"{library}.json").read_text())
+    arguments: list[str] = []
+    results: list[tuple[str, list[int]]] = []
+    writes: list[str] = []
+    for place, facts in enumerate(target["arguments"]):
+        match facts["role"]:
+            case "input":
+                data = feeds[facts["name"]]
+                (folder / f"input{place}").write_bytes(data.tobytes())
+                arguments.append(f'whole("input{place}", {data.nbytes})')
+            case "output":
+                results.append((facts["dtype"], facts["shape"]))
+                size = np.dtype(facts["dtype"]).itemsize * int(np.prod(facts["shape"]))
+                arguments.append(f"space({size})")
+                writes.append(f"fwrite(arguments[{place}], 1, {size}, file);")
+            case "weights":
+                arguments.append(f'whole("{library.name}.weights", {facts["bytes"]})')
+            case _:
+                arguments.append(f"space({facts['bytes']})")
+    text = _PROGRAM.replace("ARGUMENTS", ", ".join(arguments)).replace("OUTPUTS", "".join(writes))
+    (folder / "main.c").write_text(text)
+    linker = find_linker(named_target(library.stem))
+    assert linker is not None
+    command = [*linker, "main.c", library.name, "-o", "main", "-Wl,-rpath,$ORIGIN"]
+    subprocess.run(command, cwd=folder, check=True)
+    subprocess.run([*runner, "./main"], cwd=folder, check=True, timeout=300)
+    raw = (folder / "result").read_bytes()
+    arrays: list[np.ndarray] = []
+    for dtype, shape in results:
+        size = np.dtype(dtype).itemsize * int(np.prod(shape))
+        arrays.append(np.frombuffer(raw[:size], dtype).reshape(shape))
+        raw = raw[size:]
+    return arrays
+
+
+def runner_for(name: str) -> list[str]:
+    """The command that runs programs for a named target here; skips where there is none."""
+    target = named_target(name)
+    machine = target.triple.data.partition("-")[0]
+    if find_linker(target) is None:
+        pytest.skip(f"needs a C compiler for {machine} (gcc-{machine}-linux-gnu)")
+    if machine == host_target().triple.data.partition("-")[0]:
+        return []
+    emulator = shutil.which(f"qemu-{machine}")
+    if emulator is None:
+        pytest.skip(f"needs qemu-{machine} (qemu-user)")
+    return [emulator, "-L", f"/usr/{machine}-linux-gnu"]
+
+
+@pytest.mark.parametrize(
+    ("target", "model"),
+    [*(("cortex-a72", model) for model in MODELS), ("cortex-a53", "residual"), ("x86-64", "bert")],
+)
+def test_models_on_other_cpus(target: str, model: str, tmp_path: Path):
+    runner = runner_for(target)
+    proto = MODELS[model]()
+    library = tmp_path / f"{target}.so"
+    compiled = tcopt.compile(proto, target=f"cpu:{target}")
+    compiled.save(library)
+    generator = np.random.default_rng(7)
+    feeds = {
+        spec.name: _random(generator, spec.shape, np.dtype(spec.dtype)) for spec in compiled.inputs
+    }
+    expected = _reference(proto, feeds)
+    for ours, theirs in zip(run_library(library, feeds, runner), expected, strict=True):
+        # f32 sums in another order, over a few layers.
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * np.abs(theirs).max())
+
+
+def _random(generator: np.random.Generator, shape: tuple, dtype: np.dtype) -> np.ndarray:
+    if dtype.kind == "i":
+        return generator.integers(0, 5, shape).astype(dtype)
+    return generator.standard_normal(shape).astype(dtype)
+
+
+def _reference(proto: ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    return session.run(None, feeds)
+
+
+def test_a_model_for_another_machine_does_not_run():
+    other = "cortex-a72" if host_target().triple.data.startswith("x86_64") else "haswell"
+    model = tcopt.compile(convolutional.residual_net(8, 4), target=f"cpu:{other}")
+    x = np.zeros(model.inputs[0].shape, np.float32)
+    with pytest.raises(UnsupportedError, match="cannot be loaded on this machine") as caught:
+        model.run({model.inputs[0].name: x})
+    assert ".so" in (caught.value.hint or "")

@@ -1,0 +1,228 @@
+"""A compiled model at run time: feeds, outputs, threads, and several threads at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto
+
+import tcopt
+from models import convolutional
+from models.network import Network
+from tcopt.backends.llvm.host import default_threads
+from tcopt.runtime import Model, TensorSpec
+from tcopt.support.errors import InputError
+
+
+def two_outputs() -> ModelProto:
+    """sum = a + b and product = a * b, of [3, 4], and the integers plus one."""
+    net = Network("two_outputs")
+    a, b = net.input("a", [3, 4]), net.input("b", [3, 4])
+    n = net.input("n", [2], TensorProto.INT64)
+    model = net.model(
+        **{
+            net.add("Add", a, b): [3, 4],
+            net.add("Mul", a, b): [3, 4],
+        }
+    )
+    node = net.add("Add", n, net.ints(1))
+    inner = net.model(**{node: [2]})
+    inner.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    model.graph.node.append(inner.graph.node[-1])
+    model.graph.initializer.append(inner.graph.initializer[-1])
+    model.graph.output.append(inner.graph.output[0])
+    return model
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return tcopt.compile(two_outputs())
+
+
+@pytest.fixture
+def feeds(rng) -> dict[str, np.ndarray]:
+    a, b = rng.standard_normal((2, 3, 4)).astype(np.float32)
+    return {"a": a, "b": b, "n": np.array([3, -4])}
+
+
+def check(model: Model, feeds: dict[str, np.ndarray]) -> None:
+    expected = feeds["a"] + feeds["b"], feeds["a"] * feeds["b"], feeds["n"] + 1
+    for actual, value in zip(model.run(feeds), expected, strict=True):
+        np.testing.assert_array_equal(actual, value)
+
+
+def test_inputs_and_outputs_are_described(model):
+    assert model.inputs == [
+        TensorSpec("a", (3, 4), np.dtype(np.float32)),
+        TensorSpec("b", (3, 4), np.dtype(np.float32)),
+        TensorSpec("n", (2,), np.dtype(np.int64)),
+    ]
+    assert [spec.shape for spec in model.outputs] == [(3, 4), (3, 4), (2,)]
+    assert str(model.inputs[0]) == '"a" float32[3x4]'
+
+
+def test_results_are_in_the_models_order(model, feeds):
+    check(model, feeds)
+
+
+def test_the_order_of_feeds_does_not_matter(model, feeds):
+    check(model, dict(reversed(feeds.items())))
+
+
+def test_outputs_can_be_chosen(model, feeds):
+    names = [spec.name for spec in model.outputs]
+    product, total = model.run(feeds, outputs=[names[1], names[0]])
+    np.testing.assert_array_equal(product, feeds["a"] * feeds["b"])
+    np.testing.assert_array_equal(total, feeds["a"] + feeds["b"])
+    assert model.run(feeds, outputs=[]) == []
+
+
+def test_unknown_outputs_are_named(model, feeds):
+    with pytest.raises(InputError, match='no output "y"') as caught:
+        model.run(feeds, outputs=["y"])
+    assert model.outputs[0].name in (caught.value.hint or "")
+
+
+def test_results_stay_when_the_model_runs_again(model, feeds):
+    first = model.run(feeds)
+    kept = [array.copy() for array in first]
+    model.run({**feeds, "a": feeds["a"] + 1, "n": feeds["n"] + 1})
+    for array, copy in zip(first, kept, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_feeds_are_not_written(model, feeds):
+    kept = {name: array.copy() for name, array in feeds.items()}
+    for array in feeds.values():
+        array.flags.writeable = False
+    check(model, feeds)
+    for name, array in feeds.items():
+        np.testing.assert_array_equal(array, kept[name])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"a": None}, 'no value given for input "a"'),
+        ({"z": np.zeros(2)}, 'no input "z"'),
+        ({"a": np.zeros((3, 4))}, r'input "a" has type float64.*wants float32'),
+        ({"n": np.zeros(2, np.int32)}, r'input "n" has type int32.*wants int64'),
+        ({"a": np.zeros((4, 3), np.float32)}, r'shape \[4, 3\] for input "a" float32\[3x4\]'),
+        ({"a": np.zeros(12, np.float32)}, r"shape \[12\]"),
+        ({"a": np.float32(1)}, r"shape \[\]"),
+        ({"a": "text"}, r'input "a" has type'),
+        ({"a": np.zeros((3, 4), object)}, r'input "a" has type object'),
+        ({"a": np.zeros((3, 4), ">f4")}, r'input "a" has type >f4'),
+    ],
+)
+def test_feeds_that_do_not_fit_are_errors(model, feeds, change, message):
+    given = {name: value for name, value in {**feeds, **change}.items() if value is not None}
+    with pytest.raises(InputError, match=message):
+        model.run(given)
+
+
+def test_errors_name_the_inputs_there_are(model, feeds):
+    with pytest.raises(InputError) as caught:
+        model.run({**feeds, "z": feeds["a"]})
+    assert '"a" float32[3x4], "b" float32[3x4], "n" int64[2]' in (caught.value.hint or "")
+
+
+LAYOUTS = {
+    "transposed": lambda a: np.ascontiguousarray(a.T).T,
+    "strided": lambda a: np.repeat(a, 2, axis=1)[:, ::2],
+    "reversed": lambda a: a[::-1].copy()[::-1],
+    "broadcast": lambda a: np.broadcast_to(a[0], a.shape),
+    "unaligned": lambda a: np.frombuffer(b"x" + a.tobytes(), np.float32, offset=1).reshape(a.shape),
+    "list": lambda a: [list(row) for row in a],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_arrays_in_any_layout_are_taken(model, feeds, layout):
+    array = LAYOUTS[layout](feeds["a"])
+    expected = np.asarray(array) + feeds["b"]
+    np.testing.assert_array_equal(model.run({**feeds, "a": array})[0], expected)
+
+
+def test_one_array_may_feed_two_inputs(model, feeds):
+    check(model, {**feeds, "b": feeds["a"]})
+
+
+def test_number_of_threads(feeds):
+    model = tcopt.compile(two_outputs())
+    assert model.threads is None
+    for threads in (1, 2, 5, None):
+        model.threads = threads
+        check(model, feeds)
+        assert model.threads == threads
+        assert model.program.entry.threads == (threads or default_threads())
+
+
+@pytest.mark.parametrize("threads", [0, -1])
+def test_wrong_numbers_of_threads(model, feeds, threads):
+    with pytest.raises(InputError, match="at least 1"):
+        model.threads = threads
+    assert model.threads is None
+    check(model, feeds)
+
+
+def test_models_do_not_share_their_number_of_threads(model, feeds):
+    other = tcopt.compile(two_outputs())
+    other.threads = 3
+    for each in (other, model):
+        check(each, feeds)
+    assert (other.program.entry.threads, model.program.entry.threads) == (3, default_threads())
+
+
+def test_one_model_from_several_threads(rng):
+    """Runs of one model wait for each other: they share its workspace."""
+    model = tcopt.compile(convolutional.residual_net())
+    images = rng.standard_normal((6, 1, 3, 32, 32)).astype(np.float32)
+    expected = [model.run({"image": image})[0] for image in images]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda i: model.run({"image": images[i % 6]})[0], range(60)))
+    for number, result in enumerate(results):
+        np.testing.assert_array_equal(result, expected[number % 6])
+
+
+def test_an_open_model_from_several_threads():
+    """Each shape is compiled once, whoever asks first."""
+    net = Network("open")
+    x = net.input("x", ["n"])
+    compiles: list[str] = []
+    source = net.model(**{net.add("Relu", x): ["n"]})
+    model = tcopt.compile(source, progress=lambda name, *_: compiles.append(name))
+    with ThreadPoolExecutor(4) as pool:
+        arrays = [np.full(1 + i % 3, i - 6, np.float32) for i in range(12)]
+        results = list(pool.map(lambda array: model.run({"x": array})[0], arrays))
+    for array, result in zip(arrays, results, strict=True):
+        np.testing.assert_array_equal(result, np.maximum(array, 0))
+    assert compiles.count("done") == 3
+
+
+def test_two_models_at_the_same_time(rng):
+    models = [tcopt.compile(convolutional.residual_net(seed=seed)) for seed in (0, 1)]
+    image = rng.standard_normal((1, 3, 32, 32)).astype(np.float32)
+    expected = [model.run({"image": image})[0] for model in models]
+    with ThreadPoolExecutor(2) as pool:
+        results = pool.map(lambda i: models[i % 2].run({"image": image})[0], range(40))
+        for number, result in enumerate(results):
+            np.testing.assert_array_equal(result, expected[number % 2])
+
+
+def test_memory_of_results_is_used_again_when_nobody_holds_them(model, feeds):
+    """A view of a result keeps its memory; without any, the next run writes there."""
+    total = model.run(feeds)[0]
+    address, row = total.ctypes.data, total[1:, ::2]
+    kept = row.copy()
+    del total
+    others = [model.run({**feeds, "a": feeds["a"] + n})[0] for n in range(1, 5)]
+    np.testing.assert_array_equal(row, kept)
+    assert address not in [other.ctypes.data for other in others]
+    assert len({other.ctypes.data for other in others}) == len(others)
+    del row, others
+    seen = {model.run(feeds)[0].ctypes.data for _ in range(5)}
+    assert len(seen) <= 2
+    assert all(place % 64 == 0 for place in seen)

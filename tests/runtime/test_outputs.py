@@ -1,0 +1,41 @@
+"""Memory of results is used again, but never while anyone can see it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tcopt.runtime.outputs import OutputPool
+from tcopt.runtime.specs import TensorSpec
+from tcopt.support.alignment import ALIGNMENT
+
+
+def pool() -> OutputPool:
+    return OutputPool(TensorSpec("y", (8, 100), np.dtype(np.float32)))
+
+
+def test_arrays_have_shape_type_and_alignment() -> None:
+    """An array is what the output says, at an aligned address."""
+    array = pool().take()[0]
+    assert (array.shape, array.dtype) == ((8, 100), np.dtype(np.float32))
+    assert array.ctypes.data % ALIGNMENT == 0
+
+
+def test_a_dropped_result_gives_its_memory_to_the_next() -> None:
+    """Run after run, one block serves."""
+    results = pool()
+    address = results.take()[0].ctypes.data
+    assert all(results.take()[0].ctypes.data == address for _ in range(3))
+
+
+def test_results_in_use_are_left_alone() -> None:
+    """Results that are kept, or views of them, share no memory with later ones."""
+    results = pool()
+    kept = [results.take()[0] for _ in range(4)]
+    for number, array in enumerate(kept):
+        array[:] = number
+    views = [array[2:4, 10:20].T for array in kept]
+    del kept, array
+    for _ in range(4):
+        results.take()[0][:] = -1
+    assert [float(view.min()) for view in views] == [0, 1, 2, 3]
+    assert [float(view.max()) for view in views] == [0, 1, 2, 3]

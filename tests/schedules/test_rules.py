@@ -1,0 +1,63 @@
+"""How schedule rules are asked."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr
+
+from schedule_programs import matmul
+from tcopt.schedules import Schedule
+from tcopt.schedules.rules import Declined
+from tcopt.schedules.schedule import write_schedule
+
+
+class Picky:
+    """Changes the function before it declines."""
+
+    name = "picky"
+
+    def apply(self, sch: Schedule, target: object) -> Declined | None:
+        sch.parallel(sch.get_loops("mm")[0])
+        return Declined("the moon is full")
+
+
+class Clumsy:
+    """Runs into a precondition."""
+
+    name = "clumsy"
+
+    def apply(self, sch: Schedule, target: object) -> Declined | None:
+        sch.vectorize(sch.get_loops("mm")[0])
+        return None
+
+
+class Plain:
+    """Takes everything."""
+
+    name = "plain"
+
+    def apply(self, sch: Schedule, target: object) -> Declined | None:
+        sch.parallel(sch.get_loops("mm")[0])
+        return None
+
+
+def test_the_first_rule_that_does_not_decline_writes_the_schedule() -> None:
+    """What rules before it did is forgotten, and their reasons are kept."""
+    function = matmul()
+    before = str(function)
+    sequence = write_schedule(function, [Picky(), Clumsy(), Plain()], None)
+    assert sequence is not None
+    assert str(function) == before
+    assert [op.name for op in sequence.body.block.ops] == [
+        "sched.get_block",
+        "sched.get_loops",
+        "sched.parallel",
+    ]
+    assert sequence.attributes["rule"] == StringAttr("plain")
+    declined = str(sequence.attributes["declined"])
+    assert "the moon is full" in declined
+    assert "only blocks become lanes" in declined
+
+
+def test_no_rule_no_schedule() -> None:
+    """A function that every rule declines stays without a sequence."""
+    assert write_schedule(matmul(), [Picky()], None) is None

@@ -1,0 +1,155 @@
+"""One function through the CPU rules and the whole lowering, run natively beside numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from tcopt.backends.llvm.host import host_target
+from tcopt.backends.llvm.jit import compile_module
+from tcopt.compiler import Phase, lower, pipeline
+from tcopt.dialects.graph import ConstantOp, GraphOp
+from tcopt.dialects.graph.types import like
+from tcopt.dialects.sched import SequenceOp
+from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
+from tcopt.dialects.te import api as te
+from tcopt.schedules.cpu import granularity
+
+# float32 sums of a few hundred terms of size one, in another order than numpy's.
+TOLERANCE = 2e-5
+
+_MARGIN = 80
+_PASSES = {phase.name: phase.passes for phase in pipeline()}
+_BEFORE = [Phase("te", "te-inline"), Phase("loop", _PASSES["loop"])]
+_SCHEDULE = Phase("schedule", _PASSES["schedule"])
+_KERNEL = Phase("kernel", _PASSES["kernel"].removesuffix(",plan-memory"))
+
+Expression = Callable[..., te.Tensor | tuple[te.Tensor, ...]]
+
+
+def target(bits: int | None = None) -> CpuTargetAttr:
+    """This machine, or as much of it as a CPU with smaller vectors and 16 registers has."""
+    host = host_target()
+    if bits is None or bits > host.vector_bits.data:
+        return host
+    return CpuTargetAttr(
+        host.triple.data,
+        host.cpu.data,
+        host.features.data,
+        vector_bits=bits,
+        registers=16,
+        l1=host.l1.data,
+        l2=host.l2.data,
+        l3=host.l3.data,
+        cores=2,
+    )
+
+
+@contextmanager
+def everything_parallel(on: bool = True):
+    """Rules make loops parallel whatever the work, so that small shapes cover it."""
+    with mock.patch.object(granularity, "PARALLEL_NS", 0 if on else granularity.PARALLEL_NS):
+        yield
+
+
+def te_module(
+    arrays: Sequence[np.ndarray], expression: Expression, machine: CpuTargetAttr
+) -> ModuleOp:
+    """A module of one `te.func @f`, `expression` of a placeholder for each array."""
+    elements = [like(array).element_type for array in arrays]
+    inputs = [
+        te.placeholder(array.shape, element, f"x{n}")
+        for n, (array, element) in enumerate(zip(arrays, elements, strict=True))
+    ]
+    outputs = expression(*inputs)
+    outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
+    return ModuleOp([te.func("f", inputs, outputs)], {TARGET_ATTRIBUTE: machine})
+
+
+def scheduled(
+    arrays: Sequence[np.ndarray], expression: Expression, bits: int | None = None
+) -> tuple[ModuleOp, str]:
+    """The module after the rules, and the name of the rule that wrote the schedule."""
+    module = te_module(arrays, expression, target(bits))
+    lower(module, _BEFORE)
+    lower(module, [Phase("schedule", "schedule")])
+    (sequence,) = (op for op in module.ops if isinstance(op, SequenceOp))
+    rule = sequence.attributes["rule"]
+    assert isinstance(rule, StringAttr)
+    lower(module, [Phase("apply", "apply-schedule")])
+    module.verify()
+    return module, rule.data
+
+
+def run(
+    arrays: Sequence[np.ndarray],
+    expression: Expression,
+    outputs: Sequence[np.ndarray],
+    bits: int | None = None,
+) -> list[np.ndarray]:
+    """Results by native code, of the shapes and types of `outputs`.
+
+    Every array lies off its natural alignment, in a field of NaN: what is read outside of
+    an array shows in the results, and what is written there is found here.
+    """
+    module, _ = scheduled(arrays, expression, bits)
+    lower(module, [_KERNEL])
+    module.verify()
+    function = compile_module(module).function("f")
+    fields = [_field(array) for array in (*arrays, *outputs)]
+    places = [place for _, place in fields]
+    for place, array in zip(places, arrays, strict=False):
+        place[...] = array
+    function(*places)
+    for field, place in fields:
+        size = place.size
+        outside = np.concatenate([field[: _MARGIN + 1], field[_MARGIN + 1 + size :]])
+        assert outside.tobytes() == _poison(place.dtype, outside.size).tobytes()
+    for place, array in zip(places, arrays, strict=False):
+        np.testing.assert_array_equal(place, array)
+    return places[len(arrays) :]
+
+
+def check(
+    arrays: Sequence[np.ndarray],
+    expression: Expression,
+    *expected: Any,
+    bits: int | None = None,
+    tolerance: float = TOLERANCE,
+) -> None:
+    """Assert that native code computes `expected`, within `tolerance` of its largest value."""
+    wanted = [np.asarray(value) for value in expected]
+    for actual, value in zip(run(arrays, expression, wanted, bits), wanted, strict=True):
+        if value.dtype.kind != "f":
+            np.testing.assert_array_equal(actual, value)
+            continue
+        scale = max(1.0, float(np.abs(value).max(initial=0.0)))
+        np.testing.assert_allclose(actual, value, rtol=tolerance, atol=tolerance * scale)
+
+
+def check_op(
+    make: Callable[..., GraphOp], *arrays: np.ndarray, bits: int | None = None, **options: Any
+) -> None:
+    """`check` for the tensor expression of one graph op, against its numpy evaluation."""
+    op = make(*(ConstantOp.weight("v", like(array)).results[0] for array in arrays))
+    op.verify()
+    check(arrays, op.tensor_expression, *op.evaluate(*arrays), bits=bits, **options)
+
+
+def data(*shape: int, seed: int = 0) -> np.ndarray:
+    """Seeded normal values."""
+    return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(np.float32)
+
+
+def _poison(dtype: np.dtype, count: int) -> np.ndarray:
+    return np.full(count * dtype.itemsize, 0xFF, np.uint8).view(dtype)
+
+
+def _field(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    field = _poison(array.dtype, array.size + 2 * _MARGIN + 1)
+    return field, field[_MARGIN + 1 : _MARGIN + 1 + array.size].reshape(array.shape)

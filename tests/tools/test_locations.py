@@ -1,0 +1,63 @@
+"""Ops know where they came from, and keep it through rewrites."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, get_all_dialects
+from xdsl.dialects.builtin import NameLoc, StringAttr, UnknownLoc
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+
+from tcopt.support.errors import describe_location
+from tcopt.support.locations import LocatedParser, keep_locations, nearest_location, set_location
+
+TEXT = """func.func @f(%a: i32) -> i32 {
+  %b = arith.addi %a, %a : i32
+  %c = arith.muli %b, %b : i32 loc("named")
+  func.return %c : i32
+}"""
+
+
+def parse(text: str = TEXT) -> func.FuncOp:
+    ctx = Context()
+    for name, factory in get_all_dialects().items():
+        ctx.register_dialect(name, factory)
+    (op,) = LocatedParser(ctx, text, "f.mlir").parse_module().ops
+    assert isinstance(op, func.FuncOp)
+    return op
+
+
+def places(function: func.FuncOp) -> list[str | None]:
+    return [describe_location(op.location) for op in function.walk()]
+
+
+def test_parser_sets_locations_and_respects_written_ones() -> None:
+    assert places(parse()) == ["f.mlir:1:1", "f.mlir:2:3", '"named"', "f.mlir:4:3"]
+
+
+def test_rewriter_keeps_locations() -> None:
+    """Both ops that replace the multiplication take its location."""
+
+    class MultiplyTwice(RewritePattern):
+        def match_and_rewrite(self, op: object, rewriter: PatternRewriter) -> None:
+            if isinstance(op, arith.MuliOp):
+                first = arith.MuliOp(op.lhs, op.rhs)
+                second = arith.MuliOp(first.result, op.rhs)
+                rewriter.replace(op, [first, second])
+
+    function = parse()
+    walker = PatternRewriteWalker(
+        MultiplyTwice(), apply_recursively=False, listener=keep_locations()
+    )
+    walker.rewrite_region(function.body)
+    assert places(function)[1:] == ["f.mlir:2:3", '"named"', '"named"', "f.mlir:4:3"]
+
+
+def test_set_and_nearest_location() -> None:
+    """A location is given to ops without one; an op without one is placed by its parent."""
+    function = parse()
+    *_, last = function.walk()
+    last.location = UnknownLoc()
+    assert nearest_location(last) == function.location
+    set_location([function], NameLoc(StringAttr("here"), UnknownLoc()))
+    assert places(function)[-1] == '"here"'
+    assert places(function)[0] == "f.mlir:1:1"

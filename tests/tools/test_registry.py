@@ -1,0 +1,63 @@
+"""Discovery: definitions are found from their files and loaded only when asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tcopt.support.registry import all_dialects, all_passes, own_dialects, own_passes, own_targets
+from tcopt.tools.universe import UNIVERSE
+
+
+@pytest.mark.parametrize("name", own_passes())
+def test_every_pass_loads(name: str) -> None:
+    """The file named as a pass defines it, with a docstring that says what it does."""
+    cls = own_passes()[name]()
+    assert cls.name == name
+    assert cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}(")
+
+
+@pytest.mark.parametrize("name", own_dialects())
+def test_every_dialect_loads(name: str) -> None:
+    """A dialect carries the name of its module, and its ops and attributes their docstrings."""
+    dialect = own_dialects()[name]()
+    assert dialect.name == name
+    for definition in (*dialect.operations, *dialect.attributes):
+        if definition.__module__.startswith("tcopt."):
+            assert definition.__doc__, definition.name
+
+
+@pytest.mark.parametrize("name", own_targets())
+def test_every_target_loads(name: str) -> None:
+    assert own_targets()[name]().name == name
+
+
+def test_ours_replace_those_of_the_same_name() -> None:
+    for name, factory in own_passes().items():
+        assert all_passes()[name] is factory
+    assert set(own_dialects()) <= set(all_dialects())
+
+
+def test_universe_has_no_name_that_xdsl_defines() -> None:
+    """Stock xdsl-opt refuses two definitions of one name, and so loads ours with its own."""
+    from xdsl.universe import XDSL_UNIVERSE, Universe
+
+    assert not UNIVERSE.all_dialects.keys() & XDSL_UNIVERSE.all_dialects.keys()
+    assert not UNIVERSE.all_passes.keys() & XDSL_UNIVERSE.all_passes.keys()
+    assert UNIVERSE.all_dialects.keys() <= Universe.get_multiverse().all_dialects.keys()
+
+
+def test_start_up_imports_no_definition() -> None:
+    """Listing everything must not import it, or every start of `tcopt` would be slow."""
+    code = (
+        "import sys; from tcopt.support.registry import *; import tcopt.tools.tcopt;"
+        "all_passes(), all_dialects(), all_targets();"
+        "print([m for m in sys.modules if m.startswith(('tcopt.passes.', 'tcopt.dialects.'))"
+        " or m in ('onnx', 'rich', 'llvmlite')])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"

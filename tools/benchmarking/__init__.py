@@ -1,0 +1,1 @@
+"""Measuring models against other runtimes: peers, turns, limits of the machine, memory."""

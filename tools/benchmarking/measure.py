@@ -1,0 +1,160 @@
+"""One model measured: compile time, accuracy, and its runs against peers taking turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import tcopt
+from tcopt.dialects.graph.attributes import FusionKind
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.frontends.onnx.importer import import_model
+from tcopt.runtime import Model
+from tcopt.support.errors import InputError
+from tcopt.tools.accuracy import Accuracy, compare
+from tcopt.tools.benchmarking.limits import copy_gbps, peak_gflops
+from tcopt.tools.benchmarking.sides import Side, load_peer
+from tcopt.tools.benchmarking.turns import BURST_S, take_turns
+from tcopt.tools.inputs import InputSpec, make_inputs
+
+Array = NDArray[Any]
+
+OURS = "tcopt"
+"""Our side's name among the peers'."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure.
+
+    Attributes:
+        threads: numbers of threads, each measured on its own.
+        rounds: bursts of each side.
+        burst_s: about how long a burst lasts, seconds.
+        peers: names of peers; the first one says what results should be.
+        target: what to compile for.
+        options: more keyword arguments of `tcopt.compile`.
+        rtol: how far results may be from the first peer's, as a part of their range.
+        seed: of random inputs.
+    """
+
+    threads: Sequence[int] = (1, 2)
+    rounds: int = 10
+    burst_s: float = BURST_S
+    peers: Sequence[str] = ()
+    target: str = "cpu"
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    rtol: float = 1e-3
+    seed: int = 0
+
+
+def measure(
+    model: bytes,
+    settings: Settings,
+    given: Mapping[str, Array] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> tuple[dict[str, Any], Model, dict[str, Array]]:
+    """Compile a model and time it against the peers.
+
+    Args:
+        model: the ONNX file's bytes.
+        given: values of some inputs; the others are random.
+    Returns:
+        What was measured as JSON values, the compiled model, and what it was fed.
+    """
+    start = time.perf_counter()
+    compiled = tcopt.compile(model, settings.target, progress=progress, **dict(settings.options))
+    compile_s = time.perf_counter() - start
+    feeds = input_values(compiled, given or {}, settings.seed)
+    ours = compiled.run(feeds)
+    program = compiled.program
+    report: dict[str, Any] = {
+        "compile_s": {OURS: compile_s},
+        "phases_s": dict(program.compile_times),
+        "workspace_bytes": program.workspace_bytes,
+        "memory_plan": dict(program.report),
+        "weight_bytes": int(program.weights.nbytes),
+        "bytes": moved_bytes(feeds, ours, int(program.weights.nbytes)),
+        "flops": contraction_flops(model, settings.options),
+        "runs": [],
+    }
+    for threads in settings.threads:
+        report["runs"].append(_runs(model, compiled, feeds, threads, settings, report))
+    return report, compiled, feeds
+
+
+def input_values(model: Model, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """A value for every input: those given, random ones for the rest."""
+    specs = [InputSpec(i.name, tuple(i.shape), np.dtype(i.dtype)) for i in model.inputs]
+    return make_inputs(specs, dict(given), seed=seed)
+
+
+def moved_bytes(feeds: Mapping[str, Array], outputs: Sequence[Array], weights: int) -> int:
+    """Bytes that must move at least: inputs, outputs and weights, each once."""
+    return sum(a.nbytes for a in feeds.values()) + sum(a.nbytes for a in outputs) + weights
+
+
+def contraction_flops(model: bytes, options: Mapping[str, Any]) -> int:
+    """Multiplications and additions of all convolutions and matrix products, the direct way."""
+    module = import_model(model, shapes=options.get("shapes") or {})
+    return sum(
+        op.work()
+        for op in module.walk()
+        if isinstance(op, GraphOp) and op.fusion_kind is FusionKind.COMPLEX_OUT_FUSABLE
+    )
+
+
+def _runs(
+    model: bytes,
+    compiled: Model,
+    feeds: Mapping[str, Array],
+    threads: int,
+    settings: Settings,
+    report: dict[str, Any],
+) -> dict[str, Any]:
+    """The times on one number of threads."""
+    compiled.threads = threads
+    sides = [Side(OURS, lambda: compiled.run(feeds), 0.0)]
+    failed: dict[str, str] = {}
+    for name in settings.peers:
+        try:
+            sides.append(load_peer(name, model, feeds, threads))
+        except InputError as error:
+            failed[name] = error.message
+    for side in sides[1:]:
+        report["compile_s"].setdefault(side.name, side.load_s)
+    times = take_turns({s.name: s.run for s in sides}, settings.rounds, settings.burst_s)
+    result: dict[str, Any] = {
+        "threads": threads,
+        "median_ms": {name: t.median * 1e3 for name, t in times.items()},
+        "least_ms": {name: t.least * 1e3 for name, t in times.items()},
+        "peak_gflops": peak_gflops(threads),
+        "copy_gbps": copy_gbps(report["bytes"], threads),
+        "accuracy": [_facts(a) for a in accuracy(sides, settings.rtol)],
+    }
+    return result | ({"failed": failed} if failed else {})
+
+
+def accuracy(sides: Sequence[Side], rtol: float) -> list[Accuracy]:
+    """How far the first side's results are from the second's; nothing without a second."""
+    if len(sides) < 2:
+        return []
+    ours, theirs = sides[0].outputs(), sides[1].outputs()
+    return [
+        compare(f"output {i}", a, e.reshape(a.shape), rtol=rtol, atol=1e-6)
+        for i, (a, e) in enumerate(zip(ours, theirs, strict=True))
+    ]
+
+
+def _facts(found: Accuracy) -> dict[str, Any]:
+    return {
+        "max_abs": found.max_abs,
+        "scale": found.scale,
+        "relative": found.max_abs / found.scale if found.scale else 0.0,
+        "passed": found.passed,
+    }

@@ -1,0 +1,70 @@
+"""Peak memory of compiling and of running a model, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.support.errors import BackendError
+
+_BARE = "import tcopt.runtime, numpy"
+_COMPILE = """
+import json, sys, tcopt
+source, target, options, output = sys.argv[1:]
+tcopt.compile(source, target, **json.loads(options)).save(output)
+"""
+_RUN = """
+import sys, numpy, tcopt.runtime
+model = tcopt.runtime.load(sys.argv[1])
+feeds = dict(numpy.load(sys.argv[2]))
+for _ in range(3):
+    model.run(feeds)
+"""
+# Not getrusage: what it gives begins with the memory of the process that started this one.
+_REPORT = """
+with open("/proc/self/status") as status:
+    (line,) = (line for line in status if line.startswith("VmHWM"))
+print(int(line.split()[1]) * 1024)
+"""
+
+
+def peak_memory(
+    model: bytes, target: str, options: Mapping[str, Any], feeds: Mapping[str, NDArray[Any]]
+) -> dict[str, int]:
+    """Bytes resident at most: of an interpreter that has loaded the runtime (`bare`), of
+    compiling the model, and of running what was compiled.
+
+    Args:
+        model: the ONNX file's bytes.
+        options: keyword arguments of `tcopt.compile`, as JSON values.
+    Raises:
+        BackendError: one of the processes failed, or this system has no /proc.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source, compiled, inputs = (
+            str(Path(folder) / name) for name in ("model.onnx", "model.tcm", "feeds.npz")
+        )
+        Path(source).write_bytes(model)
+        np.savez(inputs, **feeds)  # pyright: ignore[reportArgumentType]
+        return {
+            "bare": _peak(_BARE),
+            "compile": _peak(_COMPILE, source, target, json.dumps(dict(options)), compiled),
+            "run": _peak(_RUN, compiled, inputs),
+        }
+
+
+def _peak(script: str, *arguments: str) -> int:
+    command = [sys.executable, "-c", script + _REPORT, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:]
+        raise BackendError(f"measuring memory failed: {' '.join(last)}")
+    return int(done.stdout.split()[-1])

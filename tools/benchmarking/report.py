@@ -1,0 +1,140 @@
+"""What measurements say: ratios against the faster peer, shares of a limit, tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from tcopt.tools.benchmarking.measure import OURS
+from tcopt.tools.text_tables import render
+
+_MEMORY_BOUND = 4
+"""Operations a byte below which a model is judged by bandwidth; any machine has more."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The times of one model on one number of threads.
+
+    Attributes:
+        ours_ms: milliseconds of this compiler's code, the median or the least.
+        peers_ms: the same of each peer.
+        flops, bytes: operations of its contractions, and bytes that must move.
+        peak_gflops, copy_gbps: the measured limits of the machine.
+        relative_error: largest difference from the first peer, as a part of the range.
+    """
+
+    threads: int
+    ours_ms: float
+    peers_ms: Mapping[str, float]
+    flops: int
+    bytes: int
+    peak_gflops: float
+    copy_gbps: float
+    relative_error: float | None
+
+    @property
+    def best_peer(self) -> str | None:
+        """The fastest peer."""
+        return min(self.peers_ms, key=lambda name: self.peers_ms[name], default=None)
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as fast as the fastest peer this compiler's code is."""
+        best = self.best_peer
+        return None if best is None else self.peers_ms[best] / self.ours_ms
+
+    @property
+    def is_memory_bound(self) -> bool:
+        """Whether bandwidth is the limit that counts."""
+        return self.flops < _MEMORY_BOUND * self.bytes
+
+    @property
+    def share(self) -> float:
+        """The part reached of the measured peak, or of the bandwidth: 1 is the limit."""
+        if self.is_memory_bound:
+            return self.bytes / self.ours_ms / 1e6 / self.copy_gbps
+        return self.gflops / self.peak_gflops
+
+    @property
+    def gflops(self) -> float:
+        """Billions of operations a second."""
+        return self.flops / self.ours_ms / 1e6
+
+    @property
+    def gbps(self) -> float:
+        """Billions of bytes a second."""
+        return self.bytes / self.ours_ms / 1e6
+
+
+def outcomes(report: Mapping[str, Any], *, least: bool = False) -> list[Outcome]:
+    """The outcome on each number of threads of what `measure` reports.
+
+    Args:
+        least: judge by the least times instead of medians: on a machine with other work.
+    """
+    found: list[Outcome] = []
+    for run in report["runs"]:
+        times = dict(run["least_ms" if least else "median_ms"])
+        errors = [output["relative"] for output in run["accuracy"]]
+        found.append(
+            Outcome(
+                run["threads"],
+                times.pop(OURS),
+                times,
+                report["flops"],
+                report["bytes"],
+                run["peak_gflops"],
+                run["copy_gbps"],
+                max(errors) if errors else None,
+            )
+        )
+    return found
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """The geometric mean; 1 of nothing."""
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs)) if logs else 1.0
+
+
+def comparison_table(
+    reports: Mapping[str, Mapping[str, Any]], peers: Sequence[str], *, least: bool = False
+) -> str:
+    """A row for each model and number of threads; see `outcomes`."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("model")
+    for heading in ("threads", "tcopt ms", *(f"{peer} ms" for peer in peers), "ratio"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in ("GFLOP/s", "GB/s", "of limit", "compile s", "workspace MB", "error"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, report in reports.items():
+        for outcome in outcomes(report, least=least):
+            table.add_row(*_row(name, report, outcome, peers))
+    return render(table)
+
+
+def _row(name: str, report: Mapping[str, Any], outcome: Outcome, peers: Sequence[str]) -> list[str]:
+    times = [_number(outcome.peers_ms.get(peer), ".3f") for peer in peers]
+    limit = "bandwidth" if outcome.is_memory_bound else "peak"
+    return [
+        name,
+        str(outcome.threads),
+        f"{outcome.ours_ms:.3f}",
+        *times,
+        _number(outcome.ratio, ".2f"),
+        f"{outcome.gflops:.1f}",
+        f"{outcome.gbps:.1f}",
+        f"{outcome.share:.0%} {limit}",
+        f"{report['compile_s'][OURS]:.1f}",
+        f"{report['workspace_bytes'] / 1e6:.1f}",
+        _number(outcome.relative_error, ".0e"),
+    ]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

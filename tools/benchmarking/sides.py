@@ -1,0 +1,170 @@
+"""What is measured: a loaded model, ready to run, of this compiler or of a peer.
+
+A peer is a function in `_PEERS`, by its name: it loads an ONNX model for a number of threads
+and gives a `Side`. A peer that is not installed is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.support.errors import InputError
+
+Array = NDArray[Any]
+Feeds = Mapping[str, Array]
+
+
+@dataclass
+class Side:
+    """A loaded model.
+
+    Attributes:
+        name: of the runtime.
+        run: one inference on the feeds given when it was loaded; the outputs in order.
+        load_s: seconds it took to load or compile.
+    """
+
+    name: str
+    run: Callable[[], Sequence[Any]]
+    load_s: float
+
+    def outputs(self) -> list[Array]:
+        """The results of one inference, in memory of their own."""
+        return [np.array(value) for value in self.run()]
+
+
+Load = Callable[[bytes, Feeds, int], Callable[[], Sequence[Any]]]
+
+
+def _onnxruntime(model: bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    given = dict(feeds)
+    return lambda: session.run(None, given)
+
+
+def _openvino(model: bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
+    import openvino  # pyright: ignore[reportMissingImports]
+
+    core = openvino.Core()
+    options: dict[str, Any] = {
+        "INFERENCE_NUM_THREADS": threads,
+        "INFERENCE_PRECISION_HINT": "f32",
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    compiled = core.compile_model(core.read_model(model), "CPU", options)
+    request = compiled.create_infer_request()
+    names = {name for port in compiled.inputs for name in port.get_names()}
+    given = {name: array for name, array in feeds.items() if name in names}
+
+    def run() -> list[Array]:
+        # Results are shared with the request: no copy is timed.
+        result = request.infer(given, share_inputs=True, share_outputs=True)
+        return [result[port] for port in compiled.outputs]
+
+    return run
+
+
+def _torch(model: bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
+    import onnx
+    import onnx2torch  # pyright: ignore[reportMissingImports]
+    import torch  # pyright: ignore[reportMissingImports]
+
+    module: Any = onnx2torch.convert(onnx.load_from_string(model)).eval()
+    tensors = [torch.from_numpy(array.copy()) for array in feeds.values()]
+
+    def run() -> list[Any]:
+        torch.set_num_threads(threads)
+        with torch.inference_mode():
+            results = module(*tensors)
+        return list(results) if isinstance(results, (tuple, list)) else [results]
+
+    return run
+
+
+def _tvm(model: bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
+    import onnx
+    import tvm  # pyright: ignore[reportMissingImports]
+    from tvm import relax  # pyright: ignore[reportMissingImports]
+    from tvm.relax.frontend import onnx as frontend  # pyright: ignore[reportMissingImports]
+
+    shapes = {name: list(array.shape) for name, array in feeds.items()}
+    module: Any = frontend.from_onnx(onnx.load_from_string(model), shape_dict=shapes)
+    module = relax.get_pipeline("zero")(relax.transform.DecomposeOpsForInference()(module))
+    library = tvm.compile(module, target=tvm.target.Target("llvm -mcpu=native"))
+    machine = relax.VirtualMachine(library, tvm.cpu())
+    arrays = [tvm.runtime.tensor(array) for array in feeds.values()]
+    set_threads: Any = tvm.get_global_func("runtime.config_threadpool")
+
+    def run() -> list[Any]:
+        set_threads(1, threads)
+        results: Any = machine["main"](*arrays)
+        # One result comes as a tensor, several as a list of them.
+        return [results.numpy()] if hasattr(results, "numpy") else [r.numpy() for r in results]
+
+    return run
+
+
+_PEERS: dict[str, tuple[Load, tuple[str, ...]]] = {
+    "onnxruntime": (_onnxruntime, ("onnxruntime",)),
+    "openvino": (_openvino, ("openvino",)),
+    "torch": (_torch, ("torch", "onnx2torch")),
+    "tvm": (_tvm, ("tvm",)),
+}
+"""How each peer loads a model, and the packages it needs."""
+
+
+def installed_peers() -> list[str]:
+    """The peers whose packages are here."""
+    return [
+        name
+        for name, (_, packages) in _PEERS.items()
+        if all(find_spec(package) is not None for package in packages)
+    ]
+
+
+def check_peers(names: Sequence[str]) -> list[str]:
+    """The names, each of a peer that is installed.
+
+    Raises:
+        InputError: there is no such peer, or its packages are missing.
+    """
+    for name in names:
+        if name not in _PEERS:
+            raise InputError(f"there is no peer '{name}'", hint=f"peers are {', '.join(_PEERS)}")
+        missing = [p for p in _PEERS[name][1] if find_spec(p) is None]
+        if missing:
+            raise InputError(
+                f"peer '{name}' is not installed", hint=f"pip install {' '.join(missing)}"
+            )
+    return list(names)
+
+
+def load_peer(name: str, model: bytes, feeds: Feeds, threads: int) -> Side:
+    """Load a model into a peer.
+
+    Args:
+        model: the ONNX file's bytes.
+    Raises:
+        InputError: the peer does not take the model.
+    """
+    start = time.perf_counter()
+    try:
+        run = _PEERS[name][0](model, feeds, threads)
+    except Exception as error:
+        # Each runtime has errors of its own, down to plain RuntimeError.
+        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise InputError(f"{name} does not load the model: {first}") from error
+    return Side(name, run, time.perf_counter() - start)

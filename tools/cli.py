@@ -1,0 +1,157 @@
+"""What every command-line tool shares: one clear message on stderr and exit code 1.
+
+A tool's `main` wraps its body in `run_tool`. Whatever goes wrong, the user reads one
+message that says what and where; `--traceback` shows the Python stack behind it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
+from tcopt.support.errors import TcoptError
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """An argument parser whose usage errors are one line with exit code 1."""
+
+    def __init__(self, prog: str, description: str | None):
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: usage: {message}; see {self.prog} --help", file=sys.stderr)
+        raise SystemExit(1)
+
+
+def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options every tool has."""
+    parser.add_argument(
+        "--traceback",
+        action="store_true",
+        help="after an error, also print the Python stack that raised it",
+    )
+
+
+def add_accuracy(parser: argparse.ArgumentParser) -> None:
+    """Add the options of tools that compile a model: how it may round."""
+    parser.add_argument(
+        "--accuracy",
+        choices=ACCURACIES,
+        default=DEFAULT,
+        help="which faster algorithms that round more to use (default)",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default=PRECISE,
+        help="what layers round their data and weights to (f32: nothing)",
+    )
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the options of tools that run a model: shapes and values of its inputs."""
+    add = parser.add_argument
+    add("--shape", action="append", default=[], metavar="NAME:1x3x224x224", help="input shape")
+    add(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=@FILE.npy",
+        help="value of an input, or @FILE.npz for several; others are random",
+    )
+    add("--seed", type=int, default=0, help="seed of the random inputs (0)")
+
+
+def run_tool(prog: str, body: Callable[[], int], *, show_traceback: bool = False) -> int:
+    """Run `body` and turn any exception into a message and exit code 1."""
+    # Reference cycles in IR make collections slow and free nothing of note in one run.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        code = body()
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print(f"{prog}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has seen enough; leave without a second complaint.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        report(prog, error, show_traceback=show_traceback)
+        return 1
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def report(prog: str, error: Exception, *, show_traceback: bool = False) -> None:
+    """Print one message about `error` to stderr."""
+    if show_traceback:
+        traceback.print_exception(error, file=sys.stderr)
+    print(f"{prog}: {describe(error)}", file=sys.stderr)
+
+
+def describe(error: Exception) -> str:
+    """The message a user reads about an exception."""
+    match error:
+        case TcoptError():
+            return str(error)
+        case ParseError():
+            return describe_parse_error(error)
+        case DiagnosticException():
+            return f"invalid-ir: {_summary(error)}"
+        case OSError() if error.filename is not None:
+            return f"bad-input: cannot open '{error.filename}': {error.strerror}"
+        case MemoryError():
+            return "out of memory"
+        case RecursionError():
+            return "the input is nested too deeply"
+        case _:
+            notes = " ".join(getattr(error, "__notes__", ()))
+            context = f" {notes}" if notes else ""
+            return (
+                f"internal error{context}: {type(error).__name__}: {_summary(error)}"
+                "; --traceback shows where"
+            )
+
+
+def describe_parse_error(error: ParseError) -> str:
+    """A syntax error as `file:line:col: message`, the line, and a caret under the place."""
+    span = error.span
+    content = span.input.content
+    text = content if isinstance(content, str) else content.decode(errors="replace")
+    start = min(span.start, max(len(text) - 1, 0))
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", start)
+    line = text[line_start : line_end if line_end >= 0 else len(text)]
+    number = text.count("\n", 0, line_start) + 1
+    column = start - line_start
+    width = max(1, min(span.end, line_start + len(line)) - start)
+    first, *rest = error.msg.strip().splitlines() or ["syntax error"]
+    message = " ".join([first.strip(), *(part.strip() for part in rest)])
+    if not text[span.start :].strip():
+        message = f"unexpected end of the text: {message}"
+    return (
+        f"syntax: {span.input.name}:{number}:{column + 1}: {message}\n"
+        f"  {line}\n  {' ' * column}{'^' * width}"
+    )
+
+
+def _summary(error: Exception) -> str:
+    """The first paragraph of a message, on one line."""
+    lines: list[str] = []
+    for line in str(error).strip().splitlines():
+        if not line.strip() and lines:
+            break
+        lines.append(line.strip())
+    return " ".join(lines)[:400] or "no message"

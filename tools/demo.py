@@ -1,0 +1,95 @@
+"""`make run`: ResNet-50 from the ONNX wheel, compiled, run, compared with onnxruntime."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+from rich.console import Console
+from rich.table import Table
+
+import tcopt
+from tcopt.frontends.onnx.examples import find_example_model
+from tcopt.frontends.onnx.random_weights import randomize_weights
+from tcopt.tools import cli
+from tcopt.tools.inputs import InputSpec, make_inputs
+from tcopt.tools.progress import CompileProgress
+from tcopt.tools.tcopt_run import Timing, compare_outputs, measure, run_onnxruntime
+
+PROG = "tcopt-demo"
+_MODEL = "light_resnet50"
+_REPEAT = 10
+_RTOL = 1e-4
+
+
+def main() -> int:
+    """Run the demonstration; exit code 1 when the results differ."""
+    return cli.run_tool(PROG, _run, show_traceback="--traceback" in sys.argv)
+
+
+def _run() -> int:
+    console = Console()
+    console.print(f"[bold]{_MODEL}[/] with seeded random weights: import, compile, run, compare")
+    proto = randomize_weights(onnx.load(find_example_model(_MODEL)), seed=0)
+    with CompileProgress() as progress:
+        model = tcopt.compile(proto, target="cpu", progress=progress)
+    specs = [InputSpec(i.name, tuple(i.shape), np.dtype(i.dtype)) for i in model.inputs]
+    feeds = make_inputs(specs, {}, seed=0)
+    results, ours = measure(lambda: model.run(feeds), _REPEAT)
+    reference, theirs = run_onnxruntime(proto.SerializeToString(), feeds, _REPEAT, None)
+    names = [output.name for output in model.outputs]
+    accuracy = compare_outputs(
+        dict(zip(names, results, strict=True)),
+        dict(zip(names, reference, strict=True)),
+        rtol=_RTOL,
+        atol=0.0,
+    )
+    console.print(_compile_table(progress))
+    console.print(_result_table(ours, theirs))
+    for result in accuracy:
+        share = result.least_rtol
+        console.print(
+            f"{result.name}: max difference {result.max_abs:.3g}, {share:.2g} of the output's "
+            f"range ({'within' if result.passed else '[red]beyond[/]'} {_RTOL:g})"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        _check_reload(model, Path(folder) / "resnet50.tcm", feeds, results)
+    console.print("saved, loaded and run again: the same results")
+    return 0 if all(result.passed for result in accuracy) else 1
+
+
+def _check_reload(
+    model: tcopt.Model, path: Path, feeds: dict[str, np.ndarray], expected: list[np.ndarray]
+) -> None:
+    model.save(str(path))
+    for again, first in zip(tcopt.load(str(path)).run(feeds), expected, strict=True):
+        np.testing.assert_array_equal(again, first)
+
+
+def _compile_table(progress: CompileProgress) -> Table:
+    table = Table(title="compile", title_justify="left")
+    table.add_column("phase")
+    table.add_column("seconds", justify="right")
+    for phase, seconds in progress.seconds.items():
+        table.add_row(phase, f"{seconds:.2f}")
+    table.add_row("[bold]total", f"[bold]{progress.total:.2f}")
+    return table
+
+
+def _result_table(ours: Timing, theirs: Timing) -> Table:
+    table = Table(title="run, batch 1", title_justify="left")
+    table.add_column("")
+    table.add_column("ms (median)", justify="right")
+    table.add_column("ms (best)", justify="right")
+    table.add_column("against onnxruntime", justify="right")
+    for name, timing in (("tcopt", ours), ("onnxruntime", theirs)):
+        ratio = timing.median / theirs.median
+        table.add_row(name, f"{timing.median:.1f}", f"{timing.fastest:.1f}", f"{ratio:.2f}x")
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

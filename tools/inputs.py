@@ -1,0 +1,121 @@
+"""Values for a model's inputs: read from files as `name=@x.npy`, or random from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.support.errors import InputError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """What one input must be. A dimension left open is None or a symbol's name."""
+
+    name: str
+    shape: tuple[int | str | None, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {show_shape(self.shape)} {self.dtype}"
+
+
+def show_shape(shape: Sequence[int | str | None]) -> str:
+    """`1x3x224x224`, with `?` for a dimension that may be anything."""
+    return "x".join("?" if size is None else str(size) for size in shape) or "scalar"
+
+
+def random_value(spec: InputSpec, rng: np.random.Generator) -> Array:
+    """Standard normal floats, fair booleans, integers of 0 and 1.
+
+    Integers stay that small because they may index something of unknown size.
+
+    Raises:
+        InputError: the shape is open.
+    """
+    shape = [size for size in spec.shape if isinstance(size, int)]
+    if len(shape) != len(spec.shape):
+        raise InputError(
+            f"the shape of input {spec} is open",
+            hint=f"give it a value with --input, or a shape with --shape {spec.name}:1x2x3",
+        )
+    if spec.dtype.kind in "iub":
+        return rng.integers(0, 2, shape).astype(spec.dtype)
+    return rng.standard_normal(shape).astype(spec.dtype)
+
+
+def read_arrays(texts: Sequence[str]) -> dict[str, Array]:
+    """Parse `name=@file.npy` arguments; a `.npz` file without a name gives all its arrays.
+
+    Raises:
+        InputError: an argument does not have this form or its file cannot be read.
+    """
+    found: dict[str, Array] = {}
+    for text in texts:
+        name, separator, path = text.partition("=@")
+        if separator and name:
+            loaded = _load(path)
+            if not isinstance(loaded, np.ndarray):
+                raise InputError(f"'{path}' holds several arrays", hint=f"write '@{path}' alone")
+            found[name] = loaded
+        elif text.startswith("@"):
+            loaded = _load(text[1:])
+            if isinstance(loaded, np.ndarray):
+                raise InputError(f"'{text}' needs a name", hint=f"write 'name={text}'")
+            found.update(loaded)
+        else:
+            raise InputError(f"'{text}' is not 'name=@file.npy'")
+    return found
+
+
+def make_inputs(
+    specs: Sequence[InputSpec], given: dict[str, Array], *, seed: int
+) -> dict[str, Array]:
+    """A value for every input: the given ones, checked, and random ones for the rest.
+
+    Raises:
+        InputError: a given name is not an input, or its shape or type does not fit.
+    """
+    names = [spec.name for spec in specs]
+    for name in given:
+        if name not in names:
+            raise InputError(f"there is no input '{name}'", hint=f"inputs are {', '.join(names)}")
+    rng = np.random.default_rng(seed)
+    values: dict[str, Array] = {}
+    for spec in specs:
+        if spec.name in given:
+            values[spec.name] = _fit(spec, given[spec.name])
+        else:
+            values[spec.name] = random_value(spec, rng)
+    return values
+
+
+def _fit(spec: InputSpec, value: Array) -> Array:
+    fits = len(value.shape) == len(spec.shape) and all(
+        size == wanted or not isinstance(wanted, int)
+        for size, wanted in zip(value.shape, spec.shape, strict=True)
+    )
+    if not fits:
+        shape = show_shape(value.shape)
+        raise InputError(f"input '{spec.name}' is {shape}, the model wants {spec}")
+    if value.dtype != spec.dtype:
+        raise InputError(f"input '{spec.name}' is {value.dtype}, the model wants {spec}")
+    return value
+
+
+def _load(path: str) -> Array | dict[str, Array]:
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"there is no file '{path}'")
+    try:
+        loaded = np.load(file, allow_pickle=False)
+        return loaded if isinstance(loaded, np.ndarray) else {k: loaded[k] for k in loaded.files}
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"'{path}' is not a numpy file: {error}") from None

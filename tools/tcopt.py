@@ -1,0 +1,201 @@
+"""`tcopt`: read a module at any level, run a pipeline of passes over it, print it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+from tcopt.support.errors import TcoptError
+from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.registry import all_passes, all_targets
+from tcopt.support.verify import verify
+from tcopt.tools import cli
+from tcopt.tools.driver import (
+    PrintOptions,
+    Source,
+    emit,
+    new_context,
+    parse_target_spec,
+    print_module,
+    run_passes,
+)
+from tcopt.tools.instruments import (
+    DumpToFolder,
+    Instrument,
+    PrintAfter,
+    PrintDiff,
+    Timing,
+    VerifyEach,
+)
+from tcopt.tools.shapes import parse_shapes
+from tcopt.tools.weight_files import weights_beside
+
+PROG = "tcopt"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    # An optional value would swallow the input file, so the bare flag is spelled out.
+    arguments = ["--verify-each=structure" if a == "--verify-each" else a for a in arguments]
+    args = _argument_parser().parse_args(arguments)
+    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback)
+
+
+def _argument_parser() -> argparse.ArgumentParser:
+    parser = cli.ArgumentParser(PROG, __doc__)
+    add = parser.add_argument
+    add("input_file", nargs="?", help="IR text or an ONNX model; standard input without it")
+    add("-p", "--passes", default="", help="passes to run: 'a,b{option=1}'")
+    add("-t", "--target", default="mlir", help="form of the output: mlir, llvm, ...")
+    add("-o", "--output-file", help="file to write instead of standard output")
+    add("-f", "--frontend", choices=("mlir", "onnx"), help="how to read the input")
+    add("--shape", action="append", default=[], metavar="NAME:1x3x9", help="ONNX input shape")
+    add("--load", action="append", default=[], metavar="FILE.py", help="file with passes of yours")
+    add("--list-passes", action="store_true", help="print the passes there are, and stop")
+    add("--list-targets", action="store_true", help="print the targets there are, and stop")
+    _add_text_arguments(parser.add_argument_group("text"))
+    _add_watch_arguments(parser.add_argument_group("watching (stderr or files)"))
+    _add_check_arguments(parser.add_argument_group("checking"))
+    cli.add_common_arguments(parser)
+    return parser
+
+
+def _add_text_arguments(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--split-input-file", action="store_true", help="treat parts between '// -----' alone")
+    add("--print-op-generic", action="store_true", help="print ops in the generic form")
+    add("--print-debuginfo", action="store_true", help="print locations")
+    add("--allow-unregistered-dialect", action="store_true", help="accept unknown ops")
+
+
+def _add_watch_arguments(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--time-passes", action="store_true", help="print a table of the time of each pass")
+    add("--dump-ir", metavar="FOLDER", help="write the IR after each pass to a folder")
+    add("--print-after", action="append", default=[], metavar="PASS", help="print IR after a pass")
+    add("--print-after-all", action="store_true", help="print IR after every pass")
+    add("--diff", action="store_true", help="print what each pass changed, op by op")
+
+
+def _add_check_arguments(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--disable-verify", action="store_true", help="do not verify the input and the result")
+    add(
+        "--verify-each",
+        choices=("structure", "exec"),
+        help="verify after each pass (=structure, the default), or also run the module on "
+        "inputs before and after each pass and compare (=exec)",
+    )
+    add("--input", action="append", default=[], metavar="NAME=@FILE.npy", help="input for =exec")
+    add("--seed", type=int, default=0, help="seed of random inputs for =exec (0)")
+    add("--rtol", type=float, default=1e-4, help="relative tolerance for =exec (1e-4)")
+    add("--atol", type=float, default=1e-5, help="absolute tolerance for =exec (1e-5)")
+    add("--verify-diagnostics", action="store_true", help="print verify errors to stdout, exit 0")
+    add("--parsing-diagnostics", action="store_true", help="print syntax errors to stdout, exit 0")
+
+
+def _run(args: argparse.Namespace) -> int:
+    passes = all_passes()
+    if args.load:
+        from tcopt.tools.user_passes import load_passes
+
+        for path in args.load:
+            passes.update(load_passes(path))
+    if args.list_passes or args.list_targets:
+        names = passes if args.list_passes else all_targets()
+        print("\n".join(sorted(names)))
+        return 0
+    parse_target_spec(args.target)
+    pipeline = parse_pipeline(args.passes, passes)
+    source = Source.read(args.input_file, args.frontend, parse_shapes(args.shape))
+    chunks = source.split() if args.split_input_file else (source,)
+    texts: list[str] = []
+    failed = False
+    for index, chunk in enumerate(chunks):
+        number = index if len(chunks) > 1 else None
+        try:
+            texts.append(_run_chunk(args, chunk, pipeline, number))
+        except (ParseError, TcoptError, DiagnosticException) as error:
+            if _is_expected(args, error):
+                texts.append(cli.describe(error) + "\n")
+                continue
+            if len(chunks) == 1:
+                raise
+            cli.report(PROG, error, show_traceback=args.traceback)
+            failed = True
+    _write(args.output_file, "// -----\n".join(texts))
+    return 1 if failed else 0
+
+
+def _is_expected(args: argparse.Namespace, error: Exception) -> bool:
+    if isinstance(error, ParseError):
+        return args.parsing_diagnostics
+    return args.verify_diagnostics
+
+
+def _run_chunk(
+    args: argparse.Namespace, source: Source, passes: tuple[ModulePass, ...], number: int | None
+) -> str:
+    ctx = new_context(allow_unregistered=args.allow_unregistered_dialect)
+    options = PrintOptions(args.print_op_generic, args.print_debuginfo)
+    module = source.parse(ctx)
+    if not args.disable_verify:
+        verify(module)
+    run_passes(ctx, module, passes, _instruments(args, options, number))
+    if passes and not args.disable_verify:
+        _verify_result(module, passes)
+    if args.output_file is None:
+        return emit(ctx, module, args.target, options)
+    with weights_beside(module, Path(args.output_file)):
+        return emit(ctx, module, args.target, options)
+
+
+def _verify_result(module: ModuleOp, passes: tuple[ModulePass, ...]) -> None:
+    if len(passes) == 1:
+        VerifyEach().after(0, passes[0], module)
+    else:
+        verify(module)
+
+
+def _instruments(
+    args: argparse.Namespace, options: PrintOptions, number: int | None
+) -> list[Instrument]:
+    """The observers asked for, the timer last so that it sits closest to the pass."""
+    show = partial(print_module, options=options)
+    found: list[Instrument] = []
+    if args.verify_each == "exec":
+        from tcopt.tools.exec_check import ExecCheck
+
+        found.append(ExecCheck(args.input, seed=args.seed, rtol=args.rtol, atol=args.atol))
+    if args.verify_each:
+        found.append(VerifyEach())
+    if args.diff:
+        found.append(PrintDiff())
+    if args.print_after or args.print_after_all:
+        names = {n for text in args.print_after for n in text.split(",")}
+        found.append(PrintAfter(None if args.print_after_all else names, show))
+    if args.dump_ir:
+        folder = Path(args.dump_ir)
+        found.append(DumpToFolder(folder if number is None else folder / f"part{number}", show))
+    if args.time_passes:
+        found.append(Timing())
+    return found
+
+
+def _write(path: str | None, text: str) -> None:
+    if path is None or path == "-":
+        sys.stdout.write(text)
+    else:
+        Path(path).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

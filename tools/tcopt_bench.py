@@ -1,0 +1,154 @@
+"""`tcopt-bench`: how fast a model runs, against other runtimes, and where its time goes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from tcopt.support.errors import InputError
+from tcopt.tools import cli
+from tcopt.tools.inputs import read_arrays
+from tcopt.tools.shapes import parse_shapes
+
+if TYPE_CHECKING:
+    from tcopt.runtime import Model
+    from tcopt.tools.benchmarking.measure import Settings
+
+PROG = "tcopt-bench"
+
+Feeds = Mapping[str, NDArray[Any]]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    args = _argument_parser().parse_args(argv)
+    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback)
+
+
+def _argument_parser() -> argparse.ArgumentParser:
+    parser = cli.ArgumentParser(PROG, __doc__)
+    add = parser.add_argument
+    add("model", help="an ONNX model")
+    add("--target", default="cpu", help="what to compile for (cpu)")
+    cli.add_accuracy(parser)
+    cli.add_inputs(parser)
+    add("--random-weights", action="store_true", help="give weights random values first")
+    add("--threads", type=int, nargs="+", default=[1], help="numbers of threads to run on (1)")
+    add("--rounds", type=int, default=10, help="turns of each side, runs of a profile (10)")
+    add("--peers", nargs="*", metavar="PEER", help="runtimes to compare with (those installed)")
+    add("--rtol", type=float, default=1e-3, help="accepted difference / output range (1e-3)")
+    add("--memory", action="store_true", help="measure peak memory of compile and run")
+    add("--json", metavar="FILE.json", help="write everything measured")
+    add("--profile", action="store_true", help="print the time of each kernel call instead")
+    add("--by-kernel", action="store_true", help="in the profile, add up calls of one kernel")
+    add("--least", action="store_true", help="show the least times, not medians: on a busy machine")
+    add("--rows", type=int, default=30, help="entries of the profile (30)")
+    add("--trace", metavar="FILE.json", help="write a Chrome trace of profiled runs")
+    cli.add_common_arguments(parser)
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    from tcopt.tools.benchmarking.measure import measure
+    from tcopt.tools.progress import CompileProgress
+
+    source = _source(args)
+    given = read_arrays(args.input)
+    settings = _settings(args, given)
+    with CompileProgress() as progress:
+        report, model, feeds = measure(source, settings, given, progress)
+    print(f"compiled in {progress.summary()}")
+    passed = True
+    if report["runs"]:
+        passed = _show(args, report, settings)
+    if args.memory:
+        from tcopt.tools.benchmarking.memory import peak_memory
+
+        report["peak_bytes"] = peak_memory(source, args.target, settings.options, feeds)
+        peaks = report["peak_bytes"].items()
+        print("peak memory: " + ", ".join(f"{what} {size / 1e6:.0f} MB" for what, size in peaks))
+    if args.profile or args.trace:
+        report["profiles"] = [_profile(args, model, feeds, threads) for threads in args.threads]
+    if args.json:
+        from tcopt.tools.benchmarking.machine import machine_facts
+
+        text = json.dumps({"machine": machine_facts(), args.model: report}, indent=1)
+        Path(args.json).write_text(text, encoding="utf-8")
+    return 0 if passed else 1
+
+
+def _settings(args: argparse.Namespace, given: Feeds) -> Settings:
+    from tcopt.tools.benchmarking.measure import Settings
+    from tcopt.tools.benchmarking.sides import check_peers, installed_peers
+
+    if args.rounds < 1 or min(args.threads) < 1:
+        raise InputError("--rounds and --threads are numbers from 1 on")
+    peers = installed_peers() if args.peers is None else check_peers(args.peers)
+    shapes = {name: array.shape for name, array in given.items()} | parse_shapes(args.shape)
+    return Settings(
+        # A profile has clocks of its own; nothing else is timed then.
+        threads=[] if args.profile or args.trace else args.threads,
+        rounds=args.rounds,
+        peers=peers,
+        target=args.target,
+        options={"accuracy": args.accuracy, "precision": args.precision}
+        | ({"shapes": shapes} if shapes else {}),
+        rtol=args.rtol,
+        seed=args.seed,
+    )
+
+
+def _source(args: argparse.Namespace) -> bytes:
+    if not Path(args.model).is_file():
+        raise InputError(f"there is no file '{args.model}'")
+    if not args.random_weights:
+        return Path(args.model).read_bytes()
+    import onnx
+
+    from tcopt.frontends.onnx.random_weights import randomize_weights
+
+    return randomize_weights(onnx.load(args.model), args.seed).SerializeToString()
+
+
+def _show(args: argparse.Namespace, report: dict[str, Any], settings: Settings) -> bool:
+    """Print the comparison; whether all results are near the first peer's."""
+    from tcopt.tools.benchmarking.report import comparison_table
+
+    table = comparison_table({Path(args.model).stem: report}, settings.peers, least=args.least)
+    print(table)
+    for run in report["runs"]:
+        for name, reason in run.get("failed", {}).items():
+            print(f"{name}: {reason}")
+        for output in run["accuracy"]:
+            if not output["passed"]:
+                print(
+                    f"results DIFFER from {settings.peers[0]}'s by {output['relative']:.2g} of "
+                    f"their range on {run['threads']} threads, --rtol is {args.rtol:g}"
+                )
+                return False
+    return True
+
+
+def _profile(args: argparse.Namespace, model: Model, feeds: Feeds, threads: int) -> dict[str, Any]:
+    from tcopt.tools.profile_table import profile_text
+
+    model.threads = threads
+    profile = model.profile(feeds, args.rounds)
+    if args.profile:
+        shown = profile.least() if args.least else profile
+        print(profile_text(shown, by_kernel=args.by_kernel, rows=args.rows))
+    if args.trace:
+        Path(args.trace).write_text(json.dumps(profile.chrome_trace()), encoding="utf-8")
+        print(f"{args.trace}: {profile.runs} runs of {len(profile.kernels)} kernel calls")
+    return profile.as_json()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""`tcopt-compile`: compile an ONNX model, or stop at a level and print its IR."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from tcopt.support.accuracy import DEFAULT, PRECISE
+from tcopt.support.errors import InputError
+from tcopt.tools import cli
+from tcopt.tools.shapes import parse_shapes
+
+PROG = "tcopt-compile"
+
+Phases = list[tuple[str, str]]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    args = _argument_parser().parse_args(argv)
+    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback)
+
+
+def _argument_parser() -> argparse.ArgumentParser:
+    parser = cli.ArgumentParser(PROG, __doc__)
+    add = parser.add_argument
+    add("model", nargs="?", help="an ONNX model")
+    add("--target", default="cpu", help="what to compile for (cpu)")
+    cli.add_accuracy(parser)
+    add("-o", "--output-file", help="file to write: model.tcm, or IR with --compile-to")
+    add("--compile-to", metavar="PHASE", help="stop after a phase and print its IR")
+    add("--print-pipeline", action="store_true", help="print the passes after import, and stop")
+    add(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME:1x3x224x224",
+        help="shape of an input that the model leaves open",
+    )
+    add("--time-passes", action="store_true", help="with --compile-to: time each pass (stderr)")
+    add(
+        "--explain",
+        nargs="?",
+        const="text",
+        choices=("text", "json"),
+        help="print what was decided for each kernel and why; a model is written with -o only",
+    )
+    add(
+        "--explain-share",
+        type=float,
+        default=0.01,
+        metavar="PART",
+        help="kernels with a smaller part of the work are left out of the text (0.01)",
+    )
+    add(
+        "--no-cache",
+        action="store_true",
+        help="compile every kernel, and keep none on disk",
+    )
+    cli.add_common_arguments(parser)
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    shapes = parse_shapes(args.shape)
+    if args.print_pipeline:
+        phases = phases_up_to(args.target, args.compile_to, args.accuracy, args.precision)
+        print(",".join(text for phase, text in phases if text and phase != "import"))
+        return 0
+    if args.model is None:
+        raise InputError("no model given", hint=f"{PROG} model.onnx -o model.tcm")
+    if not Path(args.model).is_file():
+        raise InputError(f"there is no file '{args.model}'")
+    if args.compile_to is not None:
+        return _print_level(args, shapes)
+    if args.explain is not None:
+        return _explain(args, shapes)
+    return _compile(args, shapes)
+
+
+def _explain(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
+    import json
+
+    import tcopt
+    from tcopt.tools.explain_text import explanation_text
+
+    model = tcopt.compile(
+        args.model,
+        args.target,
+        accuracy=args.accuracy,
+        precision=args.precision,
+        shapes=shapes or None,
+        cache=not args.no_cache,
+    )
+    explanation = model.explain()
+    if args.explain == "json":
+        print(json.dumps(explanation.as_json(), indent=1))
+    else:
+        print(explanation_text(explanation, share=args.explain_share))
+    if args.output_file:
+        model.save(args.output_file)
+    return 0
+
+
+def phases_up_to(
+    target: str, last: str | None, accuracy: str = DEFAULT, precision: str = PRECISE
+) -> Phases:
+    """The phases of a target's pipeline with their passes, up to and including `last`.
+
+    Raises:
+        InputError: there is no such phase.
+    """
+    from tcopt import compiler
+
+    known = compiler.pipeline(target, accuracy, precision)
+    phases: Phases = [(phase.name, phase.passes) for phase in known]
+    if last is None:
+        return phases
+    names = [name for name, _ in phases]
+    if last not in names:
+        raise InputError(f"there is no phase '{last}'", hint=f"phases are {', '.join(names)}")
+    return phases[: names.index(last) + 1]
+
+
+def _compile(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
+    import tcopt
+    from tcopt.tools.progress import CompileProgress
+
+    output = Path(args.output_file or Path(args.model).with_suffix(".tcm").name)
+    with CompileProgress() as progress:
+        model = tcopt.compile(
+            args.model,
+            args.target,
+            accuracy=args.accuracy,
+            precision=args.precision,
+            shapes=shapes or None,
+            progress=progress,
+            cache=not args.no_cache,
+        )
+    model.save(str(output))
+    megabytes = output.stat().st_size / 1e6
+    print(f"{output}: {megabytes:.1f} MB for {args.target} in {progress.summary()}")
+    return 0
+
+
+def _print_level(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
+    from tcopt.frontends.onnx.importer import import_model
+    from tcopt.support.pipelines import parse_pipeline
+    from tcopt.support.verify import verify
+    from tcopt.tools.driver import PrintOptions, emit, new_context, run_passes
+    from tcopt.tools.instruments import Instrument, Timing
+    from tcopt.tools.weight_files import weights_beside
+
+    phases = phases_up_to(args.target, args.compile_to, args.accuracy, args.precision)
+    text = ",".join(text for phase, text in phases if text and phase != "import")
+    ctx = new_context()
+    module = import_model(args.model, shapes=shapes or None)
+    instruments: list[Instrument] = [Timing()] if args.time_passes else []
+    run_passes(ctx, module, parse_pipeline(text), instruments)
+    verify(module)
+    if args.output_file is None:
+        sys.stdout.write(emit(ctx, module, _form(args.compile_to), PrintOptions()))
+        return 0
+    output = Path(args.output_file)
+    with weights_beside(module, output):
+        text = emit(ctx, module, _form(args.compile_to), PrintOptions())
+    output.write_text(text, encoding="utf-8")
+    return 0
+
+
+def _form(phase: str) -> str:
+    return "llvm" if phase == "code" else "mlir"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

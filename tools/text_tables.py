@@ -1,0 +1,17 @@
+"""Tables as plain text."""
+
+from __future__ import annotations
+
+import shutil
+
+from rich.console import Console
+from rich.table import Table
+
+
+def render(table: Table) -> str:
+    """A table as text, wide enough for all of its columns when it goes to a file."""
+    width = max(shutil.get_terminal_size().columns, 160)
+    console = Console(width=width, color_system=None, markup=False)
+    with console.capture() as captured:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
