@@ -18,8 +18,9 @@ BURST_S = 0.02
 """A burst lasts about this long, but for sides that are slower."""
 _MOST_RUNS = 50
 _UNTIMED = 0.25
-_LONGEST_PAUSE_S = 0.3
-_STEP_S = 0.002
+_LONGEST_PAUSE_S = 0.5
+_STEP_S = 0.02
+"""Several ticks of the kernel's clock: some kernels add up a running thread's time only then."""
 _IDLE = 0.1
 
 
@@ -80,7 +81,7 @@ def _burst(run: Callable[[], object], runs: int) -> list[float]:
 
 
 def wait_until_idle() -> None:
-    """Sleep until no thread of this process uses CPU time, at most 0.3 s."""
+    """Sleep until no thread of this process uses CPU time, at most half a second."""
     start = time.perf_counter()
     while time.perf_counter() - start < _LONGEST_PAUSE_S:
         before, used = time.perf_counter(), time.process_time()
