@@ -12,16 +12,21 @@ from rich.console import Console
 from rich.table import Table
 
 import tcopt
+from tcopt.backends.llvm.host import default_threads
 from tcopt.frontends.onnx.examples import find_example_model
 from tcopt.frontends.onnx.random_weights import randomize_weights
 from tcopt.tools import cli
+from tcopt.tools.benchmarking.sides import load_peer
+from tcopt.tools.benchmarking.turns import Times, take_turns
 from tcopt.tools.inputs import InputSpec, make_inputs
 from tcopt.tools.progress import CompileProgress
-from tcopt.tools.tcopt_run import Timing, compare_outputs, measure, run_onnxruntime
+from tcopt.tools.tcopt_run import compare_outputs
 
 PROG = "tcopt-demo"
 _MODEL = "light_resnet50"
-_REPEAT = 10
+_PEER = "onnxruntime"
+_ROUNDS = 8
+_BURST_S = 0.1
 _RTOL = 1e-4
 
 
@@ -38,8 +43,9 @@ def _run() -> int:
         model = tcopt.compile(proto, target="cpu", progress=progress)
     specs = [InputSpec(i.name, tuple(i.shape), np.dtype(i.dtype)) for i in model.inputs]
     feeds = make_inputs(specs, {}, seed=0)
-    results, ours = measure(lambda: model.run(feeds), _REPEAT)
-    reference, theirs = run_onnxruntime(proto.SerializeToString(), feeds, _REPEAT, None)
+    peer = load_peer(_PEER, proto.SerializeToString(), feeds, default_threads())
+    results, reference = model.run(feeds), peer.outputs()
+    times = take_turns({"tcopt": lambda: model.run(feeds), _PEER: peer.run}, _ROUNDS, _BURST_S)
     names = [output.name for output in model.outputs]
     accuracy = compare_outputs(
         dict(zip(names, results, strict=True)),
@@ -48,7 +54,7 @@ def _run() -> int:
         atol=0.0,
     )
     console.print(_compile_table(progress))
-    console.print(_result_table(ours, theirs))
+    console.print(_result_table(times))
     for result in accuracy:
         share = result.least_rtol
         console.print(
@@ -79,15 +85,16 @@ def _compile_table(progress: CompileProgress) -> Table:
     return table
 
 
-def _result_table(ours: Timing, theirs: Timing) -> Table:
-    table = Table(title="run, batch 1", title_justify="left")
-    table.add_column("")
-    table.add_column("ms (median)", justify="right")
-    table.add_column("ms (best)", justify="right")
-    table.add_column("against onnxruntime", justify="right")
-    for name, timing in (("tcopt", ours), ("onnxruntime", theirs)):
-        ratio = timing.median / theirs.median
-        table.add_row(name, f"{timing.median:.1f}", f"{timing.fastest:.1f}", f"{ratio:.2f}x")
+def _result_table(times: dict[str, Times]) -> Table:
+    threads = default_threads()
+    table = Table(title=f"run, batch 1, threads: {threads}, in turns", title_justify="left")
+    for column in ("", "ms (median)", "ms (best)", "speed"):
+        table.add_column(column, justify="right" if column else "left")
+    for name, taken in times.items():
+        speed = times[_PEER].median / taken.median
+        table.add_row(
+            name, f"{taken.median * 1e3:.1f}", f"{taken.least * 1e3:.1f}", f"{speed:.2f}x"
+        )
     return table
 
 
