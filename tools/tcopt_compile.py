@@ -11,6 +11,7 @@ from pathlib import Path
 from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.errors import InputError
 from tcopt.tools import cli
+from tcopt.tools.compiling import compile_model
 from tcopt.tools.shapes import parse_shapes
 
 PROG = "tcopt-compile"
@@ -84,17 +85,9 @@ def _run(args: argparse.Namespace) -> int:
 def _explain(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
     import json
 
-    import tcopt
     from tcopt.tools.explain_text import explanation_text
 
-    model = tcopt.compile(
-        args.model,
-        args.target,
-        accuracy=args.accuracy,
-        precision=args.precision,
-        shapes=shapes or None,
-        cache=not args.no_cache,
-    )
+    model, _ = compile_model(args, shapes, cache=not args.no_cache)
     explanation = model.explain()
     if args.explain == "json":
         print(json.dumps(explanation.as_json(), indent=1))
@@ -126,20 +119,8 @@ def phases_up_to(
 
 
 def _compile(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
-    import tcopt
-    from tcopt.tools.progress import CompileProgress
-
     output = Path(args.output_file or Path(args.model).with_suffix(".tcm").name)
-    with CompileProgress() as progress:
-        model = tcopt.compile(
-            args.model,
-            args.target,
-            accuracy=args.accuracy,
-            precision=args.precision,
-            shapes=shapes or None,
-            progress=progress,
-            cache=not args.no_cache,
-        )
+    model, progress = compile_model(args, shapes, cache=not args.no_cache)
     model.save(str(output))
     megabytes = output.stat().st_size / 1e6
     print(f"{output}: {megabytes:.1f} MB for {args.target} in {progress.summary()}")

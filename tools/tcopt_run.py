@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tcopt.support.errors import InputError
 from tcopt.tools import cli
 from tcopt.tools.accuracy import Accuracy, compare, report
+from tcopt.tools.compiling import compile_model
 from tcopt.tools.inputs import InputSpec, make_inputs, read_arrays, show_shape
 from tcopt.tools.shapes import parse_shapes
 
@@ -115,18 +116,7 @@ def _load(args: argparse.Namespace) -> Model:
 
     if Path(args.model).suffix == ".tcm":
         return tcopt.load(args.model)
-    from tcopt.tools.progress import CompileProgress
-
-    shapes = parse_shapes(args.shape)
-    with CompileProgress() as progress:
-        model = tcopt.compile(
-            args.model,
-            args.target,
-            accuracy=args.accuracy,
-            precision=args.precision,
-            shapes=shapes or None,
-            progress=progress,
-        )
+    model, progress = compile_model(args, parse_shapes(args.shape))
     print(f"compiled in {progress.summary()}")
     return model
 
