@@ -168,26 +168,36 @@ class Knowledge:
         return None
 
     def _tighten(self, total: ValueSum, low: int, high: int) -> Range:
-        """Better bounds from each condition that holds: its bounds plus the difference's."""
+        """Better bounds from each condition that holds: those of the multiple of it that is in
+        the sum, plus those of the difference."""
+        terms = dict(total.terms)
         for fact in self.facts:
-            terms = dict(total.terms)
+            times = _multiple(terms, fact)
+            rest = dict(terms)
             for term, factor in fact.total.terms:
-                terms[term] = terms.get(term, 0) - factor
-            difference = total.constant - fact.total.constant
-            offset_low = offset_high = difference
-            for term, factor in terms.items():
+                rest[term] = rest.get(term, 0) - times * factor
+            offset_low = offset_high = total.constant - times * fact.total.constant
+            for term, factor in rest.items():
                 if factor:
                     term_low, term_high = self._term_range(term)
                     offset_low += min(factor * term_low, factor * term_high)
                     offset_high += max(factor * term_low, factor * term_high)
             low = max(low, offset_low)
-            high = min(high, fact.extent - 1 + offset_high)
+            high = min(high, times * (fact.extent - 1) + offset_high)
         return low, high
 
     def _term_range(self, term: SSAValue | Division) -> Range:
         if isinstance(term, SSAValue):
             return self.ranges.get(term, UNBOUNDED)
         return (0, term.divisor - 1) if term.is_mod else UNBOUNDED
+
+
+def _multiple(terms: Mapping[SSAValue | Division, int], fact: Fact) -> int:
+    """How many times a condition's sum is in another, by their first common term; at least 1."""
+    for term, factor in fact.total.terms:
+        if term in terms and terms[term] % factor == 0:
+            return max(terms[term] // factor, 1)
+    return 1
 
 
 def compose(

@@ -9,25 +9,64 @@
                                                           ...
 
 A parallel loop stays one loop, whose body is written twice under a guard on its variable, so
-that no thread waits between the parts.
+that no thread waits between the parts. Where loops were fused, the variable of each is a digit
+of the one loop's variable, and the guard is on that digit:
+
+    loop.for %bi = 0 to 48 parallel {               loop.for %bi = 0 to 48 parallel {
+      loop.for %j = 0 to 14 unrolled {                loop.guard ([%bi mod 8] in 7) {
+        loop.guard ([%bi mod 8 * 14 + %j]     ->        ...
+            in 100) {                                 }
+          ...                                         loop.guard ([%bi mod 8 - 7] in 1) {
+                                                        ...
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Block, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
 from tcopt.passes.loop.indexing import Knowledge
 from tcopt.passes.loop.substitution import substitute_values
-from tcopt.support.affine import Dim, FloorDiv, LinearSum, linear_sum, sum_range
+from tcopt.support.affine import Atom, Dim, FloorDiv, LinearSum, Mod, linear_sum, sum_range
 
 _TILE_KINDS = (loop.LoopKind.UNROLLED, loop.LoopKind.VECTORIZED)
 _SPLIT_KINDS = (loop.LoopKind.SERIAL, loop.LoopKind.PARALLEL)
+
+
+@dataclass(frozen=True)
+class _Digit:
+    """`(v floordiv divisor) mod base` of a loop's variable: that of a loop fused into it.
+
+    Attributes:
+        base: 0 for the outermost loop, whose variable needs no modulus.
+    """
+
+    divisor: int
+    base: int
+
+    def count(self, trips: int) -> int:
+        """How many values it takes in a loop of some trips."""
+        return self.base or -(-trips // self.divisor)
+
+    @property
+    def expr(self) -> AffineExpr:
+        """The digit of dimension 0."""
+        quotient = AffineDimExpr(0) // self.divisor
+        return quotient % self.base if self.base else quotient
+
+    def replaced(self, value: int) -> AffineExpr:
+        """Dimension 0 with this digit a number."""
+        expr = AffineConstantExpr(value * self.divisor) + AffineDimExpr(0) % self.divisor
+        if not self.base:
+            return expr
+        higher = self.divisor * self.base
+        return expr + AffineDimExpr(0) // higher * higher
 
 
 def split_tails(block: Block, known: Knowledge) -> bool:
@@ -37,12 +76,13 @@ def split_tails(block: Block, known: Knowledge) -> bool:
         match op:
             case loop.ForOp():
                 known.enter_loop(op)
-                full = _full_iterations(op, known) if op.loop_kind in _SPLIT_KINDS else 0
-                if full:
-                    changed = True
-                    if op.loop_kind is loop.LoopKind.PARALLEL:
-                        _split_body(op, full)
-                    else:
+                if op.loop_kind is loop.LoopKind.PARALLEL:
+                    changed |= _split_body(op, op.body.block, set(), known)
+                elif op.loop_kind in _SPLIT_KINDS:
+                    whole = _whole_iterations(op, op.body.block, known)
+                    # No other loop was fused into it, so it has one digit.
+                    for full in whole.values():
+                        changed = True
                         tail = _split_loop(op, full, known)
                         split_tails(tail.body.block, known)
                 changed |= split_tails(op.body.block, known)
@@ -54,20 +94,22 @@ def split_tails(block: Block, known: Knowledge) -> bool:
     return changed
 
 
-def _full_iterations(op: loop.ForOp, known: Knowledge) -> int:
-    """How many first iterations have whole tiles; 0 when there is nothing to split."""
+def _whole_iterations(op: loop.ForOp, body: Block, known: Knowledge) -> dict[_Digit, int]:
+    """For each digit that has a tail in a body, how many first values have whole tiles."""
     inner: dict[SSAValue, loop.ForOp] = {}
-    for nested in op.body.walk():
+    for nested in body.walk():
         if isinstance(nested, loop.ForOp):
             known.enter_loop(nested)
             inner[nested.induction_variable] = nested
-    full = op.trip_count
-    for guard in op.body.walk():
+    whole: dict[_Digit, int] = {}
+    for guard in body.walk():
         if isinstance(guard, loop.GuardOp):
             for total, extent in _conditions(guard, known):
-                count = _whole_tiles(total, extent, guard, op, inner, known)
-                full = min(full, count if count is not None else full)
-    return full if 0 < full < op.trip_count else 0
+                found = _whole_tiles(total, extent, guard, op, inner, known)
+                if found is not None:
+                    digit, count = found
+                    whole[digit] = min(whole.get(digit, digit.count(op.trip_count)), count)
+    return {d: n for d, n in whole.items() if 0 < n < d.count(op.trip_count)}
 
 
 def _conditions(guard: loop.GuardOp, known: Knowledge) -> Iterator[tuple[LinearSum, int]]:
@@ -83,45 +125,49 @@ def _whole_tiles(
     op: loop.ForOp,
     inner: dict[SSAValue, loop.ForOp],
     known: Knowledge,
-) -> int | None:
-    """The number of first iterations for which a condition on a tile always holds.
+) -> tuple[_Digit, int] | None:
+    """The digit of a loop's variable that a condition on a tile is about, and the number of its
+    first values for which the condition always holds.
 
-    None when the condition is about something else than this loop and tiles in it.
+    None when the condition is about something else than one digit and tiles in the loop.
     """
-    factor, repeated, has_tile = 0, 1, False
+    digit, factor, has_tile = None, 0, False
     rest: list[tuple[Dim, int]] = []
     for atom, coefficient in total.terms:
-        if isinstance(atom, FloorDiv) and _is_variable(atom.operand, guard, op):
-            # The outer one of loops that were fused.
-            factor, repeated = coefficient, atom.divisor
+        found = _digit_of(atom, guard, op)
+        if found is not None:
+            if digit is not None:
+                return None
+            digit, factor = found, coefficient
             continue
         if not isinstance(atom, Dim):
             return None
         value = guard.indices[atom.position]
-        if value is op.induction_variable:
-            factor = coefficient
-            continue
         if value not in inner:
             return None
         has_tile |= inner[value].loop_kind in _TILE_KINDS
         rest.append((atom, coefficient))
-    if factor <= 0 or not has_tile:
+    if digit is None or factor <= 0 or not has_tile:
         return None
     ranges = known.ranges_of(guard.indices)
     low, high = sum_range(LinearSum(tuple(rest), total.constant), ranges)
-    return None if low < 0 else max((extent - 1 - high) // factor + 1, 0) * repeated
+    return None if low < 0 else (digit, max((extent - 1 - high) // factor + 1, 0))
 
 
-def _is_variable(total: LinearSum, guard: loop.GuardOp, op: loop.ForOp) -> bool:
-    """Whether a sum is a loop's variable as it is."""
-    if total.constant or len(total.terms) != 1:
-        return False
-    ((atom, coefficient),) = total.terms
-    return (
-        isinstance(atom, Dim)
-        and coefficient == 1
-        and guard.indices[atom.position] is op.induction_variable
-    )
+def _digit_of(atom: Atom, guard: loop.GuardOp, op: loop.ForOp) -> _Digit | None:
+    """What a term is of a loop's variable; None if it is no digit of it."""
+    match atom:
+        case Dim():
+            is_variable = guard.indices[atom.position] is op.induction_variable
+            return _Digit(1, 0) if is_variable else None
+        case FloorDiv(operand=LinearSum(terms=((Dim() as dim, 1),), constant=0)):
+            is_variable = guard.indices[dim.position] is op.induction_variable
+            return _Digit(atom.divisor, 0) if is_variable else None
+        case Mod(operand=LinearSum(terms=((inner, 1),), constant=0)):
+            found = None if isinstance(inner, Mod) else _digit_of(inner, guard, op)
+            return None if found is None else _Digit(found.divisor, atom.divisor)
+        case _:
+            return None
 
 
 def _split_loop(op: loop.ForOp, full: int, known: Knowledge) -> loop.ForOp:
@@ -138,26 +184,45 @@ def _split_loop(op: loop.ForOp, full: int, known: Knowledge) -> loop.ForOp:
     return tail
 
 
-def _split_body(op: loop.ForOp, full: int) -> None:
-    """Write the body twice, for the first iterations and for the rest."""
+def _split_body(op: loop.ForOp, body: Block, done: set[_Digit], known: Knowledge) -> bool:
+    """Write a parallel loop's body once for each way in which its digits may have whole tiles
+    or tails. Whether there is more than one.
+
+    Args:
+        body: the part of it that is left to split.
+        done: digits that it was split by.
+    """
+    whole = _whole_iterations(op, body, known)
+    digit = next((digit for digit in whole if digit not in done), None)
+    if digit is None:
+        return False
+    full, count = whole[digit], digit.count(op.trip_count)
     variable = op.induction_variable
-    inner = op
-    while (nested := _only_parallel_loop(inner)) is not None:
-        inner = nested
-    block = inner.body.block
+    block = body
+    while (nested := _only_parallel_loop(block)) is not None:
+        block = nested.body.block
     first = Block()
     for each in tuple(block.ops):
         each.detach()
         first.add_op(each)
     main = Region(first)
     rest = main.clone()
-    after = AffineDimExpr(0) - AffineConstantExpr(full)
-    block.add_op(loop.GuardOp(AffineMap(1, 0, (AffineDimExpr(0),)), [variable], [full], main))
-    block.add_op(loop.GuardOp(AffineMap(1, 0, (after,)), [variable], [op.trip_count - full], rest))
+    if count - full == 1:
+        substitute_values(rest.block, {variable: (digit.replaced(full), [variable])}, known)
+    parts = ((0, full, main), (full, count - full, rest))
+    for start, size, part in parts:
+        if digit.base:
+            expr = digit.expr - start
+        else:
+            expr, size = AffineDimExpr(0) - start * digit.divisor, size * digit.divisor
+            size = min(size, op.trip_count - start * digit.divisor)
+        block.add_op(loop.GuardOp(AffineMap(1, 0, (expr,)), [variable], [size], part))
+        _split_body(op, part.block, {*done, digit}, known)
+    return True
 
 
-def _only_parallel_loop(op: loop.ForOp) -> loop.ForOp | None:
-    inner = op.body.block.first_op
+def _only_parallel_loop(block: Block) -> loop.ForOp | None:
+    inner = block.first_op
     if isinstance(inner, loop.ForOp) and inner.next_op is None:
         return inner if inner.loop_kind is loop.LoopKind.PARALLEL else None
     return None

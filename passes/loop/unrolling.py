@@ -9,6 +9,7 @@ from functools import cache
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AffineMapAttr,
+    AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IndexType,
@@ -61,6 +62,8 @@ class Unroller:
         self.plans: dict[Operation, _Plan] = {}
         self.always_on: set[SSAValue] = set()
         """Masks of the original body that are on in all lanes of the current copy."""
+        self.always_off: set[SSAValue] = set()
+        """Those that are off in all lanes."""
         self.constants: dict[Operation, Operation] = {}
         self.tables = TableFolds()
 
@@ -143,6 +146,10 @@ class Unroller:
         return map, [values.get(value, value) for value in plan.kept]
 
     def _load(self, op: loop.LoadOp, result: list[Operation]) -> None:
+        if op.mask is not None and op.mask in self.always_off:
+            default = 0 if op.default is None else op.default.value.data
+            self._constant(op.result, default, result)
+            return
         operands, properties = self._memory_access(op)
         new = loop.LoadOp.create(
             operands=operands,
@@ -155,6 +162,19 @@ class Unroller:
         self._finish(op, new, result)
 
     def _store(self, op: loop.StoreOp, result: list[Operation]) -> None:
+        if op.mask is not None and op.mask in self.always_off:
+            return
+        value = op.value.owner
+        if isinstance(value, SelectOp) and value.cond in self.always_off:
+            kept = value.rhs.owner
+            if (
+                isinstance(kept, loop.LoadOp)
+                and (kept.memref, kept.map, *kept.indices) == (op.memref, op.map, *op.indices)
+                and result[-1:] == [self._get(value.rhs).owner]
+            ):
+                # It would store what is there.
+                result.pop()
+                return
         operands, properties = self._memory_access(op)
         new = loop.StoreOp.create(
             operands=operands, properties=properties, attributes=op.attributes
@@ -228,26 +248,46 @@ class Unroller:
             if not all(self.known.decide(end, indices, extent) is True for end in ends):
                 open_.append(i)
         self.always_on.discard(op.result)
+        self.always_off.discard(op.result)
         if not open_:
             self.always_on.add(op.result)
-            self._all_on(op, result)
+            if not all(isinstance(u.operation, _DROPS_FULL_MASK) for u in op.result.uses):
+                self._constant(op.result, 1, result)
+            return
+        if any(self._is_beyond(exprs[i], indices, *op.conditions[i], last) for i in open_):
+            self.always_off.add(op.result)
+            self._constant(op.result, 0, result)
             return
         simplified, values = self.known.simplify([exprs[i] for i in open_], indices)
         extents = [op.conditions[i][0] for i in open_]
         steps = [op.conditions[i][1] for i in open_]
         self._finish(op, loop.MaskOp(simplified, values, extents, steps, op.result.type), result)
 
-    def _all_on(self, op: loop.MaskOp, result: list[Operation]) -> None:
-        """A constant for uses of a full mask as a value; accesses and selects do without."""
-        if all(isinstance(u.operation, _DROPS_FULL_MASK) for u in op.result.uses):
-            return
-        assert isa(op.result.type, VectorType[IntegerType])
-        ones = DenseIntOrFPElementsAttr.from_list(op.result.type, [1])
-        self._finish(op, arith.ConstantOp(ones), result)
+    def _is_beyond(
+        self, expr: AffineExpr, indices: list[SSAValue], extent: int, step: int, last: int
+    ) -> bool:
+        """Whether all lanes are on the same side of a mask's condition, outside of it."""
+        low, high = self.known.bounds(expr, indices)
+        moved = step * last
+        return max(high, high + moved) < 0 or min(low, low + moved) >= extent
+
+    def _constant(self, old: SSAValue, number: float, result: list[Operation]) -> None:
+        """All lanes of a value are one number."""
+        if isa(old.type, VectorType[AnyFloat]):
+            dense = DenseIntOrFPElementsAttr.from_list(old.type, [number])
+        else:
+            assert isa(old.type, VectorType[IntegerType])
+            dense = DenseIntOrFPElementsAttr.from_list(old.type, [int(number)])
+        constant = arith.ConstantOp(dense)
+        result.append(constant)
+        self.values[old] = constant.result
 
     def _plain(self, op: Operation, result: list[Operation]) -> None:
         if isinstance(op, SelectOp) and op.cond in self.always_on:
             self.values[op.result] = self._get(op.lhs)
+            return
+        if isinstance(op, SelectOp) and op.cond in self.always_off:
+            self.values[op.result] = self._get(op.rhs)
             return
         if not op.operands and op.has_trait(Pure):
             if (known := self.constants.get(op)) is None:

@@ -118,6 +118,58 @@ loop.func @fused_tail(%x: memref<2x100xf32>, %y: memref<2x100xf32>) {
 
 // -----
 
+// Of fused loops the one whose last tile sticks out is a digit of the variable; where it has its
+// last value, what was computed from it is a number.
+// CHECK-LABEL: loop.func @inner_tail
+// CHECK:       loop.for %ijk = 0 to 42 parallel {
+// CHECK-NEXT:    loop.guard ([%ijk floordiv 3 mod 7] in 6) {
+// CHECK-NEXT:      loop.for %l = 0 to 16 vectorized {
+// CHECK-NEXT:        loop.load %x[%ijk floordiv 21, %l + %ijk floordiv 3 mod 7 * 16, %ijk mod 3]
+// CHECK:         loop.guard ([%ijk floordiv 3 mod 7 - 6] in 1) {
+// CHECK-NEXT:      loop.for %l = 0 to 16 vectorized {
+// CHECK-NEXT:        loop.guard ([%l + 96] in 100) {
+// CHECK-NEXT:          loop.load %x[%ijk floordiv 21, %l + 96, %ijk mod 3]
+loop.func @inner_tail(%x: memref<2x100x3xf32>, %y: memref<2x100x3xf32>) {
+  loop.for %ijk = 0 to 42 parallel {
+    loop.for %l = 0 to 16 vectorized {
+      loop.block "copy" (%u: spatial 2 = %ijk floordiv 21, %v: spatial 100 = ((%ijk floordiv 3) mod 7) * 16 + %l, %w: spatial 3 = %ijk mod 3) {
+        %a = loop.load %x[%u, %v, %w] : memref<2x100x3xf32>
+        loop.store %a, %y[%u, %v, %w] : memref<2x100x3xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// Two digits of fused loops have tails: four bodies, of which one has no guards.
+// CHECK-LABEL: loop.func @two_tails
+// CHECK:         loop.guard ([%ij] in 6) {
+// CHECK-NEXT:      loop.guard ([%ij mod 3] in 2) {
+// CHECK-NEXT:        loop.for %k = 0 to 4 unrolled {
+// CHECK-NEXT:          loop.for %l = 0 to 8 vectorized {
+// CHECK-NEXT:            loop.load %x[%k + %ij floordiv 3 * 4, %l + %ij mod 3 * 8]
+// CHECK:           loop.guard ([%ij mod 3 - 2] in 1) {
+// CHECK:                 loop.guard ([%l + 16] in 20) {
+// CHECK:         loop.guard ([%ij - 6] in 3) {
+// CHECK-NEXT:      loop.guard ([%ij - 6] in 2) {
+// CHECK:               loop.guard ([%k + 8] in 10) {
+// CHECK:           loop.guard ([%ij - 8] in 1) {
+loop.func @two_tails(%x: memref<10x20xf32>, %y: memref<10x20xf32>) {
+  loop.for %ij = 0 to 9 parallel {
+    loop.for %k = 0 to 4 unrolled {
+      loop.for %l = 0 to 8 vectorized {
+        loop.block "copy" (%u: spatial 10 = (%ij floordiv 3) * 4 + %k, %v: spatial 20 = (%ij mod 3) * 8 + %l) {
+          %a = loop.load %x[%u, %v] : memref<10x20xf32>
+          loop.store %a, %y[%u, %v] : memref<10x20xf32>
+        }
+      }
+    }
+  }
+}
+
+// -----
+
 // Only one lane of the tail is inside; its accesses still say that they move with the lane.
 // CHECK-LABEL: loop.func @one_lane
 // CHECK:       loop.guard ([%j + 16] in 17) {

@@ -56,3 +56,25 @@ loop.func @masks(%x: memref<12xf32>, %y: memref<12xf32>) {
     loop.store %a, %y[%i * 8] lanes [1] mask %m : memref<12xf32>, vector<8xf32>
   }
 }
+
+// -----
+
+// Nothing is left of a copy whose lanes are all off; a sum keeps what it has.
+// CHECK-LABEL: loop.func @lanes_off
+// CHECK:       loop.store %{{.*}}, %s[0] lanes [1]
+// CHECK:       loop.store %{{.*}}, %y[8] lanes [1] mask
+// CHECK-NOT:   loop.store
+// CHECK-NOT:   loop.load
+loop.func @lanes_off(%x: memref<12xf32>, %y: memref<12xf32>) {
+  %s = loop.alloc register : memref<16xf32>
+  loop.for %i = 0 to 2 unrolled {
+    %m = loop.mask ([%i * 8 + 8] in 12 step 1) : vector<8xi1>
+    %a = loop.load %x[%i * 8 + 8] lanes [1] mask %m : memref<12xf32>, vector<8xf32>
+    %b = loop.load %s[%i * 8] lanes [1] : memref<16xf32>, vector<8xf32>
+    %c = arith.addf %a, %b : vector<8xf32>
+    %d = loop.load %s[%i * 8] lanes [1] : memref<16xf32>, vector<8xf32>
+    %e = arith.select %m, %c, %d : vector<8xi1>, vector<8xf32>
+    loop.store %e, %s[%i * 8] lanes [1] : memref<16xf32>, vector<8xf32>
+    loop.store %a, %y[%i * 8 + 8] lanes [1] mask %m : memref<12xf32>, vector<8xf32>
+  }
+}
