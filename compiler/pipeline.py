@@ -36,7 +36,7 @@ _GRAPH = (
     "propagate-padding",
     "fuse-ops",
 )
-_TE = ("lower-graph-to-te", "te-inline", "merge-axes")
+_TE = ("lower-graph-to-te", "te-inline", "split-axes", "merge-axes")
 _LOOP = ("lower-te-to-loop",)
 _SCHEDULE = ("schedule{now=true}", "apply-schedule")
 _KERNEL = (

@@ -40,9 +40,13 @@ class Grouping:
         return all(len(groups) == self.ranks[holder] for holder, groups in self.groups.items())
 
 
-def find_grouping(function: FuncOp) -> Grouping:
-    """The coarsest axes that serve every stage of a function without empty axes."""
-    return _Finder(function).run()
+def find_grouping(function: FuncOp, *, rows_only: bool = False) -> Grouping:
+    """The coarsest axes that serve every stage of a function without empty axes.
+
+    Args:
+        rows_only: merge nothing but the two innermost axes of tensors, and drop no axis.
+    """
+    return _Finder(function, rows_only).run()
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class _Place:
 
 
 class _Finder:
-    def __init__(self, function: FuncOp):
+    def __init__(self, function: FuncOp, rows_only: bool):
         self.stages = function.stages
         self.extents: dict[Holder, tuple[int, ...]] = {}
         for argument in function.body.block.args:
@@ -67,6 +71,8 @@ class _Finder:
         self.kept = {h: [p for p, n in enumerate(e) if n != 1] for h, e in self.extents.items()}
         self.split: set[tuple[Holder, int]] = set()
         """Pairs that cannot be one, by the place of the outer axis."""
+        if rows_only:
+            self._keep_outer_axes()
 
     def run(self) -> Grouping:
         self._keep_padded_points()
@@ -87,6 +93,13 @@ class _Finder:
             result.groups[holder] = groups
             result.ranks[holder] = len(self.extents[holder])
         return result
+
+    def _keep_outer_axes(self) -> None:
+        """All axes stay, and those outside of the two innermost ones by themselves."""
+        for holder, extents in self.extents.items():
+            self.kept[holder] = list(range(len(extents)))
+            inner = len(extents) - 2 if isinstance(holder, SSAValue) else len(extents)
+            self.split |= {(holder, place) for place in range(inner)}
 
     def _keep_padded_points(self) -> None:
         """A dimension of one point that is read beside it stays, and is one with no other."""

@@ -90,7 +90,7 @@ class TeInline(ModulePass):
             return False
         size = max(math.prod(stage.spatial_extents), 1)
         reuse = {id(read): math.prod(_reader(read).all_extents) / size for read in reads}
-        if sum(reuse.values()) < 2 and (len(reads) == 1 or not _scales(stage)):
+        if sum(reuse.values()) < 2 and (len(reads) == 1 or not uses_table(stage)):
             return True
         repeated = [read for read in reads if reuse[id(read)] >= 2]
         if any(is_contraction(_reader(read)) for read in repeated):
@@ -125,7 +125,7 @@ def _reader(read: ReadOp) -> ComputeOp:
 
 def is_contraction(stage: ComputeOp) -> bool:
     """Whether a stage sums products of two elements, or of elements and a table's entries."""
-    if _scales(stage):
+    if uses_table(stage):
         return True
     if stage.combiner is None or stage.combiner.data is not Combiner.SUM:
         return False
@@ -135,7 +135,7 @@ def is_contraction(stage: ComputeOp) -> bool:
     )
 
 
-def _scales(stage: ComputeOp) -> bool:
+def uses_table(stage: ComputeOp) -> bool:
     """Whether a stage is a transform by a constant table, which its readers take apart."""
     return any(isinstance(op, ScaleOp) for op in stage.body.block.ops)
 

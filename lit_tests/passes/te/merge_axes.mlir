@@ -103,7 +103,24 @@ te.func @kept(%x: tensor<4x5xf32>) -> tensor<6x5xf32> {
 
 // -----
 
-// Sums of products keep their axes.
+// Sums of products merge the two innermost axes, along which vectors lie, and no others.
+// CHECK-LABEL: te.func @pixels(%x: tensor<4x12xf32>, %w: tensor<2x4x1x1xf32>) -> tensor<1x2x12xf32> {
+// CHECK-NEXT:    te.compute "s" [%n = 1, %o = 2, %y_{{.*}} = 12] reduce [%c = 4] sum : tensor<1x2x12xf32> {
+// CHECK-NEXT:      te.read %x[%c, %y_{{.*}}] : tensor<4x12xf32>
+// CHECK-NEXT:      te.read %w[%o, %c, 0, 0] : tensor<2x4x1x1xf32>
+te.func @pixels(%x: tensor<4x3x4xf32>, %w: tensor<2x4x1x1xf32>) -> tensor<1x2x3x4xf32> {
+  %s = te.compute "s" [%n = 1, %o = 2, %y = 3, %x0 = 4] reduce [%c = 4] sum : tensor<1x2x3x4xf32> {
+    %0 = te.read %x[%c, %y, %x0] : tensor<4x3x4xf32>
+    %1 = te.read %w[%o, %c, 0, 0] : tensor<2x4x1x1xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %s : tensor<1x2x3x4xf32>
+}
+
+// -----
+
+// Reduce axes of sums of products stay apart.
 // CHECK-LABEL: te.func @product(%x: tensor<2x3x4xf32>, %w: tensor<2x3x4xf32>) -> tensor<2xf32> {
 te.func @product(%x: tensor<2x3x4xf32>, %w: tensor<2x3x4xf32>) -> tensor<2xf32> {
   %s = te.compute "s" [%i = 2] reduce [%j = 3, %k = 4] sum : tensor<2xf32> {
