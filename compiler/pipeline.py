@@ -40,6 +40,7 @@ _TE = ("lower-graph-to-te", "te-inline", "split-axes", "merge-axes")
 _LOOP = ("lower-te-to-loop",)
 _SCHEDULE = ("schedule{now=true}", "apply-schedule")
 _KERNEL = (
+    "lower-intrinsics",
     "expand-borders",
     "compact-buffers",
     "align-storage",

@@ -93,6 +93,13 @@ class CpuTargetAttr(ParametrizedAttribute):
         if sizes != sorted(sizes):
             raise VerifyException("cache sizes should grow from l1 to l3")
 
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """The architecture and the features it has, as hardware intrinsics ask for them."""
+        machine = self.triple.data.partition("-")[0]
+        features = self.features.data.split(",")
+        return frozenset([machine, *(name[1:] for name in features if name.startswith("+"))])
+
     def vector_lanes(self, bits: int = 32) -> int:
         """How many elements of the given width one vector register holds."""
         return max(1, self.vector_bits.data // bits)

@@ -32,7 +32,8 @@ def _width(element: Attribute) -> int:
     return element.width.data if isinstance(element, IntegerType) else 64
 
 
-def _wrap(text: str, element: Attribute) -> str:
+def wrap(text: str, element: Attribute) -> str:
+    """An integer expression cut to the width of its type."""
     width = _width(element)
     if is_unsigned(element):
         return f"(({text}) & {(1 << width) - 1})"
@@ -57,14 +58,14 @@ def _plain(template: str) -> ScalarRule:
 
 
 def _wrapped(template: str) -> ScalarRule:
-    return lambda op, names: _wrap(template.format(*names), _element(op))
+    return lambda op, names: wrap(template.format(*names), _element(op))
 
 
 def _as_unsigned(template: str) -> ScalarRule:
     def rule(op: Operation, names: list[str]) -> str:
         element = _operand_element(op)
         text = template.format(*(_unsigned(n, element) for n in names))
-        return _wrap(text, _element(op))
+        return wrap(text, _element(op))
 
     return rule
 
@@ -107,7 +108,7 @@ def _rounding(op: Operation, names: list[str]) -> str:
 
 
 def _to_int(op: Operation, names: list[str]) -> str:
-    return _wrap(f"_trunc({names[0]})", _element(op))
+    return wrap(f"_trunc({names[0]})", _element(op))
 
 
 def _extui(op: Operation, names: list[str]) -> str:
@@ -124,7 +125,7 @@ def _bitcast(op: Operation, names: list[str]) -> str:
 
 
 def _shift_right(op: Operation, names: list[str]) -> str:
-    return _wrap(f"{_unsigned(names[0], _element(op))} >> {names[1]}", _element(op))
+    return wrap(f"{_unsigned(names[0], _element(op))} >> {names[1]}", _element(op))
 
 
 def _scale(op: Operation, names: list[str]) -> str:

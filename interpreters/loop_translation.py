@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,11 @@ from xdsl.ir.affine import (
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.dialects.loop.intrin import Tile
+from tcopt.dialects.simd import DotOp
 from tcopt.dialects.vector_ import FromElementsOp, ReductionOp, StepOp
+from tcopt.interpreters.loop_intrinsics import dot_expression, evaluate_intrinsic
 from tcopt.interpreters.loop_runtime import RUNTIME, unwritten
 from tcopt.interpreters.loop_scalars import SCALAR_RULES
 from tcopt.support.affine import UNBOUNDED, Range, bounds
@@ -207,15 +212,16 @@ class Translator:
         """The flat index, over `lane` for vector accesses, and the conditions to be inside."""
         type_ = op.memref.type
         assert isa(type_, MemRefType)
-        steps = op.lane_steps or (0,) * type_.get_num_dims()
         vector = op.result.type if isinstance(op, loop.LoadOp) else op.value.type
-        lanes = vector.get_shape()[0] if isa(vector, VectorType) else 1
+        lanes = vector.get_shape() if isa(vector, VectorType) else ()
         text, conditions = "", list[str]()
-        for expr, extent, step in zip(op.map.data.results, type_.get_shape(), steps, strict=True):
-            index = self._expr(expr, op.indices) + (f" + {step} * lane" if step else "")
+        places = zip(op.map.data.results, type_.get_shape(), op.lane_reaches, strict=True)
+        for dim, (expr, extent, (below, above)) in enumerate(places):
+            index = self._expr(expr, op.indices)
+            index += _lane_offset([row[dim] for row in op.lane_steps], lanes)
             low, high = self._bounds(expr, op.indices)
-            reach = step * (lanes - 1)
-            if low + min(reach, 0) < 0 or high + max(reach, 0) >= extent:
+            low, high = low + below, high + above
+            if low < 0 or high >= extent:
                 if allow_outside:
                     conditions.append(f"0 <= {index} < {extent}")
                 else:
@@ -232,7 +238,7 @@ class Translator:
         if conditions:
             text = f"{text} if {' and '.join(conditions)} else {default}"
         if isa(op.result.type, VectorType):
-            text = f"[{text} for lane in range({op.result.type.get_shape()[0]})]"
+            text = f"[{text} for lane in range({op.result.type.element_count()})]"
         self._assign(op.result, text)
 
     def _store(self, op: loop.StoreOp) -> None:
@@ -242,7 +248,7 @@ class Translator:
             self._line(f"{buffer}[{index}] = {value}")
             return
         guard = f"if {self.names[op.mask]}[lane]: " if op.mask is not None else ""
-        self._line(f"for lane in range({op.value.type.get_shape()[0]}):")
+        self._line(f"for lane in range({op.value.type.element_count()}):")
         self._line(f" {guard}{buffer}[{index}] = {value}[lane]")
 
     def _border(self, op: loop.BorderOp) -> None:
@@ -252,6 +258,24 @@ class Translator:
             chosen = places[tuple(slice(start, start + count) for start, count in box)]
             self._line(f"for place in {self._global(chosen.ravel().tolist())}:")
             self._line(f" {self.names[op.buffer]}[place] = {self._number(op.value)}")
+
+    def _intrinsic(self, op: loop.IntrinOp) -> None:
+        """Gather the tiles, evaluate the behaviour, and add it to the output."""
+        tiles = ", ".join(self._places(tile, op.indices) for tile in op.tiles)
+        buffers = ", ".join(self.names[buffer] for buffer in op.buffers)
+        function = self._global(evaluate_intrinsic(op.intrin.data))
+        self._line(f"{function}([{buffers}], [{tiles}])")
+
+    def _places(self, tile: Tile, operands: Sequence[SSAValue]) -> str:
+        """The flat indices of a tile's elements, as a list."""
+        text = ""
+        for dim, (expr, extent) in enumerate(
+            zip(tile.first, buffer_shape(tile.buffer), strict=True)
+        ):
+            offset = _lane_offset([row[dim] for row in tile.steps], tile.extents)
+            index = f"_checked({self._expr(expr, operands)}{offset}, {extent})"
+            text = f"({text}) * {extent} + {index}" if text else index
+        return f"[{text or 0} for lane in range({prod(tile.extents)})]"
 
     def _mask(self, op: loop.MaskOp) -> None:
         parts = [
@@ -287,8 +311,9 @@ class Translator:
         names = [self.names[operand] for operand in op.operands]
         match op:
             case BroadcastOp():
-                assert isa(op.vector.type, VectorType)
-                self._assign(op.vector, f"[{names[0]}] * {op.vector.type.get_shape()[0]}")
+                self._broadcast(op, names[0])
+            case DotOp():
+                self._assign(op.result, dot_expression(op, names))
             case StepOp():
                 assert isa(op.result.type, VectorType)
                 self._assign(op.result, f"list(range({op.result.type.get_shape()[0]}))")
@@ -301,8 +326,22 @@ class Translator:
                 self._assign(op.result, f"[*{names[1]}[:{at}], {names[0]}, *{names[1]}[{at + 1}:]]")
             case ReductionOp():
                 self._reduction(op, names)
+            case loop.IntrinOp():
+                self._intrinsic(op)
             case _:
                 self._scalar_op(op, names)
+
+    def _broadcast(self, op: BroadcastOp, name: str) -> None:
+        """Copies of a scalar, or of a vector, which are further dimensions in front."""
+        assert isa(op.vector.type, VectorType)
+        count = op.vector.type.element_count()
+        if not isa(op.source.type, VectorType):
+            self._assign(op.vector, f"[{name}] * {count}")
+            return
+        shape = op.source.type.get_shape()
+        if op.vector.type.get_shape()[-len(shape) :] != shape:
+            raise UnsupportedError("the loop interpreter does not stretch a vector", op=op)
+        self._assign(op.vector, f"{name} * {count // prod(shape)}")
 
     def _reduction(self, op: ReductionOp, names: list[str]) -> None:
         combine = _COMBINERS.get(op.kind.data.value)
@@ -326,6 +365,16 @@ class Translator:
         variables = ", ".join(elements[i] for i in vectors) + ","
         lists = ", ".join(names[i] for i in vectors)
         self._assign(op.results[0], f"[{rule(op, elements)} for {variables} in zip({lists})]")
+
+
+def _lane_offset(steps: Sequence[int], extents: Sequence[int]) -> str:
+    """What is added to an index for element `lane`, counted in row-major order."""
+    text, inner = "", prod(extents)
+    for step, extent in zip(steps, extents, strict=True):
+        inner //= extent
+        if step:
+            text += f" + {step} * (lane // {inner} % {extent})"
+    return text
 
 
 def _product(values: Sequence[Any]) -> Any:

@@ -62,7 +62,12 @@ def build_program(
     """
     main = _main_of(module)
     target = cpu_target_of(module) or host_target()
-    text = emit_module(module, triple=target.triple.data, data_layout=data_layout(target))
+    text = emit_module(
+        module,
+        triple=target.triple.data,
+        data_layout=data_layout(target),
+        capabilities=target.capabilities,
+    )
     externals = external_names(text).union(*(kernel.externals for kernel in kernels))
     names = [_names(module, "graph.inputs"), _names(module, "graph.outputs")]
     types = list(main.function_type.inputs)

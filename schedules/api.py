@@ -39,6 +39,7 @@ from tcopt.schedules.primitives.rfactor import rfactor
 from tcopt.schedules.primitives.set_scope import set_scope
 from tcopt.schedules.primitives.split import split
 from tcopt.schedules.primitives.storage_align import storage_align
+from tcopt.schedules.primitives.tensorize import tensorize
 from tcopt.schedules.primitives.unroll import unroll
 from tcopt.schedules.primitives.vectorize import vectorize
 from tcopt.schedules.primitives.virtual_thread import virtual_thread
@@ -248,6 +249,18 @@ class Schedule:
         op = self.loop_op(loop)
         value = self._recorder.loop(op)
         return self._add_block(sched.RfactorOp(value, axis), rfactor(self._state, op, axis))
+
+    # Hardware.
+
+    def tensorize(self, target: BlockLike | Loop, intrinsic: str) -> None:
+        """Let a hardware intrinsic do what the loops from one on, or those around a block, do."""
+        if isinstance(target, Loop):
+            op = self.loop_op(target)
+            handle = self._recorder.loop(op)
+        else:
+            op, handle = self.block_op(target), self._recorder.block(_name(target))
+        tensorize(self._state, op, intrinsic)
+        self._recorder.add(sched.TensorizeOp(handle, intrinsic))
 
     # Buffers.
 

@@ -9,11 +9,13 @@ from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
-from tcopt.dialects.loop import IndexOp, InitOp, LoadOp, StoreOp
+from tcopt.dialects.loop import IndexOp, InitOp, IntrinOp, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import value_ranges
 from tcopt.schedules.regions import over
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import simplify
+
+IndexedOp = LoadOp | StoreOp | IndexOp | IntrinOp
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ def substitute_indices(body: Block, replaced: Mapping[SSAValue, IndexExpr]) -> N
     """
     made: dict[SSAValue, SSAValue] = {}
     for op in list(body.walk()):
-        if isinstance(op, LoadOp | StoreOp | IndexOp):
+        if isinstance(op, IndexedOp):
             _substitute_access(op, replaced)
             continue
         for position, operand in enumerate(op.operands):
@@ -55,15 +57,13 @@ def compose(
     return unique_operands(AffineMap(len(values), 0, results), values)
 
 
-def set_access(op: LoadOp | StoreOp | IndexOp, map: AffineMap, values: Sequence[SSAValue]) -> None:
+def set_access(op: IndexedOp, map: AffineMap, values: Sequence[SSAValue]) -> None:
     """Replace the indices of an access."""
     op.map = AffineMapAttr(map)
     op.set_indices(values)
 
 
-def _substitute_access(
-    op: LoadOp | StoreOp | IndexOp, replaced: Mapping[SSAValue, IndexExpr]
-) -> None:
+def _substitute_access(op: IndexedOp, replaced: Mapping[SSAValue, IndexExpr]) -> None:
     if any(v in replaced for v in op.indices):
         set_access(op, *compose(op.map.data, op.indices, replaced))
 

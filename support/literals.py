@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
@@ -53,3 +54,24 @@ def print_number(printer: Printer, attr: IntegerAttr | FloatAttr) -> None:
         printer.print_string(str(value))
     else:
         printer.print_float(value, attr.type)  # pyright: ignore
+
+
+def parse_rows(parser: Parser, keyword: str) -> list[list[int]]:
+    """Lists of integers behind a keyword, `by [0, 1] [1, 0]`; none without the keyword."""
+    rows: list[list[int]] = []
+    if parser.parse_optional_keyword(keyword):
+        square = parser.Delimiter.SQUARE
+        rows.append(parser.parse_comma_separated_list(square, lambda: _integer(parser)))
+        while row := parser.parse_optional_comma_separated_list(square, lambda: _integer(parser)):
+            rows.append(row)
+    return rows
+
+
+def _integer(parser: Parser) -> int:
+    return parser.parse_integer(allow_boolean=False)
+
+
+def print_rows(printer: Printer, keyword: str, rows: Sequence[Sequence[int]]) -> None:
+    """Print what `parse_rows` reads."""
+    if rows:
+        printer.print_string(f" {keyword} " + " ".join(str(list(row)) for row in rows))

@@ -64,6 +64,8 @@ class ModuleState:
     """Finished function texts, outlined parallel bodies included."""
     external: dict[str, str] = field(default_factory=dict)
     """Functions without a body in the source module, by name."""
+    capabilities: frozenset[str] = frozenset()
+    """What the target has beyond what all CPUs have; see `CpuTargetAttr.capabilities`."""
 
 
 class FunctionEmitter:

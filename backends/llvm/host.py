@@ -17,6 +17,8 @@ THREADS_ENVIRONMENT = "TCOPT_NUM_THREADS"
 _LINUX = "unknown-linux-gnu"
 
 _AVX2 = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+movbe"
+_AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd"
+_NEON = "+neon,+fp-armv8"
 
 NAMED: dict[str, CpuTargetAttr] = {
     "x86-64": CpuTargetAttr(
@@ -36,7 +38,7 @@ NAMED: dict[str, CpuTargetAttr] = {
     "skylake-avx512": CpuTargetAttr(
         f"x86_64-{_LINUX}",
         "skylake-avx512",
-        f"{_AVX2},+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd",
+        _AVX512,
         vector_bits=512,
         registers=32,
         l1=32 << 10,
@@ -44,10 +46,32 @@ NAMED: dict[str, CpuTargetAttr] = {
         l3=16 << 20,
         cores=8,
     ),
+    "sapphirerapids": CpuTargetAttr(
+        f"x86_64-{_LINUX}",
+        "sapphirerapids",
+        f"{_AVX512},+avx512vnni,+avx512bf16,+avxvnni",
+        vector_bits=512,
+        registers=32,
+        l1=48 << 10,
+        l2=2 << 20,
+        l3=30 << 20,
+        cores=16,
+    ),
+    "znver4": CpuTargetAttr(
+        f"x86_64-{_LINUX}",
+        "znver4",
+        f"{_AVX512},+avx512vnni,+avx512bf16",
+        vector_bits=512,
+        registers=32,
+        l1=32 << 10,
+        l2=1 << 20,
+        l3=32 << 20,
+        cores=8,
+    ),
     "cortex-a53": CpuTargetAttr(
         f"aarch64-{_LINUX}",
         "cortex-a53",
-        "+neon,+fp-armv8",
+        _NEON,
         vector_bits=128,
         registers=32,
         l1=32 << 10,
@@ -57,12 +81,23 @@ NAMED: dict[str, CpuTargetAttr] = {
     "cortex-a72": CpuTargetAttr(
         f"aarch64-{_LINUX}",
         "cortex-a72",
-        "+neon,+fp-armv8",
+        _NEON,
         vector_bits=128,
         registers=32,
         l1=32 << 10,
         l2=1 << 20,
         cores=4,
+    ),
+    "neoverse-v1": CpuTargetAttr(
+        f"aarch64-{_LINUX}",
+        "neoverse-v1",
+        f"{_NEON},+dotprod,+i8mm,+bf16",
+        vector_bits=128,
+        registers=32,
+        l1=64 << 10,
+        l2=1 << 20,
+        l3=32 << 20,
+        cores=16,
     ),
 }
 """Targets that can be named on a command line."""

@@ -184,7 +184,12 @@ def compile_module(module: ModuleOp, target: CpuTargetAttr | None = None) -> Loa
         BackendError: code generation or linking failed.
     """
     target = target or cpu_target_of(module) or host_target()
-    text = emit_module(module, triple=target.triple.data, data_layout=data_layout(target))
+    text = emit_module(
+        module,
+        triple=target.triple.data,
+        data_layout=data_layout(target),
+        capabilities=target.capabilities,
+    )
     return load_objects(module, target, [assemble_object(text, target)], external_names(text))
 
 

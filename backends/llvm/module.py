@@ -39,19 +39,25 @@ _METADATA = """!0 = distinct !{!0, !1}
 
 
 def emit_module(
-    module: ModuleOp, *, triple: str = "", data_layout: str = "", export_private: bool = True
+    module: ModuleOp,
+    *,
+    triple: str = "",
+    data_layout: str = "",
+    capabilities: frozenset[str] = frozenset(),
+    export_private: bool = True,
 ) -> str:
     """LLVM IR text of a kernel-level module.
 
     Args:
         triple, data_layout: written into the module when given.
+        capabilities: of the target, by which instructions are chosen that not all CPUs have.
         export_private: whether private functions can be found by the loader; false hides
             them in a library.
 
     Raises:
         UnsupportedError: an op or type has no LLVM form.
     """
-    state = ModuleState()
+    state = ModuleState(capabilities=capabilities)
     functions = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
     state.external = _external_symbols(functions)
     for op in module.body.block.ops:

@@ -27,6 +27,7 @@ def emit_text(module: ModuleOp, target: CpuTargetAttr | None = None) -> str:
         module,
         triple=target.triple.data,
         data_layout=data_layout(target),
+        capabilities=target.capabilities,
         export_private=False,
     )
 

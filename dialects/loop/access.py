@@ -1,4 +1,4 @@
-"""Loads, stores, masks and intrinsic calls of the loop dialect."""
+"""Loads and stores of the loop dialect."""
 
 from __future__ import annotations
 
@@ -43,9 +43,14 @@ from tcopt.support.literals import (
     integers,
     number_attr,
     parse_number,
+    parse_rows,
     print_number,
+    print_rows,
 )
 from tcopt.support.operand_access import quick_operands
+
+LaneSteps = tuple[tuple[int, ...], ...]
+"""A list of steps, one for each dimension of a buffer, for each dimension of a vector."""
 
 
 def _verify_access(
@@ -55,6 +60,7 @@ def _verify_access(
     value_type: Attribute,
     lanes: Integers | None,
     mask: SSAValue | None,
+    default: Attribute | None = None,
 ) -> None:
     type_ = memref.type
     assert isa(type_, MemRefType)
@@ -64,12 +70,14 @@ def _verify_access(
     if map.data.num_dims != len(indices) or map.data.num_symbols:
         raise VerifyException("the access map must have one dimension per index operand")
     if isa(value_type, VectorType):
-        if lanes is None or len(lanes) != rank:
+        if lanes is None or len(lanes) != rank * len(value_type.get_shape()):
             raise VerifyException("a vector access gives the lane step of each dimension")
         if value_type.get_element_type() != type_.get_element_type():
             raise VerifyException("vector and buffer element types differ")
         if mask is not None and mask.type != VectorType(i1, value_type.get_shape()):
             raise VerifyException("the mask must hold one i1 for each lane")
+        if (mask is not None or default is not None) and len(value_type.get_shape()) > 1:
+            raise VerifyException("mask and else belong to vectors of one dimension")
     elif lanes is not None or mask is not None:
         raise VerifyException("lanes and mask belong to vector accesses")
     elif value_type != type_.get_element_type():
@@ -79,21 +87,42 @@ def _verify_access(
 def _parse_lanes_and_mask(
     parser: Parser,
 ) -> tuple[list[int] | None, UnresolvedOperand | None]:
-    lanes = None
-    if parser.parse_optional_keyword("lanes"):
-        lanes = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
-        )
+    rows = parse_rows(parser, "lanes")
+    lanes = [step for row in rows for step in row] if rows else None
     mask = parser.parse_unresolved_operand() if parser.parse_optional_keyword("mask") else None
     return lanes, mask
 
 
-def _print_lanes_and_mask(printer: Printer, lanes: Integers | None, mask: SSAValue | None) -> None:
-    if lanes is not None:
-        printer.print_string(f" lanes {list(integers(lanes))}")
+def _print_lanes_and_mask(printer: Printer, rows: LaneSteps, mask: SSAValue | None) -> None:
+    print_rows(printer, "lanes", rows)
     if mask is not None:
         printer.print_string(" mask ")
         printer.print_ssa_value(mask)
+
+
+def _reaches(rows: LaneSteps, vector: Attribute, rank: int) -> list[tuple[int, int]]:
+    """How far lanes lie below and above the first one, along each dimension of the buffer."""
+    if not rows:
+        return [(0, 0)] * rank
+    assert isa(vector, VectorType)
+    lasts = [count - 1 for count in vector.get_shape()]
+    result: list[tuple[int, int]] = []
+    for steps in zip(*rows, strict=True):
+        ends = [step * last for step, last in zip(steps, lasts, strict=True)]
+        result.append((sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)))
+    return result
+
+
+def _rows(lanes: Integers | None, vector: Attribute) -> LaneSteps:
+    """The lane steps of a vector access, a row for each dimension of the vector."""
+    if lanes is None:
+        return ()
+    steps = integers(lanes)
+    if not isa(vector, VectorType) or len(vector.get_shape()) == 1:
+        return (steps,)
+    count = len(vector.get_shape())
+    rank = len(steps) // count
+    return tuple(steps[rank * row : rank * (row + 1)] for row in range(count))
 
 
 def _mask_type(vector: Attribute) -> VectorType:
@@ -107,7 +136,8 @@ class LoadOp(IRDLOperation):
     """Reads one element, or one vector, of a buffer.
 
     With `else`, an index outside the buffer gives the default. A vector load reads lane `l`
-    at `indices + l * lanes`; lanes whose mask is false give the default, or zero.
+    at `indices + l * lanes`; lanes whose mask is false give the default, or zero. A vector of
+    several dimensions has lane steps for each: `lanes [0, 1, 0] [0, 0, 1]`.
     """
 
     name = "loop.load"
@@ -156,12 +186,25 @@ class LoadOp(IRDLOperation):
         self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
 
     @property
-    def lane_steps(self) -> tuple[int, ...] | None:
-        """How far each index moves from one lane to the next; None for a scalar load."""
-        return None if self.lanes is None else integers(self.lanes)
+    def lane_steps(self) -> LaneSteps:
+        """For each dimension of the vector how far each index moves along it; () for a scalar."""
+        return _rows(self.lanes, self.result.type)
+
+    @property
+    def lane_reaches(self) -> list[tuple[int, int]]:
+        """How far lanes lie below and above the first one, along each dimension of the buffer."""
+        return _reaches(self.lane_steps, self.result.type, len(self.map.data.results))
 
     def verify_(self) -> None:
-        _verify_access(self.memref, self.map, self.indices, self.result.type, self.lanes, self.mask)
+        _verify_access(
+            self.memref,
+            self.map,
+            self.indices,
+            self.result.type,
+            self.lanes,
+            self.mask,
+            self.default,
+        )
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
@@ -193,7 +236,7 @@ class LoadOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_ssa_value(self.memref)
         print_access(printer, self.map.data, self.indices)
-        _print_lanes_and_mask(printer, self.lanes, self.mask)
+        _print_lanes_and_mask(printer, self.lane_steps, self.mask)
         if self.default is not None:
             printer.print_string(" else ")
             print_number(printer, self.default)
@@ -249,9 +292,14 @@ class StoreOp(IRDLOperation):
         self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
 
     @property
-    def lane_steps(self) -> tuple[int, ...] | None:
-        """How far each index moves from one lane to the next; None for a scalar store."""
-        return None if self.lanes is None else integers(self.lanes)
+    def lane_steps(self) -> LaneSteps:
+        """For each dimension of the vector how far each index moves along it; () for a scalar."""
+        return _rows(self.lanes, self.value.type)
+
+    @property
+    def lane_reaches(self) -> list[tuple[int, int]]:
+        """How far lanes lie below and above the first one, along each dimension of the buffer."""
+        return _reaches(self.lane_steps, self.value.type, len(self.map.data.results))
 
     def verify_(self) -> None:
         _verify_access(self.memref, self.map, self.indices, self.value.type, self.lanes, self.mask)
@@ -288,7 +336,7 @@ class StoreOp(IRDLOperation):
         printer.print_string(", ")
         printer.print_ssa_value(self.memref)
         print_access(printer, self.map.data, self.indices)
-        _print_lanes_and_mask(printer, self.lanes, self.mask)
+        _print_lanes_and_mask(printer, self.lane_steps, self.mask)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.memref.type)

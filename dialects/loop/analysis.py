@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.utils.hints import isa
@@ -49,7 +49,8 @@ from tcopt.support.affine import (
 class Access:
     """One operand of a load, store or intrinsic: a buffer and the indices into it.
 
-    `indices` ranges over `operands`; None where the extent touched is unknown.
+    `indices` ranges over `operands`; None where the extent touched is unknown. A vector or
+    tile has one of `moves` for each of its dimensions: steps of the indices, and its extent.
     """
 
     op: Operation
@@ -57,8 +58,7 @@ class Access:
     is_write: bool
     indices: AffineMap | None
     operands: tuple[SSAValue, ...]
-    lanes: tuple[int, ...] | None = None
-    lane_count: int = 1
+    moves: tuple[tuple[tuple[int, ...], int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,17 +98,23 @@ def accesses(root: Operation) -> Iterator[Access]:
                     isinstance(op, StoreOp),
                     op.map.data,
                     tuple(op.indices),
-                    op.lane_steps,
-                    1 if op.lane_steps is None else _lane_count(vector),
+                    () if op.lanes is None else _moves(op.lane_steps, vector),
                 )
             case IntrinOp():
-                for output in op.outputs:
-                    yield Access(op, output, False, None, ())
-                    yield Access(op, output, True, None, ())
-                for value in op.inputs:
-                    yield Access(op, value, False, None, ())
+                yield from _tile_accesses(op)
             case _:
                 pass
+
+
+def _tile_accesses(op: IntrinOp) -> Iterator[Access]:
+    """The tiles of an intrinsic; outputs are read and written."""
+    for tile in op.tiles:
+        map, values = unique_operands(AffineMap(len(op.indices), 0, tile.first), op.indices)
+        operands = tuple(values)
+        moves = tuple(zip(tile.steps, tile.extents, strict=True))
+        yield Access(op, tile.buffer, False, map, operands, moves)
+        if tile.is_output:
+            yield Access(op, tile.buffer, True, map, operands, moves)
 
 
 def access_regions(root: Operation) -> list[Region]:
@@ -138,8 +144,8 @@ def access_box(access: Access, root: Operation) -> Box:
             continue
         known = [e if e is not None else AffineConstantExpr(0) for e in operands]
         base, low, high = space.split(linear_sum(substitute(expr, known), space.ranges))
-        if access.lanes is not None:
-            reach = access.lanes[position] * (access.lane_count - 1)
+        for steps, extent in access.moves:
+            reach = steps[position] * (extent - 1)
             low, high = low + min(reach, 0), high + max(reach, 0)
         dims.append(_interval(base, low, high, shape[position]))
     return _compact(dims, space.values)
@@ -193,11 +199,11 @@ def binding_values(block: BlockOp, position: int) -> set[SSAValue]:
     return {operands[p] for p in block.bindings.data.results[position].used_dims()}
 
 
-def _lane_count(vector: Attribute) -> int:
-    from xdsl.dialects.builtin import VectorType
-
+def _moves(
+    rows: Sequence[tuple[int, ...]], vector: Attribute
+) -> tuple[tuple[tuple[int, ...], int], ...]:
     assert isa(vector, VectorType)
-    return vector.get_shape()[0]
+    return tuple(zip(rows, vector.get_shape(), strict=True))
 
 
 def _value_range(value: SSAValue) -> Range:

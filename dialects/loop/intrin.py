@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IndexType, MemRefType, StringAttr
+from xdsl.dialects.builtin import (
+    I64,
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    IndexType,
+    MemRefType,
+    StringAttr,
+    i32,
+    i64,
+)
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -22,15 +33,41 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.conditions import merge_maps
-from tcopt.support.access_syntax import parse_access, print_access
+from tcopt.support.access_syntax import parse_access, print_expr
+from tcopt.support.errors import UnsupportedError
+from tcopt.support.literals import integers, parse_rows, print_rows
+
+Steps = tuple[tuple[int, ...], ...]
+"""For each dimension of a tile, how far each index of the buffer moves along it."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of a buffer that an intrinsic works on.
+
+    Attributes:
+        first: indices of the tile's first element, over the op's index operands.
+        extents: of the tile's dimensions.
+    """
+
+    buffer: SSAValue
+    is_output: bool
+    first: tuple[AffineExpr, ...]
+    steps: Steps
+    extents: tuple[int, ...]
 
 
 @irdl_op_definition
 class IntrinOp(IRDLOperation):
-    """Calls a hardware intrinsic on buffer tiles.
+    """Calls a hardware intrinsic on buffer tiles, which adds to its outputs.
 
-    `loop.intrin "dp4a" outs(%c[%i, %j]) ins(%a[%i, %k * 4], %b[%j, %k * 4])`: each operand
-    is a buffer with the indices of its tile's first element; `sizes` gives the tile shapes.
+        loop.intrin "bf16_dot" outs(%c[%i, %j] : memref<4x16xf32>)
+          ins(%a[%i, %k] by [0, 1] : memref<4x64xbf16>,
+              %b[%k floordiv 2, %j, 0] by [0, 0, 1] : memref<32x16x2xbf16>)
+
+    Each operand is a buffer with the indices of its tile's first element, and for each of the
+    tile's dimensions how far the indices move along it. Extents, element types and what is
+    computed are the intrinsic's, which `dialects/intrinsics/` declares by name.
     """
 
     name = "loop.intrin"
@@ -39,7 +76,9 @@ class IntrinOp(IRDLOperation):
     outputs = var_operand_def(MemRefType)
     inputs = var_operand_def(MemRefType)
     indices = var_operand_def(IndexType)
-    maps = prop_def(ArrayAttr[AffineMapAttr])
+    map = prop_def(AffineMapAttr)
+    """The first indices of all tiles, outputs in front, one after the other."""
+    steps = prop_def(ArrayAttr[ArrayAttr[DenseArrayBase[I64]]])
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
@@ -49,36 +88,102 @@ class IntrinOp(IRDLOperation):
         intrin: str,
         outputs: Sequence[SSAValue],
         inputs: Sequence[SSAValue],
-        maps: Sequence[AffineMap],
+        map: AffineMap,
         indices: Sequence[SSAValue],
+        steps: Sequence[Sequence[Sequence[int]]],
     ):
+        """`map` holds the first indices of all tiles; `steps` those of each tile in turn."""
         super().__init__(
             operands=[outputs, inputs, indices],
             properties={
                 "intrin": StringAttr(intrin),
-                "maps": ArrayAttr([AffineMapAttr(m) for m in maps]),
+                "map": AffineMapAttr(map),
+                "steps": ArrayAttr([_steps_attr(each) for each in steps]),
             },
         )
 
+    @property
+    def buffers(self) -> tuple[SSAValue, ...]:
+        """The buffers of all tiles, outputs first."""
+        return (*self.outputs, *self.inputs)
+
+    @property
+    def tiles(self) -> list[Tile]:
+        """The tiles, outputs first."""
+        from tcopt.dialects.intrinsics import intrinsic
+
+        operands = intrinsic(self.intrin.data).operands
+        places = zip(self._places(), operands, self.steps, strict=True)
+        return [
+            Tile(
+                buffer,
+                position < len(self.outputs),
+                first,
+                tuple(integers(each) for each in steps),
+                operand.shape,
+            )
+            for position, ((buffer, first), operand, steps) in enumerate(places)
+        ]
+
+    def _places(self) -> Iterator[tuple[SSAValue, tuple[AffineExpr, ...]]]:
+        """Each buffer with the first indices of its tile."""
+        start, results = 0, self.map.data.results
+        for buffer in self.buffers:
+            assert isa(buffer.type, MemRefType)
+            end = start + len(buffer.type.get_shape())
+            yield buffer, tuple(results[start:end])
+            start = end
+
+    def set_indices(self, values: Sequence[SSAValue]) -> None:
+        """Replace the index operands, which the map's dimensions stand for."""
+        self.operands = [*self.buffers, *values]
+        sizes = (len(self.outputs), len(self.inputs), len(values))
+        self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+
     def verify_(self) -> None:
-        tiles = (*self.outputs, *self.inputs)
-        if len(self.maps) != len(tiles):
-            raise VerifyException("each buffer of an intrinsic has an access map")
-        for tile, map in zip(tiles, self.maps, strict=True):
-            assert isa(tile.type, MemRefType)
-            if len(map.data.results) != len(tile.type.get_shape()):
-                raise VerifyException("an access map's rank differs from its buffer's")
-            if map.data.num_dims != len(self.indices):
-                raise VerifyException("access maps range over all index operands")
+        if self.map.data.num_dims != len(self.indices):
+            raise VerifyException("the access map must have one dimension per index operand")
+        ranks = [_rank(buffer) for buffer in self.buffers]
+        if len(self.map.data.results) != sum(ranks) or len(self.steps) != len(ranks):
+            raise VerifyException("each buffer of an intrinsic has indices, one a dimension")
+        self._verify_operands(ranks)
+
+    def _verify_operands(self, ranks: Sequence[int]) -> None:
+        from tcopt.dialects.intrinsics import intrinsic
+
+        try:
+            operands = intrinsic(self.intrin.data).operands
+        except UnsupportedError as error:
+            raise VerifyException(f"{error.message}; {error.hint}") from None
+        if len(self.outputs) != 1 or len(operands) != len(ranks):
+            raise VerifyException(
+                f'"{self.intrin.data}" takes 1 output and {len(operands) - 1} inputs'
+            )
+        for operand, buffer, steps, rank in zip(
+            operands, self.buffers, self.steps, ranks, strict=True
+        ):
+            assert isa(buffer.type, MemRefType)
+            if buffer.type.get_element_type() != operand.element:
+                raise VerifyException(
+                    f"operand '{operand.name}' holds {operand.element}, "
+                    f"not {buffer.type.get_element_type()}"
+                )
+            if len(steps) != len(operand.shape) or any(len(each) != rank for each in steps):
+                raise VerifyException(
+                    f"operand '{operand.name}' needs {len(operand.shape)} lists of {rank} steps, "
+                    "one list for each dimension of its tile"
+                )
 
     @classmethod
     def parse(cls, parser: Parser) -> IntrinOp:
         name = parser.parse_str_literal()
         maps: list[tuple[AffineMap, list[SSAValue]]] = []
+        steps: list[list[list[int]]] = []
 
         def tile() -> SSAValue:
             memref = parser.parse_unresolved_operand()
             maps.append(parse_access(parser))
+            steps.append(parse_rows(parser, "by"))
             parser.parse_punctuation(":")
             return parser.resolve_operand(memref, parser.parse_type())
 
@@ -86,30 +191,39 @@ class IntrinOp(IRDLOperation):
         outputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, tile)
         parser.parse_keyword("ins")
         inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, tile)
-        merged, operands = merge_maps(maps)
-        rest = list(merged.results)
-        split: list[AffineMap] = []
-        for map, _ in maps:
-            split.append(AffineMap(len(operands), 0, tuple(rest[: len(map.results)])))
-            del rest[: len(map.results)]
-        return cls(name, outputs, inputs, split, operands)
+        map, operands = merge_maps(maps)
+        op = cls(name, outputs, inputs, map, operands, steps)
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_string_literal(self.intrin.data)
-        maps = list(self.maps)
+        places = list(zip(self._places(), self.steps, strict=True))
 
-        def tile(pair: tuple[SSAValue, AffineMapAttr]) -> None:
-            printer.print_ssa_value(pair[0])
-            print_access(printer, pair[1].data, self.indices)
+        def tile(
+            place: tuple[tuple[SSAValue, tuple[AffineExpr, ...]], ArrayAttr[DenseArrayBase[I64]]],
+        ) -> None:
+            (buffer, first), steps = place
+            printer.print_ssa_value(buffer)
+            with printer.in_square_brackets():
+                printer.print_list(first, lambda e: print_expr(printer, e, self.indices))
+            print_rows(printer, "by", [integers(row) for row in steps])
             printer.print_string(" : ")
-            printer.print_attribute(pair[0].type)
+            printer.print_attribute(buffer.type)
 
         count = len(self.outputs)
-        for keyword, tiles, of in (
-            ("outs", self.outputs, maps[:count]),
-            ("ins", self.inputs, maps[count:]),
-        ):
+        for keyword, of in (("outs", places[:count]), ("ins", places[count:])):
             printer.print_string(f" {keyword}")
             with printer.in_parens():
-                printer.print_list(zip(tiles, of, strict=True), tile)
+                printer.print_list(of, tile)
+        printer.print_op_attributes(self.attributes)
+
+
+def _rank(buffer: SSAValue) -> int:
+    assert isa(buffer.type, MemRefType)
+    return len(buffer.type.get_shape())
+
+
+def _steps_attr(steps: Sequence[Sequence[int]]) -> ArrayAttr[DenseArrayBase[I64]]:
+    return ArrayAttr([DenseArrayBase.from_list(i64, row) for row in steps])

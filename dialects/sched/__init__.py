@@ -14,6 +14,7 @@ from tcopt.dialects.sched.blocks import (
     ReverseComputeInlineOp,
     SetScopeOp,
     StorageAlignOp,
+    TensorizeOp,
 )
 from tcopt.dialects.sched.handles import GetBlockOp, GetLoopsOp, KnobOp
 from tcopt.dialects.sched.loops import (
@@ -53,6 +54,7 @@ DIALECT = Dialect(
         SetScopeOp,
         SplitOp,
         StorageAlignOp,
+        TensorizeOp,
         UnrollOp,
         VectorizeOp,
         VirtualThreadOp,
@@ -86,6 +88,7 @@ __all__ = [
     "SetScopeOp",
     "SplitOp",
     "StorageAlignOp",
+    "TensorizeOp",
     "UnrollOp",
     "VectorizeOp",
     "VirtualThreadOp",

@@ -249,10 +249,7 @@ class AnnotateOp(SchedOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> AnnotateOp:
-        # A handle of either kind; its definition stands before and says which.
-        name = parser.parse_unresolved_operand()
-        known = parser.ssa_values.get(name.operand_name)
-        target = parser.resolve_operand(name, known[name.index].type if known else BlockType())
+        target = _parse_handle(parser)
         key = parser.parse_str_literal()
         parser.parse_punctuation("=")
         return cls(target, key, parser.parse_attribute())
@@ -264,3 +261,41 @@ class AnnotateOp(SchedOp):
         printer.print_string_literal(self.key.data)
         printer.print_string(" = ")
         printer.print_attribute(self.value)
+
+
+@irdl_op_definition
+class TensorizeOp(SchedOp):
+    """Loops become a hardware intrinsic: `sched.tensorize %ki as "bf16_dot"`.
+
+    The target is the outermost loop, or the block inside.
+    """
+
+    name = "sched.tensorize"
+
+    target = operand_def(BlockType | LoopType)
+    intrin = prop_def(StringAttr)
+
+    def __init__(self, target: SSAValue, intrin: str):
+        super().__init__(operands=[target], properties={"intrin": StringAttr(intrin)})
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return resolve(self.target), self.intrin.data
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TensorizeOp:
+        target = _parse_handle(parser)
+        parser.parse_keyword("as")
+        return cls(target, parser.parse_str_literal())
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.target)
+        printer.print_string(" as ")
+        printer.print_string_literal(self.intrin.data)
+
+
+def _parse_handle(parser: Parser) -> SSAValue:
+    """A handle of a block or a loop; its definition stands before and says which."""
+    name = parser.parse_unresolved_operand()
+    known = parser.ssa_values.get(name.operand_name)
+    return parser.resolve_operand(name, known[name.index].type if known else BlockType())

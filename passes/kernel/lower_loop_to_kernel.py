@@ -106,6 +106,7 @@ class FunctionLowering:
             loop.ForOp: self._for,
             loop.GuardOp: self._guard,
             loop.IndexOp: self._index,
+            loop.IntrinOp: self._reject_intrinsic,
             loop.LoadOp: self._load,
             loop.MaskOp: self._mask,
             loop.StoreOp: self._store,
@@ -143,6 +144,11 @@ class FunctionLowering:
     def _reject_block(self, op: loop.BlockOp) -> None:
         raise PassFailedError(
             f'block "{op.block_name.data}" is not lowered', op=op, hint="run lower-blocks first"
+        )
+
+    def _reject_intrinsic(self, op: loop.IntrinOp) -> None:
+        raise PassFailedError(
+            f'intrinsic "{op.intrin.data}" is not lowered', op=op, hint="run lower-intrinsics first"
         )
 
     def _for(self, op: loop.ForOp) -> None:

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineExpr
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
@@ -53,6 +53,8 @@ class AccessLowering:
     ) -> SSAValue:
         """The value that a load reads."""
         writer, exprs = self.writer, op.map.data.results
+        if len(op.lane_steps) > 1:
+            return self._load_vectors(op, buffer, operands)
         steps = None if op.lanes is None else _steps(op.lanes)
         lanes = 0 if steps is None else _lanes(op.result.type)
         conditions = [] if op.default is None else self._open(exprs, operands, steps, buffer, lanes)
@@ -67,6 +69,42 @@ class AccessLowering:
             value = self._vector_load(op, buffer, indices, operands, steps, mask, conditions)
         writer.remember_load(buffer, key, value)
         return value
+
+    def _load_vectors(
+        self, op: loop.LoadOp, buffer: SSAValue, operands: Sequence[SSAValue]
+    ) -> SSAValue:
+        """A vector of several dimensions: at once where it is one piece of memory, or else the
+        vectors along its first dimension one by one."""
+        writer, exprs, type_ = self.writer, op.map.data.results, op.result.type
+        assert isa(type_, VectorType)
+        indices = [writer.index(expr, operands) for expr in exprs]
+        key = (*indices, type_, op.lane_steps)
+        found = writer.loaded(buffer, key)
+        if found is not None:
+            return found
+        shape = type_.get_shape()
+        if _is_adjacent(buffer.type, op.lane_steps, shape):
+            found = self._contiguous_load(buffer, indices, type_)
+        else:
+            row, *rest = op.lane_steps
+            inner = VectorType(type_.get_element_type(), shape[1:])
+            found = self.splat(None, type_)
+            for lane in range(shape[0]):
+                moved = [
+                    e + AffineConstantExpr(step * lane) for e, step in zip(exprs, row, strict=True)
+                ]
+                part = loop.LoadOp(
+                    op.memref,
+                    AffineMap(len(op.indices), 0, tuple(moved)),
+                    op.indices,
+                    lanes=[step for each in rest for step in each],
+                    result_type=inner,
+                )
+                value = self.load(part, buffer, operands, None)
+                part.erase()
+                found = writer.write(vector.InsertOp(value, found, [lane])).results[0]
+        writer.remember_load(buffer, key, found)
+        return found
 
     def store(
         self,
@@ -330,6 +368,24 @@ def _memref_type(buffer: SSAValue) -> MemRefType[Any]:
 
 def _lanes(type_: Attribute) -> int:
     return type_.get_shape()[0] if isa(type_, VectorType) else 0
+
+
+def _is_adjacent(buffer: Attribute, rows: Sequence[tuple[int, ...]], shape: Sequence[int]) -> bool:
+    """Whether a vector's elements are, row after row, neighbours in a buffer."""
+    extents = _shape(buffer)
+    count = len(shape)
+    if count > len(extents) or list(extents[-count + 1 :]) != list(shape[1:]):
+        return False
+    return all(
+        not any(step for dim, step in enumerate(steps) if dim != len(extents) - count + row)
+        and steps[len(extents) - count + row] == 1
+        for row, steps in enumerate(rows)
+    )
+
+
+def _shape(buffer: Attribute) -> tuple[int, ...]:
+    assert isa(buffer, MemRefType)
+    return buffer.get_shape()
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, MemRefType, VectorType, i32
+from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, MemRefType, i32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.utils.hints import isa
@@ -36,7 +36,7 @@ Operands = Sequence[SSAValue]
 Environment = Mapping[SSAValue, tuple[AffineExpr, Operands]]
 """What to put in place of index values: an expression over other values."""
 
-IndexedOp = loop.LoadOp | loop.StoreOp | loop.IndexOp | loop.MaskOp | loop.GuardOp
+IndexedOp = loop.LoadOp | loop.StoreOp | loop.IndexOp | loop.MaskOp | loop.GuardOp | loop.IntrinOp
 
 
 @dataclass(frozen=True)
@@ -231,18 +231,14 @@ def set_access(op: IndexedOp, map: AffineMap, indices: Operands) -> None:
             rest = () if op.mask is None else (op.mask,)
             op.operands = (op.value, op.memref, *indices, *rest)
             op.properties["operandSegmentSizes"] = _segments(1, 1, len(indices), len(rest))
+        case loop.IntrinOp():
+            op.set_indices(indices)
         case _:
             op.operands = tuple(indices)
 
 
 def _segments(*sizes: int) -> DenseArrayBase:
     return DenseArrayBase.from_list(i32, sizes)
-
-
-def lanes_of(op: loop.LoadOp | loop.StoreOp) -> int:
-    """The number of elements that an access touches."""
-    type_ = op.result.type if isinstance(op, loop.LoadOp) else op.value.type
-    return type_.get_shape()[0] if isa(type_, VectorType) else 1
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
@@ -253,11 +249,9 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 
 def is_inside(op: loop.LoadOp | loop.StoreOp, known: Knowledge) -> bool:
     """Whether every element that an access touches, masked or not, lies in its buffer."""
-    shape = shape_of(op.memref)
-    steps = op.lane_steps or (0,) * len(shape)
-    last = lanes_of(op) - 1
-    for expr, extent, step in zip(op.map.data.results, shape, steps, strict=True):
-        corners = [expr] if not step else [expr, expr + AffineConstantExpr(step * last)]
+    places = zip(op.map.data.results, shape_of(op.memref), op.lane_reaches, strict=True)
+    for expr, extent, reach in places:
+        corners = [expr + AffineConstantExpr(end) if end else expr for end in {*reach}]
         if any(known.decide(corner, op.indices, extent) is not True for corner in corners):
             return False
     return True

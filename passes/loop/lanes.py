@@ -115,10 +115,10 @@ class LaneRewriter:
         return map, values, steps
 
     def _load(self, op: loop.LoadOp) -> None:
-        if op.lanes is not None:
-            raise NotVectorizable("its body holds vectors already")
         map, indices, steps = self._split(op.map.data.results, op.indices)
-        if any(steps):
+        if op.lanes is not None:
+            new = self._load_vectors(op, map, indices, steps)
+        elif any(steps):
             new = loop.LoadOp(
                 op.memref,
                 map,
@@ -144,7 +144,24 @@ class LaneRewriter:
         new.result.name_hint = op.result.name_hint
         self.values[op.result] = self._add(new)
 
+    def _load_vectors(
+        self, op: loop.LoadOp, map: AffineMap, indices: Sequence[SSAValue], steps: Sequence[int]
+    ) -> loop.LoadOp:
+        """The load of a vector for each lane, which is one of a dimension more."""
+        if op.mask is not None or op.default is not None:
+            raise NotVectorizable("its body holds masked vectors already")
+        rows, type_ = list(op.lane_steps), op.result.type
+        if any(steps):
+            rows, type_ = [tuple(steps), *rows], self._vector_of(type_)
+        flat = [step for row in rows for step in row]
+        new = loop.LoadOp(op.memref, map, indices, lanes=flat, result_type=type_)
+        if self.mask is not None and not is_inside(new, self.known):
+            raise NotVectorizable("a lane that is off would read a vector outside of a buffer")
+        return new
+
     def _store(self, op: loop.StoreOp) -> None:
+        if op.lanes is not None:
+            raise NotVectorizable("its body stores vectors already")
         map, indices, steps = self._split(op.map.data.results, op.indices)
         value = self._get(op.value)
         if not any(steps):
@@ -262,14 +279,19 @@ class LaneRewriter:
         if op.regions or not is_side_effect_free(op) or isinstance(op, loop.AllocOp):
             raise NotVectorizable(f"it holds {op.name}")
         operands = [self._get(operand) for operand in op.operands]
-        is_vector = any(isa(operand.type, VectorType) for operand in operands)
+        # What differs between lanes has got a type of one dimension more.
+        is_vector = any(
+            new.type != old.type for new, old in zip(operands, op.operands, strict=True)
+        )
         types = [result.type for result in op.results]
+        if isinstance(op, ScaleOp) and isa(operands[1].type, VectorType):
+            raise NotVectorizable("lanes take different entries of a table")
         if is_vector:
             operands = [
                 operand
-                if self._serves_all_lanes(op, position, operand)
-                else self._as_vector(operand)
-                for position, operand in enumerate(operands)
+                if operand.type != old.type or self._serves_all_lanes(op, position, operand)
+                else self._spread_to(self._vector_of(old.type), operand)
+                for position, (old, operand) in enumerate(zip(op.operands, operands, strict=True))
             ]
             types = [self._vector_of(type_) for type_ in types]
         new = type(op).create(
@@ -296,8 +318,6 @@ class LaneRewriter:
                 # One condition for all lanes selects a whole vector.
                 return position == 0 and operand.type == i1
             case ScaleOp():
-                if position == 1 and isa(operand.type, VectorType):
-                    raise NotVectorizable("lanes take different entries of a table")
                 return position == 1
             case _:
                 return False
@@ -309,6 +329,8 @@ class LaneRewriter:
         return self.values.get(value, value)
 
     def _vector_of(self, type_: Attribute) -> VectorType[Attribute]:
+        if isa(type_, VectorType):
+            return VectorType(type_.get_element_type(), [self.lanes, *type_.get_shape()])
         if not isa(type_, IntegerType | IndexType | AnyFloat):
             raise NotVectorizable(f"there are no vectors of {type_}")
         return VectorType(type_, [self.lanes])
@@ -316,7 +338,10 @@ class LaneRewriter:
     def _as_vector(self, value: SSAValue) -> SSAValue:
         if isa(value.type, VectorType):
             return value
-        return self._add(BroadcastOp(value, self._vector_of(value.type)))
+        return self._spread_to(self._vector_of(value.type), value)
+
+    def _spread_to(self, type_: VectorType[Attribute], value: SSAValue) -> SSAValue:
+        return self._add(BroadcastOp(value, type_))
 
 
 def _step(total: LinearSum, position: int) -> int:

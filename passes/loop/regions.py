@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tcopt.dialects import loop
-from tcopt.passes.loop.indexing import Knowledge, ValueSum, compose, shape_of, value_sum
+from tcopt.passes.loop.indexing import (
+    Knowledge,
+    ValueSum,
+    compose,
+    shape_of,
+    value_sum,
+)
 from tcopt.support.affine import Atom, Dim, LinearSum, compact_map, linear_sum, sum_range, to_expr
 
 Access = loop.LoadOp | loop.StoreOp
@@ -88,8 +94,12 @@ def intervals(
     exprs, operands = over_loops(op.map.data.results, op.indices, op)
     may_leave = isinstance(op, loop.LoadOp) and op.default is not None
     result: list[Interval] = []
-    for expr, extent in zip(exprs, shape_of(op.memref), strict=True):
+    for expr, extent, (below, above) in zip(
+        exprs, shape_of(op.memref), op.lane_reaches, strict=True
+    ):
         found = _interval(expr, operands, inner, known)
+        if found is not None and (below or above):
+            found = replace(found, low=found.low + below, high=found.high + above)
         if found is None:
             found = whole(extent)
         elif clipped and not found.key.terms and not may_leave:

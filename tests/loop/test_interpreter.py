@@ -100,9 +100,9 @@ def test_arguments_are_checked() -> None:
 def test_unknown_ops_are_reported() -> None:
     module = parse("""
       loop.func @f(%x: memref<4xf32>) {
-        loop.intrin "dot" outs(%x[0] : memref<4xf32>) ins(%x[0] : memref<4xf32>)
+        loop.push_token "load" -> "compute"
       }""")
-    with pytest.raises(UnsupportedError, match=r"loop\.intrin"):
+    with pytest.raises(UnsupportedError, match=r"loop\.push_token"):
         results(module)
 
 

@@ -16,8 +16,10 @@ from tcopt.backends.llvm.ops.arith import fast_flags, float_min_max
 from tcopt.backends.llvm.ops.casts import computing_type, computing_value, from_computing
 from tcopt.backends.llvm.registry import emits
 from tcopt.backends.llvm.types import (
+    byte_size,
     element_of,
     intrinsic_suffix,
+    is_bool,
     lanes,
     llvm_type,
     splat,
@@ -62,6 +64,18 @@ def emit_broadcast(e: FunctionEmitter, op: vector.BroadcastOp) -> None:
         e.define(result, splat_value(e, element, e.value(source), lanes(result.type)))
         return
     from_shape, to_shape = shape_of(source), shape_of(result)
+    bits = 8 * byte_size(element_of(source.type)) * lanes(source.type)
+    if (
+        from_shape == to_shape[-len(from_shape) :]
+        and bits in (16, 32, 64)
+        and not is_bool(source.type)
+    ):
+        # Copies of a few narrow elements are copies of one word, which loads can broadcast.
+        word, count = f"i{bits}", lanes(result.type) // lanes(source.type)
+        packed = e.assign(f"bitcast {llvm_type(source.type)} {e.value(source)} to {word}")
+        spread = splat_value(e, word, packed, count)
+        e.define_result(op, f"bitcast <{count} x {word}> {spread} to {llvm_type(result.type)}")
+        return
     padded = (1,) * (len(to_shape) - len(from_shape)) + from_shape
     strides = [0 if extent == 1 else s for extent, s in zip(padded, row_major(padded), strict=True)]
     mask = [

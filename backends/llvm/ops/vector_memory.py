@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
@@ -52,6 +52,12 @@ def emit_load(e: FunctionEmitter, op: vector.LoadOp) -> None:
     memref, *indices = op.operands
     result = op.results[0]
     pointer, alignment = _address(e, op, memref, indices, result.type)
+    bits = 8 * byte_size(element_of(result.type)) * lanes(result.type)
+    if bits in (16, 32) and not is_bool(result.type):
+        # No register holds so short a vector. As a word it can be broadcast from memory.
+        word = load(e, IntegerType(bits), pointer, alignment, nontemporal(op))
+        e.define_result(op, f"bitcast i{bits} {word} to {llvm_type(result.type)}")
+        return
     e.define(result, load(e, result.type, pointer, alignment, nontemporal(op)))
 
 

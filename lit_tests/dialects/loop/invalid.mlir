@@ -97,3 +97,45 @@ func.func @scalar(%x: memref<f32>, %t: index) {
 loop.func @border(%x: memref<4xf32>) {
   loop.border %x outside [1 to 5] = 0.0 : memref<4xf32>
 }
+
+// -----
+
+// An intrinsic is one that is declared.
+// CHECK: there is no intrinsic 'dot'; one of bf16_dot, s8_dot, u8s8_dot
+loop.func @f(%x: memref<4xf32>) {
+  loop.intrin "dot" outs(%x[0] : memref<4xf32>) ins(%x[0] : memref<4xf32>)
+}
+
+// -----
+
+// It has a number of operands.
+// CHECK: "bf16_dot" takes 1 output and 2 inputs
+loop.func @f(%x: memref<4xbf16>, %y: memref<4xf32>) {
+  loop.intrin "bf16_dot" outs(%y[0] : memref<4xf32>) ins(%x[0] by [1] : memref<4xbf16>)
+}
+
+// -----
+
+// Operands have its element types.
+// CHECK: operand 'a' holds bf16, not f32
+loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  loop.intrin "bf16_dot" outs(%y[0] : memref<4xf32>)
+    ins(%x[0] by [1] : memref<4xf32>, %x[0] by [1] : memref<4xf32>)
+}
+
+// -----
+
+// Operands say how their indices move along each dimension of a tile.
+// CHECK: operand 'b' needs 1 lists of 2 steps, one list for each dimension of its tile
+loop.func @f(%x: memref<4xbf16>, %w: memref<4x4xbf16>, %y: memref<4xf32>) {
+  loop.intrin "bf16_dot" outs(%y[0] : memref<4xf32>)
+    ins(%x[0] by [1] : memref<4xbf16>, %w[0, 0] : memref<4x4xbf16>)
+}
+
+// -----
+
+// There are no masks for vectors of several dimensions.
+// CHECK: mask and else belong to vectors of one dimension
+loop.func @f(%x: memref<4x4xf32>) {
+  %a = loop.load %x[0, 0] lanes [1, 0] [0, 1] else 0.0 : memref<4x4xf32>, vector<4x4xf32>
+}

@@ -87,18 +87,19 @@ func.func @main(%y: memref<4xf32>) {
 
 // Buffers on an accelerator, barriers, tokens and intrinsics.
 // CHECK-LABEL: loop.func @hardware
-// CHECK:       loop.alloc shared : memref<4xf32>
+// CHECK:       loop.alloc shared : memref<2x4xbf16>
 // CHECK:       loop.barrier
 // CHECK:       loop.push_token "load" -> "compute"
 // CHECK:       loop.pop_token "load" -> "compute"
-// CHECK:       loop.intrin "dot" outs(%y[%i] : memref<4xf32>) ins(%x[%i * 2] : memref<8xf32>, %s[0] : memref<4xf32>)
-loop.func @hardware(%x: memref<8xf32>, %y: memref<4xf32>) {
-  %s = loop.alloc shared : memref<4xf32>
+// CHECK:       loop.intrin "bf16_dot" outs(%y[%i] : memref<4xf32>) ins(%x[%i * 2] by [1] : memref<8xbf16>, %s[0, 0] by [1, 0] : memref<2x4xbf16>)
+loop.func @hardware(%x: memref<8xbf16>, %y: memref<4xf32>) {
+  %s = loop.alloc shared : memref<2x4xbf16>
   loop.for %i = 0 to 4 {
     loop.barrier
     loop.push_token "load" -> "compute"
     loop.pop_token "load" -> "compute"
-    loop.intrin "dot" outs(%y[%i] : memref<4xf32>) ins(%x[%i * 2] : memref<8xf32>, %s[0] : memref<4xf32>)
+    loop.intrin "bf16_dot" outs(%y[%i] : memref<4xf32>)
+      ins(%x[%i * 2] by [1] : memref<8xbf16>, %s[0, 0] by [1, 0] : memref<2x4xbf16>)
   }
 }
 
@@ -111,4 +112,17 @@ loop.func @hardware(%x: memref<8xf32>, %y: memref<4xf32>) {
 loop.func @border(%x: memref<1x8xf32>, %y: memref<i32>) {
   loop.border %x outside [0 to 1, 1 to 7] = 0.0 : memref<1x8xf32>
   loop.border %y outside [] = -1 : memref<i32>
+}
+
+// -----
+
+// A vector of several dimensions has lane steps for each.
+// CHECK-LABEL: loop.func @tiles
+// CHECK:         %a = loop.load %x[%i, 0, 0] lanes [0, 1, 0] [0, 0, 1] : memref<4x16x2xf32>, vector<16x2xf32>
+// CHECK-NEXT:    loop.store %a, %y[0, 0, %i] lanes [0, 1, 0] [1, 0, 0] : memref<2x16x4xf32>, vector<16x2xf32>
+loop.func @tiles(%x: memref<4x16x2xf32>, %y: memref<2x16x4xf32>) {
+  loop.for %i = 0 to 4 {
+    %a = loop.load %x[%i, 0, 0] lanes [0, 1, 0] [0, 0, 1] : memref<4x16x2xf32>, vector<16x2xf32>
+    loop.store %a, %y[0, 0, %i] lanes [0, 1, 0] [1, 0, 0] : memref<2x16x4xf32>, vector<16x2xf32>
+  }
 }

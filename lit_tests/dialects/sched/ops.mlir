@@ -50,6 +50,10 @@ sched.sequence @steps for @f attributes {rule = "by-hand"} {
   sched.set_scope %pad to local
   // CHECK-NEXT: %init = sched.decompose_reduction %mm at %k
   %init = sched.decompose_reduction %mm at %k
+  // CHECK-NEXT: sched.tensorize %k as "bf16_dot"
+  sched.tensorize %k as "bf16_dot"
+  // CHECK-NEXT: sched.tensorize %mm as "bf16_dot"
+  sched.tensorize %mm as "bf16_dot"
   // CHECK-NEXT: %rf = sched.rfactor %k
   %rf = sched.rfactor %k
   // CHECK-NEXT: %rf2 = sched.rfactor %k axis 1

@@ -1,0 +1,263 @@
+"""simd: dot products of groups, by the instruction that the target has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float32Type, IntegerType, bf16, f32
+from xdsl.ir import Attribute
+
+from tcopt.backends.llvm.emitter import FunctionEmitter
+from tcopt.backends.llvm.ops.vector import shuffle
+from tcopt.backends.llvm.registry import emits
+from tcopt.backends.llvm.types import element_of, lanes, llvm_type, splat
+from tcopt.dialects.simd import DotOp
+
+_I8, _I32 = IntegerType(8), IntegerType(32)
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A dot product that some CPUs have.
+
+    Attributes:
+        requires: what a target must be capable of.
+        factors: element types of the factors and of the sum.
+        unsigned: which factors are not negative.
+        group: products added to one element.
+        widths: elements of the sum, the widest first.
+        name: LLVM's intrinsic, by the width.
+        element: the factors' element type in its signature.
+        broadcast_last: whether the operand that may come from memory, as one group for all
+            lanes, is the last one; that is where `lhs` goes then.
+    """
+
+    requires: frozenset[str]
+    factors: tuple[Attribute, Attribute]
+    unsigned: tuple[bool, bool]
+    group: int
+    widths: tuple[int, ...]
+    name: Callable[[int], str]
+    element: str
+    broadcast_last: bool = False
+
+
+def _bits(text: str) -> Callable[[int], str]:
+    """An intrinsic's name with the width of its vectors in bits."""
+    return lambda width: text.format(32 * width)
+
+
+_X86, _ARM = "x86_64", "aarch64"
+_SIGNED, _MIXED, _UNSIGNED = (False, False), (True, False), (True, True)
+_NEON = "llvm.aarch64.neon.{}.v4i32.v16i8"
+_BUSD = _bits("llvm.x86.avx512.vpdpbusd.{}")
+
+INSTRUCTIONS = (
+    Instruction(
+        frozenset({_X86, "avx512bf16", "avx512vl"}),
+        (bf16, f32),
+        _SIGNED,
+        2,
+        (16, 8, 4),
+        _bits("llvm.x86.avx512bf16.dpbf16ps.{}"),
+        "bfloat",
+        broadcast_last=True,
+    ),
+    Instruction(
+        frozenset({_ARM, "bf16"}),
+        (bf16, f32),
+        _SIGNED,
+        2,
+        (4,),
+        lambda width: "llvm.aarch64.neon.bfdot.v4f32.v8bf16",
+        "bfloat",
+    ),
+    Instruction(
+        frozenset({_X86, "avx512vnni", "avx512vl"}),
+        (_I8, _I32),
+        _MIXED,
+        4,
+        (16, 8, 4),
+        _BUSD,
+        "i8",
+    ),
+    Instruction(frozenset({_X86, "avxvnni"}), (_I8, _I32), _MIXED, 4, (8, 4), _BUSD, "i8"),
+    Instruction(
+        frozenset({_X86, "avxvnniint8"}),
+        (_I8, _I32),
+        _SIGNED,
+        4,
+        (8, 4),
+        _bits("llvm.x86.avx2.vpdpbssd.{}"),
+        "i8",
+    ),
+    Instruction(
+        frozenset({_ARM, "dotprod"}),
+        (_I8, _I32),
+        _SIGNED,
+        4,
+        (4,),
+        lambda width: _NEON.format("sdot"),
+        "i8",
+    ),
+    Instruction(
+        frozenset({_ARM, "dotprod"}),
+        (_I8, _I32),
+        _UNSIGNED,
+        4,
+        (4,),
+        lambda width: _NEON.format("udot"),
+        "i8",
+    ),
+    Instruction(
+        frozenset({_ARM, "i8mm"}),
+        (_I8, _I32),
+        _MIXED,
+        4,
+        (4,),
+        lambda width: _NEON.format("usdot"),
+        "i8",
+    ),
+)
+
+
+@emits(DotOp)
+def emit_dot(e: FunctionEmitter, op: DotOp) -> None:
+    """One instruction for as many elements as it has; without one, products written out."""
+    unsigned = (op.lhs_unsigned is not None, op.rhs_unsigned is not None)
+    lhs, rhs = e.value(op.lhs), e.value(op.rhs)
+    if unsigned == (False, True):
+        lhs, rhs, unsigned = rhs, lhs, (True, False)
+    count = max(lanes(op.acc.type), 1)
+    scalar = llvm_type(element_of(op.acc.type))
+    vector = f"<{count} x {scalar}>"
+    acc = e.value(op.acc)
+    if not lanes(op.acc.type):
+        acc = e.assign(f"bitcast {scalar} {acc} to {vector}")
+    instruction = _instruction(e, op, unsigned)
+    if instruction is None:
+        result = _written_out(e, op, acc, (lhs, rhs), unsigned)
+    else:
+        result = _in_pieces(e, instruction, scalar, (acc, lhs, rhs), count)
+    if not lanes(op.acc.type):
+        result = e.assign(f"bitcast {vector} {result} to {scalar}")
+    e.define(op.result, result)
+
+
+def _instruction(e: FunctionEmitter, op: DotOp, unsigned: tuple[bool, bool]) -> Instruction | None:
+    wanted = (element_of(op.lhs.type), element_of(op.acc.type)), unsigned, op.group
+    for each in INSTRUCTIONS:
+        have = each.requires <= e.module.capabilities
+        if have and (each.factors, each.unsigned, each.group) == wanted:
+            return each
+    return None
+
+
+def _in_pieces(
+    e: FunctionEmitter,
+    instruction: Instruction,
+    scalar: str,
+    operands: tuple[str, str, str],
+    count: int,
+) -> str:
+    """The widest instructions that cover all elements; spare lanes of the last hold anything."""
+    group, factor = instruction.group, llvm_type(instruction.factors[0])
+    parts: list[tuple[str, int]] = []
+    start = 0
+    while start < count:
+        rest = count - start
+        width = next((w for w in instruction.widths if w <= rest), instruction.widths[-1])
+        acc, lhs, rhs = (
+            _part(e, value, element, per * count, per * start, per * width)
+            for value, element, per in zip(
+                operands, (scalar, factor, factor), (1, group, group), strict=True
+            )
+        )
+        parts.append((_call(e, instruction, scalar, acc, lhs, rhs, width), width))
+        start += width
+    return _joined(e, scalar, parts, count)
+
+
+def _call(
+    e: FunctionEmitter,
+    instruction: Instruction,
+    scalar: str,
+    acc: str,
+    lhs: str,
+    rhs: str,
+    width: int,
+) -> str:
+    held = f"<{instruction.group * width} x {llvm_type(instruction.factors[0])}>"
+    taken = f"<{instruction.group * width} x {instruction.element}>"
+    factors = [rhs, lhs] if instruction.broadcast_last else [lhs, rhs]
+    if held != taken:
+        factors = [e.assign(f"bitcast {held} {value} to {taken}") for value in factors]
+    total = f"<{width} x {scalar}>"
+    arguments = [(total, acc), *((taken, value) for value in factors)]
+    return e.call_intrinsic(instruction.name(width), total, arguments)
+
+
+def _part(e: FunctionEmitter, value: str, element: str, count: int, start: int, size: int) -> str:
+    """Lanes from `start` of a vector of `count`; those beyond its end hold anything."""
+    if (start, size) == (0, count):
+        return value
+    mask = [lane if lane < count else -1 for lane in range(start, start + size)]
+    return shuffle(e, f"<{count} x {element}>", value, "poison", mask)
+
+
+def _joined(e: FunctionEmitter, scalar: str, parts: list[tuple[str, int]], count: int) -> str:
+    """The first `count` lanes of vectors side by side."""
+    result, size = parts[0]
+    for value, width in parts[1:]:
+        widest = max(size, width)
+        left = _part(e, result, scalar, size, 0, widest)
+        right = _part(e, value, scalar, width, 0, widest)
+        mask = [*range(size), *(widest + lane for lane in range(width))]
+        result = shuffle(e, f"<{widest} x {scalar}>", left, right, mask)
+        size += width
+    return _part(e, result, scalar, size, 0, count)
+
+
+def _written_out(
+    e: FunctionEmitter,
+    op: DotOp,
+    acc: str,
+    factors: tuple[str, str],
+    unsigned: tuple[bool, bool],
+) -> str:
+    """A multiply-add for each element of the group, the last one first as x86 has it."""
+    narrow, wide = element_of(op.lhs.type), element_of(op.acc.type)
+    group, count = op.group, max(lanes(op.acc.type), 1)
+    source, total = llvm_type(op.lhs.type), f"<{count} x {llvm_type(wide)}>"
+    for place in reversed(range(group)):
+        mask = range(place, group * count, group)
+        picked = [shuffle(e, source, value, "poison", mask) for value in factors]
+        terms = [
+            _widened(e, value, narrow, wide, count, flag)
+            for value, flag in zip(picked, unsigned, strict=True)
+        ]
+        if isinstance(wide, AnyFloat):
+            acc = e.unary_intrinsic("fma", total, *terms, acc)
+        else:
+            product = e.assign(f"mul {total} {terms[0]}, {terms[1]}")
+            acc = e.assign(f"add {total} {acc}, {product}")
+    return acc
+
+
+def _widened(
+    e: FunctionEmitter, value: str, narrow: Attribute, wide: Attribute, count: int, unsigned: bool
+) -> str:
+    source, target = f"<{count} x {llvm_type(narrow)}>", f"<{count} x {llvm_type(wide)}>"
+    if isinstance(wide, IntegerType):
+        return e.assign(f"{'zext' if unsigned else 'sext'} {source} {value} to {target}")
+    if not isinstance(narrow, BFloat16Type):
+        return e.assign(f"fpext {source} {value} to {target}")
+    words = f"<{count} x i32>"
+    bits = e.assign(f"zext {source} {value} to {words}")
+    high = e.assign(f"shl {words} {bits}, {splat('i32', '16', count)}")
+    single = f"<{count} x float>"
+    result = e.assign(f"bitcast {words} {high} to {single}")
+    if isinstance(wide, Float32Type):
+        return result
+    return e.assign(f"fpext {single} {result} to {target}")

@@ -1,0 +1,113 @@
+"""simd: arithmetic between lanes that CPUs have instructions for, and MLIR's vector dialect no op.
+
+`simd.dot` adds products of short groups of narrow elements to wider ones: what AVX-512 BF16's
+`vdpbf16ps`, VNNI's `vpdpbusd` and Arm's `bfdot`, `sdot` and `usdot` do. The backend picks the
+instruction from the element types and the target's features, and without one writes the products
+out, so that kernels which hold the op run on every CPU.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, IntegerType, UnitAttr, VectorType
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.irdl import (
+    AnyAttr,
+    BaseAttr,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+
+@irdl_op_definition
+class DotOp(IRDLOperation):
+    """Adds to each element of `acc` the products of one group of `lhs` and of `rhs`.
+
+    ```mlir
+    %r = simd.dot %acc, %a, %b : vector<16x2xbf16> into vector<16xf32>
+    %r = simd.dot %acc, %a, %b {lhs_unsigned} : vector<4xi8> into i32
+    ```
+    Factors are vectors whose last dimension is the group; what is in front of it is the shape
+    of `acc`, which is a scalar where nothing is. `r[l] = acc[l] + sum(a[l, p] * b[l, p])`:
+
+    - integers are exact and wrap around; those of an operand marked `_unsigned` are not negative;
+    - products of floats are added in the precision of `acc`, in an order and with a rounding of
+      what lies between that are the hardware's own: one fused multiply-add after the other, last
+      of the group first and to nearest even (x86), or all products first and rounded to odd
+      (Arm). Subnormal numbers may count as zero.
+    """
+
+    name = "simd.dot"
+
+    _FACTOR: ClassVar = VarConstraint("FACTOR", BaseAttr(VectorType))
+    _TOTAL: ClassVar = VarConstraint("TOTAL", AnyAttr())
+
+    acc = operand_def(_TOTAL)
+    lhs = operand_def(_FACTOR)
+    rhs = operand_def(_FACTOR)
+    lhs_unsigned = opt_prop_def(UnitAttr)
+    rhs_unsigned = opt_prop_def(UnitAttr)
+    result = result_def(_TOTAL)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+
+    assembly_format = "$acc `,` $lhs `,` $rhs attr-dict `:` type($lhs) `into` type($acc)"
+
+    def __init__(
+        self,
+        acc: SSAValue | Operation,
+        lhs: SSAValue | Operation,
+        rhs: SSAValue | Operation,
+        *,
+        lhs_unsigned: bool = False,
+        rhs_unsigned: bool = False,
+    ):
+        acc = SSAValue.get(acc)
+        super().__init__(
+            operands=[acc, lhs, rhs],
+            result_types=[acc.type],
+            properties={
+                "lhs_unsigned": UnitAttr() if lhs_unsigned else None,
+                "rhs_unsigned": UnitAttr() if rhs_unsigned else None,
+            },
+        )
+
+    @property
+    def group(self) -> int:
+        """How many products are added to one element."""
+        assert isa(self.lhs.type, VectorType)
+        return self.lhs.type.get_shape()[-1]
+
+    def verify_(self) -> None:
+        assert isa(self.lhs.type, VectorType)
+        shape, wide = _shape_and_element(self.acc.type)
+        narrow = self.lhs.type.get_element_type()
+        if self.lhs.type.get_shape()[:-1] != shape:
+            raise VerifyException(f"groups of {self.lhs.type} do not fit {self.acc.type}")
+        widths = [e.bitwidth for e in (narrow, wide) if isinstance(e, FixedBitwidthType)]
+        both_floats = isinstance(narrow, AnyFloat) and isinstance(wide, AnyFloat)
+        both_integers = isinstance(narrow, IntegerType) and isinstance(wide, IntegerType)
+        if (not both_floats and not both_integers) or widths[0] >= widths[1]:
+            raise VerifyException(f"products of {narrow} are not added up in {wide}")
+        if both_floats and (self.lhs_unsigned is not None or self.rhs_unsigned is not None):
+            raise VerifyException("only integers are unsigned")
+
+
+def _shape_and_element(type: Attribute) -> tuple[tuple[int, ...], Attribute]:
+    if isa(type, VectorType):
+        return type.get_shape(), type.get_element_type()
+    return (), type
+
+
+DIALECT = Dialect("simd", [DotOp], [])

@@ -1,0 +1,68 @@
+"""Hardware intrinsics in the interpreter: by their behaviour, and by what `simd.dot` says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, UnitAttr, VectorType
+from xdsl.utils.hints import isa
+from xdsl.utils.type import get_element_type_or_self
+
+from tcopt.dialects.intrinsics import Operand, intrinsic
+from tcopt.dialects.simd import DotOp
+from tcopt.interpreters.loop_runtime import Buffer
+from tcopt.interpreters.loop_scalars import wrap
+from tcopt.interpreters.te import run_func
+from tcopt.support.dtypes import numpy_dtype
+
+Places = Sequence[int]
+"""Where the elements of a tile lie in its buffer, in row-major order of the tile."""
+
+
+@cache
+def evaluate_intrinsic(name: str) -> Callable[[Sequence[Buffer], Sequence[Places]], None]:
+    """A function that adds an intrinsic's behaviour on tiles of buffers to the first of them."""
+    declared = intrinsic(name)
+    output, *inputs = declared.operands
+
+    def evaluate(buffers: Sequence[Buffer], places: Sequence[Places]) -> None:
+        tiles = zip(inputs, buffers[1:], places[1:], strict=True)
+        (term,) = run_func(declared.function, [_tile(*each) for each in tiles])
+        total = _tile(output, buffers[0], places[0]) + term
+        for place, value in zip(places[0], total.ravel().tolist(), strict=True):
+            buffers[0][place] = value
+
+    return evaluate
+
+
+def _tile(operand: Operand, buffer: Buffer, places: Places) -> np.ndarray[Any, Any]:
+    values = np.array([buffer[place] for place in places])
+    return values.astype(numpy_dtype(operand.element)).reshape(operand.shape)
+
+
+def dot_expression(op: DotOp, names: Sequence[str]) -> str:
+    """`simd.dot` as a Python expression, in double precision, rounded where it is stored."""
+    element, group = get_element_type_or_self(op.acc.type), op.group
+    acc, lhs, rhs = names
+    place, old = ("p", acc)
+    if isa(op.acc.type, VectorType):
+        place, old = "at + p", f"{acc}[at // {group}]"
+    left = _factor(f"{lhs}[{place}]", op.lhs_unsigned, op)
+    right = _factor(f"{rhs}[{place}]", op.rhs_unsigned, op)
+    total = f"{old} + sum([{left} * {right} for p in range({group})])"
+    if isinstance(element, IntegerType):
+        total = wrap(total, element)
+    if not isa(op.acc.type, VectorType):
+        return total
+    return f"[{total} for at in range(0, {op.acc.type.element_count() * group}, {group})]"
+
+
+def _factor(text: str, unsigned: UnitAttr | None, op: DotOp) -> str:
+    """An element of a factor, whose bits are those of an unsigned number if it is marked so."""
+    element = get_element_type_or_self(op.lhs.type)
+    if unsigned is None or not isinstance(element, IntegerType):
+        return text
+    return f"({text} & {(1 << element.width.data) - 1})"

@@ -1,0 +1,14 @@
+// RUN: tcopt %s | tcopt | filecheck %s
+// RUN: tcopt %s --print-op-generic | tcopt | filecheck %s
+
+// Groups of each lane, one group alone, and integers of either sign.
+// CHECK-LABEL: func.func @dots
+// CHECK-NEXT:    %0 = simd.dot %c, %a, %b : vector<8x2xbf16> into vector<8xf32>
+// CHECK-NEXT:    %1 = simd.dot %s, %p, %q : vector<2xf16> into f32
+// CHECK-NEXT:    %2 = simd.dot %i, %u, %v {lhs_unsigned} : vector<4xi8> into i32
+func.func @dots(%c: vector<8xf32>, %a: vector<8x2xbf16>, %b: vector<8x2xbf16>, %s: f32, %p: vector<2xf16>, %q: vector<2xf16>, %i: i32, %u: vector<4xi8>, %v: vector<4xi8>) {
+  %0 = simd.dot %c, %a, %b : vector<8x2xbf16> into vector<8xf32>
+  %1 = simd.dot %s, %p, %q : vector<2xf16> into f32
+  %2 = simd.dot %i, %u, %v {lhs_unsigned} : vector<4xi8> into i32
+  return
+}

@@ -1,0 +1,81 @@
+"""The pass `lower-intrinsics`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.dialects.intrinsics import intrinsic
+from tcopt.dialects.loop.intrin import Tile
+from tcopt.support.access_syntax import unique_operands
+
+
+@dataclass(frozen=True)
+class LowerIntrinsicsPass(ModulePass):
+    """Replaces each `loop.intrin` by loads of its tiles, its kernel-level ops, and a store.
+
+    The ops are what the intrinsic's declaration says (`dialects/intrinsics/`). Tiles become
+    vectors, single elements scalars, so that what follows vectorises and unrolls them like
+    anything else, and keeps accumulators in registers.
+
+        loop.intrin "bf16_dot" outs(%c[%i, %j] : memref<4x16xf32>)
+          ins(%a[%i, %k] by [0, 1] : memref<4x64xbf16>,
+              %b[%k floordiv 2, %j, 0] by [0, 0, 1] : memref<32x16x2xbf16>)
+        ->
+        %0 = loop.load %c[%i, %j] : memref<4x16xf32>
+        %1 = loop.load %a[%i, %k] lanes [0, 1] : memref<4x64xbf16>, vector<2xbf16>
+        %2 = loop.load %b[%k floordiv 2, %j, 0] lanes [0, 0, 1] : ..., vector<2xbf16>
+        %3 = simd.dot %0, %1, %2 : vector<2xbf16> into f32
+        loop.store %3, %c[%i, %j] : memref<4x16xf32>
+    """
+
+    name = "lower-intrinsics"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in tuple(op.walk()):
+            if isinstance(inner, loop.IntrinOp):
+                _lower(inner)
+
+
+def _lower(op: loop.IntrinOp) -> None:
+    loads = [_load(tile, op) for tile in op.tiles]
+    values = [load.result for load in loads]
+    ops = intrinsic(op.intrin.data).lower(values[0], values[1:])
+    output = op.tiles[0]
+    store = loop.StoreOp(
+        ops[-1].results[0], output.buffer, *_access(output, op), lanes=_lanes(output)
+    )
+    new: list[Operation] = [*loads, *ops, store]
+    for each in new:
+        each.location = op.location
+    Rewriter.replace_op(op, new, [])
+
+
+def _load(tile: Tile, op: loop.IntrinOp) -> loop.LoadOp:
+    return loop.LoadOp(
+        tile.buffer, *_access(tile, op), lanes=_lanes(tile), result_type=_value_type(tile)
+    )
+
+
+def _access(tile: Tile, op: loop.IntrinOp) -> tuple[AffineMap, list[SSAValue]]:
+    return unique_operands(AffineMap(len(op.indices), 0, tile.first), op.indices)
+
+
+def _lanes(tile: Tile) -> list[int] | None:
+    """The lane steps of a tile's vector, one dimension after the other; None for an element."""
+    return [step for row in tile.steps for step in row] or None
+
+
+def _value_type(tile: Tile) -> Attribute:
+    type_ = tile.buffer.type
+    assert isa(type_, MemRefType)
+    element = type_.get_element_type()
+    return VectorType(element, tile.extents) if tile.extents else element
