@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self
 
@@ -42,7 +43,7 @@ class ExpandMath(ModulePass):
     %0 = arith.maximumf %x, %low : vector<16xf32>
     %1 = vector.fma %0, %log2e, %round : vector<16xf32>
     ...
-    %y = arith.mulf %p, %scale : vector<16xf32>
+    %y = vector.fma %p, %scale, %zero : vector<16xf32>
     ```
     """
 
@@ -101,9 +102,26 @@ def _expand_unary(op: Operation, fused: bool) -> None:
     builder = _builder_for(operand.type, fused)
     if isinstance(element, Float32Type):
         _replace(op, builder, expansion(builder, operand))
+        for product in builder.exact:
+            _add_to(product)
     elif isinstance(element, Float16Type | BFloat16Type):
         wide = builder.add_op(arith.ExtFOp(operand, builder.type_of(f32)))
         _replace(op, builder, builder.narrow(expansion(builder, wide), element))
+
+
+def _add_to(product: SSAValue) -> None:
+    """Make the multiply-add `a * b - 0`, which does not round, add what is added to it."""
+    fused = product.owner
+    uses = tuple(product.uses)
+    if len(uses) != 1 or not isinstance(fused, math.FmaOp | vector.FMAOp):
+        return
+    ((add, position),) = ((use.operation, use.index) for use in uses)
+    if not isinstance(add, arith.AddfOp):
+        return
+    terms = [*fused.operands[:2], add.operands[1 - position]]
+    total = type(fused).create(operands=terms, result_types=[add.result.type])
+    Rewriter.replace_op(add, total)
+    Rewriter.erase_op(fused)
 
 
 _LARGEST_EXPONENT = 16

@@ -10,9 +10,28 @@ func.func private @exp(%x: vector<16xf32>) -> vector<16xf32> {
 // CHECK-NOT:   math.exp
 // CHECK:       arith.maximumf %x,
 // CHECK:       vector.fma
-// CHECK:       %r = arith.mulf
+// CHECK:       %r = vector.fma %{{.*}}, %{{.*}}, %{{.*}} : vector<16xf32>
+// CHECK-NEXT:  func.return
 // POW-LABEL:   func.func private @exp
 // POW-NEXT:    math.exp
+
+// -----
+
+// The exponential of a negation takes other constants, and its last product, which does not
+// round, becomes one with the sum that follows.
+func.func private @sigmoid(%x: vector<16xf32>, %one: vector<16xf32>) -> vector<16xf32> {
+  %n = arith.negf %x : vector<16xf32>
+  %e = math.exp %n : vector<16xf32>
+  %s = arith.addf %one, %e : vector<16xf32>
+  %r = arith.divf %one, %s : vector<16xf32>
+  func.return %r : vector<16xf32>
+}
+// CHECK-LABEL: func.func private @sigmoid
+// CHECK:       arith.minimumf %x,
+// CHECK-NOT:   arith.addf
+// CHECK:       %s = vector.fma %{{.*}}, %{{.*}}, %one
+// CHECK-NEXT:  %r = arith.divf %one, %s
+// POW-LABEL:   func.func private @sigmoid
 
 // -----
 

@@ -9,7 +9,7 @@ from xdsl.dialects import math
 from xdsl.ir import SSAValue
 
 from tcopt.passes.kernel.polynomials.builder import FloatBuilder, expands
-from tcopt.passes.kernel.polynomials.exponential import expand_exp
+from tcopt.passes.kernel.polynomials.exponential import one_minus_exp_of_minus
 
 _BORDER = 475 / 512
 _CENTRE = (
@@ -22,25 +22,26 @@ _CENTRE = (
 )
 """erf(x) / x - 1 in powers of x^2."""
 _OUTER = (
-    -1.28717512e-1,
-    -6.34846687e-1,
-    -1.06777877e-1,
-    2.42546219e-2,
-    -3.88396438e-3,
-    3.83197126e-4,
-    -1.72853470e-5,
+    1.28717512e-1,
+    6.34846687e-1,
+    1.06777877e-1,
+    -2.42546219e-2,
+    3.88396438e-3,
+    -3.83197126e-4,
+    1.72853470e-5,
 )
-"""log(1 - erf(t)) / t + 1 in powers of t."""
+"""-log(1 - erf(t)) / t - 1 in powers of t."""
 
 
 @expands(math.ErfOp)
 def expand_erf(b: FloatBuilder, x: SSAValue) -> SSAValue:
     """erf within 2 ulp; 1 and -1 for infinities."""
     size = b.absolute(x)
-    square = b.mul(x, x)
+    square = b.product(x, x)
     centre = b.fma(b.polynomial(square, _CENTRE), x, x)
     # Beyond 4 the result is 1, and the polynomial would turn up again.
     bounded = b.minimum(size, 4.0)
-    exponent = b.sub(b.mul(b.polynomial(bounded, _OUTER), bounded), bounded)
-    outer = b.with_sign(b.sub(1.0, expand_exp(b, exponent)), x)
+    outer = b.polynomial_by_pairs(bounded, b.product(bounded, bounded), _OUTER)
+    exponent = b.fma(outer, bounded, bounded)
+    outer = b.with_sign(one_minus_exp_of_minus(b, exponent), x)
     return b.select(b.compare("ogt", size, _BORDER), outer, centre)

@@ -1,24 +1,46 @@
 """exp, exp2, expm1, tanh.
 
-exp(x) = 2^n e^r with n the integer nearest to x / ln 2. Adding 1.5 * 2^23 rounds to that
-integer and leaves it in the low bits of the sum, from where a shift moves it into the
-exponent. n stops at 127, so r may grow up to ln 2: the polynomials cover [-ln2/2, ln2], and
+exp(x) = 2^n e^r with n the integer nearest to x / ln 2. Adding 1.5 * 2^23 + 127 rounds to that
+integer and leaves n + 127 in the low bits of the sum, from where a shift moves it into the
+exponent's place. n stops at 127, so r may grow up to ln 2: the polynomials cover [-ln2/2, ln2], and
 beyond them the result overflows to infinity by itself. Below, 2^n becomes zero.
 """
 
 from __future__ import annotations
 
-from xdsl.dialects import math
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, math
 from xdsl.ir import SSAValue
 
 from tcopt.passes.kernel.polynomials.builder import FloatBuilder, expands
 
-_ROUND = 12582912.0
-"""1.5 * 2^23: adding it rounds to an integer."""
+_ROUND = 12582912.0 + 127
+"""1.5 * 2^23: adding it rounds to an integer. The bias of exponents is added along."""
 _LOG2_E = 1.4426950408889634
+_LN2 = 0.6931471805599453
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
 """ln 2 in two parts; n times the first is exact."""
 _EXP = (
+    1.0,
+    0.9999998807907104,
+    0.5000022649765015,
+    0.1666719764471054,
+    0.041620124131441116,
+    0.008319037035107613,
+    0.0016311348881572485,
+)
+"""e^r within 0.7 ulp."""
+_EXP_SHORT = (
+    1.0,
+    0.9999997019767761,
+    0.4999915063381195,
+    0.16667647659778595,
+    0.041897840797901154,
+    0.008289716206490993,
+)
+"""e^r within 1e-7, of |r| <= ln2/2."""
+_EXP_MINUS_ONE = (
     0.4999999403953552,
     0.16666699945926666,
     0.04166807234287262,
@@ -43,24 +65,52 @@ def _split(b: FloatBuilder, scaled: SSAValue) -> tuple[SSAValue, SSAValue]:
     """Round to an integer n <= 127; returns n and 2^n."""
     shifted = b.minimum(scaled, _ROUND + 127)
     whole = b.sub(shifted, _ROUND)
-    exponent = b.shift_left(b.bits(shifted), 23)
-    return whole, b.from_bits(b.add_bits(exponent, b.integer(0x3F800000)))
+    return whole, b.from_bits(b.shift_left(b.bits(shifted), 23))
+
+
+def _reduce(b: FloatBuilder, x: SSAValue, sign: int = 1) -> tuple[SSAValue, SSAValue]:
+    """2^n and `sign * r`, of `sign * x` >= -88."""
+    whole, scale = _split(b, b.fma(x, sign * _LOG2_E, _ROUND))
+    rest = b.fma(whole, -sign * _LN2_HIGH, x)
+    return scale, b.fma(whole, -sign * _LN2_LOW, rest)
 
 
 def _exp_minus_one_parts(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     """2^n and e^r - 1 for x >= -88."""
-    whole, scale = _split(b, b.fma(x, _LOG2_E, _ROUND))
-    rest = b.fma(whole, -_LN2_HIGH, x)
-    rest = b.fma(whole, -_LN2_LOW, rest)
-    square = b.mul(rest, rest)
-    return scale, b.fma(square, b.polynomial(rest, _EXP), rest)
+    scale, rest = _reduce(b, x)
+    square = b.product(rest, rest)
+    return scale, b.fma(square, b.polynomial_by_pairs(rest, square, _EXP_MINUS_ONE), rest)
 
 
 @expands(math.ExpOp)
 def expand_exp(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """e^x within 1.5 ulp. inf and NaN as usual; results below 2^-126 are partly flushed to 0."""
-    scale, less_one = _exp_minus_one_parts(b, b.maximum(x, -88.0))
-    return b.mul(b.add(less_one, 1.0), scale)
+    """e^x within 1.5 ulp. inf and NaN as usual; results below 2^-126 are partly flushed to 0.
+
+    The exponential of a negation takes the constants with other signs instead.
+    """
+    if isinstance(x.owner, arith.NegfOp):
+        bounded = b.minimum(x.owner.operand, 88.0)
+        scale, rest = _reduce(b, bounded, -1)
+        return b.scaled(b.polynomial(rest, _alternating(_EXP)), scale)
+    scale, rest = _reduce(b, b.maximum(x, -88.0))
+    return b.scaled(b.polynomial(rest, _EXP), scale)
+
+
+def one_minus_exp_of_minus(b: FloatBuilder, x: SSAValue) -> SSAValue:
+    """1 - e^(-x) for x in [1, 20], within an ulp; NaN stays.
+
+    As e^(-x) is small there, a lower degree is enough for it, and ln 2 in one part.
+    """
+    shifted = b.fma(x, -_LOG2_E, _ROUND)
+    rest = b.fma(b.sub(shifted, _ROUND), _LN2, x)
+    scale = b.from_bits(b.shift_left(b.bits(shifted), 23))
+    negative = [-c for c in _alternating(_EXP_SHORT)]
+    return b.fma(b.polynomial(rest, negative), scale, 1.0)
+
+
+def _alternating(coefficients: Sequence[float]) -> list[float]:
+    """Those of the polynomial at -x."""
+    return [-c if power % 2 else c for power, c in enumerate(coefficients)]
 
 
 @expands(math.Exp2Op)
@@ -69,7 +119,7 @@ def expand_exp2(b: FloatBuilder, x: SSAValue) -> SSAValue:
     bounded = b.maximum(x, -127.0)
     whole, scale = _split(b, b.add(bounded, _ROUND))
     rest = b.sub(bounded, whole)
-    return b.mul(b.fma(rest, b.polynomial(rest, _EXP2), 1.0), scale)
+    return b.scaled(b.fma(rest, b.polynomial(rest, _EXP2), 1.0), scale)
 
 
 @expands(math.ExpM1Op)
