@@ -80,7 +80,7 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
     if accuracy != DEFAULT:
         graph = graph.replace("winograd", f"winograd{{accuracy={accuracy}}}")
     if precision != PRECISE:
-        graph = graph.replace("winograd", f"lower-precision{{to={precision}}},winograd")
+        graph = graph.replace("winograd", f"lower-precision{{to={precision}}},pack-dots,winograd")
     return [
         Phase("import", ""),
         Phase("graph", graph),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from xdsl.dialects.builtin import f32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -40,6 +40,11 @@ class ContractionOp(GraphOp, ABC):
         if wanted != f32 or not is_half(element):
             raise VerifyException(f"products of {element} are not summed in {wanted}")
         return wanted
+
+    def in_groups(self, group: int) -> Sequence[Operation] | None:
+        """Ops for the same result, the last of which gives it, whose weights hold `group` terms
+        of a sum side by side, as dot product instructions take them; None without such a form."""
+        return None
 
     def on_operands(self, operands: Sequence[SSAValue]) -> Self:
         """The same op on operands of another element type, whose result has the type of now."""

@@ -14,7 +14,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind, Int, flag
 from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.matmul import matrix_stage
+from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
+from tcopt.dialects.graph.slice import PadOp
 from tcopt.dialects.graph.stages import narrow, widen
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.te import api as te
@@ -26,7 +29,8 @@ class PackedMatmulOp(ContractionOp):
 
     Panel p holds columns p * b to p * b + b, row after row, so that a kernel that computes
     b columns reads its weights as one stream. Columns from `columns` = N on are padding.
-    `transpose_a` says that lhs is stored as [..., K, M].
+    `transpose_a` says that lhs is stored as [..., K, M]. Panels [ceil(N / b), K / g, b, g] hold
+    g rows side by side, for instructions that add g products at once.
     """
 
     name = "graph.packed_matmul"
@@ -50,7 +54,7 @@ class PackedMatmulOp(ContractionOp):
         """`columns` is N, by default what the panels hold."""
         value = SSAValue.get(panels)
         if columns is None:
-            count, _, width = shape_of(value)
+            count, _, width = shape_of(value)[:3]
             columns = count * width
         properties = {
             "columns": IntegerAttr(columns, i64),
@@ -58,6 +62,11 @@ class PackedMatmulOp(ContractionOp):
             "result_element": result_element,
         }
         super().__init__([lhs, value], properties)
+
+    @property
+    def group(self) -> int:
+        """Rows of the matrix that lie side by side."""
+        return shape_of(self.panels)[3] if len(shape_of(self.panels)) == 4 else 1
 
     @property
     def rows_and_depth(self) -> tuple[int, int]:
@@ -68,12 +77,12 @@ class PackedMatmulOp(ContractionOp):
     def infer(self) -> Sequence[AnyTensor]:
         """[..., M, N]."""
         lhs, panels = shape_of(self.lhs), shape_of(self.panels)
-        if len(lhs) < 2 or len(panels) != 3:
+        if len(lhs) < 2 or len(panels) not in (3, 4):
             raise VerifyException("operands should be [..., M, K] and [panels, K, b]")
         rows, depth = self.rows_and_depth
-        if depth != panels[1]:
+        if depth != panels[1] * self.group:
             raise VerifyException(
-                f"contracted extents differ: {depth} in lhs, {panels[1]} in panels"
+                f"contracted extents differ: {depth} in lhs, {panels[1] * self.group} in panels"
             )
         columns = self.columns.value.data
         if math.ceil(columns / panels[2]) != panels[0]:
@@ -86,21 +95,54 @@ class PackedMatmulOp(ContractionOp):
         """Two operations for each product."""
         return 2 * math.prod(self.shape) * self.rows_and_depth[1]
 
+    def in_groups(self, group: int) -> Sequence[Operation] | None:
+        """Rows side by side; zeros fill the last group, for which data gets a border."""
+        if len(shape_of(self.panels)) == 4:
+            return None
+        ops: list[GraphOp] = []
+        lhs, panels = self.lhs, self.panels
+        if self.transpose_a is not None:
+            *lead, row, column = range(len(shape_of(lhs)))
+            ops.append(TransposeOp(lhs, [*lead, column, row]))
+            lhs = ops[-1].results[0]
+        count, depth, width = shape_of(panels)
+        if missing := -depth % group:
+            rank = len(shape_of(lhs))
+            ops.append(PadOp(lhs, low=[0] * rank, high=[*[0] * (rank - 1), missing]))
+            lhs = ops[-1].results[0]
+            ops.append(PadOp(panels, low=[0, 0, 0], high=[0, missing, 0]))
+            panels = ops[-1].results[0]
+        split = ReshapeOp(panels, [count, (depth + missing) // group, group, width])
+        side_by_side = TransposeOp(split, [0, 1, 3, 2])
+        product = PackedMatmulOp(
+            lhs,
+            side_by_side,
+            columns=self.columns.value.data,
+            result_element=self.result_element,
+        )
+        return [*ops, split, side_by_side, product]
+
     def compute(self, lhs: Array, panels: Array) -> Array:
         """The value by numpy."""
         lhs = lhs if self.transpose_a is None else np.swapaxes(lhs, -1, -2)
+        if panels.ndim == 4:
+            panels = np.moveaxis(panels, 3, 2).reshape(panels.shape[0], -1, panels.shape[2])
         matrix = np.moveaxis(panels, 0, 1).reshape(panels.shape[1], -1)
         return np.matmul(lhs, matrix[:, : self.shape[-1]])
 
     def tensor_expression(self, lhs: te.Tensor, panels: te.Tensor) -> te.Tensor:
         """One reduction over k for whole panels; a second stage leaves the padding out."""
-        count, extent, width = panels.shape
-        k = te.reduce_axis(extent, "k")
+        count, _, width = panels.shape[:3]
+        group = self.group
+        k = te.reduce_axis(self.rows_and_depth[1], "k")
 
         def body(*axes: te.Axis) -> Any:
             *lead, i, j = axes
             left = lhs[(*lead, i, k) if self.transpose_a is None else (*lead, k, i)]
-            right = panels[(j // width, k, j % width)]
+            if group > 1:
+                right = panels[(j // width, k // group, j % width, k % group)]
+            else:
+                right = panels[(j // width, k, j % width)]
             return te.sum(widen(left) * widen(right), axis=k)
 
         product = matrix_stage((*self.shape[:-1], count * width), body)

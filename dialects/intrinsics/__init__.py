@@ -7,8 +7,8 @@ paper, section 4.3). One is a file of this folder that calls `register`; nothing
         Intrinsic(
             "bf16_dot",
             inputs={"a": ((2,), "bf16"), "b": ((2,), "bf16")},
-            behaviour=...,                       # te: sum of a[p] * b[p] over p, in f32
-            lowering=lambda acc, a, b: [DotOp(acc, a, b)],
+            behaviour=behaviour,          # te: the sum of a[p] * b[p] over p, in f32
+            lowering=lower,               # to [DotOp(acc, a, b)]
             requires=[{"x86_64", "avx512bf16", "avx512vl"}, {"aarch64", "bf16"}],
         )
     )

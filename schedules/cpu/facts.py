@@ -19,6 +19,7 @@ class CpuFacts:
         registers: number of vector registers.
         cores: threads that can run at once.
         l1, l2: bytes of a core's data caches.
+        capabilities: what hardware intrinsics ask for.
     """
 
     vector_bits: int
@@ -26,6 +27,7 @@ class CpuFacts:
     cores: int
     l1: int = 32768
     l2: int = 262144
+    capabilities: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, target: Attribute | None) -> CpuFacts:
@@ -38,6 +40,7 @@ class CpuFacts:
             target.cores.data,
             target.l1.data or cls.l1,
             target.l2.data or cls.l2,
+            target.capabilities,
         )
 
     def lanes(self, bits: int = 32) -> int:

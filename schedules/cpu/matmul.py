@@ -22,6 +22,7 @@ from math import ceil, prod
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr
 
 from tcopt.schedules.api import Schedule
+from tcopt.schedules.cpu.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.cpu.epilogue import attach_epilogue, take_epilogue
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import parallelize
@@ -64,6 +65,7 @@ class Product:
             None for a single row.
         columns: the variable that vectors lie along.
         panel: columns of a panel of the right operand; 0 if it is stored row by row.
+        dot: the hardware's dot product that the right operand is stored for, if there is one.
     """
 
     pattern: BlockPattern
@@ -72,6 +74,12 @@ class Product:
     rows: int | None
     columns: int
     panel: int
+    dot: Dot | None = None
+
+    @property
+    def group(self) -> int:
+        """Terms of a sum that are added at once."""
+        return 1 if self.dot is None else self.dot.group
 
     @property
     def depth(self) -> int:
@@ -90,7 +98,7 @@ class Matmul:
         sums = [p for p in patterns if p is not None and p.is_contraction]
         if len(sums) != 1:
             return Declined(f"{len(sums)} blocks add products of two loaded values, one is wanted")
-        product = find_product(sums[0])
+        product = find_product(sums[0], dot_of(sums[0], facts))
         if isinstance(product, Declined):
             return product
         lanes = facts.lanes(element_bits(product.pattern.block))
@@ -100,7 +108,7 @@ class Matmul:
         return None
 
 
-def find_product(pattern: BlockPattern) -> Product | Declined:
+def find_product(pattern: BlockPattern, dot: Dot | None = None) -> Product | Declined:
     """The parts of a block's variables and operands, or why it is no product of matrices."""
     if len(pattern.reduce) != 1 or len(pattern.terms) != 2:
         return Declined("it is no sum over one variable of products of two operands")
@@ -112,18 +120,19 @@ def find_product(pattern: BlockPattern) -> Product | Declined:
         return Declined("both operands depend on the column")
     (right,) = with_columns
     (left,) = (term for term in pattern.terms if term is not right)
-    panel = panel_width(right, columns)
-    if not panel and not right.is_unit(columns):
+    dim = lane_dim(right, dot)
+    panel = panel_width(right, columns, dim)
+    if not panel and not right.is_unit(columns, dim):
         return Declined("rows of the right operand are not contiguous")
     rows = [v for v in pattern.spatial if left.uses(v) and not right.uses(v)]
     longest = max(rows, key=lambda v: (pattern.extents[v], v), default=None)
-    return Product(pattern, left, right, longest, columns, panel)
+    return Product(pattern, left, right, longest, columns, panel, dot)
 
 
-def panel_width(access: Access, variable: int) -> int:
-    """The width b of an access at [v // b, ..., v % b]; 0 if it is none."""
+def panel_width(access: Access, variable: int, dim: int = -1) -> int:
+    """The width b of an access at [v // b, ..., v % b], the latter at `dim`; 0 if it is none."""
     map_ = access.op.map.data
-    first, last = map_.results[0], map_.results[-1]
+    first, last = map_.results[0], map_.results[dim]
     width = _divisor(last, AffineBinaryOpKind.Mod)
     if width is None or width != _divisor(first, AffineBinaryOpKind.FloorDiv):
         return 0
@@ -171,11 +180,11 @@ def schedule_product(sch: Schedule, product: Product, facts: CpuFacts) -> None:
     if tiling.parts > 1:
         _schedule_in_parts(sch, block, epilogue, product, tiling, facts)
     else:
-        steps = sch.knob("steps", STEPS, default=_steps(product.depth))
-        depth, step = sch.split(tiling.depth, factors=[None, steps])
-        sch.reorder(*tiling.between, *tiling.tiles, depth, step, *tiling.rows, *tiling.columns)
+        reduce, terms = _split_depth(sch, tiling.depth, product.depth, product)
+        inner = [*tiling.rows, *tiling.columns, *terms]
+        sch.reorder(*tiling.between, *tiling.tiles, *reduce, *inner)
         outer = parallelize(sch, tiling.between, 2 * pattern.work, facts)
-        _accumulate(sch, block, [*outer, *tiling.tiles], [depth, step], epilogue, lanes)
+        _accumulate(sch, block, [*outer, *tiling.tiles], reduce, epilogue, lanes, product.dot)
     for producer in producers:
         schedule_injective(sch, producer, facts)
 
@@ -195,19 +204,32 @@ def _schedule_in_parts(
     """
     lanes = facts.lanes(element_bits(product.pattern.block))
     part, depth = sch.split(tiling.depth, factors=[tiling.parts, None])
-    steps = sch.knob("steps", STEPS, default=_steps(product.depth // tiling.parts))
-    depth, step = sch.split(depth, factors=[None, steps])
-    sch.reorder(*tiling.between, part, *tiling.tiles, depth, step, *tiling.rows, *tiling.columns)
+    reduce, terms = _split_depth(sch, depth, product.depth // tiling.parts, product)
+    inner = [*tiling.rows, *tiling.columns, *terms]
+    sch.reorder(*tiling.between, part, *tiling.tiles, *reduce, *inner)
     outer = parallelize(sch, tiling.between, 2 * product.pattern.work, facts)
     columns = [loop for loop in tiling.columns if sch.extent(loop) > 1]
     partial = sch.rfactor(part)
     store = sch.cache_write(partial, "register")
-    _accumulate(sch, partial, [*outer, part, *tiling.tiles], [depth, step], store, lanes)
+    around = [*outer, part, *tiling.tiles]
+    _accumulate(sch, partial, around, reduce, store, lanes, product.dot)
     # Loops of one iteration move nothing, and have no counterpart in the sum of the parts.
     *loops, part = sch.get_loops(block)[len(outer) :]
     rows, columns = loops[: -len(columns)], loops[-len(columns) :]
     sch.reorder(*rows, part, *columns)
     _accumulate(sch, block, [*outer, *rows], [part], epilogue, lanes)
+
+
+def _split_depth(
+    sch: Schedule, loop: Loop, depth: int, product: Product
+) -> tuple[list[Loop], list[Loop]]:
+    """The loop over steps, that over those of one round, and that over the terms of a dot."""
+    group = product.group
+    steps = sch.knob("steps", STEPS, default=_steps(depth // group))
+    if group == 1:
+        return sch.split(loop, factors=[None, steps]), []
+    *reduce, terms = sch.split(loop, factors=[None, steps, group])
+    return reduce, [terms]
 
 
 def _accumulate(
@@ -217,9 +239,12 @@ def _accumulate(
     reduce: Sequence[Loop],
     epilogue: Block,
     lanes: int,
+    dot: Dot | None = None,
 ) -> None:
     """Keep a block's results in registers through a reduction; the loops inside are a tile's."""
     init = sch.decompose_reduction(block, reduce[0])
+    if dot is not None:
+        sch.tensorize(block, dot.name)
     sch.set_scope(block, "register")
     for step in reduce[1:]:
         sch.unroll(step)
@@ -261,7 +286,7 @@ def _parts(
     fit its share of the cache, where several tiles of rows pass over it."""
     if height < MIN_TILES * rows:
         return [1], 1
-    whole = [n for n in range(1, MAX_PARTS + 1) if product.depth % n == 0]
+    whole = [n for n in range(1, MAX_PARTS + 1) if product.depth % (n * product.group) == 0]
     wanted = product.depth * width * ELEMENT_BYTES / (facts.l2 / PANEL_SHARE)
     return whole, next((n for n in whole if n >= wanted), 1)
 

@@ -34,10 +34,10 @@ class Access:
         steps = self.steps[variable]
         return steps is None or any(steps)
 
-    def is_unit(self, variable: int) -> bool:
-        """Whether neighbours along the variable are neighbours in memory."""
+    def is_unit(self, variable: int, dim: int = -1) -> bool:
+        """Whether neighbours along the variable are neighbours in a dimension, the last one."""
         steps = self.steps[variable]
-        return steps is not None and bool(steps) and steps[-1] == 1 and not any(steps[:-1])
+        return bool(steps) and steps[dim] == 1 and sum(map(abs, steps)) == 1
 
     def is_strided(self, variable: int) -> bool:
         """Whether the variable moves along the last dimension only, by any step."""

@@ -93,7 +93,7 @@ def runner_for(name: str) -> list[str]:
     emulator = shutil.which(f"qemu-{machine}")
     if emulator is None:
         pytest.skip(f"needs qemu-{machine} (qemu-user)")
-    return [emulator, "-L", f"/usr/{machine}-linux-gnu"]
+    return [emulator, "-cpu", "max", "-L", f"/usr/{machine}-linux-gnu"]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,23 @@ def test_models_on_other_cpus(target: str, model: str, tmp_path: Path):
     for ours, theirs in zip(run_library(library, feeds, runner), expected, strict=True):
         # f32 sums in another order, over a few layers.
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * np.abs(theirs).max())
+
+
+def test_dot_products_of_bf16(tmp_path: Path):
+    """Convolutions and products run by the bf16 instructions of a CPU that has them."""
+    runner = runner_for("neoverse-v1")
+    proto = convolutional.residual_net(8, 8)
+    library = tmp_path / "neoverse-v1.so"
+    compiled = tcopt.compile(proto, target="cpu:neoverse-v1", precision="bf16")
+    compiled.save(library)
+    generator = np.random.default_rng(7)
+    feeds = {
+        spec.name: _random(generator, spec.shape, np.dtype(spec.dtype)) for spec in compiled.inputs
+    }
+    (theirs,) = _reference(proto, feeds)
+    (ours,) = run_library(library, feeds, runner)
+    # Rounded operands move a product by up to 2^-8; see tests/networks/test_precision.py.
+    assert np.abs(ours - theirs).max() <= 2 * 2.0**-8 * np.ptp(theirs)
 
 
 def _random(generator: np.random.Generator, shape: tuple, dtype: np.dtype) -> np.ndarray:

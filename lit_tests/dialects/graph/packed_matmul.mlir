@@ -11,6 +11,15 @@ func.func @panels(%x: tensor<2x3x8xf32>, %t: tensor<8x3xf32>, %w: tensor<4x8x16x
 
 // -----
 
+// Panels may hold groups of rows side by side, here four pairs.
+// CHECK: %y = graph.packed_matmul %x, %w {columns = 50, result_element = f32} : tensor<3x50xf32>
+func.func @groups(%x: tensor<3x8xbf16>, %w: tensor<4x4x16x2xbf16>) -> tensor<3x50xf32> {
+  %y = graph.packed_matmul %x, %w {columns = 50, result_element = f32} : tensor<3x50xf32>
+  return %y : tensor<3x50xf32>
+}
+
+// -----
+
 // Panels are of the depth of the left operand.
 // CHECK: contracted extents differ: 8 in lhs, 6 in panels
 func.func @depth(%x: tensor<3x8xf32>, %w: tensor<4x6x16xf32>) {

@@ -1,0 +1,44 @@
+// RUN: tcopt %s -p 'set-target{cpu=znver4},pack-dots' --split-input-file | filecheck %s
+// RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},pack-dots' --split-input-file | filecheck %s --check-prefix=NONE
+
+// Rows of a packed matrix are stored in pairs. Where the CPU has no such instruction, they stay.
+// CHECK-LABEL: func.func @even
+// CHECK:         %[[R:.*]] = graph.reshape %p : tensor<2x4x2x32xbf16>
+// CHECK-NEXT:    %[[T:.*]] = graph.transpose %[[R]] {perm = [0, 1, 3, 2]} : tensor<2x4x32x2xbf16>
+// CHECK-NEXT:    %y = graph.packed_matmul %x, %[[T]] {columns = 50, result_element = f32} : tensor<3x50xf32>
+// NONE-LABEL:  func.func @even
+// NONE-NOT:      graph.transpose
+func.func @even(%x: tensor<3x8xbf16>) -> tensor<3x50xf32> {
+  %p = graph.constant dense<0.5> : tensor<2x8x32xbf16>
+  %y = graph.packed_matmul %x, %p {columns = 50, result_element = f32} : tensor<3x50xf32>
+  return %y : tensor<3x50xf32>
+}
+
+// -----
+
+// A row too many is paired with zeros, for which data gets a border; data stored by columns is
+// transposed.
+// CHECK-LABEL: func.func @odd
+// CHECK:         %[[X:.*]] = graph.transpose %x {perm = [1, 0]} : tensor<3x7xbf16>
+// CHECK-NEXT:    %[[B:.*]] = graph.pad %[[X]] {low = [0, 0], high = [0, 1]} : tensor<3x8xbf16>
+// CHECK-NEXT:    %[[P:.*]] = graph.pad %p {low = [0, 0, 0], high = [0, 1, 0]} : tensor<2x8x32xbf16>
+// CHECK-NEXT:    %[[R:.*]] = graph.reshape %[[P]] : tensor<2x4x2x32xbf16>
+// CHECK-NEXT:    %[[T:.*]] = graph.transpose %[[R]] {perm = [0, 1, 3, 2]} : tensor<2x4x32x2xbf16>
+// CHECK-NEXT:    %y = graph.packed_matmul %[[B]], %[[T]] {columns = 50, result_element = f32} : tensor<3x50xf32>
+func.func @odd(%x: tensor<7x3xbf16>) -> tensor<3x50xf32> {
+  %p = graph.constant dense<0.5> : tensor<2x7x32xbf16>
+  %y = graph.packed_matmul %x, %p {columns = 50, result_element = f32, transpose_a} : tensor<3x50xf32>
+  return %y : tensor<3x50xf32>
+}
+
+// -----
+
+// Products of f32, and weights that are computed, stay.
+// CHECK-LABEL: func.func @others
+// CHECK-NOT:     graph.transpose
+func.func @others(%x: tensor<3x8xf32>, %a: tensor<3x8xbf16>, %q: tensor<2x8x32xbf16>) -> (tensor<3x50xf32>, tensor<3x50xf32>) {
+  %p = graph.constant dense<0.5> : tensor<2x8x32xf32>
+  %y = graph.packed_matmul %x, %p {columns = 50} : tensor<3x50xf32>
+  %z = graph.packed_matmul %a, %q {columns = 50, result_element = f32} : tensor<3x50xf32>
+  return %y, %z : tensor<3x50xf32>, tensor<3x50xf32>
+}

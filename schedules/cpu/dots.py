@@ -1,0 +1,73 @@
+"""Dot products of hardware in contractions whose weights are stored in groups for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.intrinsics import find_dot
+from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
+from tcopt.schedules.cpu.facts import CpuFacts
+from tcopt.schedules.cpu.patterns import Access, BlockPattern
+from tcopt.support.affine import Dim, LinearSum, Mod, linear_sum
+
+
+@dataclass(frozen=True)
+class Dot:
+    """An intrinsic that suits a contraction.
+
+    Attributes:
+        name: of the intrinsic.
+        group: terms that it adds at once.
+        variable: the reduce variable along which they lie.
+        weights: the operand stored in groups, its last dimension.
+    """
+
+    name: str
+    group: int
+    variable: int
+    weights: Access
+
+
+def dot_of(pattern: BlockPattern, facts: CpuFacts) -> Dot | None:
+    """The dot product for a contraction; None where weights are not stored for one."""
+    if len(pattern.terms) != 2:
+        return None
+    for data, weights in (pattern.terms, pattern.terms[::-1]):
+        types = (_element(data.buffer), _element(weights.buffer))
+        found = find_dot(facts.capabilities, types, _element(pattern.store.buffer))
+        if found is None:
+            continue
+        (group,) = found.operands[1].shape
+        variable = _grouped(weights, pattern, group)
+        if variable is not None and data.is_unit(variable):
+            return Dot(found.name, group, variable, weights)
+    return None
+
+
+def _grouped(weights: Access, pattern: BlockPattern, group: int) -> int | None:
+    """The reduce variable whose number within a group is the last index."""
+    if not buffer_shape(weights.buffer) or buffer_shape(weights.buffer)[-1] != group:
+        return None
+    indices = list(weights.op.indices)
+    last = linear_sum(weights.op.map.data.results[-1], value_ranges(indices))
+    for variable in pattern.reduce:
+        value = pattern.block.iter_vars[variable]
+        if value in indices and pattern.extents[variable] % group == 0:
+            one = LinearSum(((Dim(indices.index(value)), 1),), 0)
+            if last in (one, LinearSum(((Mod(one, group), 1),), 0)):
+                return variable
+    return None
+
+
+def lane_dim(access: Access, dot: Dot | None) -> int:
+    """The dimension along which vectors lie: the last, or in front of the groups."""
+    return -2 if dot is not None and access is dot.weights else -1
+
+
+def _element(buffer: SSAValue) -> Attribute:
+    assert isa(buffer.type, MemRefType)
+    return buffer.type.get_element_type()
