@@ -28,6 +28,7 @@ _GRAPH = (
     "fold-constants",
     "fold-scale",
     "canonicalize",
+    "expand-conv-transpose",
     "convert-layout",
     "pack-matmul",
     "winograd",

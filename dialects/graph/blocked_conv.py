@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, flag, integer
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.stages import narrow, tap_axes, widen, window_taps
+from tcopt.dialects.graph.stages import narrow, tap_axes, widen, window_taps, zero_pad
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
@@ -171,7 +171,13 @@ class BlockedConvOp(ContractionOp):
         """A pad stage where there are pads, then one reduction."""
         window = self.window
         if window.is_padded:
-            x = self._pad(x)
+            extents = [
+                (count - 1) * stride + span
+                for count, stride, span in zip(
+                    self.places, window.strides, window.span, strict=True
+                )
+            ]
+            x = zero_pad(x, window.low, extents)
         taps = tap_axes(window.kernel)
         if self.is_depthwise:
             axes = taps
@@ -200,18 +206,3 @@ class BlockedConvOp(ContractionOp):
 
         result = te.compute(self.shape, body, name="conv")
         return narrow(result, self.type.element_type)
-
-    def _pad(self, x: te.Tensor) -> te.Tensor:
-        window, rank = self.window, self.spatial_rank
-        output = self.shape[2:-1]
-        extents = [
-            (count - 1) * stride + span
-            for count, stride, span in zip(output, window.strides, window.span, strict=True)
-        ]
-        shape = (*x.shape[:2], *extents, *x.shape[2 + rank :])
-
-        def body(n: te.Axis, c: te.Axis, *rest: te.Axis) -> te.Expr:
-            places = zip(rest[:rank], window.low, strict=True)
-            return x.read((n, c, *(p - low for p, low in places), *rest[rank:]), default=0)
-
-        return te.compute(shape, body, name="pad")

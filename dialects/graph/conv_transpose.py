@@ -100,7 +100,7 @@ class ConvTransposeOp(ConvolutionOp):
         """The kernel, by its output channels, if there is one group."""
         return LinearWeight(operand=1, axis=1, channel=1) if self.group_count == 1 else None
 
-    def decompose(self) -> Sequence[Operation] | None:
+    def as_convolution(self) -> Sequence[Operation] | None:
         """A convolution that computes all phases of the result as channels, and their weaving.
 
         With q = place + pad, an element of phase r = q mod stride reads, at b = q div stride,

@@ -117,13 +117,14 @@ def _map_run(
 def zero_pad(
     x: te.Tensor, low: Sequence[int], extents: Sequence[int], name: str = "pad"
 ) -> te.Tensor:
-    """x [N, C, spatial...] with its spatial dimensions moved by `low` into `extents`."""
+    """x [N, C, spatial..., rest...] with its spatial dimensions moved by `low` into `extents`."""
+    rank = len(extents)
 
-    def body(n: te.Axis, c: te.Axis, *places: te.Axis) -> te.Expr:
-        at = (place - before for place, before in zip(places, low, strict=True))
-        return x.read((n, c, *at), default=0)
+    def body(n: te.Axis, c: te.Axis, *axes: te.Axis) -> te.Expr:
+        at = (place - before for place, before in zip(axes[:rank], low, strict=True))
+        return x.read((n, c, *at, *axes[rank:]), default=0)
 
-    return image_compute((*x.shape[:2], *extents), body, name)
+    return image_compute((*x.shape[:2], *extents, *x.shape[2 + rank :]), body, name)
 
 
 def window_taps(

@@ -12,7 +12,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.conv import ConvOp
+from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
@@ -25,6 +27,7 @@ from tcopt.passes.graph.channel_blocks import (
     block_of,
     fits_concat,
 )
+from tcopt.passes.graph.conv_phases import phase_weights, phases_of
 from tcopt.support.errors import PassFailedError
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
@@ -115,6 +118,8 @@ class _Conversion:
             return None
         if isinstance(op, ConvOp):
             return self._convolution(op)
+        if isinstance(op, ConvTransposeOp):
+            return self._transposed(op)
         return self._between(op)
 
     # Convolutions
@@ -138,6 +143,24 @@ class _Conversion:
         if groups > 1 and (w[1] % inner or w[0] // groups % block):
             return None
         return self._blocked_conv(op, self._block(op.x, op), op.w, form, f"{inner}i{block}o")
+
+    def _transposed(self, op: ConvTransposeOp) -> GraphOp | None:
+        rank = len(op.shape) - 2
+        phases = phases_of(op)
+        if phases is None or rank not in _SPATIAL:
+            return None
+        made = phase_weights(op.w, phases)
+        self.body.insert_ops_before(made, op)
+        block, inner = block_of(op.shape[1], self.lanes), block_of(shape_of(op.x)[1], self.lanes)
+        form = f"O{'PQR'[:rank]}I{_SPATIAL[rank]}"
+        reordered = LayoutTransformOp(made[-1], src=form, dst=f"{form}{inner}i{block}o")
+        return BlockedConvTransposeOp(
+            self._block(op.x, op),
+            self._insert(reordered, op),
+            starts=phases.starts,
+            pads=phases.pads,
+            result_element=op.result_element,
+        )
 
     def _blocked_conv(
         self, op: ConvOp, data: SSAValue, weights: SSAValue, form: str, blocks: str

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from tcopt.dialects.graph.interfaces import GraphOp
@@ -32,11 +34,11 @@ class Decompose(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in list(op.walk()):
             if isinstance(inner, GraphOp):
-                _replace(inner)
+                replace(inner, inner.decompose())
 
 
-def _replace(op: GraphOp) -> None:
-    new_ops = op.decompose()
+def replace(op: GraphOp, new_ops: Sequence[Operation] | None) -> None:
+    """Put ops, the last of which gives the result, in the place of one; None leaves it."""
     block = op.parent
     if new_ops is None or block is None:
         return

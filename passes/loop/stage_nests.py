@@ -30,6 +30,7 @@ from tcopt.dialects.loop import IterKind
 from tcopt.dialects.te import Combiner
 from tcopt.dialects.te.borders import BorderStage, match_border
 from tcopt.dialects.te.names import unique_name
+from tcopt.passes.loop.axis_parts import AxisParts, Indexing
 from tcopt.support.locations import set_location
 
 AnyMemRef = MemRefType[Attribute]
@@ -175,13 +176,12 @@ def _emit_stage(
     if stage.combiner is not None and 0 in stage.reduction_extents:
         _emit_identity(builder, stage, target)
         return
-    axes = stage.body.block.args
-    hints = [axis.name_hint for axis in axes]
-    spatial = len(stage.spatial_extents)
+    axes = AxisParts.of(stage)
+    spatial = len(axes.spatial_extents)
     name = stage.stage.data
-    nest = _Nest(builder, name, stage.spatial_extents, stage.reduction_extents, hints)
+    nest = _Nest(builder, name, axes.spatial_extents, stage.reduction_extents, axes.hints)
     place = nest.variables[:spatial]
-    buffer, map = target.buffer, target.map(spatial)
+    buffer, map = target.buffer, axes.place(target.map(len(stage.spatial_extents)))
     element = stage.yielded.type
     if stage.combiner is not None:
         init = Block()
@@ -189,7 +189,8 @@ def _emit_stage(
         zero = start.insert(arith.ConstantOp(identity_of(stage.combiner.data, element)))
         start.insert(loop.StoreOp(zero.result, buffer, map, place))
         nest.body.insert(loop.InitOp(Region(init)))
-    values: dict[SSAValue, SSAValue] = dict(zip(axes, nest.variables, strict=True))
+    indexing = axes.bind(nest.variables)
+    values = indexing.values
     for op in stage.body.block.ops:
         if isinstance(op, te.YieldOp):
             result = values[op.value]
@@ -199,7 +200,7 @@ def _emit_stage(
                 result = nest.body.insert(combined).results[0]
             nest.body.insert(loop.StoreOp(result, buffer, map, place))
         else:
-            _emit_body_op(nest.body, op, values, buffers)
+            _emit_body_op(nest.body, op, indexing, buffers)
     set_location([nest.root], stage.location)
 
 
@@ -218,17 +219,16 @@ def _emit_identity(builder: Builder, stage: te.ComputeOp, target: Place) -> None
 def _emit_body_op(
     builder: Builder,
     op: Operation,
-    values: dict[SSAValue, SSAValue],
+    indexing: Indexing,
     buffers: dict[SSAValue, SSAValue],
 ) -> None:
+    values = indexing.values
     match op:
         case te.ReadOp():
-            indices = [values[index] for index in op.indices]
-            new: Operation = loop.LoadOp(
-                buffers[op.source], op.map.data, indices, default=op.default
-            )
+            map, indices = indexing.apply(op.map.data, op.indices)
+            new: Operation = loop.LoadOp(buffers[op.source], map, indices, default=op.default)
         case te.IndexOp():
-            new = loop.IndexOp(op.map.data, [values[index] for index in op.indices])
+            new = loop.IndexOp(*indexing.apply(op.map.data, op.indices))
         case _:
             new = op.clone(values)
     builder.insert(new)

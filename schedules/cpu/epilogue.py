@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
-from tcopt.schedules.cpu.patterns import match_block
+from tcopt.schedules.cpu.patterns import Access, BlockPattern, match_block
 from tcopt.schedules.handles import Block, Loop
 
 
@@ -22,12 +23,24 @@ def take_epilogue(sch: Schedule, block: Block) -> Block:
 
 
 def reads_pointwise(sch: Schedule, consumer: Block, producer: Block) -> bool:
-    """Whether each element of `consumer` reads just its own element of `producer`."""
+    """Whether each element of `consumer` reads just an own element of `producer`."""
     pattern, source = match_block(sch.block_op(consumer)), match_block(sch.block_op(producer))
     if pattern is None or source is None or sch.block_op(consumer).is_reduction:
         return False
     reads = [t for t in pattern.terms if t.buffer is source.store.buffer]
-    return all(read.steps == pattern.store.steps for read in reads)
+    return all(read.steps == pattern.store.steps or _runs_through(read, pattern) for read in reads)
+
+
+def _runs_through(read: Access, pattern: BlockPattern) -> bool:
+    """Whether a consumer's variables are the indices of what it reads, in order."""
+    moving = [v for v in pattern.spatial if pattern.extents[v] > 1]
+    found: list[int] = []
+    for v in moving:
+        steps = read.steps[v]
+        if steps is None or sorted(steps) != [*[0] * (len(steps) - 1), 1]:
+            return False
+        found.append(steps.index(1))
+    return len(set(found)) == len(found) and found[-1:] == [len(buffer_shape(read.buffer)) - 1]
 
 
 def attach_epilogue(sch: Schedule, epilogue: Block, outer: Sequence[Loop], lanes: int) -> None:

@@ -74,7 +74,7 @@ def test_transposed_convolutions_by_phases(window, inputs, outputs, kernel, rest
     except VerifyException:
         assume(False)
         raise
-    parts = list(op.decompose() or [])
+    parts = list(op.as_convolution() or [])
     assume(parts)
     known: dict[SSAValue, np.ndarray] = {op.x: x, op.w: weights}
     for part in parts:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
 from unittest import mock
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 import tcopt
 from schedules_cpu.kernels import TOLERANCE, check_op, data, everything_parallel
+from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
+from tcopt.frontends.onnx.importer import import_model
 from tcopt.schedules.cpu import contraction
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.tiles import Plan, Space, candidate_tiles, plan_tile
@@ -70,10 +75,15 @@ def convolutions(draw):
 @given(case=convolutions())
 def test_convolutions_match_onnxruntime(target, case):
     options, shape, kernel, transposed = case
-    x, w = data(*shape), data(*kernel, seed=1)
-    count = kernel[1] * options["group"] if transposed else kernel[0]
-    operator = "ConvTranspose" if transposed else "Conv"
-    model = helper.make_model(
+    compare(model_of("ConvTranspose" if transposed else "Conv", shape, kernel, options), target)
+
+
+def model_of(
+    operator: str, shape: Sequence[int], kernel: Sequence[int], options: Mapping[str, Any]
+) -> onnx.ModelProto:
+    """A convolution with a bias, and what is positive of it."""
+    count = kernel[1] * options.get("group", 1) if operator == "ConvTranspose" else kernel[0]
+    return helper.make_model(
         helper.make_graph(
             [
                 helper.make_node(operator, ["x", "w", "b"], ["c"], **options),
@@ -82,16 +92,25 @@ def test_convolutions_match_onnxruntime(target, case):
             "convolution",
             [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
             [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
-            [numpy_helper.from_array(w, "w"), numpy_helper.from_array(data(count), "b")],
+            [
+                numpy_helper.from_array(data(*kernel, seed=1), "w"),
+                numpy_helper.from_array(data(count), "b"),
+            ],
         ),
         opset_imports=[helper.make_opsetid("", 17)],
         ir_version=9,
     )
+
+
+def compare(model: onnx.ModelProto, target: str) -> None:
+    """Assert that a model of one input computes what onnxruntime does."""
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    feeds = {"x": data(*shape)}
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    expected = np.asarray(session.run(None, {"x": x})[0])
-    (actual,) = tcopt.compile(model, target).run({"x": x})
+    expected = np.asarray(session.run(None, feeds)[0])
+    (actual,) = tcopt.compile(model, target).run(feeds)
     scale = float(np.abs(expected).max())
     np.testing.assert_allclose(actual, expected, rtol=TOLERANCE, atol=TOLERANCE * scale)
 
@@ -102,3 +121,46 @@ def test_weights_larger_than_the_cache_stay_for_several_rows_of_tiles():
     plan = plan_tile(Space(7, 7, 512, 16, steps, 1, 49 * 2048, steps * 2048), facts)
     assert plan.columns_outside
     assert plan.tile.spans > 1
+
+
+@settings(max_examples=4, deadline=None)
+@given(
+    extents=st.lists(st.integers(1, 6), min_size=1, max_size=2),
+    strides=st.lists(st.integers(1, 4), min_size=2, max_size=2),
+    taps=st.integers(1, 2),
+    blocks=st.tuples(st.integers(1, 2), st.integers(1, 3)),
+    draws=st.data(),
+)
+def test_phases_of_transposed_convolutions(extents, strides, taps, blocks, draws):
+    rank, block = len(extents), 8
+    strides = strides[:rank]
+    starts = [draws.draw(st.integers(0, stride - 1)) for stride in strides]
+    pads = [draws.draw(st.integers(0, 1)) for _ in range(2 * rank)]
+    room = [n + sum(pads[axis::rank]) for axis, n in enumerate(extents)]
+    assume(min(room) > taps)
+    x = data(1, blocks[0], *extents, block)
+    w = data(blocks[1], *strides, blocks[0], *[taps] * rank, block, block)
+    check_op(lambda a, b: BlockedConvTransposeOp(a, b, starts=starts, pads=pads), x, w, bits=256)
+
+
+TRANSPOSED = {
+    "twice the size": ((1, 24, 5, 6), (24, 40, 4, 4), {"strides": [2, 2], "pads": [1] * 4}),
+    "taps apart": ((1, 8, 4, 4), (8, 16, 2, 2), {"strides": [2, 2]}),
+    "a kernel filled up": (
+        (2, 8, 5, 3),
+        (8, 16, 3, 3),
+        {"strides": [2, 2], "pads": [1] * 4, "output_padding": [1, 1]},
+    ),
+    "strides of three": ((1, 9, 4, 4), (9, 16, 5, 5), {"strides": [3, 3], "pads": [1] * 4}),
+    "one element": ((1, 10, 1, 1), (10, 16, 4, 4), {}),
+    "one column": ((1, 8, 4, 1), (8, 16, 4, 3), {"strides": [2, 2], "pads": [1, 0, 1, 0]}),
+}
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed_convolutions_by_phases_match_onnxruntime(name):
+    model = model_of("ConvTranspose", *TRANSPOSED[name])
+    module = import_model(model)
+    lower(module, pipeline("cpu:haswell")[:2])
+    assert sum(isinstance(op, BlockedConvTransposeOp) for op in module.walk()) == 1
+    compare(model, "cpu:haswell")

@@ -228,3 +228,30 @@ func.func @none(%x: tensor<1x4x6x6xf32>) -> tensor<1x4x6x6xf32> {
   %0 = graph.relu %x : tensor<1x4x6x6xf32>
   return %0 : tensor<1x4x6x6xf32>
 }
+
+// Each phase of a transposed convolution is a convolution of its own: weights are those taps of
+// the kernel that it has, from the phase on that the result begins with.
+// CHECK-LABEL: func.func @transposed
+// CHECK-NEXT: %[[A:.*]] = graph.reshape %w : tensor<8x4x2x2xf32>
+// CHECK-NEXT: %[[B:.*]] = graph.transpose %[[A]] {perm = [1, 3, 0, 2]} : tensor<4x2x8x2xf32>
+// CHECK-NEXT: %[[L:.*]] = graph.slice %[[B]] {starts = [0, 1, 0, 0]} : tensor<4x1x8x2xf32>
+// CHECK-NEXT: %[[F:.*]] = graph.slice %[[B]] {starts = [0, 0, 0, 0]} : tensor<4x1x8x2xf32>
+// CHECK-NEXT: %[[C:.*]] = graph.concat %[[L]], %[[F]] {axis = 1} : tensor<4x2x8x2xf32>
+// CHECK-NEXT: %[[D:.*]] = graph.slice %[[C]] {{.*}} : tensor<4x2x8x2xf32>
+// CHECK-NEXT: %[[X:.*]] = graph.layout_transform %x {src = "NCW", dst = "NCW4c"} : tensor<1x2x5x4xf32>
+// CHECK-NEXT: %[[W:.*]] = graph.layout_transform %[[D]] {src = "OPIW", dst = "OPIW4i4o"} : tensor<1x2x2x2x4x4xf32>
+// CHECK-NEXT: graph.blocked_conv_transpose %[[X]], %[[W]] {starts = [1], pads = [1, 1]} : tensor<1x1x10x4xf32>
+// TWICE-LABEL: func.func @transposed
+func.func @transposed(%x: tensor<1x8x5xf32>, %w: tensor<8x4x4xf32>) -> tensor<1x4x10xf32> {
+  %0 = graph.conv_transpose %x, %w {strides = [2], pads = [1, 1]} : tensor<1x4x10xf32>
+  return %0 : tensor<1x4x10xf32>
+}
+
+// In an image of one element each tap is a phase, whatever the strides.
+// CHECK-LABEL: func.func @one_element
+// CHECK: graph.blocked_conv_transpose {{.*}} {starts = [0]} : tensor<1x1x4x4xf32>
+// TWICE-LABEL: func.func @one_element
+func.func @one_element(%x: tensor<1x8x1xf32>, %w: tensor<8x4x4xf32>) -> tensor<1x4x4xf32> {
+  %0 = graph.conv_transpose %x, %w : tensor<1x4x4xf32>
+  return %0 : tensor<1x4x4xf32>
+}

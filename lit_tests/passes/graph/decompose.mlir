@@ -25,20 +25,6 @@ func.func @global_pool(%x: tensor<1x8x7x7xf32>) -> tensor<1x8x1x1xf32> {
   return %0 : tensor<1x8x1x1xf32>
 }
 
-// A transposed convolution is one whose channels are the phases of the result, and their weaving:
-// stride 2 and 4 taps make 2x2 phases of 2x2 taps.
-// CHECK-LABEL: func.func @transposed
-// CHECK-NEXT: %[[A:.*]] = graph.reshape %w : tensor<8x3x2x2x2x2xf32>
-// CHECK-NEXT: %[[B:.*]] = graph.transpose %[[A]] {perm = [3, 5, 1, 0, 2, 4]} : tensor<2x2x3x8x2x2xf32>
-// CHECK-NEXT: %[[C:.*]] = graph.reshape %[[B]] : tensor<12x8x2x2xf32>
-// CHECK-NEXT: %[[D:.*]] = graph.slice %[[C]] {{.*}} : tensor<12x8x2x2xf32>
-// CHECK-NEXT: %[[P:.*]] = graph.conv %x, %[[D]] {pads = [1, 1, 1, 1]} : tensor<1x12x5x5xf32>
-// CHECK-NEXT: graph.interleave %[[P]] {strides = [2, 2], starts = [1, 1], output = [8, 8]} : tensor<1x3x8x8xf32>
-func.func @transposed(%x: tensor<1x8x4x4xf32>, %w: tensor<8x3x4x4xf32>) -> tensor<1x3x8x8xf32> {
-  %0 = graph.conv_transpose %x, %w {strides = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x3x8x8xf32>
-  return %0 : tensor<1x3x8x8xf32>
-}
-
 // A right operand stored by columns is transposed where many rows read it.
 // CHECK-LABEL: func.func @many_rows
 // CHECK-NEXT: %[[T:.*]] = graph.transpose %k {perm = [0, 2, 1]} : tensor<2x64x32xf32>

@@ -177,3 +177,30 @@ func.func @main(%x: tensor<16xf32>) -> tensor<80xf32> {
 func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   return %x, %x : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// An axis whose quotient and remainder find an element of another stage has a loop for each, and
+// the store alone puts them together.
+// CHECK-LABEL: loop.func @weave
+// CHECK:       loop.block "p"
+// CHECK:       loop.for %i = 0 to 4 {
+// CHECK-NEXT:    loop.for %ii = 0 to 2 {
+// CHECK-NEXT:      loop.block "y" (%vi: spatial 4 = %i, %vii: spatial 2 = %ii) {
+// CHECK-NEXT:        %[[P:.*]] = loop.load %p[%vii, %vi] : memref<2x4xf32>
+// CHECK-NEXT:        %[[B:.*]] = loop.load %b[%vi * 2 + %vii] : memref<8xf32>
+// CHECK-NEXT:        %[[S:.*]] = arith.addf %[[P]], %[[B]] : f32
+// CHECK-NEXT:        loop.store %[[S]], %y[%vi * 2 + %vii] : memref<8xf32>
+te.func @weave(%x: tensor<4xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
+  %p = te.compute "p" [%j = 2, %i = 4] : tensor<2x4xf32> {
+    %0 = te.read %x[%i] : tensor<4xf32>
+    te.yield %0 : f32
+  }
+  %y = te.compute "y" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %p[%i mod 2, %i floordiv 2] : tensor<2x4xf32>
+    %1 = te.read %b[%i] : tensor<8xf32>
+    %2 = arith.addf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %y : tensor<8xf32>
+}

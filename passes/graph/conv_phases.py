@@ -1,0 +1,136 @@
+"""The phases of a transposed convolution, each a convolution of its own, and their weights.
+
+With q = place + pad, an element at q is the sum over m of x[q div s - m] * w[q mod s + s * m].
+Elements of equal q mod s are a phase: they are a convolution by every s-th tap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
+from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
+from tcopt.dialects.graph.slice import ConcatOp, PadOp, SliceOp
+from tcopt.dialects.graph.types import shape_of
+
+
+@dataclass(frozen=True)
+class Phases:
+    """How a transposed convolution is made of phases; one entry a spatial dimension.
+
+    Attributes:
+        strides: how many phases there are.
+        starts: the phase of the first tap that the result's first element belongs to.
+        taps: taps of a phase, where strides do not divide the kernel with zeros.
+        pads: of the data, for windows of all phases; those at the beginning first.
+        places: elements of a phase.
+    """
+
+    strides: tuple[int, ...]
+    starts: tuple[int, ...]
+    taps: tuple[int, ...]
+    pads: tuple[int, ...]
+    places: tuple[int, ...]
+
+
+def phases_of(op: ConvTransposeOp) -> Phases | None:
+    """The phases of an op; None where they are not of one extent, or there are groups."""
+    window = op.window
+    if op.group_count != 1 or set(window.dilations) != {1} or 0 in op.shape:
+        return None
+    extents, output = shape_of(op.x)[2:], op.shape[2:]
+    # The strides of an image of one element count for nothing: each tap may be a phase.
+    strides = [
+        k if extent == 1 else s
+        for k, s, extent in zip(window.kernel, window.strides, extents, strict=True)
+    ]
+    if any(count % stride for count, stride in zip(output, strides, strict=True)):
+        return None
+    axes = [
+        _axis(*row) for row in zip(extents, output, window.kernel, strides, window.low, strict=True)
+    ]
+    pads = (*(axis.low for axis in axes), *(axis.high for axis in axes))
+    if min(pads) < 0:
+        return None
+    return Phases(
+        tuple(strides),
+        tuple(axis.start for axis in axes),
+        tuple(axis.taps for axis in axes),
+        pads,
+        tuple(axis.places for axis in axes),
+    )
+
+
+class _Axis(NamedTuple):
+    """One dimension of `Phases`."""
+
+    start: int
+    taps: int
+    places: int
+    low: int
+    high: int
+
+
+def _axis(extent: int, count: int, kernel: int, stride: int, pad: int) -> _Axis:
+    taps, places, start = -(-kernel // stride), count // stride, pad % stride
+    low = taps - 1 - pad // stride
+    last = (stride - 1 + start) // stride
+    return _Axis(start, taps, places, low, places + last + taps - 1 - low - extent)
+
+
+def phase_weights(w: SSAValue, phases: Phases) -> list[Operation]:
+    """Weights [O, phases..., C, taps...] of kernels w [C, O, kernel...], flipped."""
+    (inputs, outputs, *kernel), rank = shape_of(w), len(phases.taps)
+    whole = [m * s for m, s in zip(phases.taps, phases.strides, strict=True)]
+    made: list[Operation] = []
+
+    def last() -> SSAValue:
+        return made[-1].results[0] if made else w
+
+    if whole != kernel:
+        room = (0, 0, *(n - k for n, k in zip(whole, kernel, strict=True)))
+        made.append(PadOp(last(), low=(0,) * len(room), high=room))
+    parts = [n for pair in zip(phases.taps, phases.strides, strict=True) for n in pair]
+    made.append(ReshapeOp(last(), (inputs, outputs, *parts)))
+    order = [1, *range(3, 3 + 2 * rank, 2), 0, *range(2, 2 + 2 * rank, 2)]
+    made.append(TransposeOp(last(), order))
+    for axis, start in enumerate(phases.starts):
+        if start:
+            made += _rolled(last(), 1 + axis, start)
+    if max(phases.taps) > 1:
+        shape = shape_of(last())
+        ends = (*(0 for _ in shape[: 2 + rank]), *(m - 1 for m in phases.taps))
+        made.append(SliceOp(last(), ends, shape, (*(1 for _ in shape[: 2 + rank]), *[-1] * rank)))
+    return made
+
+
+def _rolled(value: SSAValue, axis: int, start: int) -> list[Operation]:
+    """The elements along an axis from `start` on, then those before."""
+    shape = shape_of(value)
+
+    def part(first: int, count: int) -> SliceOp:
+        starts, extents = [0] * len(shape), list(shape)
+        starts[axis], extents[axis] = first, count
+        return SliceOp(value, starts, extents)
+
+    parts: Sequence[Operation] = [part(start, shape[axis] - start), part(0, start)]
+    return [*parts, ConcatOp(parts, axis=axis)]
+
+
+def vector_products(phases: Phases, channels: int, lanes: int) -> tuple[int, int]:
+    """Vector operations for each input channel, where each phase is convolved by itself, and
+    where one convolution over the windows of all phases has them as channels."""
+    apart = -(-channels // lanes) * math.prod(
+        n * s for n, s in zip(phases.places, phases.strides, strict=True)
+    )
+    count = math.prod(phases.strides)
+    windows = math.prod(
+        n + (s - 1 + start) // s
+        for n, s, start in zip(phases.places, phases.strides, phases.starts, strict=True)
+    )
+    return apart, -(-channels * count // lanes) * windows
