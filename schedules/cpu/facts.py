@@ -19,6 +19,7 @@ class CpuFacts:
         registers: number of vector registers.
         cores: threads that can run at once.
         l1, l2: bytes of a core's data caches.
+        l3: bytes of the cache that cores share.
         capabilities: what hardware intrinsics ask for.
     """
 
@@ -27,6 +28,7 @@ class CpuFacts:
     cores: int
     l1: int = 32768
     l2: int = 262144
+    l3: int = 4194304
     capabilities: frozenset[str] = frozenset()
 
     @classmethod
@@ -40,6 +42,7 @@ class CpuFacts:
             target.cores.data,
             target.l1.data or cls.l1,
             target.l2.data or cls.l2,
+            target.l3.data or cls.l3,
             target.capabilities,
         )
 

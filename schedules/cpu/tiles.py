@@ -24,6 +24,9 @@ L2_RATE = 20.0
 L3_RATE = 8.0
 """The same from what lies behind it."""
 
+DRAM_RATE = 4.0
+"""The same from memory."""
+
 FOLDING_BITS = 512
 """Width of vectors from which on a multiply-add broadcasts an operand from memory by itself."""
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from math import ceil
 
 from tcopt.schedules.cpu.facts import CpuFacts
-from tcopt.schedules.cpu.tiles import L2_RATE, L3_RATE, Space, Tile, candidate_tiles, estimate
+from tcopt.schedules.cpu.tiles import (
+    DRAM_RATE,
+    L2_RATE,
+    L3_RATE,
+    Space,
+    Tile,
+    candidate_tiles,
+    estimate,
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,7 @@ def choose_plan(problem: Problem, facts: CpuFacts) -> Plan:
 
 
 def _candidates(problem: Problem, facts: CpuFacts) -> Iterator[Plan]:
+    # Tiles are numbered along rows, so parts of several rows would not lie together.
     whole = [(rows, problem.columns) for rows in divisors(problem.rows)]
     parts = [(1, columns) for columns in divisors(problem.columns)]
     for rows, columns in dict.fromkeys([*whole, *parts]):
@@ -115,25 +124,29 @@ def _cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> float:
     size = problem.places * problem.lanes * problem.bytes
     weights = size * problem.lanes * problem.inputs * problem.outputs
     data, products = size * tiles * problem.inputs, size * tiles * blocks
-    room = facts.l2 * 7 // 8
     # What is written for each place at once, and read at all places together.
-    reads = 2 * chunks * parts * products / _rate(products, room)
+    results = chunks * parts * products / _rate(products, facts)
+    reads = results
     if plan.shared:
         whole = data * chunks
-        first = _rate(weights, room)
-        again = _rate(weights / parts + data, room)
+        first = _rate(0, facts, weights)
+        again = _rate(weights / parts + data, facts)
         # Written by one core and read by another.
-        reads += 2 * whole / L3_RATE + parts * whole / _rate(whole + products, room)
+        transforms = 2 * whole / min(_rate(0, facts, whole), L3_RATE) + results
+        reads += parts * whole / _rate(products, facts, whole)
     else:
-        first = again = _rate(weights + data + products, room)
-        reads += chunks * (1 + parts) * data / _rate(data + products, room)
+        first = again = _rate(data + products, facts, weights)
+        rate = _rate(data + products, facts)
+        transforms = chunks * data / rate * (1 if rate == L2_RATE else 2) + results
+        reads += chunks * parts * data / rate
     compute = chunks * estimate(_space(tiles, problem), plan.tile, True, facts)
     compute += _waiting(plan.tile, weights, first) + (chunks - 1) * _waiting(
         plan.tile, weights, again
     )
     tasks = chunks * (parts if plan.shared else 1)
     rounds = ceil(tasks / facts.cores) * facts.cores / tasks
-    return (max(compute, reads) + min(compute, reads) / 4) * rounds
+    # Transforms wait for what they move, while products are computed as their data comes.
+    return transforms + (max(compute, reads) + min(compute, reads) / 4) * rounds
 
 
 STREAM_RATE = 12.0
@@ -147,5 +160,11 @@ def _waiting(tile: Tile, weights: int, rate: float) -> float:
     return weights / step * max(0.0, step / min(rate, STREAM_RATE) - tile.accumulators / 2)
 
 
-def _rate(size: float, room: int) -> float:
-    return L2_RATE if size <= room else L3_RATE
+def _rate(own: float, facts: CpuFacts, common: float = 0) -> float:
+    """Bytes a cycle at which a core reads again what it has of its own and in common.
+
+    Of the last cache a quarter counts: inputs, outputs and weights pass through it, too.
+    """
+    if own + common <= facts.l2 * 7 // 8:
+        return L2_RATE
+    return L3_RATE if own * facts.cores + common <= facts.l3 // 4 else DRAM_RATE
