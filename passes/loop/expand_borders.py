@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FixedBitwidthType, IndexType, ModuleOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -33,7 +34,8 @@ class ExpandBordersPass(ModulePass):
         }
 
     A last dimension of more than a vector is written in vectors and a rest. Without a target
-    a vector has 4 elements.
+    a vector has 4 elements. Where a parallel loop stores to the buffer, its iterations share
+    the border, each about what lies next to its own elements.
     """
 
     name = "expand-borders"
@@ -44,23 +46,69 @@ class ExpandBordersPass(ModulePass):
             element = border.type.get_element_type()
             bits = element.bitwidth if isinstance(element, FixedBitwidthType) else 32
             lanes = 4 if target is None else target.vector_lanes(bits)
-            builder = Builder(InsertPoint.before(border))
+            around = _parallel_loop(border)
+            place = InsertPoint.before(border)
+            builder = Builder(
+                InsertPoint.at_end(around.body.block) if around is not None else place
+            )
             value = builder.insert(arith.ConstantOp(border.value)).result
             for side in border.sides():
-                _fill(builder, border.buffer, value, side, lanes)
+                _fill(builder, border.buffer, value, side, lanes, around)
             Rewriter.erase_op(border)
 
 
-def _fill(builder: Builder, buffer: SSAValue, value: SSAValue, side: Side, lanes: int) -> None:
-    """Loops over a box, the last dimension in vectors."""
+def _parallel_loop(border: loop.BorderOp) -> loop.ForOp | None:
+    """A parallel loop before the border that stores to its buffer."""
+    for use in border.buffer.uses:
+        op: Operation | None = use.operation
+        if not isinstance(op, loop.StoreOp):
+            continue
+        while op is not None and op.parent is not border.parent:
+            op = op.parent_op()
+        if isinstance(op, loop.ForOp) and op.loop_kind is loop.LoopKind.PARALLEL:
+            return op
+    return None
+
+
+@dataclass(frozen=True)
+class _Share:
+    """The part of an iteration in something to be done by several.
+
+    Attributes:
+        number: which of them it is, over the indices.
+        count: how many they are.
+    """
+
+    number: AffineExpr
+    count: int
+
+
+def _fill(
+    builder: Builder,
+    buffer: SSAValue,
+    value: SSAValue,
+    side: Side,
+    lanes: int,
+    around: loop.ForOp | None,
+) -> None:
+    """Loops over a box, the last dimension in vectors, or over an iteration's share of it."""
     indices: list[SSAValue] = []
     exprs: list[AffineExpr] = []
+    share: _Share | None = None
+    if around is not None:
+        indices.append(around.induction_variable)
+        share = _Share(AffineDimExpr(0), around.trip_count)
     for first, extent in zip(side.first[:-1], side.extents[:-1], strict=True):
         expr: AffineExpr = AffineConstantExpr(first)
-        if extent > 1:
+        if extent > 1 and share is not None:
+            builder, expr, share = _divide(builder, extent, share, indices)
+            expr = expr + first
+        elif extent > 1:
             builder = _enter(builder, extent, loop.LoopKind.SERIAL, indices)
             expr = AffineDimExpr(len(indices) - 1) + first
         exprs.append(expr)
+    if share is not None and share.count > 1:
+        builder = _guard(builder, share.number, 1, indices)
     if not side.extents:
         map = AffineMap(0, 0, ())
         builder.insert(loop.StoreOp(value, buffer, map, ()))
@@ -70,6 +118,37 @@ def _fill(builder: Builder, buffer: SSAValue, value: SSAValue, side: Side, lanes
     for start, count, width in ((first, whole, lanes), (first + whole * lanes, 1, rest)):
         if count and width:
             _vectors(builder, buffer, value, (start, count, width), exprs, list(indices))
+
+
+def _divide(
+    builder: Builder, extent: int, share: _Share, indices: list[SSAValue]
+) -> tuple[Builder, AffineExpr, _Share | None]:
+    """Divide a dimension among iterations.
+
+    Returns:
+        A builder inside, the index, and the share in each of the dimension's elements.
+    """
+    number, count = share.number, share.count
+    if count < extent:
+        builder = _enter(builder, ceil(extent / count), loop.LoopKind.SERIAL, indices)
+        step = AffineDimExpr(len(indices) - 1)
+        if extent % count == 0:
+            return builder, number * (extent // count) + step, None
+        index = step * count + number
+        return _guard(builder, index, extent, indices), index, None
+    each = count // extent
+    index = number // each if each > 1 else number
+    if each * extent < count:
+        builder = _guard(builder, index, extent, indices)
+    return builder, index, _Share(number % each, each) if each > 1 else None
+
+
+def _guard(builder: Builder, expr: AffineExpr, extent: int, indices: list[SSAValue]) -> Builder:
+    """A guard at the builder's place; a builder inside of it."""
+    body = Block()
+    map = AffineMap(len(indices), 0, (expr,))
+    builder.insert(loop.GuardOp(map, indices, [extent], Region(body)))
+    return Builder(InsertPoint.at_end(body))
 
 
 def _vectors(

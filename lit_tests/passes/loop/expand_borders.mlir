@@ -28,3 +28,63 @@ loop.func @image(%y: memref<2x4x5x4xf32>) {
 loop.func @line(%y: memref<20xf32>) {
   loop.border %y outside [10 to 19] = -1.0 : memref<20xf32>
 }
+
+// Iterations of a parallel loop that stores to the buffer write what lies next to their elements.
+// CHECK-LABEL: loop.func @planes(
+// CHECK:         loop.for %[[I:.*]] = 0 to 4 parallel {
+// CHECK:           %[[Z:.*]] = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:      loop.for %[[L:.*]] = 0 to 4 vectorized {
+// CHECK-NEXT:        loop.store %[[Z]], %y[%[[I]], 0, %[[L]]] : memref<4x5x4xf32>
+// CHECK:             loop.store %[[Z]], %y[%[[I]], 4, %{{.*}}] : memref<4x5x4xf32>
+// CHECK-NOT:     loop.for
+loop.func @planes(%x: memref<4x3x4xf32>, %y: memref<4x5x4xf32>) {
+  loop.for %i = 0 to 4 parallel {
+    loop.for %j = 0 to 3 {
+      loop.for %l = 0 to 4 {
+        %0 = loop.load %x[%i, %j, %l] : memref<4x3x4xf32>
+        loop.store %0, %y[%i, %j + 1, %l] : memref<4x5x4xf32>
+      }
+    }
+  }
+  loop.border %y outside [0 to 4, 1 to 4, 0 to 4] = 0.0 : memref<4x5x4xf32>
+}
+
+// More iterations than planes divide the rows of a plane; what is left over has nothing to do.
+// CHECK-LABEL: loop.func @rows(
+// CHECK:         loop.for %[[I:.*]] = 0 to 7 parallel {
+// CHECK:           loop.guard ([%[[I]] floordiv 3] in 2) {
+// CHECK-NEXT:        loop.for %[[R:.*]] = 0 to 3 {
+// CHECK-NEXT:          loop.guard ([%[[R]] * 3 + %[[I]] mod 3] in 7) {
+// CHECK-NEXT:            loop.for %[[L:.*]] = 0 to 4 vectorized {
+// CHECK-NEXT:              loop.store %{{.*}}, %y[%[[I]] floordiv 3, %[[R]] * 3 + %[[I]] mod 3, 0, %[[L]]]
+loop.func @rows(%x: memref<2x6x4xf32>, %y: memref<2x7x8x4xf32>) {
+  loop.for %i = 0 to 7 parallel {
+    loop.for %l = 0 to 4 {
+      %0 = loop.load %x[0, %i, %l] : memref<2x6x4xf32>
+      loop.store %0, %y[0, %i, 0, %l] : memref<2x7x8x4xf32>
+    }
+  }
+  loop.border %y outside [0 to 2, 0 to 7, 1 to 8, 0 to 4] = 0.0 : memref<2x7x8x4xf32>
+}
+
+// Fewer iterations than planes take every so many; a single line is written by one of them.
+// CHECK-LABEL: loop.func @few(
+// CHECK:         loop.for %[[I:.*]] = 0 to 3 parallel {
+// CHECK:           loop.for %[[K:.*]] = 0 to 2 {
+// CHECK-NEXT:        loop.guard ([%[[K]] * 3 + %[[I]]] in 5) {
+// CHECK-NEXT:          loop.for %[[L:.*]] = 0 to 4 vectorized {
+// CHECK-NEXT:            loop.store %{{.*}}, %y[%[[K]] * 3 + %[[I]], 1, %[[L]]] : memref<5x2x4xf32>
+// CHECK:           loop.guard ([%[[I]]] in 1) {
+// CHECK-NEXT:        loop.for %[[L:.*]] = 0 to 4 vectorized {
+// CHECK-NEXT:          loop.store %{{.*}}, %z[%[[L]] + 4] : memref<8xf32>
+loop.func @few(%x: memref<5x4xf32>, %y: memref<5x2x4xf32>, %z: memref<8xf32>) {
+  loop.for %i = 0 to 3 parallel {
+    loop.for %l = 0 to 4 {
+      %0 = loop.load %x[%i, %l] : memref<5x4xf32>
+      loop.store %0, %y[%i, 0, %l] : memref<5x2x4xf32>
+      loop.store %0, %z[%l] : memref<8xf32>
+    }
+  }
+  loop.border %y outside [0 to 5, 0 to 1, 0 to 4] = 0.0 : memref<5x2x4xf32>
+  loop.border %z outside [0 to 4] = 0.0 : memref<8xf32>
+}
