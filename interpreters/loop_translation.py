@@ -122,7 +122,7 @@ class Translator:
                 self._mask(op)
             case arith.ConstantOp():
                 self._constant(op)
-            case loop.BarrierOp() | loop.InitOp():
+            case loop.BarrierOp() | loop.InitOp() | loop.PrefetchOp():
                 pass
             case _:
                 self._value_op(op)

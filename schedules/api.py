@@ -32,6 +32,7 @@ from tcopt.schedules.primitives.compute_inline import compute_inline
 from tcopt.schedules.primitives.decompose_reduction import decompose_reduction
 from tcopt.schedules.primitives.fuse import fuse
 from tcopt.schedules.primitives.parallel import parallel
+from tcopt.schedules.primitives.prefetch import prefetch
 from tcopt.schedules.primitives.reorder import reorder
 from tcopt.schedules.primitives.reverse_compute_at import reverse_compute_at
 from tcopt.schedules.primitives.reverse_compute_inline import reverse_compute_inline
@@ -292,6 +293,15 @@ class Schedule:
         op, value = self.block_op(block), self._recorder.block(_name(block))
         storage_align(self._state, op, dim, factor, offset)
         self._recorder.add(sched.StorageAlignOp(value, dim, factor, offset))
+
+    def prefetch(self, block: BlockLike, buffer: int, ahead: Loop, at: Loop) -> None:
+        """Bring near what a block reads of a buffer, counted in the order of its reads, in the
+        next iteration of `ahead`; iterations inside of it, as far as `at`, share the work."""
+        op, value = self.block_op(block), self._recorder.block(_name(block))
+        loops = self.loop_op(ahead), self.loop_op(at)
+        values = [self._recorder.loop(each) for each in loops]
+        prefetch(self._state, op, buffer, *loops)
+        self._recorder.add(sched.PrefetchOp(value, buffer, *values))
 
     def annotate(
         self, target: BlockLike | Loop, key: str, value: Attribute | int | str | bool

@@ -26,6 +26,7 @@ from tcopt.dialects.loop.memory import (
     SliceOp,
     WeightOp,
 )
+from tcopt.dialects.loop.prefetch import PrefetchOp
 from tcopt.dialects.loop.structure import ForOp, FuncOp, enclosing_loops, loop_of
 
 DIALECT = Dialect(
@@ -45,6 +46,7 @@ DIALECT = Dialect(
         LoadOp,
         MaskOp,
         PopTokenOp,
+        PrefetchOp,
         PushTokenOp,
         SliceOp,
         StoreOp,
@@ -73,6 +75,7 @@ __all__ = [
     "LoopKindAttr",
     "MaskOp",
     "PopTokenOp",
+    "PrefetchOp",
     "PushTokenOp",
     "Scope",
     "ScopeAttr",

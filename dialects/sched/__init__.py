@@ -10,6 +10,7 @@ from tcopt.dialects.sched.blocks import (
     ComputeAtOp,
     ComputeInlineOp,
     DecomposeReductionOp,
+    PrefetchOp,
     ReverseComputeAtOp,
     ReverseComputeInlineOp,
     SetScopeOp,
@@ -35,6 +36,7 @@ DIALECT = Dialect(
     "sched",
     [
         AnnotateOp,
+        PrefetchOp,
         BindOp,
         CacheReadOp,
         CacheWriteOp,
@@ -65,6 +67,7 @@ DIALECT = Dialect(
 __all__ = [
     "DIALECT",
     "AnnotateOp",
+    "PrefetchOp",
     "BindOp",
     "BlockType",
     "CacheReadOp",

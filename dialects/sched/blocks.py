@@ -228,6 +228,37 @@ class StorageAlignOp(SchedOp):
 
 
 @irdl_op_definition
+class PrefetchOp(SchedOp):
+    """What a block reads of a buffer in the next iteration of a loop comes near before.
+
+    `sched.prefetch %mm buffer 1 ahead %panel at %k`: the buffer is counted in the order of the
+    block's reads; iterations of the loops inside of `%panel` as far as `%k` share the work.
+    """
+
+    name = "sched.prefetch"
+
+    block = operand_def(BlockType())
+    ahead = operand_def(LoopType())
+    at = operand_def(LoopType())
+    buffer = prop_def(IntegerAttr[i64])
+
+    assembly_format = "$block `buffer` $buffer `ahead` $ahead `at` $at attr-dict"
+
+    def __init__(self, block: SSAValue, buffer: int, ahead: SSAValue, at: SSAValue):
+        super().__init__(
+            operands=[block, ahead, at], properties={"buffer": IntegerAttr(buffer, i64)}
+        )
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return (
+            resolve(self.block),
+            self.buffer.value.data,
+            resolve(self.ahead),
+            resolve(self.at),
+        )
+
+
+@irdl_op_definition
 class AnnotateOp(SchedOp):
     """A block or loop gets an attribute: `sched.annotate %k "pragma" = "nounroll"`."""
 

@@ -25,6 +25,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import SelectOp
+from tcopt.dialects.memref_ import PrefetchOp
 from tcopt.dialects.table import ScaleOp
 from tcopt.passes.kernel.lowering_access import AccessLowering, Condition
 from tcopt.passes.kernel.lowering_levels import LevelWriter
@@ -109,6 +110,7 @@ class FunctionLowering:
             loop.IntrinOp: self._reject_intrinsic,
             loop.LoadOp: self._load,
             loop.MaskOp: self._mask,
+            loop.PrefetchOp: self._prefetch,
             loop.StoreOp: self._store,
             arith.AddfOp: self._addf,
             ScaleOp: self._scale,
@@ -262,6 +264,12 @@ class FunctionLowering:
         ]
         lanes = op.result.type.get_shape()[0]
         self.values[op.result] = self.access.mask(conditions, self._mapped(op.indices), lanes)
+
+    def _prefetch(self, op: loop.PrefetchOp) -> None:
+        operands = self._mapped(op.indices)
+        indices = [self.writer.index(expr, operands) for expr in op.map.data.results]
+        locality = op.locality.value.data
+        self.writer.write(PrefetchOp(self.values[op.memref], indices, locality))
 
     def _index(self, op: loop.IndexOp) -> None:
         value = self.writer.index(op.map.data.results[0], self._mapped(op.indices))

@@ -36,7 +36,15 @@ Operands = Sequence[SSAValue]
 Environment = Mapping[SSAValue, tuple[AffineExpr, Operands]]
 """What to put in place of index values: an expression over other values."""
 
-IndexedOp = loop.LoadOp | loop.StoreOp | loop.IndexOp | loop.MaskOp | loop.GuardOp | loop.IntrinOp
+IndexedOp = (
+    loop.LoadOp
+    | loop.StoreOp
+    | loop.PrefetchOp
+    | loop.IndexOp
+    | loop.MaskOp
+    | loop.GuardOp
+    | loop.IntrinOp
+)
 
 
 @dataclass(frozen=True)
@@ -233,6 +241,8 @@ def set_access(op: IndexedOp, map: AffineMap, indices: Operands) -> None:
             op.properties["operandSegmentSizes"] = _segments(1, 1, len(indices), len(rest))
         case loop.IntrinOp():
             op.set_indices(indices)
+        case loop.PrefetchOp():
+            op.operands = (op.memref, *indices)
         case _:
             op.operands = tuple(indices)
 

@@ -86,7 +86,14 @@ def _lower(block: Block, known: Knowledge) -> None:
                 _lower_guard(op, known)
             case loop.BlockOp():
                 _lower_block(op, known)
-            case loop.LoadOp() | loop.StoreOp() | loop.IndexOp() | loop.MaskOp() | loop.IntrinOp():
+            case (
+                loop.LoadOp()
+                | loop.StoreOp()
+                | loop.PrefetchOp()
+                | loop.IndexOp()
+                | loop.MaskOp()
+                | loop.IntrinOp()
+            ):
                 simplify_access(op, known)
             case _:
                 pass

@@ -13,7 +13,14 @@ def substitute_values(body: Block, environment: Environment, known: Knowledge) -
     """Put expressions in place of index values in every op of a block, and simplify."""
     for op in tuple(body.ops):
         match op:
-            case loop.LoadOp() | loop.StoreOp() | loop.IndexOp() | loop.MaskOp() | loop.IntrinOp():
+            case (
+                loop.LoadOp()
+                | loop.StoreOp()
+                | loop.PrefetchOp()
+                | loop.IndexOp()
+                | loop.MaskOp()
+                | loop.IntrinOp()
+            ):
                 simplify_access(op, known, environment)
             case loop.GuardOp():
                 simplify_access(op, known, environment)

@@ -97,6 +97,10 @@ class Unroller:
                         operands=indices, result_types=[IndexType()], properties={"map": map}
                     )
                     self._finish(op, new, result)
+                case loop.PrefetchOp():
+                    map, indices = self._access(op)
+                    locality = op.locality.value.data
+                    result.append(loop.PrefetchOp(op.memref, map.data, indices, locality))
                 case ScaleOp() | arith.AddfOp():
                     self._fold(op, result)
                 case loop.BlockOp():

@@ -21,6 +21,7 @@ from math import ceil, prod
 
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr
 
+from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.cpu.epilogue import attach_epilogue, take_epilogue
@@ -31,6 +32,7 @@ from tcopt.schedules.cpu.nests import variable_loops
 from tcopt.schedules.cpu.patterns import Access, BlockPattern, element_bits, match_block
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.rules import Declined, schedule_rule
+from tcopt.schedules.state import buffers_read
 from tcopt.support.matmul_tiles import MAX_ROWS, MatmulTile, best_tile, tile_cost
 
 STEPS = (1, 2, 4)
@@ -185,6 +187,7 @@ def schedule_product(sch: Schedule, product: Product, facts: CpuFacts) -> None:
         sch.reorder(*tiling.between, *tiling.tiles, *reduce, *inner)
         outer = parallelize(sch, tiling.between, 2 * pattern.work, facts)
         _accumulate(sch, block, [*outer, *tiling.tiles], reduce, epilogue, lanes, product.dot)
+        _prefetch_panels(sch, block, product, tiling, (outer[-1], reduce[0]), facts)
     for producer in producers:
         schedule_injective(sch, producer, facts)
 
@@ -213,6 +216,7 @@ def _schedule_in_parts(
     store = sch.cache_write(partial, "register")
     around = [*outer, part, *tiling.tiles]
     _accumulate(sch, partial, around, reduce, store, lanes, product.dot)
+    _prefetch_panels(sch, partial, product, tiling, (part, reduce[0]), facts)
     # Loops of one iteration move nothing, and have no counterpart in the sum of the parts.
     *loops, part = sch.get_loops(block)[len(outer) :]
     rows, columns = loops[: -len(columns)], loops[-len(columns) :]
@@ -254,6 +258,30 @@ def _accumulate(
         for loop in own[:-1]:
             sch.unroll(loop)
     attach_epilogue(sch, epilogue, outer, lanes)
+
+
+def _prefetch_panels(
+    sch: Schedule,
+    block: Block,
+    product: Product,
+    tiling: Tiling,
+    loops: tuple[Loop, Loop],
+    facts: CpuFacts,
+) -> None:
+    """While tiles pass over a panel, bring the next one near.
+
+    Without that the first tile on each waits for memory at every step. A single tile has no
+    time to spare: it reads as fast as memory gives.
+
+    Args:
+        loops: that whose iterations have a panel each, and that over steps of the depth.
+    """
+    buffer = product.right.buffer
+    size = prod(buffer_shape(buffer)) * ELEMENT_BYTES
+    tiles = prod(map(sch.extent, tiling.tiles))
+    if product.panel and product.dot is None and size > facts.l2 and tiles > 1:
+        place = buffers_read(sch.block_op(block)).index(buffer)
+        sch.prefetch(block, place, *loops)
 
 
 def _tile(sch: Schedule, block: Block, product: Product, facts: CpuFacts, lanes: int) -> Tiling:

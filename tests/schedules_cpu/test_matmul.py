@@ -5,12 +5,14 @@ from __future__ import annotations
 from unittest import mock
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schedules_cpu.kernels import check_op, data, everything_parallel, scheduled
 from tcopt.dialects.graph import GraphOp, MatmulOp, TransposeOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
+from tcopt.dialects.loop import PrefetchOp
 from tcopt.schedules.cpu import matmul
 from tcopt.support.matmul_tiles import MAX_ROWS, best_tile, fits, tile_cost
 
@@ -60,6 +62,22 @@ def test_deep_reductions_in_parts(m, k, panels, bits_, parallel):
         op = product(*_values(*arrays))
         assert scheduled(arrays, op.tensor_expression, bits_)[1] == "cpu-matmul"
         check_op(product, *arrays, bits=bits_)
+
+
+@pytest.mark.parametrize("m", [1, 45])
+def test_panels_beyond_the_second_cache(m):
+    """Panels that several tiles of rows pass over are prefetched, which changes no result."""
+    arrays = data(m, 96), data(9, 96, 16, seed=1)
+
+    def product(a, b):
+        return PackedMatmulOp(a, b, columns=140)
+
+    with mock.patch.object(matmul, "ELEMENT_BYTES", 4096), everything_parallel():
+        op = product(*_values(*arrays))
+        module, rule = scheduled(arrays, op.tensor_expression, 256)
+        assert rule == "cpu-matmul"
+        assert any(isinstance(step, PrefetchOp) for step in module.walk()) == (m > 1)
+        check_op(product, *arrays, bits=256)
 
 
 @FEW

@@ -23,6 +23,7 @@ from tcopt.backends.llvm.linear import Linear
 from tcopt.backends.llvm.ops.scf import counted_loop
 from tcopt.backends.llvm.registry import emits
 from tcopt.backends.llvm.types import byte_size, is_bool, llvm_type, memory_type
+from tcopt.dialects.memref_ import PrefetchOp
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import UnsupportedError
 
@@ -80,6 +81,14 @@ def emit_store(e: FunctionEmitter, op: memref.StoreOp) -> None:
     value, target, *indices = op.operands
     pointer, alignment = e.address(target, indices)
     store(e, value.type, e.value(value), pointer, alignment, nontemporal(op))
+
+
+@emits(PrefetchOp)
+def emit_prefetch(e: FunctionEmitter, op: PrefetchOp) -> None:
+    pointer, _ = e.address(op.memref, op.indices)
+    locality = op.localityHint.value.data
+    e.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+    e.write(f"  call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 {locality}, i32 1)")
 
 
 # Allocation

@@ -54,3 +54,13 @@ func.func @main(%a: memref<64xf32>) {
 // CHECK:         call void @tcopt.main(ptr %p0)
 // CHECK:       !0 = distinct !{!0, !1}
 // CHECK-NEXT:  !1 = !{!"llvm.loop.unroll.disable"}
+
+// -----
+
+// A prefetch is the intrinsic, for data to be read.
+func.func private @near(%a: memref<8x64xf32>, %i: index) {
+  memref.prefetch %a[%i, %i], read, locality<2>, data : memref<8x64xf32>
+  func.return
+}
+// CHECK-LABEL: define hidden void @tcopt.near
+// CHECK:       call void @llvm.prefetch.p0(ptr %{{.*}}, i32 0, i32 2, i32 1)

@@ -139,3 +139,11 @@ loop.func @f(%x: memref<4xbf16>, %w: memref<4x4xbf16>, %y: memref<4xf32>) {
 loop.func @f(%x: memref<4x4xf32>) {
   %a = loop.load %x[0, 0] lanes [1, 0] [0, 1] else 0.0 : memref<4x4xf32>, vector<4x4xf32>
 }
+
+// -----
+
+// There are four ways to keep what is prefetched.
+// CHECK: locality is a number from 0 to 3
+loop.func @near(%x: memref<4xf32>) {
+  loop.prefetch %x[0] locality 4 : memref<4xf32>
+}

@@ -126,3 +126,14 @@ loop.func @tiles(%x: memref<4x16x2xf32>, %y: memref<2x16x4xf32>) {
     loop.store %a, %y[0, 0, %i] lanes [0, 1, 0] [1, 0, 0] : memref<2x16x4xf32>, vector<16x2xf32>
   }
 }
+
+// -----
+
+// A prefetch may go beyond its buffer.
+// CHECK-LABEL: loop.func @near
+// CHECK:       loop.prefetch %x[%i + 1, %i * 4 mod 8] locality 2 : memref<4x8xf32>
+loop.func @near(%x: memref<4x8xf32>) {
+  loop.for %i = 0 to 4 {
+    loop.prefetch %x[%i + 1, (%i * 4) mod 8] locality 2 : memref<4x8xf32>
+  }
+}

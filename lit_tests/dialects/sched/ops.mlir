@@ -46,6 +46,8 @@ sched.sequence @steps for @f attributes {rule = "by-hand"} {
   %x = sched.cache_read %mm of "x" into shared
   // CHECK-NEXT: %w = sched.cache_read %mm of 1 into shared
   %w = sched.cache_read %mm of 1 into shared
+  // CHECK-NEXT: sched.prefetch %mm buffer 1 ahead %j at %k
+  sched.prefetch %mm buffer 1 ahead %j at %k
   // CHECK-NEXT: sched.set_scope %pad to local
   sched.set_scope %pad to local
   // CHECK-NEXT: %init = sched.decompose_reduction %mm at %k

@@ -127,3 +127,18 @@ func.func @main(%x: memref<4xf32>) {
   loop.call @k(%x) : memref<4xf32>
   func.return
 }
+
+// -----
+
+// A prefetch keeps its place; a guard around it is one of the loop it is in.
+// CHECK-LABEL: func.func private @near
+// CHECK:       scf.for %i
+// CHECK:         scf.if
+// CHECK-NEXT:      memref.prefetch %x[%{{.*}}, %c0], read, locality<2>, data : memref<9x16xf32>
+loop.func @near(%x: memref<9x16xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.guard ([%i] in 4) {
+      loop.prefetch %x[%i + 1, 0] locality 2 : memref<9x16xf32>
+    }
+  }
+}

@@ -66,7 +66,8 @@ func.func @row(%x: tensor<1x6xf32>, %w: tensor<6x32xf32>) -> tensor<1x32xf32> {
 // -----
 
 // A panel of a deep reduction would not stay in cache: four parts of its depth leave partial
-// results for a chunk of rows, which are then added up row by row.
+// results for a chunk of rows, which are then added up row by row. While one is computed, the next
+// part of the panel comes near.
 // CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul"} {
 // CHECK:      %parts = sched.knob "parts" of {{.*}} = 4
 // CHECK:      %ko, %ki = sched.split %k by [%parts, ?]
@@ -75,6 +76,7 @@ func.func @row(%x: tensor<1x6xf32>, %w: tensor<6x32xf32>) -> tensor<1x32xf32> {
 // CHECK:      %matmul_rf = sched.rfactor %ko
 // CHECK-NEXT: %matmul_rf_store = sched.cache_write %matmul_rf into register
 // CHECK:      sched.reverse_compute_at %matmul_rf_store at %im
+// CHECK:      sched.prefetch %matmul_rf buffer 1 ahead %ko at %kio
 // CHECK:      sched.reverse_compute_at %matmul_store at
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
 func.func @deep(%x: tensor<48x2048xf32>) -> tensor<48x64xf32> {

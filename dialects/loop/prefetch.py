@@ -1,0 +1,83 @@
+"""A hint that data of a buffer will be read soon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, MemRefType, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from tcopt.support.access_syntax import parse_access, print_access
+
+MAX_LOCALITY = 3
+"""To be kept in all caches; 2 is all but the first one, 0 none."""
+
+
+@irdl_op_definition
+class PrefetchOp(IRDLOperation):
+    """Brings the cache line of an element near, which changes no value.
+
+    `loop.prefetch %w[%j + 1, %k, 0] locality 2 : memref<8x64x16xf32>` says that the line will be
+    read, and is to come as far as the second cache. Indices may lie outside of the buffer, where
+    nothing happens that could be seen.
+    """
+
+    name = "loop.prefetch"
+
+    memref = operand_def(MemRefType)
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    locality = prop_def(IntegerAttr[i64])
+
+    def __init__(
+        self,
+        memref: SSAValue | Operation,
+        map: AffineMap,
+        indices: Sequence[SSAValue],
+        locality: int,
+    ):
+        super().__init__(
+            operands=[memref, indices],
+            properties={"map": AffineMapAttr(map), "locality": IntegerAttr(locality, i64)},
+        )
+
+    def verify_(self) -> None:
+        type_ = self.memref.type
+        assert isa(type_, MemRefType)
+        map = self.map.data
+        if len(map.results) != len(type_.get_shape()):
+            raise VerifyException(
+                f"{len(map.results)} indices for a buffer of rank {len(type_.get_shape())}"
+            )
+        if map.num_dims != len(self.indices) or map.num_symbols:
+            raise VerifyException("the access map must have one dimension per index operand")
+        if not 0 <= self.locality.value.data <= MAX_LOCALITY:
+            raise VerifyException(f"locality is a number from 0 to {MAX_LOCALITY}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PrefetchOp:
+        memref = parser.parse_unresolved_operand()
+        map, indices = parse_access(parser)
+        parser.parse_keyword("locality")
+        locality = parser.parse_integer(allow_boolean=False)
+        parser.parse_punctuation(":")
+        return cls(parser.resolve_operand(memref, parser.parse_type()), map, indices, locality)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.memref)
+        print_access(printer, self.map.data, self.indices)
+        printer.print_string(f" locality {self.locality.value.data} : ")
+        printer.print_attribute(self.memref.type)

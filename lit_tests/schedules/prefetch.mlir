@@ -1,0 +1,158 @@
+// RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
+
+// The next panel has as many lines as a tile has steps: the first tile brings them all.
+// CHECK:       loop.for %k = 0 to 64 {
+// CHECK-NEXT:    loop.guard ([%i * 64 + %k] in 64) {
+// CHECK-NEXT:      loop.prefetch %w[%p + 1, %i * 64 + %k, 0] locality 2 : memref<8x64x16xf32>
+// CHECK-NEXT:    }
+// CHECK-NEXT:    loop.for %r = 0 to 6 {
+loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
+  loop.for %p = 0 to 8 {
+    loop.for %i = 0 to 4 {
+      loop.for %k = 0 to 64 {
+        loop.for %r = 0 to 6 {
+          loop.for %j = 0 to 16 {
+            loop.block "mm" (%vi: spatial 24 = %i * 6 + %r, %vp: spatial 8 = %p, %vj: spatial 16 = %j, %vk: reduce 64 = %k) {
+              %a = loop.load %x[%vi, %vk] : memref<24x64xf32>
+              %b = loop.load %w[%vp, %vk, %vj] : memref<8x64x16xf32>
+              %c = arith.mulf %a, %b : f32
+              %d = loop.load %y[%vi, %vp * 16 + %vj] : memref<24x128xf32>
+              %e = arith.addf %d, %c : f32
+              loop.store %e, %y[%vi, %vp * 16 + %vj] : memref<24x128xf32>
+            }
+          }
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %mm = sched.get_block "mm"
+  %p, %i, %k, %r, %j = sched.get_loops %mm
+  sched.prefetch %mm buffer 1 ahead %p at %k
+}
+
+// -----
+
+// Where there are fewer iterations than lines, each brings several.
+// CHECK:       loop.for %i = 0 to 4 {
+// CHECK-NEXT:    loop.prefetch %w[%p + 1, %i * 16, 0] locality 2 : memref<8x64x16xf32>
+// CHECK-NEXT:    loop.prefetch %w[%p + 1, %i * 16 + 1, 0] locality 2 : memref<8x64x16xf32>
+// CHECK:         loop.prefetch %w[%p + 1, %i * 16 + 15, 0] locality 2 : memref<8x64x16xf32>
+// CHECK-NEXT:    loop.for %k
+loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
+  loop.for %p = 0 to 8 {
+    loop.for %i = 0 to 4 {
+      loop.for %k = 0 to 64 {
+        loop.for %r = 0 to 6 {
+          loop.for %j = 0 to 16 {
+            loop.block "mm" (%vi: spatial 24 = %i * 6 + %r, %vp: spatial 8 = %p, %vj: spatial 16 = %j, %vk: reduce 64 = %k) {
+              %a = loop.load %x[%vi, %vk] : memref<24x64xf32>
+              %b = loop.load %w[%vp, %vk, %vj] : memref<8x64x16xf32>
+              %c = arith.mulf %a, %b : f32
+              %d = loop.load %y[%vi, %vp * 16 + %vj] : memref<24x128xf32>
+              %e = arith.addf %d, %c : f32
+              loop.store %e, %y[%vi, %vp * 16 + %vj] : memref<24x128xf32>
+            }
+          }
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %mm = sched.get_block "mm"
+  %p, %i, %k, %r, %j = sched.get_loops %mm
+  sched.prefetch %mm buffer 1 ahead %p at %i
+}
+
+// -----
+
+// Rows of the other operand are long, and a tile reads all of each: that is one stretch, too.
+// CHECK:       loop.guard ([%k] in 24) {
+// CHECK-NEXT:    loop.prefetch %x[%i * 6 + %k floordiv 4 + 6, %k mod 4 * 16] locality 2 : memref<24x64xf32>
+loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
+  loop.for %p = 0 to 8 {
+    loop.for %i = 0 to 4 {
+      loop.for %k = 0 to 64 {
+        loop.for %r = 0 to 6 {
+          loop.for %j = 0 to 16 {
+            loop.block "mm" (%vi: spatial 24 = %i * 6 + %r, %vp: spatial 8 = %p, %vj: spatial 16 = %j, %vk: reduce 64 = %k) {
+              %a = loop.load %x[%vi, %vk] : memref<24x64xf32>
+              %b = loop.load %w[%vp, %vk, %vj] : memref<8x64x16xf32>
+              %c = arith.mulf %a, %b : f32
+              %d = loop.load %y[%vi, %vp * 16 + %vj] : memref<24x128xf32>
+              %e = arith.addf %d, %c : f32
+              loop.store %e, %y[%vi, %vp * 16 + %vj] : memref<24x128xf32>
+            }
+          }
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %mm = sched.get_block "mm"
+  %p, %i, %k, %r, %j = sched.get_loops %mm
+  sched.prefetch %mm buffer 0 ahead %i at %k
+}
+
+// -----
+
+// The loops are around the block, one around the other.
+// CHECK: prefetch: argument 'at': it is not around the block and inside of ahead
+loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
+  loop.for %p = 0 to 8 {
+    loop.for %i = 0 to 4 {
+      loop.for %k = 0 to 64 {
+        loop.for %r = 0 to 6 {
+          loop.for %j = 0 to 16 {
+            loop.block "mm" (%vi: spatial 24 = %i * 6 + %r, %vp: spatial 8 = %p, %vj: spatial 16 = %j, %vk: reduce 64 = %k) {
+              %a = loop.load %x[%vi, %vk] : memref<24x64xf32>
+              %b = loop.load %w[%vp, %vk, %vj] : memref<8x64x16xf32>
+              %c = arith.mulf %a, %b : f32
+              %d = loop.load %y[%vi, %vp * 16 + %vj] : memref<24x128xf32>
+              %e = arith.addf %d, %c : f32
+              loop.store %e, %y[%vi, %vp * 16 + %vj] : memref<24x128xf32>
+            }
+          }
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %mm = sched.get_block "mm"
+  %p, %i, %k, %r, %j = sched.get_loops %mm
+  sched.prefetch %mm buffer 1 ahead %k at %p
+}
+
+// -----
+
+// What one iteration reads lies together.
+// CHECK: prefetch: argument 'buffer': parts of %x that are read lie apart
+loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
+  loop.for %p = 0 to 8 {
+    loop.for %i = 0 to 4 {
+      loop.for %k = 0 to 64 {
+        loop.for %r = 0 to 6 {
+          loop.for %j = 0 to 16 {
+            loop.block "mm" (%vi: spatial 24 = %i * 6 + %r, %vp: spatial 8 = %p, %vj: spatial 16 = %j, %vk: reduce 64 = %k) {
+              %a = loop.load %x[%vi, %vk] : memref<24x64xf32>
+              %b = loop.load %w[%vp, %vk, %vj] : memref<8x64x16xf32>
+              %c = arith.mulf %a, %b : f32
+              %d = loop.load %y[%vi, %vp * 16 + %vj] : memref<24x128xf32>
+              %e = arith.addf %d, %c : f32
+              loop.store %e, %y[%vi, %vp * 16 + %vj] : memref<24x128xf32>
+            }
+          }
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %mm = sched.get_block "mm"
+  %p, %i, %k, %r, %j = sched.get_loops %mm
+  sched.prefetch %mm buffer 0 ahead %k at %r
+}

@@ -1,0 +1,133 @@
+"""prefetch: what a block will read of a buffer is brought near before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, prod
+
+from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.loop import BlockOp, ForOp, GuardOp, PrefetchOp
+from tcopt.dialects.loop.analysis import Box, buffer_shape, value_ranges
+from tcopt.schedules.failure import illegal
+from tcopt.schedules.regions import box_under, over, reads_of
+from tcopt.schedules.state import (
+    State,
+    alloc_of,
+    ancestor_in,
+    buffers_read,
+    loops_of,
+    value_label,
+)
+from tcopt.support.access_syntax import unique_operands
+from tcopt.support.affine import simplify, substitute
+from tcopt.support.alignment import ALIGNMENT
+
+_NAME = "prefetch"
+_LOCALITY = 2
+"""As far as the second cache: the first one holds what is in use."""
+
+
+def prefetch(state: State, block: BlockOp, buffer: int, ahead: ForOp, at: ForOp) -> None:
+    """Bring near what `block` reads of a buffer in the next iteration of `ahead`, a part of it
+    in each iteration of the loops inside of it, as far as `at`.
+
+        loop.for %p = 0 to 8 {
+          loop.for %i = 0 to 4 {
+            loop.for %k = 0 to 64 {
+              loop.block "mm" (...) {...}    // reads %w[%p, %k, 0 to 16]
+
+    becomes, for `prefetch(mm, 1, p, k)`,
+
+        loop.for %p = 0 to 8 {
+          loop.for %i = 0 to 4 {
+            loop.for %k = 0 to 64 {
+              loop.guard ([%i * 64 + %k] in 64) {
+                loop.prefetch %w[%p + 1, %i * 64 + %k, 0] locality 2 : memref<8x64x16xf32>
+              }
+              loop.block "mm" (...) {...}
+
+    Args:
+        block: the reader.
+        buffer: the number of an argument of the function in the order of the block's reads;
+            what one iteration of `ahead` reads of it lies together in memory.
+        ahead: a loop around `at`.
+        at: a loop around the block.
+    Raises:
+        ScheduleError: the block reads no such buffer, the loops are not around each other and
+            the block, or what is read does not lie together.
+    """
+    around = loops_of(block)
+    if ahead not in around or at not in around or around.index(ahead) >= around.index(at):
+        raise illegal(_NAME, "at", "it is not around the block and inside of ahead", op=at)
+    read = buffers_read(block)
+    if not 0 <= buffer < len(read):
+        raise illegal(_NAME, "buffer", f"the block reads {len(read)} buffers", op=block)
+    source = read[buffer]
+    if alloc_of(source) is not None:
+        reason = f"{value_label(source)} is made here, so that it is near"
+        raise illegal(_NAME, "buffer", reason, op=block)
+    holder = ancestor_in(ahead.body.block, block)
+    box = box_under([(access, holder) for access in reads_of(block, source)], source)
+    if not _is_dense(box, source):
+        reason = f"parts of {value_label(source)} that are read lie apart"
+        raise illegal(_NAME, "buffer", reason, op=block)
+    inside = around[around.index(ahead) + 1 : around.index(at) + 1]
+    ops = _prefetches(source, box, ahead, inside)
+    first = at.body.block.first_op
+    assert first is not None
+    at.body.block.insert_ops_before(ops, first)
+
+
+def _is_dense(box: Box, buffer: SSAValue) -> bool:
+    """Whether a box is one stretch of memory."""
+    extents = [dim.extent for dim in box.dims]
+    first = next((i for i, extent in enumerate(extents) if extent > 1), len(extents))
+    return extents[first + 1 :] == list(buffer_shape(buffer)[first + 1 :])
+
+
+def _prefetches(
+    buffer: SSAValue, box: Box, ahead: ForOp, inside: Sequence[ForOp]
+) -> list[Operation]:
+    """Ops for one iteration of the loops `inside`, which share the lines of the box."""
+    type_ = buffer.type
+    assert isa(type_, MemRefType)
+    element = type_.get_element_type()
+    assert isinstance(element, FixedBitwidthType)
+    line = ALIGNMENT * 8 // element.bitwidth
+    extents = [dim.extent for dim in box.dims]
+    lines, rounds = ceil(prod(extents) / line), prod(each.trip_count for each in inside)
+    count = ceil(lines / rounds)
+    values: list[SSAValue] = []
+    number: AffineExpr = AffineConstantExpr(0)
+    for each in inside:
+        (position,) = (over(AffineDimExpr(0), [each.induction_variable], values),)
+        number = number * each.trip_count + position
+    bases = [over(dim.base, box.operands, values) for dim in box.dims]
+    later: list[AffineExpr] = [AffineDimExpr(i) for i in range(len(values))]
+    if ahead.induction_variable in values:
+        position = values.index(ahead.induction_variable)
+        later[position] = later[position] + 1
+    ranges = value_ranges(values)
+    ops: list[Operation] = []
+    for part in range(count):
+        element_number = (number * count + part) * line
+        indices: list[AffineExpr] = []
+        for dim in reversed(range(len(extents))):
+            rest = prod(extents[dim + 1 :])
+            place = element_number // rest if rest > 1 else element_number
+            if dim and any(extent > 1 for extent in extents[:dim]):
+                place = place % extents[dim]
+            elif extents[dim] == 1:
+                place = AffineConstantExpr(0)
+            indices.insert(0, simplify(substitute(bases[dim], later) + place, ranges))
+        map, operands = unique_operands(AffineMap(len(values), 0, tuple(indices)), values)
+        ops.append(PrefetchOp(buffer, map, operands, _LOCALITY))
+    needed = ceil(lines / count)
+    if needed == rounds:
+        return ops
+    map, operands = unique_operands(AffineMap(len(values), 0, (simplify(number, ranges),)), values)
+    return [GuardOp(map, operands, [needed], Region(Block(ops)))]
