@@ -30,7 +30,7 @@ from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.weights import WeightStore, attach_weights, weights_of
 from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.passes.kernel.memory_sizes import memref_bytes
-from tcopt.passes.loop.joins import Joins, origin_of, part_offsets
+from tcopt.passes.loop.joins import Joins, is_join, origin_of, part_offsets
 from tcopt.passes.loop.stage_nests import AnyMemRef, copy_function, memref_of
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
@@ -95,8 +95,10 @@ class HostLowering:
         pending: list[tuple[SSAValue, SSAValue]] = []
         for position, (value, argument) in enumerate(results):
             argument.name_hint = f"out{position}" if len(results) > 1 else "out"
-            producer = _origin(value)
-            if producer is None or producer in self.targets:
+            producer, whole = _origin(value), origin_of(value)
+            if is_join(whole) and whole not in self.wholes:
+                self.wholes[whole] = self._bytes_of(argument, function.location)
+            elif producer is None or producer in self.targets:
                 pending.append((value, argument))
             else:
                 self.targets[producer] = lambda a=argument, v=producer: self._view(
@@ -105,7 +107,7 @@ class HostLowering:
         return pending
 
     def _lower_ops(self, block: Block) -> None:
-        self.joins.add(block, self.targets)
+        self.joins.add(block, {*self.targets, *self.wholes})
         for op in block.ops:
             if not isinstance(op, func.ReturnOp):
                 self._lower_op(op)
@@ -205,7 +207,21 @@ class HostLowering:
             source = self._insert(cast, location).results[0]
         return source
 
+    def _bytes_of(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
+        """A contiguous buffer as bytes."""
+        assert isa(buffer.type, AnyMemRef)
+        flat = self._flat(buffer, location)
+        bytes_ = MemRefType(i8, [memref_bytes(buffer.type)])
+        return self._insert(UnrealizedConversionCastOp.get([flat], [bytes_]), location).results[0]
+
+    def _flat(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
+        """A contiguous buffer with one dimension."""
+        assert isa(buffer.type, AnyMemRef)
+        row = TensorType(buffer.type.get_element_type(), [buffer.type.element_count()])
+        return self._view(buffer, memref_of(row), location)
+
     def _copy(self, source: SSAValue, target: SSAValue, location: LocationAttr) -> None:
+        source, target = self._flat(source, location), self._flat(target, location)
         type_ = target.type
         assert isa(type_, AnyMemRef)
         if type_ not in self.copies:

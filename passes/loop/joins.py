@@ -24,6 +24,11 @@ def origin_of(value: SSAValue) -> SSAValue:
     return value
 
 
+def is_join(value: SSAValue) -> bool:
+    """Whether a value's data is that of an op's operands, one after the other."""
+    return isinstance(value.owner, GraphOp) and value.owner.is_joined
+
+
 class Joins:
     """The places of values whose data lies, one after the other, in another value's.
 
@@ -39,8 +44,9 @@ class Joins:
     def add(self, block: Block, taken: Container[SSAValue]) -> None:
         """Find the places of the values that a block computes, but for those `taken`."""
         for op in reversed(list(block.ops)):
-            if not isinstance(op, GraphOp) or not op.is_joined or op.results[0] in self.known:
+            if not op.results or not is_join(op.results[0]) or op.results[0] in self.known:
                 continue
+            assert isinstance(op, GraphOp)
             self.known.add(op.results[0])
             for operand, offset in zip(op.operands, part_offsets(op), strict=True):
                 origin = origin_of(operand)
