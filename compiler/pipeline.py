@@ -52,6 +52,7 @@ _KERNEL = (
     "lower-loop-to-kernel",
     "promote-registers",
     "transpose-gathers",
+    "interleave-scatters",
     "expand-math",
     "plan-memory",
 )

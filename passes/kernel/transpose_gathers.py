@@ -25,6 +25,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.vector_ import GatherOp, ScatterOp
+from tcopt.passes.kernel.constant_vectors import base_and_offset, constant_step
 from tcopt.passes.kernel.lowering_access import constant_prefix
 from tcopt.support.literals import number_attr
 
@@ -110,12 +111,12 @@ def _tiles(block: Block) -> list[_Tile]:
 
 
 def _add(op: GatherOp, open_: dict[Any, _Tile], found: list[_Tile]) -> None:
-    stride, rows = _stride(op.index_vec), constant_prefix(op.mask)
+    stride, rows = constant_step(op.index_vec), constant_prefix(op.mask)
     type_ = op.result.type
     assert isa(type_, VectorType)
     if stride is None or rows is None or not _is_square(type_):
         return
-    *outer, last = [_base_and_offset(index) for index in op.indices]
+    *outer, last = [base_and_offset(index) for index in op.indices]
     key = (op.base, tuple(outer), last[0], stride, rows, op.pass_thru, op.mask, type_)
     tile = open_.get(key)
     if tile is None:
@@ -289,34 +290,3 @@ def _is_square(type_: VectorType[Attribute]) -> bool:
     lanes, bits = type_.get_shape()[0], _bits(type_)
     chunk = _CHUNK_BITS // bits
     return chunk >= 2 and lanes >= chunk and lanes & (lanes - 1) == 0
-
-
-def _stride(offsets: SSAValue) -> int | None:
-    """The step of a constant vector `0, step, 2 step, ...`."""
-    constant = offsets.owner
-    if not isinstance(constant, arith.ConstantOp) or not isa(
-        constant.value, DenseIntOrFPElementsAttr
-    ):
-        return None
-    values = [int(value) for value in constant.value.get_values()]  # pyright: ignore
-    step = values[1] if len(values) > 1 else 0
-    return step if step and values == [lane * step for lane in range(len(values))] else None
-
-
-def _base_and_offset(index: SSAValue) -> tuple[SSAValue | None, int]:
-    """An index as a value and a constant that is added to it."""
-    offset = 0
-    while True:
-        owner = index.owner
-        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-            return None, offset + owner.value.value.data
-        if not isinstance(owner, arith.AddiOp):
-            return index, offset
-        for constant, rest in ((owner.rhs, owner.lhs), (owner.lhs, owner.rhs)):
-            number = constant.owner
-            if isinstance(number, arith.ConstantOp) and isinstance(number.value, IntegerAttr):
-                offset += number.value.value.data
-                index = rest
-                break
-        else:
-            return index, offset

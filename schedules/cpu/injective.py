@@ -6,6 +6,7 @@ from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import parallelize
 from tcopt.schedules.cpu.patterns import body_cost, element_bits, match_block
+from tcopt.schedules.cpu.repetition import schedule_repeated
 from tcopt.schedules.cpu.transposition import schedule_transposed
 from tcopt.schedules.cpu.vectors import group_size, set_kinds, split_vectors
 from tcopt.schedules.handles import Block
@@ -38,6 +39,8 @@ def schedule_injective(sch: Schedule, block: Block, facts: CpuFacts) -> None:
         parallelize(sch, loops, work, facts)
         return
     if schedule_transposed(sch, block, pattern, facts):
+        return
+    if schedule_repeated(sch, block, pattern, facts):
         return
     vectorize_innermost(sch, block, facts)
     outer = sch.get_loops(block)[: len(loops) - 1]

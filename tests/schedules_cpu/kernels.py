@@ -141,6 +141,14 @@ def check_op(
     check(arrays, op.tensor_expression, *op.evaluate(*arrays), bits=bits, **options)
 
 
+def kernel_text(make: Callable[..., GraphOp], *arrays: np.ndarray, bits: int | None = None) -> str:
+    """The kernel that one graph op becomes."""
+    op = make(*(ConstantOp.weight("v", like(array)).results[0] for array in arrays))
+    module, _ = scheduled(arrays, op.tensor_expression, bits)
+    lower(module, [_KERNEL])
+    return str(module)
+
+
 def data(*shape: int, seed: int = 0) -> np.ndarray:
     """Seeded normal values."""
     return np.random.default_rng((seed, *shape)).standard_normal(shape).astype(np.float32)

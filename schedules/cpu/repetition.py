@@ -1,0 +1,80 @@
+"""Blocks that read each element several times in a row: resizing to nearest neighbours.
+
+    for each tile of columns
+      for each of the columns that read the same element   unrolled
+        for each lane                                       vectorized
+          y[row, column] = x[row floordiv 2, column floordiv 2]
+
+Lanes lie along the elements read, so that these are loaded as they lie in memory. What is
+written has the step of the repetition from lane to lane, and `interleave-scatters` makes
+contiguous stores of it. Rows that read the same row are written together.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineExpr
+
+from tcopt.schedules.api import Schedule
+from tcopt.schedules.cpu.facts import CpuFacts
+from tcopt.schedules.cpu.granularity import parallelize
+from tcopt.schedules.cpu.nests import variable_loops
+from tcopt.schedules.cpu.patterns import BlockPattern, element_bits, total_cost
+from tcopt.schedules.handles import Block
+
+MAX_REPEATS = 8
+"""Elements of one vector for each element read, up to which shuffles are cheaper than reading
+one at a time."""
+
+
+def schedule_repeated(sch: Schedule, block: Block, pattern: BlockPattern, facts: CpuFacts) -> bool:
+    """Tile a block that repeats elements; False, and nothing done, if it does not."""
+    loops = variable_loops(sch, block)
+    column = pattern.spatial[-1]
+    lanes = facts.lanes(element_bits(pattern.block))
+    repeats = _repeats(pattern, column)
+    if repeats is None or column not in loops or lanes < 2:
+        return False
+    if sch.extent(loops[column]) < repeats * lanes:
+        return False
+    work = total_cost(pattern.block)
+    tiles, lane, part = sch.split(loops[column], factors=[None, lanes, repeats])
+    outer = {v: each for v, each in loops.items() if v != column}
+    inner = [part]
+    if outer:
+        row = max(outer)
+        together = _repeats(pattern, row)
+        if together is not None and sch.extent(outer[row]) % together == 0:
+            outer[row], same = sch.split(outer[row], factors=[None, together])
+            inner.insert(0, same)
+    order = [outer[v] for v in sorted(outer)]
+    sch.reorder(*order, tiles, *inner, lane)
+    sch.vectorize(lane)
+    for each in inner:
+        sch.unroll(each)
+    parallelize(sch, order or [tiles], work, facts)
+    return True
+
+
+def _repeats(pattern: BlockPattern, variable: int) -> int | None:
+    """The number that all loads divide a variable by, if it is one and small."""
+    value = pattern.block.iter_vars[variable]
+    divisors: set[int] = set()
+    for term in pattern.terms:
+        positions = {i for i, v in enumerate(term.op.indices) if v is value}
+        for expr in term.op.map.data.results:
+            divisors |= _divisors(expr, positions)
+    if len(divisors) != 1:
+        return None
+    (divisor,) = divisors
+    return divisor if 2 <= divisor <= MAX_REPEATS else None
+
+
+def _divisors(expr: AffineExpr, positions: set[int]) -> set[int]:
+    """What an index divides any of some variables by; 0 for a remainder."""
+    if not isinstance(expr, AffineBinaryOpExpr) or positions.isdisjoint(expr.used_dims()):
+        return set()
+    if expr.kind is AffineBinaryOpKind.FloorDiv and isinstance(expr.rhs, AffineConstantExpr):
+        return {expr.rhs.value} | _divisors(expr.lhs, positions)
+    if expr.kind in (AffineBinaryOpKind.Mod, AffineBinaryOpKind.CeilDiv):
+        return {0}
+    return _divisors(expr.lhs, positions) | _divisors(expr.rhs, positions)
