@@ -17,11 +17,11 @@
 ; the others'. So successive loops find their data in the cache of the same core, and
 ; nobody waits while there is work.
 
+; The state, and of the open region fn, ctx, grain and the number of slots: one cache line,
+; as each line that another core has written takes as long as hundreds of instructions.
 ; Bits 0-14 of the state: workers inside the region. Bit 15: the opener sleeps until they
 ; have left. Bits 16-31: tickets. Bits 32-63: the region's number.
-@pool.state = internal global [16 x i64] zeroinitializer, align 128
-; The open region: fn, ctx, grain, number of slots.
-@pool.region = internal global { ptr, ptr, i64, i32, [100 x i8] } zeroinitializer, align 128
+@pool.state = internal global { i64, ptr, ptr, i64, i32, [92 x i8] } zeroinitializer, align 128
 ; What is left of each slot: its begin in bits 0-31, its end in bits 32-63.
 @pool.slots = internal global [128 x [16 x i64]] zeroinitializer, align 128
 ; 1 while a region is open.
@@ -49,6 +49,7 @@ declare i32 @llvm.smin.i32(i32, i32)
 declare i32 @llvm.smax.i32(i32, i32)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
 define $linkage void @tcopt_parallel(ptr %fn, ptr %ctx, i64 %total, i64 %grain, i32 %threads) nounwind {
 entry:
@@ -101,10 +102,11 @@ unstaffed:
 prepare:
   %slots = add i32 %helpers, 1
   %slots.wide = zext i32 %slots to i64
-  %ctx.p = getelementptr i8, ptr @pool.region, i64 8
-  %grain.p = getelementptr i8, ptr @pool.region, i64 16
-  %slots.p = getelementptr i8, ptr @pool.region, i64 24
-  store ptr %fn, ptr @pool.region
+  %fn.p = getelementptr i8, ptr @pool.state, i64 8
+  %ctx.p = getelementptr i8, ptr @pool.state, i64 16
+  %grain.p = getelementptr i8, ptr @pool.state, i64 24
+  %slots.p = getelementptr i8, ptr @pool.state, i64 32
+  store ptr %fn, ptr %fn.p
   store ptr %ctx, ptr %ctx.p
   store i64 %grain, ptr %grain.p
   store i32 %slots, ptr %slots.p
@@ -184,10 +186,11 @@ done:
 ; Runs ranges of the open region until no slot has any left.
 define internal void @pool.work(i32 %home) nounwind {
 entry:
-  %ctx.p = getelementptr i8, ptr @pool.region, i64 8
-  %grain.p = getelementptr i8, ptr @pool.region, i64 16
-  %slots.p = getelementptr i8, ptr @pool.region, i64 24
-  %fn = load ptr, ptr @pool.region
+  %fn.p = getelementptr i8, ptr @pool.state, i64 8
+  %ctx.p = getelementptr i8, ptr @pool.state, i64 16
+  %grain.p = getelementptr i8, ptr @pool.state, i64 24
+  %slots.p = getelementptr i8, ptr @pool.state, i64 32
+  %fn = load ptr, ptr %fn.p
   %ctx = load ptr, ptr %ctx.p
   %grain = load i64, ptr %grain.p
   %slots = load i32, ptr %slots.p
@@ -242,7 +245,8 @@ entry:
   %patience = alloca [2 x i64], align 16
   %self.wide = ptrtoint ptr %self to i64
   %number = trunc i64 %self.wide to i32
-  %slots.p = getelementptr i8, ptr @pool.region, i64 24
+  %slots.p = getelementptr i8, ptr @pool.state, i64 32
+  %own.p = getelementptr [16 x i64], ptr @pool.slots, i32 %number
   %region.p = getelementptr i8, ptr @pool.state, i64 4
   br label %rested
 rested:
@@ -261,6 +265,8 @@ look:
   %welcome = and i1 %open, %new
   br i1 %welcome, label %enter, label %idle
 enter:
+  ; The slot that this worker most likely has comes while it enters.
+  call void @llvm.prefetch.p0(ptr %own.p, i32 1, i32 3, i32 1)
   %entered = sub i64 %state, 65535
   %result = cmpxchg ptr @pool.state, i64 %state, i64 %entered acq_rel monotonic
   %admitted = extractvalue { i64, i1 } %result, 1
