@@ -29,6 +29,7 @@ _GRAPH = (
     "fold-scale",
     "canonicalize",
     "expand-conv-transpose",
+    "sink-concat",
     "convert-layout",
     "pack-matmul",
     "winograd",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -19,7 +19,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import element_type, shape_of
-from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.graph.weights import WeightStore, weights_of
 from tcopt.dialects.target import cpu_target_of
 from tcopt.passes.graph.channel_blocks import (
     SMALLEST_BLOCK,
@@ -28,6 +28,7 @@ from tcopt.passes.graph.channel_blocks import (
     fits_concat,
 )
 from tcopt.passes.graph.conv_phases import phase_weights, phases_of
+from tcopt.passes.graph.layout_cost import plain_ops
 from tcopt.support.errors import PassFailedError
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
@@ -39,7 +40,8 @@ class ConvertLayout(ModulePass):
 
     A vector then holds channels of one pixel, whatever the image's width. Weights are
     reordered with them, which `fold-constants` does at compile time. Ops between that have a
-    blocked form (`in_blocks`) take it; a transform stands only where plain and blocked meet.
+    blocked form (`in_blocks`) take it, unless less data moves between layouts if they stay
+    plain (see `layout_cost.py`); a transform stands only where plain and blocked meet.
 
         %c = graph.conv %x, %w : tensor<1x64x56x56xf32>
         %r = graph.relu %c : tensor<1x64x56x56xf32>
@@ -74,7 +76,21 @@ class ConvertLayout(ModulePass):
         store = weights_of(op)
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                _Conversion(function.body.block, block, SpareLanes(store)).run()
+                _convert(function, block, store)
+
+
+def _convert(function: func.FuncOp, lanes: int, store: WeightStore | None) -> None:
+    """Convert what can be in one function, unless that moves more data than it leaves out.
+
+    What can be is found on a copy.
+    """
+    body = function.body.block
+    trial = function.clone().body.block
+    originals = dict(zip(trial.ops, body.ops, strict=True))
+    found = _Conversion(trial, lanes, SpareLanes(store)).run()
+    blocked = {originals[op] for op in found}
+    plain = plain_ops(body, blocked, lambda op: isinstance(op, ConvOp | ConvTransposeOp))
+    _Conversion(body, lanes, SpareLanes(store), blocked - plain, plain).run()
 
 
 class _Conversion:
@@ -85,18 +101,29 @@ class _Conversion:
         plain: plain forms made from blocked values.
         computed: plain values that are computed in blocks.
         spare: what the lanes beyond the last channel hold, of plain values.
+        wanted: ops between convolutions to convert even if all their operands are plain.
+        unwanted: ops to leave plain.
     """
 
-    def __init__(self, body: Block, lanes: int, spare: SpareLanes):
+    def __init__(
+        self,
+        body: Block,
+        lanes: int,
+        spare: SpareLanes,
+        wanted: Collection[Operation] = (),
+        unwanted: Collection[Operation] = (),
+    ):
         self.body = body
         self.lanes = lanes
         self.spare = spare
+        self.wanted = wanted
+        self.unwanted = unwanted
         self.blocked: dict[SSAValue, SSAValue] = {}
         self.plain: dict[SSAValue, SSAValue] = {}
         self.computed: set[SSAValue] = set()
 
-    def run(self) -> None:
-        """Convert what can be, and give the rest plain operands."""
+    def run(self) -> list[Operation]:
+        """Convert what can be, and give the rest plain operands; the ops that were replaced."""
         replaced: list[Operation] = []
         for op in list(self.body.ops):
             new = self._converted(op) if isinstance(op, GraphOp) else None
@@ -112,9 +139,10 @@ class _Conversion:
         for op in reversed(replaced):
             op.detach()
             op.erase()
+        return replaced
 
     def _converted(self, op: GraphOp) -> GraphOp | None:
-        if len(op.results) != 1 or element_type(op.results[0]) != f32:
+        if len(op.results) != 1 or element_type(op.results[0]) != f32 or op in self.unwanted:
             return None
         if isinstance(op, ConvOp):
             return self._convolution(op)
@@ -182,7 +210,7 @@ class _Conversion:
     # What lies between
 
     def _between(self, op: GraphOp) -> GraphOp | None:
-        if not any(operand in self.computed for operand in op.operands):
+        if op not in self.wanted and not any(v in self.computed for v in op.operands):
             return None
         rank = len(op.shape)
         if rank - 2 not in _SPATIAL or not all(self._fits(v, op) for v in op.operands):

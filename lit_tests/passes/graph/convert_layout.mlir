@@ -117,21 +117,22 @@ func.func @pool(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x
 
 // Whole blocks are concatenated.
 // CHECK-LABEL: func.func @concat
-// CHECK: graph.concat %c, %{{.*}} {axis = 1} : tensor<1x2x6x6x4xf32>
+// CHECK: graph.concat %c, %d {axis = 1} : tensor<1x2x6x6x4xf32>
 func.func @concat(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x8x6x6xf32> {
   %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
-  %0 = graph.concat %c, %x {axis = 1} : tensor<1x8x6x6xf32>
+  %d = graph.conv %c, %w : tensor<1x4x6x6xf32>
+  %0 = graph.concat %c, %d {axis = 1} : tensor<1x8x6x6xf32>
   return %0 : tensor<1x8x6x6xf32>
 }
 
 // A last part may end inside of its block, as the whole does then.
 // CHECK-LABEL: func.func @open_concat
-// CHECK:      %[[X:.*]] = graph.layout_transform %x {src = "NCHW", dst = "NCHW4c"} : tensor<1x1x6x6x4xf32>
-// CHECK-NEXT: %[[R:.*]] = graph.concat %c, %[[X]] {axis = 1} : tensor<1x2x6x6x4xf32>
+// CHECK:      %[[R:.*]] = graph.concat %c, %d {axis = 1} : tensor<1x2x6x6x4xf32>
 // CHECK-NEXT: graph.layout_transform %[[R]] {src = "NCHW4c", dst = "NCHW"} : tensor<1x6x6x6xf32>
-func.func @open_concat(%x: tensor<1x2x6x6xf32>, %y: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x6x6x6xf32> {
+func.func @open_concat(%y: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>, %v: tensor<2x4x1x1xf32>) -> tensor<1x6x6x6xf32> {
   %c = graph.conv %y, %w : tensor<1x4x6x6xf32>
-  %0 = graph.concat %c, %x {axis = 1} : tensor<1x6x6x6xf32>
+  %d = graph.conv %y, %v : tensor<1x2x6x6xf32>
+  %0 = graph.concat %c, %d {axis = 1} : tensor<1x6x6x6xf32>
   return %0 : tensor<1x6x6x6xf32>
 }
 
@@ -254,4 +255,24 @@ func.func @transposed(%x: tensor<1x8x5xf32>, %w: tensor<8x4x4xf32>) -> tensor<1x
 func.func @one_element(%x: tensor<1x8x1xf32>, %w: tensor<8x4x4xf32>) -> tensor<1x4x4xf32> {
   %0 = graph.conv_transpose %x, %w : tensor<1x4x4xf32>
   return %0 : tensor<1x4x4xf32>
+}
+
+// A residual between convolutions that stay plain costs less than transforms around it, and the
+// window beside it has its blocks all the same.
+// CHECK-LABEL: func.func @plain_residual
+// CHECK:      %[[C:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
+// CHECK-NEXT: %d = graph.conv %[[C]], %h {groups = 4} : tensor<1x8x6x6xf32>
+// CHECK-NEXT: graph.add %d, %[[C]] : tensor<1x8x6x6xf32>
+// CHECK-NEXT: %r = graph.relu
+// CHECK-NEXT: graph.conv %r, %h {groups = 4}
+// CHECK-NEXT: %[[R:.*]] = graph.layout_transform %r {src = "NCHW", dst = "NCHW4c"}
+// CHECK-NEXT: graph.pool %[[R]] {{.*}} : tensor<1x2x4x4x4xf32>
+func.func @plain_residual(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x1x1xf32>, %h: tensor<8x2x1x1xf32>) -> (tensor<1x8x6x6xf32>, tensor<1x8x4x4xf32>) {
+  %c = graph.conv %x, %w : tensor<1x8x6x6xf32>
+  %d = graph.conv %c, %h {groups = 4} : tensor<1x8x6x6xf32>
+  %a = graph.add %d, %c : tensor<1x8x6x6xf32>
+  %r = graph.relu %a : tensor<1x8x6x6xf32>
+  %e = graph.conv %r, %h {groups = 4} : tensor<1x8x6x6xf32>
+  %p = graph.pool %r {kind = max, kernel = [3, 3]} : tensor<1x8x4x4xf32>
+  return %e, %p : tensor<1x8x6x6xf32>, tensor<1x8x4x4xf32>
 }

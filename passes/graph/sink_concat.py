@@ -1,0 +1,131 @@
+"""Concatenations moved behind the elementwise ops that follow them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.slice import ConcatOp, SliceOp
+from tcopt.dialects.graph.types import element_type, shape_of
+
+
+@dataclass(frozen=True)
+class SinkConcat(ModulePass):
+    """Do elementwise ops on the parts of a concatenation in memory, not on the whole.
+
+    What produces a part can do them with its result still in registers, and write that to its
+    place in the whole at once. It is done if some part is used by the concatenation alone,
+    nothing else uses that, and other operands are the same for all parts or constant.
+
+        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+        %y = graph.concat %c, %z {axis = 1} : tensor<1x12x4x4xf32>
+        %r = graph.relu %y : tensor<1x12x4x4xf32>
+    ->
+        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+        %0 = graph.relu %c : tensor<1x8x4x4xf32>
+        %1 = graph.relu %z : tensor<1x4x4x4xf32>
+        %r = graph.concat %0, %1 {axis = 1} : tensor<1x12x4x4xf32>
+    """
+
+    name = "sink-concat"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                for inner in list(function.body.block.ops):
+                    if isinstance(inner, GraphOp) and inner.is_elementwise:
+                        _sink(inner)
+
+
+def _sink(op: GraphOp) -> None:
+    wholes = [v for v in op.operands if _is_sinkable(v, op)]
+    if len(wholes) != 1 or len(op.results) != 1:
+        return
+    (whole,) = wholes
+    concat = whole.owner
+    assert isinstance(concat, ConcatOp)
+    axis = concat.axis.value.data
+    others = [value for value in op.operands if value is not whole]
+    if not all(_is_divisible(value, op, axis) for value in others):
+        return
+    parts: list[SSAValue] = []
+    start = 0
+    for part in concat.inputs:
+        parts.append(_on_part(op, whole, part, axis, start))
+        start += shape_of(part)[axis]
+    _insert(new := ConcatOp(parts, axis=axis), op)
+    new.results[0].name_hint = op.results[0].name_hint
+    op.results[0].replace_all_uses_with(new.results[0])
+    for old in (op, concat):
+        old.detach()
+        old.erase()
+
+
+def _is_sinkable(value: SSAValue, user: GraphOp) -> bool:
+    """Whether a value is a concatenation in memory for one user, of a part that is for it alone."""
+    concat = value.owner
+    if not isinstance(concat, ConcatOp) or not concat.is_joined:
+        return False
+    if len(list(value.uses)) != 1 or user.shape != shape_of(value):
+        return False
+    return any(_is_computed_for(part) for part in concat.inputs)
+
+
+def _is_computed_for(part: SSAValue) -> bool:
+    """Whether a part has one use, and is computed by what elementwise ops can join."""
+    op = part.owner
+    if not isinstance(op, GraphOp) or isinstance(op, ConstantOp) or len(list(part.uses)) != 1:
+        return False
+    return not (op.is_view or op.is_joined)
+
+
+def _is_divisible(value: SSAValue, op: GraphOp, axis: int) -> bool:
+    """Whether a part of the result needs a known part of an operand, or all of it."""
+    return _extent(value, op, axis) == 1 or isinstance(value.owner, ConstantOp)
+
+
+def _extent(value: SSAValue, op: GraphOp, axis: int) -> int:
+    """An operand's extent along an axis of the result."""
+    shape = shape_of(value)
+    own = axis - (len(op.shape) - len(shape))
+    return shape[own] if own >= 0 else 1
+
+
+def _on_part(op: GraphOp, whole: SSAValue, part: SSAValue, axis: int, start: int) -> SSAValue:
+    """The op on one part of the whole, in front of the op."""
+    size = shape_of(part)[axis]
+    operands: list[SSAValue] = []
+    for value in op.operands:
+        if value is whole:
+            operands.append(part)
+        elif _extent(value, op, axis) == 1:
+            operands.append(value)
+        else:
+            shape = list(shape_of(value))
+            own = axis - (len(op.shape) - len(shape))
+            starts = [0] * len(shape)
+            starts[own], shape[own] = start, size
+            operands.append(_insert(SliceOp(value, starts, shape), op))
+    shape = list(op.shape)
+    shape[axis] = size
+    new = type(op).create(
+        operands=operands,
+        result_types=[type(op.type)(element_type(op.results[0]), shape)],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+    )
+    return _insert(new, op)
+
+
+def _insert(new: GraphOp, before: Operation) -> SSAValue:
+    assert before.parent is not None
+    new.location = before.location
+    before.parent.insert_op_before(new, before)
+    return new.results[0]
