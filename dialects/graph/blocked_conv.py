@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, flag, integer
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.stages import narrow, tap_axes, widen, window_taps, zero_pad
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
@@ -32,6 +33,9 @@ class BlockedConvOp(ContractionOp):
     - with `plain`, for few channels: data [N, C, spatial...], weights [O / b, C, kernel..., b];
     - depthwise, where weights have one dimension less than data: data
       [N, C / b, spatial..., b], weights [C / b, kernel..., b].
+
+    Weights [O / b, C / a, kernel..., a / g, b, g] of the first form hold g channels side by side,
+    for instructions that add g products at once.
     """
 
     name = "graph.blocked_conv"
@@ -82,6 +86,16 @@ class BlockedConvOp(ContractionOp):
         return len(shape_of(self.w)) == len(shape_of(self.x)) - 1
 
     @property
+    def group(self) -> int:
+        """Input channels that lie side by side in weights."""
+        return shape_of(self.w)[-1] if len(shape_of(self.w)) == len(shape_of(self.x)) + 2 else 1
+
+    @property
+    def block(self) -> int:
+        """Output channels in a block."""
+        return shape_of(self.w)[-1 if self.group == 1 else -2]
+
+    @property
     def spatial_rank(self) -> int:
         """Number of spatial dimensions."""
         return len(shape_of(self.x)) - (2 if self.is_plain else 3)
@@ -96,14 +110,16 @@ class BlockedConvOp(ContractionOp):
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O / b, window positions..., b]."""
         x, w, rank = shape_of(self.x), shape_of(self.w), self.spatial_rank
-        if rank < 1 or len(w) not in (len(x) - 1, len(x) + 1):
+        forms = (len(x) + 1,) if self.is_plain else (len(x) - 1, len(x) + 1, len(x) + 2)
+        if rank < 1 or len(w) not in forms:
             raise VerifyException(f"data of rank {len(x)} does not fit weights of rank {len(w)}")
         if self.is_depthwise:
             fits = (x[1], x[-1]) == (w[0], w[-1])
         elif self.is_plain:
             fits = x[1] == w[1]
         else:
-            fits = (x[1], x[-1]) == (w[1] * self.group_count, w[-2])
+            inner = w[-2] if self.group == 1 else w[-3] * self.group
+            fits = (x[1], x[-1]) == (w[1] * self.group_count, inner)
         if self.group_count != 1 and (self.is_depthwise or self.is_plain):
             raise VerifyException("only data in blocks is convolved in groups")
         if self.group_count < 1 or w[0] % self.group_count:
@@ -111,7 +127,7 @@ class BlockedConvOp(ContractionOp):
         if not fits:
             raise VerifyException(f"channels of data {list(x)} and weights {list(w)} differ")
         output = self.window.output(x[2 : 2 + rank])
-        return (tensor((x[0], w[0], *output, w[-1]), self.sum_element()),)
+        return (tensor((x[0], w[0], *output, self.block), self.sum_element()),)
 
     def border(self, nonnegative: bool) -> Border | None:
         """What the window reaches."""
@@ -147,7 +163,7 @@ class BlockedConvOp(ContractionOp):
     def work(self) -> int:
         """Two operations for each product."""
         w = shape_of(self.w)
-        terms = math.prod(w) // (w[0] * w[-1])
+        terms = math.prod(w) // (w[0] * self.block)
         return 2 * math.prod(self.shape) * terms
 
     def compute(self, x: Array, w: Array) -> Array:
@@ -160,6 +176,8 @@ class BlockedConvOp(ContractionOp):
         if self.is_depthwise:
             blocks = windows.reshape(x.shape[0], x.shape[1], x.shape[-1], *windows.shape[2:])
             return np.einsum(f"ncb{places}{taps},c{taps}b->nc{places}b", blocks, w, optimize=True)
+        if self.group > 1:
+            w = np.moveaxis(w, -1, -2).reshape(*w.shape[:-3], -1, self.block)
         flat = w if self.is_plain else np.moveaxis(w, -2, 2)
         groups = self.group_count
         flat = flat.reshape(groups, w.shape[0] // groups, -1, *self.window.kernel, w.shape[-1])
@@ -184,7 +202,7 @@ class BlockedConvOp(ContractionOp):
         elif self.is_plain:
             axes = [te.reduce_axis(w.shape[1], "rc"), *taps]
         else:
-            inner = te.reduce_axis(w.shape[-2], "ri")
+            inner = te.reduce_axis(x.shape[-1], "ri")
             axes = [te.reduce_axis(w.shape[1], "rc"), *taps, inner]
 
         per_group = w.shape[0] // self.group_count
@@ -201,8 +219,29 @@ class BlockedConvOp(ContractionOp):
             else:
                 first = o // per_group * w.shape[1] + axes[0] if per_group < w.shape[0] else axes[0]
                 left = x[(n, first, *at, axes[-1])]
-                right = w[(o, axes[0], *taps, axes[-1], lane)]
+                right = w[(o, axes[0], *taps, *_in_group(axes[-1], lane, self.group))]
             return te.sum(widen(left) * widen(right), axis=axes)
 
         result = te.compute(self.shape, body, name="conv")
         return narrow(result, self.type.element_type)
+
+    def in_groups(self, group: int) -> Sequence[Operation] | None:
+        """Channels of data in blocks, as far as they are whole groups."""
+        shape = shape_of(self.w)
+        if self.is_plain or self.is_depthwise or self.group > 1 or shape[-2] % group:
+            return None
+        *lead, inner, block = shape
+        split = ReshapeOp(self.w, [*lead, inner // group, group, block])
+        rank = len(shape) + 1
+        side_by_side = TransposeOp(split, [*range(rank - 2), rank - 1, rank - 2])
+        properties = {**self.properties}
+        operands = [self.x, side_by_side.results[0]]
+        product = type(self).create(
+            operands=operands, result_types=[self.type], properties=properties
+        )
+        return [split, side_by_side, product]
+
+
+def _in_group(channel: te.Axis, lane: te.Axis, group: int) -> Sequence[te.Index]:
+    """The last indices of weights: channel and lane, or group, lane and channel in it."""
+    return (channel, lane) if group == 1 else (channel // group, lane, channel % group)

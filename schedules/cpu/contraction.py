@@ -20,7 +20,7 @@ blocks the channels of a block as columns and the width as rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from xdsl.ir import SSAValue
@@ -28,6 +28,7 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.loop import BlockOp
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.schedules.api import Schedule
+from tcopt.schedules.cpu.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.cpu.epilogue import attach_epilogue, take_epilogue
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import has_enough_tasks, parallelize
@@ -71,14 +72,15 @@ class Contraction:
         sums = [p for p in patterns if p is not None and p.is_contraction]
         if len(sums) != 1:
             return Declined(f"{len(sums)} blocks add products of two loaded values, one is wanted")
-        roles = find_roles(sums[0], facts)
+        dot = dot_of(sums[0], facts)
+        roles = find_roles(sums[0], facts, dot)
         if isinstance(roles, Declined):
             return roles
-        schedule_tiles(sch, sums[0], roles, facts)
+        schedule_tiles(sch, sums[0], roles, facts, dot)
         return None
 
 
-def find_roles(pattern: BlockPattern, facts: CpuFacts) -> Roles | Declined:
+def find_roles(pattern: BlockPattern, facts: CpuFacts, dot: Dot | None = None) -> Roles | Declined:
     """Assign the parts, or say why the block has no vector form."""
     spatial = [v for v in reversed(pattern.spatial) if pattern.extents[v] > 1]
     columns = next((v for v in spatial if pattern.store.is_unit(v)), None)
@@ -86,7 +88,7 @@ def find_roles(pattern: BlockPattern, facts: CpuFacts) -> Roles | Declined:
         return Declined("no variable is contiguous in the output")
     vectors = [t for t in pattern.terms if t.uses(columns)]
     scalars = [t for t in pattern.terms if not t.uses(columns)]
-    if not all(term.is_strided(columns) for term in vectors):
+    if not all(t.is_strided(columns) or t.is_unit(columns, lane_dim(t, dot)) for t in vectors):
         return Declined("an operand is not contiguous along the output's last dimension")
     others = [v for v in spatial if v != columns]
     served = [v for v in others if _reuses(v, vectors, scalars)]
@@ -108,19 +110,30 @@ def _reuses(variable: int, kept: list[Access], moving: list[Access]) -> bool:
     )
 
 
-def schedule_tiles(sch: Schedule, pattern: BlockPattern, roles: Roles, facts: CpuFacts) -> None:
+def schedule_tiles(
+    sch: Schedule, pattern: BlockPattern, roles: Roles, facts: CpuFacts, dot: Dot | None = None
+) -> None:
     """Tile one reduction, compute its epilogue tile by tile, and schedule its inputs."""
     block = sch.get_block(pattern.block.block_name.data)
     producers = sch.producers(block)
     epilogue = take_epilogue(sch, block)
     lanes = facts.lanes(element_bits(pattern.block))
-    plan = plan_tile(_space(pattern, roles, lanes), facts)
+    terms: list[Loop] = []
+    space = _space(pattern, roles, lanes)
+    if dot is not None:
+        _, each = sch.split(variable_loops(sch, block)[dot.variable], factors=[None, dot.group])
+        terms.append(each)
+        space = replace(space, steps=space.steps // dot.group)
+    plan = plan_tile(space, facts)
     outer, inner = _tile(sch, block, pattern, roles, plan)
+    inner += terms
     reduce = sch.get_loops(block)
     reduce = [each for each in reduce if each not in outer and each not in inner]
     sch.reorder(*outer, *reduce, *inner)
     outer = _parallelize_tiles(sch, outer, 2 * pattern.work, facts)
     init = sch.decompose_reduction(block, reduce[0])
+    if dot is not None:
+        sch.tensorize(block, dot.name)
     sch.set_scope(block, "register")
     for each in (block, init):
         _vectorize_tile(

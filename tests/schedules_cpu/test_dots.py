@@ -6,20 +6,24 @@ same kernel-level ops are written out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from unittest import mock
 
 import ml_dtypes
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import StringAttr, f32
+from xdsl.dialects.builtin import ModuleOp, StringAttr, f32
 
 from schedules_cpu.kernels import data, everything_parallel, te_module
 from tcopt.backends.llvm.host import host_target, named_target
 from tcopt.backends.llvm.jit import compile_module
+from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp
+from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.graph.types import like
@@ -37,10 +41,10 @@ def machine(bits: int) -> CpuTargetAttr:
     return CpuTargetAttr(**{**facts, "vector_bits": bits, "cores": 2})  # pyright: ignore
 
 
-def check(
+def lowered(
     make: Callable[..., ContractionOp], arrays: Sequence[np.ndarray], rule: str, bits: int
-) -> None:
-    """Schedule and run the form in groups of an op on bf16, beside numpy in double precision."""
+) -> tuple[ModuleOp, list[np.ndarray], ContractionOp]:
+    """The form in groups of an op on bf16 as a kernel, its operands, and the op."""
     half = [array.astype(ml_dtypes.bfloat16) for array in arrays]
     op = make(*(ConstantOp.weight("v", like(array)).results[0] for array in half))
     steps = op.in_groups(2)
@@ -60,10 +64,19 @@ def check(
     lower(module, [Phase("kernel", PASSES["kernel"].removesuffix(",plan-memory"))])
     module.verify()
     assert not any(each.name == "arith.extf" for each in module.walk())
+    return module, operands, op
+
+
+def check(
+    make: Callable[..., ContractionOp], arrays: Sequence[np.ndarray], rule: str, bits: int
+) -> None:
+    """Schedule and run the form in groups of an op, beside numpy in double precision."""
+    module, operands, op = lowered(make, arrays, rule, bits)
     module.attributes[TARGET_ATTRIBUTE] = host_target()
     result = np.full(op.shape, np.nan, np.float32)
     compile_module(module).function("f")(*operands, result)
-    expected = op.compute(*(array.astype(np.float64) for array in half))
+    exact = [array.astype(ml_dtypes.bfloat16).astype(np.float64) for array in arrays]
+    expected = op.compute(*exact)
     # Products of bf16 are exact in f32; their sums, of a few hundred terms, are not.
     scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5 * scale)
@@ -106,3 +119,55 @@ def test_deep_reductions_in_parts(m, k):
 
     with everything_parallel(), mock.patch.object(matmul, "PANEL_SHARE", 4096):
         check(product, (data(m, k), data(1, k, 16, seed=1)), "cpu-matmul", 512)
+
+
+@FEW
+@given(
+    st.sampled_from([(1, 1), (3, 3), (1, 2)]),
+    st.sampled_from([(4, 9), (7, 7), (1, 17)]),
+    st.sampled_from([(2, 8), (16, 16), (4, 32)]),
+    st.sampled_from([{}, {"pads": [1, 0, 0, 1]}, {"strides": [2, 1]}, {"groups": 2}]),
+    st.sampled_from([256, 512]),
+)
+def test_convolutions(kernel, image, blocks, options, bits):
+    """Whatever the window, over channels in blocks."""
+    inner, block = blocks
+    groups = options.get("groups", 1)
+    extents = [max(i, k) for i, k in zip(image, kernel, strict=True)]
+
+    def conv(x, w):
+        return BlockedConvOp(x, w, result_element=f32, **options)
+
+    arrays = (
+        data(1, 2 * groups, *extents, inner),
+        data(2, 2, *kernel, inner, block, seed=1),
+    )
+    with everything_parallel():
+        check(conv, arrays, "cpu-contraction", bits)
+
+
+def _matmul(x, w):
+    return PackedMatmulOp(x, w, result_element=f32)
+
+
+def _conv(x, w):
+    return BlockedConvOp(x, w, result_element=f32)
+
+
+@pytest.mark.parametrize(
+    ("make", "shapes", "rule"),
+    [
+        (_matmul, [(64, 128), (4, 128, 64)], "cpu-matmul"),
+        (_conv, [(1, 4, 16, 30, 16), (4, 4, 3, 3, 16, 16)], "cpu-contraction"),
+    ],
+)
+def test_sums_stay_in_registers(make, shapes, rule):
+    """The loop over the terms is dot products, broadcasts and loads of weights."""
+    arrays = [data(*shape) for shape in shapes]
+    module, _, _ = lowered(make, arrays, rule, 512)
+    text = emit_assembly(module, named_target("znver4"))
+    loops = re.split(r"^\.LBB\w+:", text, flags=re.MULTILINE)
+    hot = max(loops, key=lambda each: each.count("vdpbf16ps"))
+    last = [match.end() for match in re.finditer("vdpbf16ps", hot)][-1]
+    assert hot.count("vdpbf16ps") >= 24
+    assert not re.search(r"%[xyz]mm\d+, [-\w]*\(|\(%rsp\), %[xyz]mm|vfmadd", hot[:last])

@@ -30,6 +30,16 @@ func.func @depthwise(%x: tensor<1x2x8x8x4xf32>, %w: tensor<2x3x3x4xf32>) -> tens
 
 // -----
 
+// Weights may hold channels side by side, here pairs of eight.
+// CHECK-LABEL: func.func @groups
+// CHECK: graph.blocked_conv %x, %w {result_element = f32} : tensor<1x3x6x6x4xf32>
+func.func @groups(%x: tensor<1x2x8x8x8xbf16>, %w: tensor<3x2x3x3x4x4x2xbf16>) -> tensor<1x3x6x6x4xf32> {
+  %0 = graph.blocked_conv %x, %w {result_element = f32} : tensor<1x3x6x6x4xf32>
+  return %0 : tensor<1x3x6x6x4xf32>
+}
+
+// -----
+
 // Channels of data and weights agree, block by block.
 // CHECK: channels of data [1, 2, 8, 8, 8] and weights [3, 2, 3, 3, 4, 4] differ
 func.func @channels(%x: tensor<1x2x8x8x8xf32>, %w: tensor<3x2x3x3x4x4xf32>) {

@@ -33,6 +33,32 @@ func.func @odd(%x: tensor<7x3xbf16>) -> tensor<3x50xf32> {
 
 // -----
 
+// Channels of a convolution over channels in blocks are stored in pairs.
+// CHECK-LABEL: func.func @convolution
+// CHECK:         %[[R:.*]] = graph.reshape %w : tensor<2x4x3x3x8x2x16xbf16>
+// CHECK-NEXT:    %[[T:.*]] = graph.transpose %[[R]] {perm = [0, 1, 2, 3, 4, 6, 5]} : tensor<2x4x3x3x8x16x2xbf16>
+// CHECK-NEXT:    %y = graph.blocked_conv %x, %[[T]] {pads = [1, 1, 1, 1], result_element = f32} : tensor<1x2x8x8x16xf32>
+func.func @convolution(%x: tensor<1x4x8x8x16xbf16>) -> tensor<1x2x8x8x16xf32> {
+  %w = graph.constant dense<0.5> : tensor<2x4x3x3x16x16xbf16>
+  %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1], result_element = f32} : tensor<1x2x8x8x16xf32>
+  return %y : tensor<1x2x8x8x16xf32>
+}
+
+// -----
+
+// Filters of single channels, and images of a few, have no such form.
+// CHECK-LABEL: func.func @depthwise
+// CHECK-NOT:     graph.transpose
+func.func @depthwise(%x: tensor<1x4x8x8x16xbf16>, %i: tensor<1x3x8x8xbf16>) -> (tensor<1x4x6x6x16xf32>, tensor<1x4x6x6x16xf32>) {
+  %w = graph.constant dense<0.5> : tensor<4x3x3x16xbf16>
+  %v = graph.constant dense<0.5> : tensor<4x3x3x3x16xbf16>
+  %y = graph.blocked_conv %x, %w {result_element = f32} : tensor<1x4x6x6x16xf32>
+  %z = graph.blocked_conv %i, %v {plain, result_element = f32} : tensor<1x4x6x6x16xf32>
+  return %y, %z : tensor<1x4x6x6x16xf32>, tensor<1x4x6x6x16xf32>
+}
+
+// -----
+
 // Products of f32, and weights that are computed, stay.
 // CHECK-LABEL: func.func @others
 // CHECK-NOT:     graph.transpose
