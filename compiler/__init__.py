@@ -7,6 +7,7 @@ kernels alone, needs nothing of the front end.
 from typing import TYPE_CHECKING, Any
 
 from tcopt.compiler.pipeline import PHASES, Phase, pipeline
+from tcopt.support.collector import quiet_collector
 
 if TYPE_CHECKING:
     from tcopt.compiler.driver import STEPS, compile, lower
@@ -16,7 +17,8 @@ __all__ = ["PHASES", "STEPS", "Phase", "compile", "lower", "pipeline"]
 
 def __getattr__(name: str) -> Any:
     if name in ("STEPS", "compile", "lower"):
-        from tcopt.compiler import driver
+        with quiet_collector():
+            from tcopt.compiler import driver
 
         return getattr(driver, name)
     raise AttributeError(f"module 'tcopt.compiler' has no attribute {name!r}")

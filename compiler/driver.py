@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from tcopt.runtime.build import build_program
 from tcopt.runtime.model import Model, Specialization, TensorSpec
 from tcopt.runtime.program import Program
 from tcopt.support.accuracy import DEFAULT, PRECISE
+from tcopt.support.collector import quiet_collector
 from tcopt.support.remarks import collect_remarks
 
 Array = NDArray[Any]
@@ -79,7 +79,7 @@ def compile(
     ) -> Program:
         report = _Report(progress)
         kept = KernelCache.of_user() if cache else None
-        with _quiet_collector(), KernelBuilder(passes, kept, workers) as builder:
+        with quiet_collector(), KernelBuilder(passes, kept, workers) as builder:
             with report.step("import"):
                 module = import_model(source, shapes=given_shapes, values=given)
                 builder.expect(module)
@@ -205,18 +205,6 @@ class _Report:
     def done(self) -> None:
         if self._progress is not None:
             self._progress("done", len(STEPS), len(STEPS))
-
-
-@contextmanager
-def _quiet_collector() -> Iterator[None]:
-    """No garbage collection inside: a compile makes many objects, and few that die in cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _declared(source: Source) -> tuple[list[TensorSpec], list[TensorSpec]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.llvm.host import default_threads
+from tcopt.backends.llvm.host import default_threads, usable_cores
 from tcopt.dialects.target import CpuTargetAttr
 from tcopt.runtime.loading import Entry, check_runs_here, obstacle
 from tcopt.runtime.outputs import OutputPool, align
@@ -40,10 +41,17 @@ def pack_weights(
     """
     # What lies between weights is saved too, and must not be whatever was in memory.
     block = align(np.zeros(size + ALIGNMENT, np.uint8), size)
-    for name, (offset, count) in layout.items():
+
+    def copy(name: str) -> None:
+        offset, count = layout[name]
         data = weights[name]
         place = block[offset : offset + count].view(data.dtype).reshape(data.shape)
         place[...] = data
+
+    # The time goes into memory that is touched for the first time, which cores do side by side.
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        for _ in pool.map(copy, layout):
+            pass
     return block
 
 

@@ -18,7 +18,14 @@ from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
+from tcopt.dialects.graph.types import (
+    AnyTensor,
+    Array,
+    element_type,
+    numpy_dtype,
+    shape_of,
+    tensor,
+)
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
 from tcopt.support.winograd_tables import TAPS, TILES, Matrix, Tables, winograd_tables
@@ -62,8 +69,16 @@ class WinogradWeightsOp(GraphOp):
     def compute(self, w: Array) -> Array:
         """The value by numpy, in double precision."""
         table = np.array(_tables(self.tile).weight)
-        rows = np.tensordot(table, w.astype(np.float64), axes=(1, 2))
-        return np.moveaxis(np.tensordot(table, rows, axes=(1, 3)), 1, 0)
+        both = np.kron(table, table)
+        extent, taps = len(table), TAPS * TAPS
+        blocks, inner = w.shape[0], (w.shape[1], *w.shape[4:])
+        dtype = numpy_dtype(element_type(self.w))
+        result = np.empty((extent * extent, blocks, math.prod(inner)), dtype)
+        # A block at a time, so that what is between stays small.
+        for block in range(blocks):
+            filters = w[block].transpose(1, 2, 0, 3, 4).reshape(taps, -1)
+            result[:, block] = both @ filters.astype(np.float64)
+        return result.reshape(extent, extent, blocks, *inner)
 
     def tensor_expression(self, w: te.Tensor) -> te.Tensor:
         """A stage for each side of the filter."""
