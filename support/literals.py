@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
+    BytesAttr,
     DenseArrayBase,
     FloatAttr,
     IndexType,
@@ -28,7 +30,12 @@ INTEGERS = DenseArrayBase.constr(i64)
 
 def integers(attr: Integers) -> tuple[int, ...]:
     """The numbers that an attribute lists."""
-    return tuple(attr.get_values())
+    return _numbers(attr.data.data, attr.elt_type.width.data)
+
+
+@lru_cache(maxsize=4096)
+def _numbers(data: bytes, bits: int) -> tuple[int, ...]:
+    return DenseArrayBase(IntegerType(bits), BytesAttr(data)).get_values()
 
 
 def number_attr(value: float | int, type: Attribute) -> IntegerAttr | FloatAttr:

@@ -12,6 +12,9 @@ from typing import TypeVar
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
+# The view that is in front of them would take most of the time.
+# pyright: reportPrivateUsage=false
+
 _Op = TypeVar("_Op", bound=type[Operation])
 
 
@@ -30,14 +33,14 @@ def quick_operands(
     start = len(fixed)
 
     def group(op: Operation) -> Sequence[SSAValue]:
-        operands = op.operands
+        operands = op._operands
         end = len(operands)
         if end > start and type(operands[-1].type) is type_:
             end -= 1
         return operands[start:end]
 
     def last(op: Operation) -> SSAValue | None:
-        operands = op.operands
+        operands = op._operands
         value = operands[-1]
         return value if len(operands) > start and type(value.type) is type_ else None
 
@@ -52,4 +55,4 @@ def quick_operands(
 
 
 def _single(position: int) -> Callable[[Operation], SSAValue]:
-    return lambda op: op.operands[position]
+    return lambda op: op._operands[position]

@@ -164,9 +164,28 @@ def _init_operation(
     self.__post_init__()
 
 
-def _create(cls: type[Operation], **parts: Any) -> Operation:
+def _create(
+    cls: type[Operation],
+    *,
+    operands: Sequence[SSAValue] = (),
+    result_types: Sequence[Attribute] = (),
+    properties: Mapping[str, Attribute] = _NONE,
+    attributes: Mapping[str, Attribute] = _NONE,
+    location: LocationAttr | None = None,
+    successors: Sequence[Block] = (),
+    regions: Sequence[Region] = (),
+) -> Operation:
     op = cls.__new__(cls)
-    _init_operation(op, **parts)
+    _init_operation(
+        op,
+        operands=operands,
+        result_types=result_types,
+        properties=properties,
+        attributes=attributes,
+        location=location,
+        successors=successors,
+        regions=regions,
+    )
     return op
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -113,6 +114,7 @@ def _reaches(rows: LaneSteps, vector: Attribute, rank: int) -> list[tuple[int, i
     return result
 
 
+@lru_cache(maxsize=4096)
 def _rows(lanes: Integers | None, vector: Attribute) -> LaneSteps:
     """The lane steps of a vector access, a row for each dimension of the vector."""
     if lanes is None:

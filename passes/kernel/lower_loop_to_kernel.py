@@ -281,7 +281,7 @@ class FunctionLowering:
             lhs, rhs = op.operands
             for product, other in ((lhs, rhs), (rhs, lhs)):
                 owner = self.values[product].owner
-                if isinstance(owner, arith.MulfOp) and len(list(product.uses)) == 1:
+                if isinstance(owner, arith.MulfOp) and product.has_one_use():
                     operands = (owner.lhs, owner.rhs, self.values[other])
                     is_vector = isa(op.result.type, VectorType)
                     fused = vector.FMAOp if is_vector else math.FmaOp

@@ -366,6 +366,7 @@ def _memref_type(buffer: SSAValue) -> MemRefType[Any]:
     return buffer.type
 
 
+@cache
 def _lanes(type_: Attribute) -> int:
     return type_.get_shape()[0] if isa(type_, VectorType) else 0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 
 from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, MemRefType, i32
 from xdsl.ir import SSAValue
@@ -247,6 +248,7 @@ def set_access(op: IndexedOp, map: AffineMap, indices: Operands) -> None:
             op.operands = tuple(indices)
 
 
+@cache
 def _segments(*sizes: int) -> DenseArrayBase:
     return DenseArrayBase.from_list(i32, sizes)
 
