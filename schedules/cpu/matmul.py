@@ -29,10 +29,17 @@ from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import parallelize
 from tcopt.schedules.cpu.injective import schedule_injective
 from tcopt.schedules.cpu.nests import variable_loops
-from tcopt.schedules.cpu.patterns import Access, BlockPattern, element_bits, match_block
+from tcopt.schedules.cpu.patterns import (
+    Access,
+    BlockPattern,
+    element_bits,
+    match_block,
+    step_bytes,
+)
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.rules import Declined, schedule_rule
 from tcopt.schedules.state import buffers_read
+from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.matmul_tiles import MAX_ROWS, MatmulTile, best_tile, tile_cost
 
 STEPS = (1, 2, 4)
@@ -53,6 +60,9 @@ the next one, a panel at a time."""
 
 PANEL_SHARE = 6
 """A panel takes up at most this part of the second level of cache."""
+
+COPY_TILES = 16
+"""Tiles of rows for which it pays to copy the columns of the right operand that they read."""
 
 MIN_TILES = 4
 """Tiles of rows in a chunk at least, below which a panel is hardly used more than once."""
@@ -186,6 +196,9 @@ def schedule_product(sch: Schedule, product: Product, facts: CpuFacts) -> None:
         inner = [*tiling.rows, *tiling.columns, *terms]
         sch.reorder(*tiling.between, *tiling.tiles, *reduce, *inner)
         outer = parallelize(sch, tiling.between, 2 * pattern.work, facts)
+        tiles = prod(map(sch.extent, tiling.tiles))
+        if tiles >= COPY_TILES and _has_conflicts(product, facts):
+            _copy_columns(sch, block, product, outer[-1], lanes)
         _accumulate(sch, block, [*outer, *tiling.tiles], reduce, epilogue, lanes, product.dot)
         _prefetch_panels(sch, block, product, tiling, (outer[-1], reduce[0]), facts)
     for producer in producers:
@@ -258,6 +271,28 @@ def _accumulate(
         for loop in own[:-1]:
             sch.unroll(loop)
     attach_epilogue(sch, epilogue, outer, lanes)
+
+
+def _has_conflicts(product: Product, facts: CpuFacts) -> bool:
+    """Whether rows of the right operand, as far as a tile reads them, push one another out of
+    the first cache: they lie a multiple of a large power of two apart, and share few sets."""
+    distance = step_bytes(product.right, product.pattern.reduce[0])
+    if product.panel or not distance:
+        return False
+    places = facts.l1 // max(distance & -distance, ALIGNMENT)
+    return 2 * product.depth > places
+
+
+def _copy_columns(sch: Schedule, block: Block, product: Product, at: Loop, lanes: int) -> None:
+    """Copy what a tile reads of the right operand to where rows follow one another."""
+    place = buffers_read(sch.block_op(block)).index(product.right.buffer)
+    copy = sch.cache_read(block, place, "local")
+    sch.compute_at(copy, at)
+    *_, column = sch.get_loops(copy)
+    if sch.extent(column) > lanes:
+        vector, column = sch.split(column, factors=[None, lanes])
+        sch.unroll(vector)
+    sch.vectorize(column)
 
 
 def _prefetch_panels(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schedules_cpu.kernels import check_op, data, everything_parallel, scheduled
 from tcopt.dialects.graph import GraphOp, MatmulOp, TransposeOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
-from tcopt.dialects.loop import PrefetchOp
+from tcopt.dialects.loop import AllocOp, PrefetchOp, Scope
 from tcopt.schedules.cpu import matmul
 from tcopt.support.matmul_tiles import MAX_ROWS, best_tile, fits, tile_cost
 
@@ -78,6 +78,18 @@ def test_panels_beyond_the_second_cache(m):
         assert rule == "cpu-matmul"
         assert any(isinstance(step, PrefetchOp) for step in module.walk()) == (m > 1)
         check_op(product, *arrays, bits=256)
+
+
+@pytest.mark.parametrize(("columns", "copied"), [(512, True), (500, False)])
+def test_columns_that_conflict_in_the_first_cache_are_copied(columns, copied):
+    """Rows a power of two apart share few sets; the last tile may have fewer rows."""
+    arrays = data(2, 133, 72), data(2, 72, columns, seed=1)
+    op = MatmulOp(*_values(*arrays))
+    module, rule = scheduled(arrays, op.tensor_expression, 256)
+    assert rule == "cpu-matmul"
+    allocs = [op for op in module.walk() if isinstance(op, AllocOp)]
+    assert any(op.scope.data is Scope.LOCAL for op in allocs) == copied
+    check_op(MatmulOp, *arrays, bits=256)
 
 
 @FEW

@@ -85,3 +85,18 @@ func.func @deep(%x: tensor<48x2048xf32>) -> tensor<48x64xf32> {
   return %0 : tensor<48x64xf32>
 }
 }
+
+// -----
+
+// Rows of the right operand lie 512 bytes apart, so that 64 of them fill the first cache: what a
+// tile reads of it is copied once for all tiles of rows.
+// CHECK:      sched.sequence @matmul_schedule for @matmul attributes {rule = "cpu-matmul"} {
+// CHECK:      sched.parallel %b_io_jo
+// CHECK-NEXT: %y_local = sched.cache_read %matmul of 1 into local
+// CHECK-NEXT: sched.compute_at %y_local at %b_io_jo
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @conflicts(%x: tensor<12x128x64xf32>, %y: tensor<12x64x128xf32>) -> tensor<12x128x128xf32> {
+  %0 = graph.matmul %x, %y : tensor<12x128x128xf32>
+  return %0 : tensor<12x128x128xf32>
+}
+}
