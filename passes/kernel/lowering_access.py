@@ -243,6 +243,8 @@ class AccessLowering:
         elif mask is None and uniform and stride == 1:
             load = vector.LoadOp.create(operands=[buffer, *indices], result_types=[type_])
             return self._choose(conditions, operands, load, self.splat(op.default, type_))
+        elif mask is None and steps[-1] == stride and stride in _SHUFFLED_STRIDES:
+            return self._strided_load(op, buffer, operands, stride, type_, conditions=conditions)
         if conditions:
             inside = self.mask(conditions, operands, lanes)
             mask = inside if mask is None else writer.all_of([mask, inside])
@@ -286,10 +288,12 @@ class AccessLowering:
         stride: int,
         type: VectorType[Any],
         active: int | None = None,
+        conditions: Sequence[Condition] = (),
     ) -> SSAValue:
         """Whole vectors that cover the first `active` lanes, by default all of them.
 
-        They end at the last lane that is active; the others hold any element.
+        They end at the last lane that is active; the others hold any element. Where conditions
+        on the last index do not hold, elements have the default value.
         """
         lanes = type.get_shape()[0]
         used = lanes if active is None else active
@@ -302,7 +306,9 @@ class AccessLowering:
             # The last dimension may be left, which is fine: the elements follow in memory.
             last = exprs[-1] + AffineConstantExpr(start)
             at = [writer.index(expr, operands) for expr in (*exprs[:-1], last)]
-            if start + lanes <= span:
+            if conditions:
+                part = self._guarded_load(op, buffer, at, operands, start, type, conditions)
+            elif start + lanes <= span:
                 part = self._contiguous_load(buffer, at, type)
             else:
                 on = self._constant_mask([start + lane < span for lane in range(lanes)])
@@ -325,6 +331,31 @@ class AccessLowering:
             first_lane = end_lane
         assert result is not None
         return result
+
+    def _guarded_load(
+        self,
+        op: loop.LoadOp,
+        buffer: SSAValue,
+        indices: Sequence[SSAValue],
+        operands: Sequence[SSAValue],
+        start: int,
+        type: VectorType[Any],
+        conditions: Sequence[Condition],
+    ) -> SSAValue:
+        """Neighbours from `start` elements on, each under the conditions at its own place."""
+        key = (*indices, "guarded", type, op.default)
+        found = self.writer.loaded(buffer, key)
+        if found is None:
+            here = [
+                Condition(c.expr + AffineConstantExpr(start), 1, c.extent) if c.step else c
+                for c in conditions
+            ]
+            inside = self.mask(here, operands, type.get_shape()[0])
+            otherwise = self.splat(op.default, type)
+            masked = vector.MaskedLoadOp(buffer, indices, inside, otherwise, type)
+            found = self.writer.write(masked).results[0]
+            self.writer.remember_load(buffer, key, found)
+        return found
 
     def _shuffle(self, lhs: SSAValue, rhs: SSAValue, picks: Sequence[int]) -> SSAValue:
         mask = DenseArrayBase.from_list(i64, picks)

@@ -59,6 +59,21 @@ loop.func @default(%x: memref<8xf32>, %y: memref<8xf32>) {
 
 // -----
 
+// Every second element of a row that may begin outside: neighbours under masks, then shuffles.
+// CHECK-LABEL: func.func private @border
+// CHECK:       [[A:%.*]] = vector.maskedload %x[%{{.*}}], %{{.*}}, %{{.*}} : memref<40xf32>
+// CHECK:       [[B:%.*]] = vector.maskedload %x[%{{.*}}], %{{.*}}, %{{.*}} : memref<40xf32>
+// CHECK-NEXT:  vector.shuffle %{{.*}}, [[B]] [0, 1, 2, 3, 9, 11, 13, 15]
+// CHECK-NOT:   vector.gather
+loop.func @border(%x: memref<40xf32>, %y: memref<24xf32>) {
+  loop.for %i = 0 to 3 {
+    %a = loop.load %x[%i * 16 - 1] lanes [2] else 0.5 : memref<40xf32>, vector<8xf32>
+    loop.store %a, %y[%i * 8] lanes [1] : memref<24xf32>, vector<8xf32>
+  }
+}
+
+// -----
+
 // Vector accesses: contiguous, masked at the end of a row, strided by shuffles, gathered.
 // CHECK-LABEL: func.func private @vectors
 // CHECK:       [[M:%.*]] = vector.create_mask %{{.*}} : vector<8xi1>
