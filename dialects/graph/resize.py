@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -229,7 +230,8 @@ class ResizeOp(GraphOp):
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
         """One interpolation stage for each axis, and one for elements outside."""
         axes = self.resized_axes()
-        for axis in axes:
+        # What grows comes last and what is contiguous before it: few elements, long rows.
+        for axis in sorted(axes, key=lambda a: (self.shape[a] > x.shape[a], -a)):
             if self.mode.data is ResizeMode.NEAREST:
                 x = self._nearest_stage(x, axis)
             else:
@@ -280,34 +282,118 @@ class ResizeOp(GraphOp):
                     place = te.floor(place)
                 case NearestMode.CEIL:
                     place = te.ceil(place)
-            return read(_clamped_index(place, x.shape[axis]))
+            return read(te.index(_clamped(place, x.shape[axis])))
 
         return self._stage(x, axis, body)
 
     def _interpolation_stage(self, x: te.Tensor, axis: int) -> te.Tensor:
-        extent, cubic = x.shape[axis], self.mode.data is ResizeMode.CUBIC
-        a = self.cubic_a.value.data
+        """A weighted sum of taps, with weights, and places that are no division, in tables."""
+        place = self.coordinates(axis)
+        first = np.floor(place).astype(np.int64)
+        division = None
+        if axis == len(x.shape) - 1 and self._has_tap_inside(first, x.shape[axis]):
+            division = fit_division(first, 1 / self.axis_scales()[axis])
+        if division is None:
+            return self._sum_of_places(x, axis)
+        return self._sum_by_division(x, axis, *division)
 
-        def body(at: te.Axis, read: Any) -> te.Expr:
+    def _has_tap_inside(self, first: Array, extent: int) -> bool:
+        """Whether the first or last element has a tap wherever others lie beyond it."""
+        taps = self._tap_offsets()
+        return bool(np.all((first + taps[-1] >= 0) & (first + taps[0] < extent)))
+
+    def _tap_offsets(self) -> range:
+        """Where taps lie, from the element before the coordinate on."""
+        return range(-1, 3) if self.mode.data is ResizeMode.CUBIC else range(2)
+
+    def _sum_by_division(
+        self, x: te.Tensor, axis: int, scale: int, offset: int, divisor: int
+    ) -> te.Tensor:
+        """Taps at quotients, zero beyond the edges, where the edge has their weight too.
+
+        Neighbours in the result read neighbours, which keeps vectors along the axis.
+        """
+        extent, taps = x.shape[axis], self._tap_offsets()
+
+        def quotient(at: te.Axis) -> Any:
+            return (at * scale + offset) // divisor
+
+        def weight(tap: int, at: te.Axis) -> te.Expr:
+            place = self._te_coordinate(axis, at, "f32")
+            first = te.cast(quotient(at), place.dtype)
+            weights = self._tap_weights(first, place - first, extent)
+            if self.exclude_outside is not None:
+                return weights[tap - taps[0]]
+            zero = te.const(0.0, place.dtype)
+            before = sum(weights[: tap - taps[0]], zero)
+            behind = sum(weights[tap - taps[0] + 1 :], zero)
+            source = first + te.const(tap, place.dtype)
+            total = weights[tap - taps[0]]
+            total = total + te.select(te.all(source >= 0.0, source < 1.0), before, zero)
+            last = float(extent - 1)
+            total = total + te.select(te.all(source >= last, source < last + 1), behind, zero)
+            return te.select(te.all(source >= 0.0, source <= last), total, zero)
+
+        size = (self.shape[axis],)
+        tables = [te.compute(size, partial(weight, tap), name=f"weight{axis}") for tap in taps]
+        shape = (*x.shape[:axis], self.shape[axis], *x.shape[axis + 1 :])
+
+        def element(*at: te.Axis) -> te.Expr:
+            here = at[axis]
+            total = te.const(0.0, "f32")
+            for tap, table in zip(taps, tables, strict=True):
+                source = (*at[:axis], quotient(here) + tap, *at[axis + 1 :])
+                total = total + table[here] * te.cast(x.read(source, default=0.0), total.dtype)
+            return te.cast(total, x.dtype)
+
+        return te.compute(shape, element, name=f"resize{axis}")
+
+    def _sum_of_places(self, x: te.Tensor, axis: int) -> te.Tensor:
+        """Taps at computed places, each limited to the axis."""
+        extent, taps = x.shape[axis], self._tap_offsets()
+
+        def split(at: te.Axis) -> tuple[te.Expr, te.Expr]:
             place = self._te_coordinate(axis, at, "f32")
             first = te.floor(place)
-            part = place - first
-            total = te.const(0.0, place.dtype)
-            norm = te.const(0.0, place.dtype)
-            for k in range(-1, 3) if cubic else range(2):
-                source = first + te.const(k, place.dtype)
-                weight = _te_cubic(te.abs(part - k), a) if cubic else (part if k else 1.0 - part)
-                if self.exclude_outside is not None:
-                    inside = te.all(source >= 0.0, source <= float(extent - 1))
-                    weight = te.select(inside, weight, te.const(0.0, place.dtype))
-                    norm = norm + weight
-                value = te.cast(read(_clamped_index(source, extent)), place.dtype)
-                total = total + weight * value
-            if self.exclude_outside is not None:
-                total = total / norm
+            return first, place - first
+
+        def weight(tap: int, at: te.Axis) -> te.Expr:
+            return self._tap_weights(*split(at), extent)[tap - taps[0]]
+
+        def source(tap: int, at: te.Axis) -> te.Expr:
+            first, _ = split(at)
+            return _clamped(first + te.const(tap, first.dtype), extent)
+
+        size = (self.shape[axis],)
+        weights = [te.compute(size, partial(weight, tap), name=f"weight{axis}") for tap in taps]
+        sources = [te.compute(size, partial(source, tap), name=f"place{axis}") for tap in taps]
+
+        def body(at: te.Axis, read: Any) -> te.Expr:
+            total = te.const(0.0, "f32")
+            for place, table in zip(sources, weights, strict=True):
+                value = te.cast(read(te.index(place[at])), total.dtype)
+                total = total + table[at] * value
             return te.cast(total, x.dtype)
 
         return self._stage(x, axis, body)
+
+    def _tap_weights(self, first: te.Expr, part: te.Expr, extent: int) -> list[te.Expr]:
+        """The weight of each tap; without those outside, if these are excluded."""
+        taps, dtype = self._tap_offsets(), part.dtype
+        if self.mode.data is ResizeMode.CUBIC:
+            a = self.cubic_a.value.data
+            weights = [_te_cubic(te.abs(part - tap), a) for tap in taps]
+        else:
+            weights = [1.0 - part, part]
+        if self.exclude_outside is None:
+            return weights
+        zero = te.const(0.0, dtype)
+        for position, tap in enumerate(taps):
+            source = first + te.const(tap, dtype)
+            inside = te.all(source >= 0.0, source <= float(extent - 1))
+            weights[position] = te.select(inside, weights[position], zero)
+        norm = sum(weights, zero)
+        return [weight / norm for weight in weights]
 
     def _te_coordinate(self, axis: int, at: te.Axis, dtype: str) -> te.Expr:
         """The input coordinate of an output index, by the formulas of `coordinates`."""
@@ -360,10 +446,10 @@ def _te_cubic(distance: te.Expr, a: float) -> te.Expr:
     return te.select(distance <= 1.0, near, te.select(distance < 2.0, far, zero))
 
 
-def _clamped_index(place: te.Expr, extent: int) -> te.Index:
-    """A whole float, limited to an axis, as an index."""
+def _clamped(place: te.Expr, extent: int) -> te.Expr:
+    """A whole float, limited to an axis, as an integer."""
     inside = te.minimum(te.maximum(place, te.const(0, place.dtype)), float(extent - 1))
-    return te.index(te.cast(inside, "i64"))
+    return te.cast(inside, "i32")
 
 
 def fit_division(table: Array, slope: float) -> tuple[int, int, int] | None:
