@@ -2,6 +2,7 @@
 
 Before it, @main still allocates buffers and names weights: it is interpreted here, a few
 ops long, and calls the compiled kernels. After it, the whole module is compiled as a model is.
+Code is for this machine, whatever the module's target: what ops mean does not depend on it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, UnrealizedC
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
+from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.jit import LoadedModule, compile_module
 from tcopt.dialects import loop
 from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.runtime.build import build_program
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import UnsupportedError
@@ -28,12 +31,14 @@ Array = NDArray[Any]
 
 def run_function(module: ModuleOp, name: str, arguments: Sequence[Array]) -> list[Array]:
     """Call one function of a module; buffers change in place. Returns a scalar result, if any."""
-    return _call(compile_module(module), name, arguments)
+    return _call(compile_module(module, host_target()), name, arguments)
 
 
 def run_planned(module: ModuleOp, inputs: Sequence[Array]) -> list[Array]:
     """The results of @main after `plan-memory`."""
-    program = build_program(module, weights_of(module) or {})
+    here = module.clone()
+    here.attributes[TARGET_ATTRIBUTE] = host_target()
+    program = build_program(here, weights_of(module) or {})
     return [np.array(result) for result in program.run([np.ascontiguousarray(a) for a in inputs])]
 
 
@@ -41,7 +46,7 @@ def run_host(module: ModuleOp, main: func.FuncOp, arguments: Sequence[Array]) ->
     """Run @main before `plan-memory`, on buffers for its inputs and results."""
     kernels = [op for op in module.ops if isinstance(op, func.FuncOp) and op is not main]
     attributes = dict(module.attributes)
-    loaded = compile_module(ModuleOp([op.clone() for op in kernels], attributes))
+    loaded = compile_module(ModuleOp([op.clone() for op in kernels], attributes), host_target())
     values: dict[SSAValue, Array] = dict(zip(main.body.block.args, arguments, strict=True))
     for op in main.body.block.ops:
         _run_host_op(module, loaded, op, values)

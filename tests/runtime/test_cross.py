@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from onnx import ModelProto
 
 import tcopt
 from models import convolutional, transformers
+from other_machines import runner_for
 from tcopt.backends.llvm.host import host_target, named_target
 from tcopt.backends.llvm.linker import find_linker
 from tcopt.support.errors import UnsupportedError
@@ -80,20 +80,6 @@ def run_library(library: Path, feeds: dict[str, np.ndarray], runner: list[str]) 
         arrays.append(np.frombuffer(raw[:size], dtype).reshape(shape))
         raw = raw[size:]
     return arrays
-
-
-def runner_for(name: str) -> list[str]:
-    """The command that runs programs for a named target here; skips where there is none."""
-    target = named_target(name)
-    machine = target.triple.data.partition("-")[0]
-    if find_linker(target) is None:
-        pytest.skip(f"needs a C compiler for {machine} (gcc-{machine}-linux-gnu)")
-    if machine == host_target().triple.data.partition("-")[0]:
-        return []
-    emulator = shutil.which(f"qemu-{machine}")
-    if emulator is None:
-        pytest.skip(f"needs qemu-{machine} (qemu-user)")
-    return [emulator, "-cpu", "max", "-L", f"/usr/{machine}-linux-gnu"]
 
 
 @pytest.mark.parametrize(

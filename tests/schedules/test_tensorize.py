@@ -18,6 +18,7 @@ from tcopt.dialects.loop import IntrinOp
 from tcopt.interpreters.loop import run_func, run_module
 from tcopt.schedules.apply import apply_sequence
 from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.tools.kernel_executor import run_function
 
 ROWS, COLUMNS, DEPTH, LANES = 3, 20, 16, 8
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -85,6 +86,16 @@ def test_accumulators_stay_in_registers(target: str, instruction: str, case: Cas
     assert len(re.findall(instruction, hot)) == rows
     loop = hot[: [match.end() for match in re.finditer(instruction, hot)][-1]]
     assert not re.search(r"%[yz]mm\d+, \d*\(|^\s*st[rp]\s", loop, re.MULTILINE)
+
+
+def test_kernels_for_other_cpus_are_checked_here(rng: np.random.Generator) -> None:
+    """`--verify-each=exec` runs them with their instructions written out."""
+    case = CASES[1]
+    left, right, expected = factors(case, ROWS, COLUMNS, DEPTH, rng)
+    result = np.zeros_like(expected)
+    module = lowered(scheduled(case, ROWS, COLUMNS, DEPTH, LANES), "neoverse-v1")
+    run_function(module, "matmul", [left, right, result])
+    check(case, result, expected)
 
 
 def test_targets_have_what_their_features_say() -> None:
