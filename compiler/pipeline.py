@@ -33,6 +33,7 @@ _GRAPH = (
     "convert-layout",
     "pack-matmul",
     "winograd",
+    "sink-concat",
     "fold-constants",
     "canonicalize",
     "propagate-padding",

@@ -88,7 +88,18 @@ def _is_computed_for(part: SSAValue) -> bool:
 
 def _is_divisible(value: SSAValue, op: GraphOp, axis: int) -> bool:
     """Whether a part of the result needs a known part of an operand, or all of it."""
-    return _extent(value, op, axis) == 1 or isinstance(value.owner, ConstantOp)
+    return _extent(value, op, axis) == 1 or _is_constant(value)
+
+
+def _is_constant(value: SSAValue) -> bool:
+    """Whether a value is made of constants, as its parts are then."""
+    pending = [value]
+    while pending:
+        owner = pending.pop().owner
+        if not isinstance(owner, GraphOp):
+            return False
+        pending += owner.operands
+    return True
 
 
 def _extent(value: SSAValue, op: GraphOp, axis: int) -> int:

@@ -16,6 +16,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import bytes_of, element_type, shape_of
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
+from tcopt.passes.graph.split_groups import is_joined_by_groups, split_groups
 from tcopt.passes.graph.winograd_cost import Layer, direct_cycles, winograd_cycles
 from tcopt.support.accuracy import ACCURACIES
 from tcopt.support.errors import PassFailedError
@@ -28,6 +29,9 @@ ALLOWED = {"strict": (2,), "default": (2, 4), "fast": (2, 4, 6)}
 WORTH = 0.9
 """The share of the direct time that an estimate has to fall below."""
 
+KERNEL_CYCLES = 10_000
+"""Time lost for each group by a kernel of its own: threads meet at its end, and tiles are fewer."""
+
 
 @dataclass(frozen=True)
 class Winograd(ModulePass):
@@ -35,7 +39,8 @@ class Winograd(ModulePass):
 
     Channels are in blocks, and weights are constants, whose transform `fold-constants` then
     evaluates. For each convolution the time of the direct form and of each tile that the
-    accuracy allows is estimated; the least wins.
+    accuracy allows is estimated; the least wins. Groups become convolutions of their own, which
+    are concatenated in memory.
 
         %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
     ->
@@ -80,13 +85,15 @@ class Winograd(ModulePass):
             if not tile and target is not None:
                 tile = self._choose(op, resident, target)
             if tile:
-                _replace(op, tile)
+                for conv in [op] if op.group_count == 1 else split_groups(op):
+                    _replace(conv, tile)
 
     def _choose(self, op: BlockedConvOp, resident: int, target: CpuTargetAttr) -> int:
         """The best tile; 0 for the direct form."""
         layer = layer_of(op, resident)
         direct = direct_cycles(layer, target)
-        times = {m: winograd_cycles(layer, m, target) for m in ALLOWED[self.accuracy]}
+        own = KERNEL_CYCLES if op.group_count > 1 else 0
+        times = {m: winograd_cycles(layer, m, target) + own for m in ALLOWED[self.accuracy]}
         best = min(times, key=times.__getitem__)
         shown = ", ".join(f"F({m}x{m}) {direct / time:.2f}x" for m, time in times.items())
         if times[best] > WORTH * direct:
@@ -101,7 +108,7 @@ def unsuitable(op: BlockedConvOp) -> str | None:
     window = op.window
     reasons = (
         (op.is_depthwise, "it is depthwise"),
-        (op.group_count != 1, "it has groups"),
+        (op.group_count > 1 and not is_joined_by_groups(op), "its groups are not apart in memory"),
         (op.is_plain, "its input channels are no blocks"),
         (window.kernel != (TAPS, TAPS), f"its kernel is {'x'.join(map(str, window.kernel))}"),
         (set(window.strides) != {1}, "it has strides"),
@@ -125,11 +132,11 @@ def _is_known(op: BlockedConvOp) -> bool:
 
 
 def layer_of(op: BlockedConvOp, resident: int) -> Layer:
-    """What costs depend on."""
+    """What costs of each group depend on."""
     images, _, height, width, _ = op.shape
-    x = shape_of(op.x)
-    outputs = op.shape[1] * op.shape[4]
-    return Layer(images, height, width, x[1] * x[4], outputs, resident)
+    x, groups = shape_of(op.x), op.group_count
+    inputs, outputs = x[1] * x[4] // groups, op.shape[1] * op.shape[4] // groups
+    return Layer(images, height, width, inputs, outputs, resident)
 
 
 def _replace(op: BlockedConvOp, tile: int) -> None:

@@ -37,6 +37,7 @@ func.func @single(%x: tensor<1x1x4x4x16xf32>) -> tensor<1x1x4x4x16xf32> {
 // CHECK:       return
 // TWO-LABEL:   func.func @direct
 // TWO-NOT:     graph.winograd
+// TWO:         return
 func.func @direct(%x: tensor<1x4x57x57x16xf32>, %v: tensor<4x4x3x3x16x16xf32>) -> (tensor<1x4x29x29x16xf32>, tensor<1x4x53x53x16xf32>, tensor<1x4x55x55x16xf32>) {
   %w = graph.constant dense<0.5> : tensor<4x4x3x3x16x16xf32>
   %u = graph.constant dense<0.5> : tensor<4x4x5x5x16x16xf32>
@@ -44,4 +45,34 @@ func.func @direct(%x: tensor<1x4x57x57x16xf32>, %v: tensor<4x4x3x3x16x16xf32>) -
   %b = graph.blocked_conv %x, %u : tensor<1x4x53x53x16xf32>
   %c = graph.blocked_conv %x, %v : tensor<1x4x55x55x16xf32>
   return %a, %b, %c : tensor<1x4x29x29x16xf32>, tensor<1x4x53x53x16xf32>, tensor<1x4x55x55x16xf32>
+}
+
+// Each group is a convolution of its own, whose result has its place in the whole.
+// CHECK-LABEL: func.func @groups
+// CHECK:       %[[X0:.*]] = graph.slice %x {starts = [0, 0, 0, 0, 0]} : tensor<1x4x56x56x16xf32>
+// CHECK-NEXT:  %[[W0:.*]] = graph.slice %w {starts = [0, 0, 0, 0, 0, 0]} : tensor<4x4x3x3x16x16xf32>
+// CHECK-NEXT:  %[[U0:.*]] = graph.winograd_weights %[[W0]] {tile = 4}
+// CHECK-NEXT:  %[[Y0:.*]] = graph.winograd_conv %[[X0]], %[[U0]]
+// CHECK-NEXT:  %[[X1:.*]] = graph.slice %x {starts = [0, 4, 0, 0, 0]} : tensor<1x4x56x56x16xf32>
+// CHECK-NEXT:  %[[W1:.*]] = graph.slice %w {starts = [4, 0, 0, 0, 0, 0]} : tensor<4x4x3x3x16x16xf32>
+// CHECK:       graph.concat %[[Y0]], %{{.*}} {axis = 1} : tensor<1x8x56x56x16xf32>
+// Results of several images are not apart in memory, and small groups lose more than they gain.
+// CHECK-LABEL: func.func @images
+// CHECK-NOT:   graph.winograd
+// CHECK-LABEL: func.func @narrow
+// CHECK-NOT:   graph.winograd
+func.func @groups(%x: tensor<1x8x56x56x16xf32>) -> tensor<1x8x56x56x16xf32> {
+  %w = graph.constant dense<0.5> : tensor<8x4x3x3x16x16xf32>
+  %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1], groups = 2} : tensor<1x8x56x56x16xf32>
+  return %y : tensor<1x8x56x56x16xf32>
+}
+func.func @images(%x: tensor<2x8x56x56x16xf32>) -> tensor<2x8x56x56x16xf32> {
+  %w = graph.constant dense<0.5> : tensor<8x4x3x3x16x16xf32>
+  %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1], groups = 2} : tensor<2x8x56x56x16xf32>
+  return %y : tensor<2x8x56x56x16xf32>
+}
+func.func @narrow(%x: tensor<1x8x14x14x16xf32>) -> tensor<1x8x14x14x16xf32> {
+  %w = graph.constant dense<0.5> : tensor<8x1x3x3x16x16xf32>
+  %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1], groups = 8} : tensor<1x8x14x14x16xf32>
+  return %y : tensor<1x8x14x14x16xf32>
 }

@@ -1,0 +1,65 @@
+"""Convolutions in groups as one convolution for each group, joined in memory."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.slice import CACHE_LINE, ConcatOp, SliceOp
+from tcopt.dialects.graph.types import bytes_of, shape_of
+
+
+def is_joined_by_groups(op: BlockedConvOp) -> bool:
+    """Whether the results of the groups lie one after the other in the result."""
+    return op.shape[0] == 1 and bytes_of(op.type) // op.group_count % CACHE_LINE == 0
+
+
+def split_groups(op: BlockedConvOp) -> list[BlockedConvOp]:
+    """Replace a convolution in groups by those of the groups and their concatenation.
+
+        %y = graph.blocked_conv %x, %w {groups = 2} : tensor<1x4x8x8x8xf32>
+    ->
+        %x0 = graph.slice %x {starts = [0, 0, 0, 0, 0]} : tensor<1x2x8x8x8xf32>
+        %w0 = graph.slice %w {starts = [0, 0, 0, 0, 0, 0]} : ...
+        %y0 = graph.blocked_conv %x0, %w0 : tensor<1x2x8x8x8xf32>
+        ...
+        %y = graph.concat %y0, %y1 {axis = 1} : tensor<1x4x8x8x8xf32>
+    """
+    window, count = op.window, op.group_count
+    convolutions: list[BlockedConvOp] = []
+    for group in range(count):
+        data = _insert(_part(op.x, 1, group, count), op)
+        weights = _insert(_part(op.w, 0, group, count), op)
+        conv = BlockedConvOp(
+            data,
+            weights,
+            strides=window.strides,
+            pads=(*window.low, *window.high),
+            dilations=window.dilations,
+            result_element=op.result_element,
+        )
+        _insert(conv, op)
+        convolutions.append(conv)
+    whole = _insert(ConcatOp([conv.result for conv in convolutions], axis=1), op)
+    whole.name_hint = op.result.name_hint
+    op.result.replace_all_uses_with(whole)
+    op.detach()
+    op.erase()
+    return convolutions
+
+
+def _part(value: SSAValue, axis: int, place: int, count: int) -> SliceOp:
+    """One of equal parts of a value along an axis."""
+    shape = list(shape_of(value))
+    starts = [0] * len(shape)
+    shape[axis] //= count
+    starts[axis] = place * shape[axis]
+    return SliceOp(value, starts, shape)
+
+
+def _insert(new: GraphOp, before: Operation) -> SSAValue:
+    assert before.parent is not None
+    new.location = before.location
+    before.parent.insert_op_before(new, before)
+    return new.results[0]
