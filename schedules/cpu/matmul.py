@@ -45,6 +45,9 @@ from tcopt.support.matmul_tiles import MAX_ROWS, MatmulTile, best_tile, tile_cos
 STEPS = (1, 2, 4)
 """How many steps of a reduction may be written out."""
 
+MIN_ROUNDS = 8
+"""Rounds of a reduction for which it pays to write out code of its own for the last one."""
+
 ELEMENT_BYTES = 4
 """Size of an element, for what caches hold."""
 
@@ -242,7 +245,7 @@ def _split_depth(
 ) -> tuple[list[Loop], list[Loop]]:
     """The loop over steps, that over those of one round, and that over the terms of a dot."""
     group = product.group
-    steps = sch.knob("steps", STEPS, default=_steps(depth // group))
+    steps = sch.knob("steps", STEPS, default=_steps(depth // group, whole=group > 1))
     if group == 1:
         return sch.split(loop, factors=[None, steps]), []
     *reduce, terms = sch.split(loop, factors=[None, steps, group])
@@ -385,8 +388,15 @@ def _chunks(tiles: int, elements: int, tasks: int, facts: CpuFacts) -> tuple[lis
     return sorted({ceil(tiles / n) for n in (1, 2, 4, 8, 16)} | {chosen}), chosen
 
 
-def _steps(depth: int) -> int:
-    """Steps of the reduction in one round of its loop."""
+def _steps(depth: int, whole: bool) -> int:
+    """Steps of the reduction in one round of its loop.
+
+    Args:
+        whole: all rounds have to be whole; else the last one of many may be shorter.
+    """
+    most = max(STEPS)
+    if depth >= MIN_ROUNDS * most and not whole:
+        return most
     return max(n for n in STEPS if depth % n == 0)
 
 

@@ -45,7 +45,7 @@ def test_panels(m, k, vectors, panels, choices):
 @FEW
 @given(
     st.sampled_from([32, 33, 40, 70]),
-    st.sampled_from([16, 24, 60]),
+    st.sampled_from([16, 24, 60, 134]),
     st.integers(1, 3),
     bits,
     st.booleans(),
