@@ -30,6 +30,7 @@ _GRAPH = (
     "canonicalize",
     "expand-conv-transpose",
     "sink-concat",
+    "gather-pixels",
     "convert-layout",
     "pack-matmul",
     "winograd",

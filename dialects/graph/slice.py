@@ -92,8 +92,8 @@ class SliceOp(MovementOp):
 
     @property
     def is_part(self) -> bool:
-        """Always: elements are read where they are."""
-        return True
+        """Where neighbours stay neighbours: elements are then read where they are."""
+        return self.strides[-1:] in ((1,), ())
 
     def unchanged(self) -> SSAValue | None:
         """The operand, if all of it is taken."""

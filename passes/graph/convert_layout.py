@@ -29,6 +29,7 @@ from tcopt.passes.graph.channel_blocks import (
 )
 from tcopt.passes.graph.conv_phases import phase_weights, phases_of
 from tcopt.passes.graph.layout_cost import plain_ops
+from tcopt.passes.graph.plain_conv import stays_plain
 from tcopt.support.errors import PassFailedError
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
@@ -162,6 +163,8 @@ class _Conversion:
             weights = self._insert(ReshapeOp(op.w, (w[0], *w[2:])), op)
             data = self._block(op.x, op)
             return self._blocked_conv(op, data, weights, f"O{spatial}", f"{block}o")
+        if op.x not in self.computed and stays_plain(op, self.lanes):
+            return None
         form, inner = f"OI{spatial}", block_of(x[1], self.lanes)
         if groups == 1 and x[1] < min(inner, SMALLEST_BLOCK) and op.x not in self.computed:
             # Images of one to three channels are read as they are.

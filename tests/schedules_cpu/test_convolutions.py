@@ -19,6 +19,7 @@ from schedules_cpu.kernels import TOLERANCE, check_op, data, everything_parallel
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
+from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.schedules.cpu import contraction
 from tcopt.schedules.cpu.facts import CpuFacts
@@ -163,4 +164,20 @@ def test_transposed_convolutions_by_phases_match_onnxruntime(name):
     module = import_model(model)
     lower(module, pipeline("cpu:haswell")[:2])
     assert sum(isinstance(op, BlockedConvTransposeOp) for op in module.walk()) == 1
+    compare(model, "cpu:haswell")
+
+
+POINTWISE = {
+    "flat": ((1, 24, 6, 10), (40, 24, 1, 1), {}),
+    "a tail": ((2, 5, 7, 7), (9, 5, 1, 1), {}),
+    "strided": ((1, 16, 15, 14), (24, 16, 1, 1), {"strides": [2, 2]}),
+}
+
+
+@pytest.mark.parametrize("name", POINTWISE)
+def test_pointwise_convolutions_between_plain_data(name):
+    model = model_of("Conv", *POINTWISE[name])
+    module = import_model(model)
+    lower(module, pipeline("cpu:haswell")[:2])
+    assert not any(isinstance(op, BlockedConvOp | LayoutTransformOp) for op in module.walk())
     compare(model, "cpu:haswell")

@@ -58,9 +58,9 @@ func.func @shallow(%x: tensor<1x3x6x6xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<1
 // Images with one spatial dimension have blocks too.
 // CHECK-LABEL: func.func @sequence
 // CHECK-NEXT: graph.layout_transform %x {src = "NCW", dst = "NCW4c"} : tensor<1x1x6x4xf32>
-// CHECK-NEXT: graph.layout_transform %w {src = "OIW", dst = "OIW4i4o"} : tensor<1x1x1x4x4xf32>
-func.func @sequence(%x: tensor<1x4x6xf32>, %w: tensor<4x4x1xf32>) -> tensor<1x4x6xf32> {
-  %c = graph.conv %x, %w : tensor<1x4x6xf32>
+// CHECK-NEXT: graph.layout_transform %w {src = "OIW", dst = "OIW4i4o"} : tensor<1x1x3x4x4xf32>
+func.func @sequence(%x: tensor<1x4x6xf32>, %w: tensor<4x4x3xf32>) -> tensor<1x4x6xf32> {
+  %c = graph.conv %x, %w {pads = [1, 1]} : tensor<1x4x6xf32>
   return %c : tensor<1x4x6xf32>
 }
 
@@ -73,11 +73,11 @@ func.func @sequence(%x: tensor<1x4x6xf32>, %w: tensor<4x4x1xf32>) -> tensor<1x4x
 // CHECK-NEXT: graph.add %[[F]], %{{.*}} : tensor<1x1x6x6x4xf32>
 // CHECK-NEXT: graph.layout_transform %{{.*}} {src = "NCHW4c", dst = "NCHW"}
 // CHECK-NEXT: return
-func.func @constants(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x6x6xf32> {
+func.func @constants(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x3x3xf32>) -> tensor<1x4x6x6xf32> {
   %s = graph.constant dense<2.0> : tensor<f32>
   %k = graph.constant dense<[[[1.0]], [[2.0]], [[3.0]], [[4.0]]]> : tensor<4x1x1xf32>
   %f = graph.constant dense<3.0> : tensor<4x6x6xf32>
-  %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
+  %c = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x6x6xf32>
   %0 = graph.mul %c, %s : tensor<1x4x6x6xf32>
   %1 = graph.add %0, %k : tensor<1x4x6x6xf32>
   %2 = graph.add %f, %1 : tensor<1x4x6x6xf32>
@@ -88,8 +88,8 @@ func.func @constants(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor
 // CHECK-LABEL: func.func @places
 // CHECK:      %[[P:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
 // CHECK-NEXT: graph.mul %[[P]], %m : tensor<1x4x6x6xf32>
-func.func @places(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>, %m: tensor<1x1x6x6xf32>) -> tensor<1x4x6x6xf32> {
-  %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
+func.func @places(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x3x3xf32>, %m: tensor<1x1x6x6xf32>) -> tensor<1x4x6x6xf32> {
+  %c = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x6x6xf32>
   %0 = graph.mul %c, %m : tensor<1x4x6x6xf32>
   return %0 : tensor<1x4x6x6xf32>
 }
@@ -100,8 +100,8 @@ func.func @places(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>, %m: tensor<1
 // CHECK-NEXT: graph.layout_transform %w
 // CHECK-NEXT: %c = graph.blocked_conv %[[X]]
 // CHECK-NEXT: graph.add %c, %[[X]] : tensor<1x1x6x6x4xf32>
-func.func @residual(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x6x6xf32> {
-  %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
+func.func @residual(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x3x3xf32>) -> tensor<1x4x6x6xf32> {
+  %c = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x6x6xf32>
   %0 = graph.add %c, %x : tensor<1x4x6x6xf32>
   return %0 : tensor<1x4x6x6xf32>
 }
@@ -164,8 +164,8 @@ func.func @mean(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> (tensor<1x4
 // CHECK:      %[[C:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
 // CHECK-NEXT: graph.softmax %[[C]] {axis = 1}
 // CHECK-NEXT: graph.softmax %[[C]] {axis = 2}
-func.func @softmax(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> (tensor<1x4x6x6xf32>, tensor<1x4x6x6xf32>) {
-  %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
+func.func @softmax(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x3x3xf32>) -> (tensor<1x4x6x6xf32>, tensor<1x4x6x6xf32>) {
+  %c = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x6x6xf32>
   %0 = graph.softmax %c {axis = 1} : tensor<1x4x6x6xf32>
   %1 = graph.softmax %c {axis = 2} : tensor<1x4x6x6xf32>
   return %0, %1 : tensor<1x4x6x6xf32>, tensor<1x4x6x6xf32>
@@ -175,8 +175,8 @@ func.func @softmax(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> (tensor<
 // CHECK-LABEL: func.func @ranks
 // CHECK: %[[C:.*]] = graph.layout_transform %c {src = "NCW4c", dst = "NCW"} : tensor<4x4x6xf32>
 // CHECK-NEXT: graph.add %[[C]], %y : tensor<2x4x4x6xf32>
-func.func @ranks(%x: tensor<4x4x6xf32>, %w: tensor<4x4x1xf32>, %y: tensor<2x4x4x6xf32>) -> tensor<2x4x4x6xf32> {
-  %c = graph.conv %x, %w : tensor<4x4x6xf32>
+func.func @ranks(%x: tensor<4x4x6xf32>, %w: tensor<4x4x3xf32>, %y: tensor<2x4x4x6xf32>) -> tensor<2x4x4x6xf32> {
+  %c = graph.conv %x, %w {pads = [1, 1]} : tensor<4x4x6xf32>
   %0 = graph.add %c, %y : tensor<2x4x4x6xf32>
   return %0 : tensor<2x4x4x6xf32>
 }
@@ -185,15 +185,15 @@ func.func @ranks(%x: tensor<4x4x6xf32>, %w: tensor<4x4x1xf32>, %y: tensor<2x4x4x
 // that make numbers of them.
 // CHECK-LABEL: func.func @spare_lanes
 // CHECK-NEXT: graph.layout_transform %x {src = "NCHW", dst = "NCHW4c"} : tensor<1x2x6x6x4xf32>
-// CHECK-NEXT: graph.layout_transform %w {src = "OIHW", dst = "OIHW4i4o"} : tensor<2x2x1x1x4x4xf32>
+// CHECK-NEXT: graph.layout_transform %w {src = "OIHW", dst = "OIHW4i4o"} : tensor<2x2x3x3x4x4xf32>
 // CHECK-NEXT: %c = graph.blocked_conv %{{.*}}, %{{.*}} : tensor<1x2x6x6x4xf32>
 // CHECK-NEXT: %[[S:.*]] = graph.sigmoid %c : tensor<1x2x6x6x4xf32>
-// CHECK-NEXT: graph.layout_transform %v {src = "OIHW", dst = "OIHW4i4o"} : tensor<1x2x1x1x4x4xf32>
+// CHECK-NEXT: graph.layout_transform %v {src = "OIHW", dst = "OIHW4i4o"} : tensor<1x2x3x3x4x4xf32>
 // CHECK-NEXT: graph.blocked_conv %[[S]]
-func.func @spare_lanes(%x: tensor<1x6x6x6xf32>, %w: tensor<6x6x1x1xf32>, %v: tensor<4x6x1x1xf32>) -> tensor<1x4x6x6xf32> {
-  %c = graph.conv %x, %w : tensor<1x6x6x6xf32>
+func.func @spare_lanes(%x: tensor<1x6x6x6xf32>, %w: tensor<6x6x3x3xf32>, %v: tensor<4x6x3x3xf32>) -> tensor<1x4x6x6xf32> {
+  %c = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x6x6x6xf32>
   %s = graph.sigmoid %c : tensor<1x6x6x6xf32>
-  %0 = graph.conv %s, %v : tensor<1x4x6x6xf32>
+  %0 = graph.conv %s, %v {pads = [1, 1, 1, 1]} : tensor<1x4x6x6xf32>
   return %0 : tensor<1x4x6x6xf32>
 }
 
@@ -201,10 +201,10 @@ func.func @spare_lanes(%x: tensor<1x6x6x6xf32>, %w: tensor<6x6x1x1xf32>, %v: ten
 // CHECK-LABEL: func.func @infinite
 // CHECK:      %[[C:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
 // CHECK-NEXT: graph.log %[[C]]
-func.func @infinite(%x: tensor<1x6x6x6xf32>, %w: tensor<6x6x1x1xf32>, %v: tensor<4x6x1x1xf32>) -> tensor<1x4x6x6xf32> {
-  %c = graph.conv %x, %w : tensor<1x6x6x6xf32>
+func.func @infinite(%x: tensor<1x6x6x6xf32>, %w: tensor<6x6x3x3xf32>, %v: tensor<4x6x3x3xf32>) -> tensor<1x4x6x6xf32> {
+  %c = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x6x6x6xf32>
   %s = graph.log %c : tensor<1x6x6x6xf32>
-  %0 = graph.conv %s, %v : tensor<1x4x6x6xf32>
+  %0 = graph.conv %s, %v {pads = [1, 1, 1, 1]} : tensor<1x4x6x6xf32>
   return %0 : tensor<1x4x6x6xf32>
 }
 
@@ -275,4 +275,19 @@ func.func @plain_residual(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x1x1xf32>, %h: 
   %e = graph.conv %r, %h {groups = 4} : tensor<1x8x6x6xf32>
   %p = graph.pool %r {kind = max, kernel = [3, 3]} : tensor<1x8x4x4xf32>
   return %e, %p : tensor<1x8x6x6xf32>, tensor<1x8x4x4xf32>
+}
+
+// Pixels of a convolution of single elements fill vectors along plain images: between plain data
+// nothing is moved, unless most of a vector would be left over.
+// CHECK-LABEL: func.func @pointwise
+// CHECK-NEXT: %a = graph.conv %x, %w : tensor<1x8x6x6xf32>
+// CHECK-NEXT: %b = graph.relu %a : tensor<1x8x6x6xf32>
+// CHECK-NEXT: graph.layout_transform %y
+// CHECK: graph.blocked_conv
+// TWICE-LABEL: func.func @pointwise
+func.func @pointwise(%x: tensor<1x4x6x6xf32>, %w: tensor<8x4x1x1xf32>, %y: tensor<1x64x1x1xf32>, %v: tensor<64x64x1x1xf32>) -> (tensor<1x8x6x6xf32>, tensor<1x64x1x1xf32>) {
+  %a = graph.conv %x, %w : tensor<1x8x6x6xf32>
+  %b = graph.relu %a : tensor<1x8x6x6xf32>
+  %c = graph.conv %y, %v : tensor<1x64x1x1xf32>
+  return %b, %c : tensor<1x8x6x6xf32>, tensor<1x64x1x1xf32>
 }

@@ -8,7 +8,7 @@
 // ARM: dst = "NCHW4c"
 // NONE-NOT: graph.layout_transform
 // BAD: convert-layout: block = -1 is negative
-func.func @conv(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x1x1xf32>) -> tensor<1x8x6x6xf32> {
-  %c = graph.conv %x, %w : tensor<1x8x6x6xf32>
-  return %c : tensor<1x8x6x6xf32>
+func.func @conv(%x: tensor<1x8x6x6xf32>, %w: tensor<8x8x3x3xf32>) -> tensor<1x8x4x4xf32> {
+  %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+  return %c : tensor<1x8x4x4xf32>
 }

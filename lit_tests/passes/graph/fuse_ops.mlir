@@ -170,6 +170,18 @@ func.func @concat(%x: tensor<1x4x4xf32>, %y: tensor<1x4x4xf32>, %z: tensor<3xf32
   return %0, %1, %2 : tensor<1x8x4xf32>, tensor<1x4x8xf32>, tensor<6xf32>
 }
 
+// Elements that lie apart are put side by side before a convolution reads them again and again.
+// CHECK-LABEL: func.func @apart
+// CHECK-NEXT: %[[S:.*]] = graph.group kind = injective {
+// CHECK-NEXT:   graph.slice
+// CHECK-NEXT:   graph.yield
+// CHECK:      graph.conv %[[S]], %w
+func.func @apart(%x: tensor<1x4x6x6xf32>, %w: tensor<8x4x1x1xf32>) -> tensor<1x8x3x3xf32> {
+  %s = graph.slice %x {starts = [0, 0, 0, 0], steps = [1, 1, 2, 2]} : tensor<1x4x3x3xf32>
+  %c = graph.conv %s, %w : tensor<1x8x3x3xf32>
+  return %c : tensor<1x8x3x3xf32>
+}
+
 // A border belongs to what produces its inside, and never to what reads it; slices that a
 // group alone reads belong to it.
 // CHECK-LABEL: func.func @border
