@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
@@ -27,9 +28,11 @@ from tcopt.dialects import loop
 from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.memref_ import PrefetchOp
 from tcopt.dialects.table import ScaleOp
+from tcopt.dialects.target import gpu_target_of
 from tcopt.passes.kernel.lowering_access import AccessLowering, Condition
 from tcopt.passes.kernel.lowering_levels import LevelWriter
 from tcopt.passes.kernel.memory_sizes import memref_bytes
+from tcopt.passes.kernel.thread_axes import Grid
 from tcopt.passes.loop.table_folds import constant_index, splat
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
@@ -72,9 +75,11 @@ class LowerLoopToKernelPass(ModulePass):
     fma: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        is_gpu = gpu_target_of(op) is not None
         for inner in tuple(op.ops):
             if isinstance(inner, loop.FuncOp):
-                Rewriter.replace_op(inner, FunctionLowering(inner, self.fma).run(), [])
+                grid = Grid.of(inner) if is_gpu else None
+                Rewriter.replace_op(inner, FunctionLowering(inner, self.fma, grid).run(), [])
             elif isinstance(inner, func.FuncOp) and not inner.is_declaration:
                 _lower_calls(inner)
 
@@ -89,11 +94,17 @@ def _lower_calls(host: func.FuncOp) -> None:
 
 
 class FunctionLowering:
-    """Lowers one function."""
+    """Lowers one function.
 
-    def __init__(self, function: loop.FuncOp, fma: bool):
+    Args:
+        fma: see the pass.
+        grid: what the function is launched on, if it is for a GPU.
+    """
+
+    def __init__(self, function: loop.FuncOp, fma: bool, grid: Grid | None = None):
         self.function = function
         self.fma = fma
+        self.grid = grid
         self.body = Block(arg_types=function.function_type.inputs.data)
         self.writer = LevelWriter(self.body)
         self.access = AccessLowering(self.writer)
@@ -126,6 +137,8 @@ class FunctionLowering:
             StringAttr("private"),
         )
         result.attributes.update(self.function.attributes)
+        if self.grid is not None:
+            result.attributes.update(self.grid.attributes())
         _erase_unused_products(result)
         return result
 
@@ -154,16 +167,18 @@ class FunctionLowering:
         )
 
     def _for(self, op: loop.ForOp) -> None:
-        if op.loop_kind is loop.LoopKind.THREAD:
+        if op.loop_kind is loop.LoopKind.THREAD and self.grid is None:
             raise PassFailedError(
                 f"a loop is bound to {op.axis.data.value if op.axis else 'a thread axis'}, "
-                "which this lowering has no form for",
+                "but the module's target runs no blocks of threads",
                 op=op,
-                hint="schedule the function for a CPU target",
+                hint="schedule the function for a CPU target, or name a GPU by set-target",
             )
         if op.trip_count == 0:
             return
-        if op.trip_count == 1:
+        if op.loop_kind is loop.LoopKind.THREAD:
+            self._thread(op)
+        elif op.trip_count == 1:
             self.values[op.induction_variable] = self.writer.constant(0)
             self._ops(op.body.block)
         elif op.loop_kind is loop.LoopKind.PARALLEL and not self._is_in_parallel(op):
@@ -176,6 +191,13 @@ class FunctionLowering:
             outer.loop_kind is loop.LoopKind.PARALLEL and outer.trip_count > 1
             for outer in loop.enclosing_loops(op)
         )
+
+    def _thread(self, op: loop.ForOp) -> None:
+        """The body, run by the threads that there are iterations for."""
+        assert self.grid is not None and op.axis is not None
+        position = self.grid.position(op.axis.data, self.writer)
+        self.values[op.induction_variable] = position
+        self._guarded(op.body.block, [AffineDimExpr(0)], [position], [op.trip_count])
 
     def _serial(self, op: loop.ForOp) -> None:
         writer = self.writer
@@ -214,8 +236,18 @@ class FunctionLowering:
         return block
 
     def _guard(self, op: loop.GuardOp) -> None:
-        writer, operands = self.writer, self._mapped(op.indices)
-        exprs, extents = op.map.data.results, op.condition_extents
+        operands = self._mapped(op.indices)
+        self._guarded(op.body.block, op.map.data.results, operands, op.condition_extents)
+
+    def _guarded(
+        self,
+        body: Block,
+        exprs: Sequence[AffineExpr],
+        operands: Sequence[SSAValue],
+        extents: Sequence[int],
+    ) -> None:
+        """A block's ops, run where `0 <= expr < extent` for each pair."""
+        writer = self.writer
         conditions: list[SSAValue] = []
         for expr, extent in zip(exprs, extents, strict=True):
             holds = writer.known.decide(expr, operands, extent)
@@ -225,11 +257,11 @@ class FunctionLowering:
                 conditions.append(writer.is_inside(expr, operands, extent))
         with writer.inside_guard(exprs, operands, extents):
             if not conditions:
-                self._ops(op.body.block)
+                self._ops(body)
                 return
             block = Block()
             with writer.level(block, is_loop=False):
-                self._ops(op.body.block)
+                self._ops(body)
                 writer.write(scf.YieldOp())
         writer.write(scf.IfOp(writer.all_of(conditions), [], Region(block)))
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.contraction import find_roles, schedule_tiles
 from tcopt.schedules.cpu.facts import CpuFacts
-from tcopt.schedules.cpu.fallback import is_spatial
 from tcopt.schedules.cpu.granularity import parallelize
 from tcopt.schedules.cpu.injective import vectorize_innermost
 from tcopt.schedules.cpu.nests import variable_loops
@@ -35,6 +34,7 @@ from tcopt.schedules.cpu.rows import Rows
 from tcopt.schedules.cpu.vectors import group_size, set_kinds, short_row, split_vectors
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.rules import Declined, schedule_rule
+from tcopt.schedules.spatial import is_spatial
 
 TILE_VECTORS = 8
 """Vectors of a row when each lane reduces on its own: enough to use whole cache lines and

@@ -1,28 +1,23 @@
-"""target: facts about the hardware that code is generated for.
-
-A module names its target in the attribute `tcopt.target`:
-```mlir
-module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu",
-  cpu = "skylake-avx512", features = "+avx512f,+fma", vector_bits = 512, registers = 32,
-  l1 = 32768, l2 = 1048576, l3 = 34603008, cores = 2>} { ... }
-```
-Passes and schedule rules read these numbers and never a target's name. Attributes for other
-kinds of hardware are added beside `#target.cpu`.
-"""
+"""`#target.cpu`: a CPU."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Dialect, ParametrizedAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-TARGET_ATTRIBUTE = "tcopt.target"
-"""The name under which a module holds its target."""
+from tcopt.dialects.target.facts import (
+    TARGET_ATTRIBUTE,
+    check_least,
+    facts_of,
+    parse_facts,
+    print_facts,
+)
 
 _TEXT_FIELDS = ("triple", "cpu", "features")
 _NUMBER_FIELDS = ("vector_bits", "registers", "l1", "l2", "l3", "cores")
@@ -72,9 +67,7 @@ class CpuTargetAttr(ParametrizedAttribute):
 
     def facts(self) -> dict[str, str | int]:
         """Its parameters by name, as `__init__` takes them."""
-        texts = {"triple": self.triple.data, "cpu": self.cpu.data, "features": self.features.data}
-        names = ("vector_bits", "registers", "l1", "l2", "l3", "cores")
-        return {**texts, **{name: getattr(self, name).data for name in names}}
+        return facts_of(self, _TEXT_FIELDS, _NUMBER_FIELDS)
 
     def verify(self) -> None:
         if self.triple.data.count("-") < 1:
@@ -85,10 +78,7 @@ class CpuTargetAttr(ParametrizedAttribute):
         bits = self.vector_bits.data
         if bits < 32 or bits & (bits - 1):
             raise VerifyException(f"vector_bits = {bits} should be a power of two of at least 32")
-        for name, least in (("registers", 1), ("cores", 1), ("l1", 0), ("l2", 0), ("l3", 0)):
-            number: IntAttr = getattr(self, name)
-            if number.data < least:
-                raise VerifyException(f"{name} = {number.data} should be at least {least}")
+        check_least(self, registers=1, cores=1, l1=0, l2=0, l3=0)
         sizes = [size for size in (self.l1.data, self.l2.data, self.l3.data) if size]
         if sizes != sorted(sizes):
             raise VerifyException("cache sizes should grow from l1 to l3")
@@ -106,42 +96,13 @@ class CpuTargetAttr(ParametrizedAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        values: dict[str, str | int] = dict(_DEFAULTS)
-
-        def parse_field() -> None:
-            position = parser.pos
-            name = parser.parse_identifier()
-            parser.parse_punctuation("=")
-            if name in _TEXT_FIELDS:
-                values[name] = parser.parse_str_literal()
-            elif name in _NUMBER_FIELDS:
-                values[name] = parser.parse_integer(allow_boolean=False)
-            else:
-                known = ", ".join((*_TEXT_FIELDS, *_NUMBER_FIELDS))
-                parser.raise_error(f"unknown field {name}, expected one of {known}", position)
-
-        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, parse_field)
-        missing = [n for n in (*_TEXT_FIELDS, *_NUMBER_FIELDS) if n not in values]
-        if missing:
-            parser.raise_error(f"missing field {', '.join(missing)}")
-        texts = [StringAttr(str(values[name])) for name in _TEXT_FIELDS]
-        return [*texts, *(IntAttr(int(values[name])) for name in _NUMBER_FIELDS)]
+        return parse_facts(parser, _TEXT_FIELDS, _NUMBER_FIELDS, _DEFAULTS)
 
     def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            for number, name in enumerate((*_TEXT_FIELDS, *_NUMBER_FIELDS)):
-                printer.print_string(f"{', ' if number else ''}{name} = ")
-                value: StringAttr | IntAttr = getattr(self, name)
-                if isinstance(value, StringAttr):
-                    printer.print_string_literal(value.data)
-                else:
-                    printer.print_int(value.data)
+        print_facts(printer, self.facts())
 
 
 def cpu_target_of(module: ModuleOp) -> CpuTargetAttr | None:
     """The CPU target a module names, or None."""
     target = module.attributes.get(TARGET_ATTRIBUTE)
     return target if isinstance(target, CpuTargetAttr) else None
-
-
-DIALECT = Dialect("target", [], [CpuTargetAttr])

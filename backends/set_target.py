@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from tcopt.backends.llvm.host import named_target
+from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects.target import TARGET_ATTRIBUTE
 
 
@@ -23,11 +24,14 @@ class SetTarget(ModulePass):
 
     Options:
         cpu: `host` for this machine, or a named CPU.
+        gpu: a named GPU instead.
     """
 
     name = "set-target"
 
     cpu: str = "host"
+    gpu: str | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        op.attributes[TARGET_ATTRIBUTE] = named_target(self.cpu)
+        target = named_target(self.cpu) if self.gpu is None else named_gpu(self.gpu)
+        op.attributes[TARGET_ATTRIBUTE] = target

@@ -1,0 +1,27 @@
+"""target: facts about the hardware that code is generated for.
+
+A module names its target in the attribute `tcopt.target`:
+```mlir
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu",
+  cpu = "skylake-avx512", features = "+avx512f,+fma", vector_bits = 512, registers = 32,
+  l1 = 32768, l2 = 1048576, l3 = 34603008, cores = 2>} { ... }
+```
+Passes and schedule rules read these numbers and never a target's name.
+"""
+
+from xdsl.ir import Dialect
+
+from tcopt.dialects.target.cpu import CpuTargetAttr, cpu_target_of
+from tcopt.dialects.target.facts import TARGET_ATTRIBUTE
+from tcopt.dialects.target.gpu import GpuTargetAttr, gpu_target_of
+
+__all__ = [
+    "DIALECT",
+    "TARGET_ATTRIBUTE",
+    "CpuTargetAttr",
+    "GpuTargetAttr",
+    "cpu_target_of",
+    "gpu_target_of",
+]
+
+DIALECT = Dialect("target", [], [CpuTargetAttr, GpuTargetAttr])

@@ -1,0 +1,100 @@
+"""`#target.gpu`: a device that runs blocks of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition, param_def
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.target.facts import (
+    TARGET_ATTRIBUTE,
+    Facts,
+    check_least,
+    facts_of,
+    parse_facts,
+    print_facts,
+)
+
+_TEXT_FIELDS = ("api", "arch", "features")
+_NUMBER_FIELDS = ("warp", "max_threads", "registers", "shared", "vector_bits", "cores")
+_DEFAULTS = {"arch": "generic", "features": "", "cores": 1}
+APIS = ("opencl", "cuda")
+
+
+@irdl_attr_definition
+class GpuTargetAttr(ParametrizedAttribute):
+    """A device that runs blocks of threads.
+
+    - `api`: how code reaches it, `opencl` or `cuda`. `arch`: which device, such as `sm_80`.
+    - `features`: what its instructions can do beyond 32-bit arithmetic, `fp16,fp64,dp4a,...`.
+    - `warp`: threads that run in lockstep; 1 where there is no such thing.
+    - `max_threads`: most threads of a block. `registers`: 32-bit registers of one thread.
+    - `shared`: bytes of memory that the threads of a block share.
+    - `vector_bits`: the widest load of one thread.
+    - `cores`: blocks that run at once, one on each.
+    """
+
+    name = "target.gpu"
+
+    api: StringAttr = param_def()
+    arch: StringAttr = param_def()
+    features: StringAttr = param_def()
+    warp: IntAttr = param_def()
+    max_threads: IntAttr = param_def()
+    registers: IntAttr = param_def()
+    shared: IntAttr = param_def()
+    vector_bits: IntAttr = param_def()
+    cores: IntAttr = param_def()
+
+    def __init__(
+        self,
+        api: str,
+        arch: str = "generic",
+        features: str = "",
+        *,
+        warp: int,
+        max_threads: int,
+        registers: int,
+        shared: int,
+        vector_bits: int,
+        cores: int = 1,
+    ):
+        numbers = (warp, max_threads, registers, shared, vector_bits, cores)
+        super().__init__(
+            StringAttr(api), StringAttr(arch), StringAttr(features), *map(IntAttr, numbers)
+        )
+
+    def facts(self) -> Facts:
+        """Its parameters by name, as `__init__` takes them."""
+        return facts_of(self, _TEXT_FIELDS, _NUMBER_FIELDS)
+
+    def has(self, feature: str) -> bool:
+        """Whether the device can do what a feature names."""
+        return feature in self.features.data.split(",")
+
+    def verify(self) -> None:
+        if self.api.data not in APIS:
+            raise VerifyException(f'api "{self.api.data}" should be one of {", ".join(APIS)}')
+        check_least(self, warp=1, max_threads=1, registers=1, shared=0, vector_bits=32, cores=1)
+        if self.max_threads.data % self.warp.data:
+            raise VerifyException(
+                f"max_threads = {self.max_threads.data} should be whole warps of {self.warp.data}"
+            )
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return parse_facts(parser, _TEXT_FIELDS, _NUMBER_FIELDS, _DEFAULTS)
+
+    def print_parameters(self, printer: Printer) -> None:
+        print_facts(printer, self.facts())
+
+
+def gpu_target_of(module: ModuleOp) -> GpuTargetAttr | None:
+    """The GPU target a module names, or None."""
+    target = module.attributes.get(TARGET_ATTRIBUTE)
+    return target if isinstance(target, GpuTargetAttr) else None

@@ -1,0 +1,79 @@
+"""Thread axes of a kernel: its grid of blocks of threads, and where in it a thread is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import gpu
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, UnitAttr, i32
+from xdsl.ir import Attribute, SSAValue
+
+from tcopt.dialects import loop
+from tcopt.passes.kernel.lowering_levels import LevelWriter
+
+KERNEL = "gpu.kernel"
+"""Marks a function that is launched on a grid."""
+
+BLOCK_SIZE = "gpu.known_block_size"
+GRID_SIZE = "gpu.known_grid_size"
+"""Its sizes along x, y and z, as MLIR names them."""
+
+_AXES = {
+    loop.ThreadAxis.BLOCK_X: (gpu.BlockIdOp, gpu.DimensionEnum.X),
+    loop.ThreadAxis.BLOCK_Y: (gpu.BlockIdOp, gpu.DimensionEnum.Y),
+    loop.ThreadAxis.BLOCK_Z: (gpu.BlockIdOp, gpu.DimensionEnum.Z),
+    loop.ThreadAxis.THREAD_X: (gpu.ThreadIdOp, gpu.DimensionEnum.X),
+    loop.ThreadAxis.THREAD_Y: (gpu.ThreadIdOp, gpu.DimensionEnum.Y),
+    loop.ThreadAxis.THREAD_Z: (gpu.ThreadIdOp, gpu.DimensionEnum.Z),
+}
+_BLOCKS = (loop.ThreadAxis.BLOCK_X, loop.ThreadAxis.BLOCK_Y, loop.ThreadAxis.BLOCK_Z)
+_THREADS = (loop.ThreadAxis.THREAD_X, loop.ThreadAxis.THREAD_Y, loop.ThreadAxis.THREAD_Z)
+
+
+@dataclass
+class Grid:
+    """The grid that a function is launched on: along each axis its longest bound loop.
+
+    Attributes:
+        extents: by axis; 1 along those that are missing.
+        positions: this thread's position along each axis that was asked for.
+    """
+
+    extents: dict[loop.ThreadAxis, int]
+    positions: dict[loop.ThreadAxis, SSAValue] = field(
+        default_factory=dict[loop.ThreadAxis, SSAValue]
+    )
+
+    @classmethod
+    def of(cls, function: loop.FuncOp) -> Grid:
+        """The grid for the loops of a function."""
+        extents: dict[loop.ThreadAxis, int] = {}
+        for op in function.walk():
+            if isinstance(op, loop.ForOp) and op.axis is not None:
+                axis = op.axis.data
+                extents[axis] = max(extents.get(axis, 1), op.trip_count)
+        return cls(extents)
+
+    def position(self, axis: loop.ThreadAxis, writer: LevelWriter) -> SSAValue:
+        """The index of this thread, or of its block, along an axis."""
+        found = self.positions.get(axis)
+        if found is None:
+            op_class, dimension = _AXES[axis]
+            attribute = gpu.DimensionAttr(dimension)
+            found = writer.pure(op_class, (), IndexType(), {"dimension": attribute})
+            found.name_hint = axis.value.replace("Idx.", "_")
+            writer.known.ranges[found] = (0, self.extents.get(axis, 1) - 1)
+            self.positions[axis] = found
+        return found
+
+    def attributes(self) -> dict[str, Attribute]:
+        """What a function says of its launch."""
+        return {
+            KERNEL: UnitAttr(),
+            BLOCK_SIZE: self._sizes(_THREADS),
+            GRID_SIZE: self._sizes(_BLOCKS),
+        }
+
+    def _sizes(self, axes: Sequence[loop.ThreadAxis]) -> DenseArrayBase:
+        return DenseArrayBase.from_list(i32, [self.extents.get(axis, 1) for axis in axes])

@@ -1,0 +1,1 @@
+"""Schedule rules for devices that run blocks of threads."""

@@ -1,0 +1,46 @@
+"""The rule that takes everything: each stage a launch of its own, an element a thread."""
+
+from __future__ import annotations
+
+from tcopt.schedules.api import Schedule
+from tcopt.schedules.gpu.facts import GpuFacts
+from tcopt.schedules.handles import Block, Loop
+from tcopt.schedules.rules import Declined, schedule_rule
+from tcopt.schedules.spatial import spatial_loops
+
+
+@schedule_rule(target="gpu", priority=0)
+class Fallback:
+    """Rule for whatever no other rule takes."""
+
+    name = "gpu-fallback"
+
+    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+        for block in sch.blocks():
+            element_a_thread(sch, block, facts)
+        return None
+
+
+def element_a_thread(sch: Schedule, block: Block, facts: GpuFacts) -> None:
+    """Let each thread compute one element of a block, sums in a register."""
+    spatial = spatial_loops(sch, block)
+    if not spatial:
+        return
+    reduces = sch.block_op(block).is_reduction
+    copy = sch.cache_write(block, "register") if reduces else None
+    thread = bind_elements(sch, spatial_loops(sch, block), facts)
+    if copy is not None:
+        inner = sch.get_loops(block)
+        first = inner[inner.index(thread) + 1]
+        sch.decompose_reduction(block, first)
+        sch.reverse_compute_at(copy, thread)
+
+
+def bind_elements(sch: Schedule, loops: list[Loop], facts: GpuFacts) -> Loop:
+    """Spread perfectly nested loops over blocks of threads; the loop over threads."""
+    all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    threads = facts.block_threads(sch.extent(all))
+    outer, thread = sch.split(all, factors=[None, threads])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(thread, "threadIdx.x")
+    return thread
