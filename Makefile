@@ -59,20 +59,24 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m tcopt.tools.check_system
 	@touch $@
 
-# Optional: MLIR's own tools, against which the lowered levels are checked, and a compiler and
-# an emulator for AArch64. Tests that need what cannot be had are skipped, and say so.
+# Optional: MLIR's own tools, against which the lowered levels are checked, a compiler and an
+# emulator for AArch64, and OpenCL on the CPU. Tests that need what cannot be had are skipped,
+# and say so.
 OPTIONAL_COMMANDS := mlir-opt-19 qemu-aarch64 aarch64-linux-gnu-gcc
-OPTIONAL_PACKAGES := mlir-19-tools qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+OPTIONAL_FILES := /etc/OpenCL/vendors/pocl.icd
+OPTIONAL_PACKAGES := mlir-19-tools qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+  pocl-opencl-icd
 
 tools: setup
-	@(for c in $(OPTIONAL_COMMANDS); do command -v $$c >/dev/null || exit 1; done) || \
+	@(for c in $(OPTIONAL_COMMANDS); do command -v $$c >/dev/null || exit 1; done; \
+	  for f in $(OPTIONAL_FILES); do test -e $$f || exit 1; done) || \
 	  test -e $(VENV)/.tools-tried || \
 	  { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	    echo "installing $(OPTIONAL_PACKAGES)" && \
 	    DEBIAN_FRONTEND=noninteractive apt-get -qq update >/dev/null 2>&1 && \
 	    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
 	      $(OPTIONAL_PACKAGES) >/dev/null 2>&1; } || \
-	  echo "note: tests that need one of these are skipped: $(OPTIONAL_COMMANDS)"
+	  echo "note: tests that need one of these are skipped: $(OPTIONAL_COMMANDS) PoCL"
 	@touch $(VENV)/.tools-tried
 
 clean:

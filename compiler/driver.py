@@ -12,19 +12,21 @@ from numpy.typing import NDArray
 from onnx import ModelProto
 from xdsl.dialects.builtin import ModuleOp
 
+from tcopt.compiler.device import build_for_device
 from tcopt.compiler.facts import with_remarks
 from tcopt.compiler.host import declare_kernels, take_kernels
 from tcopt.compiler.kernel_builder import KernelBuilder
 from tcopt.compiler.kernel_cache import KernelCache
 from tcopt.compiler.passes import run_passes
-from tcopt.compiler.pipeline import Phase, pipeline, with_clocks
+from tcopt.compiler.pipeline import Phase, is_device, pipeline, with_clocks
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.frontends.onnx.errors import MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.frontends.onnx.inputs import declared_input
 from tcopt.frontends.onnx.loading import load_model
 from tcopt.runtime.build import build_program
-from tcopt.runtime.model import Model, Specialization, TensorSpec
+from tcopt.runtime.device.program import DeviceProgram
+from tcopt.runtime.model import AnyProgram, Model, Specialization, TensorSpec
 from tcopt.runtime.program import Program
 from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.collector import quiet_collector
@@ -85,6 +87,18 @@ def compile(
                 builder.expect(module)
             return _build(module, passes, builder, report)
 
+    def specialize_for_device(
+        given_shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array]
+    ) -> DeviceProgram:
+        report = _Report(progress)
+        with _quiet_collector():
+            with report.step("import"):
+                module = import_model(source, shapes=given_shapes, values=given)
+            program = build_for_device(module, phases, report.step)
+        program.compile_times.update(report.seconds)
+        report.done()
+        return program
+
     def specialize_timed(
         given_shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array]
     ) -> Program:
@@ -92,14 +106,17 @@ def compile(
             program = specialize(given_shapes, given, with_clocks(phases))
         return with_remarks(program, remarks)
 
+    on_device = is_device(target)
+    compile_for = specialize_for_device if on_device else specialize
     try:
-        model = Model.of(specialize(shapes or {}, values or {}))
+        model = Model.of(compile_for(shapes or {}, values or {}))
     except (MissingShapesError, MissingValuesError) as missing:
         if isinstance(missing, MissingValuesError) and not missing.inputs:
             raise
-        specializer = _Specializer(specialize, shapes or {}, values or {})
+        specializer = _Specializer(compile_for, shapes or {}, values or {})
         model = Model.lazy(specializer, *_declared(source))
-    model.instrumented = _Specializer(specialize_timed, shapes or {}, values or {})
+    if not on_device:
+        model.instrumented = _Specializer(specialize_timed, shapes or {}, values or {})
     return model
 
 
@@ -123,7 +140,7 @@ class _Specializer(Specialization):
 
     def __init__(
         self,
-        specialize: Callable[[Mapping[str, Sequence[int]], Mapping[str, Array]], Program],
+        specialize: Callable[[Mapping[str, Sequence[int]], Mapping[str, Array]], AnyProgram],
         shapes: Mapping[str, Sequence[int]],
         values: Mapping[str, Array],
     ):
@@ -138,7 +155,7 @@ class _Specializer(Specialization):
             for name, array in sorted(feeds.items())
         )
 
-    def compile(self, feeds: Mapping[str, Array]) -> Program:
+    def compile(self, feeds: Mapping[str, Array]) -> AnyProgram:
         shapes = {**{name: list(a.shape) for name, a in feeds.items()}, **self._shapes}
         while True:
             values = {**self._values, **{n: feeds[n] for n in self._by_value if n in feeds}}

@@ -60,6 +60,33 @@ _KERNEL = (
     "plan-memory",
 )
 
+_GPU_GRAPH = (
+    "fold-constants",
+    "fold-shapes",
+    "decompose",
+    "fold-constants",
+    "fold-scale",
+    "canonicalize",
+    "fuse-ops",
+)
+_GPU_KERNEL = (
+    "expand-borders",
+    "compact-buffers",
+    "align-storage",
+    "lower-blocks",
+    "vectorize",
+    "unroll-loops",
+    "hoist-workspace",
+    "split-launches",
+    "lower-loop-to-kernel",
+    "promote-registers",
+    "dce",
+    "plan-memory",
+)
+
+DEVICE_TARGETS = ("opencl",)
+"""Targets whose kernels run on a device of their own."""
+
 PHASES = ("import", "graph", "te", "loop", "schedule", "kernel", "code")
 """Names of all phases; `import` and `code` hold no passes."""
 
@@ -68,7 +95,7 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
     """The phases of a target, in order.
 
     Args:
-        target: `cpu` for this machine, or a named CPU such as `cpu:cortex-a72`.
+        target: `cpu` for this machine, or a named CPU such as `cpu:cortex-a72`; `opencl`.
         accuracy: `strict`, `default` or `fast`: which faster algorithms that round more may
             be used; see docs/accuracy.md.
         precision: `f32`, or `bf16` for layers that round their operands to bf16.
@@ -78,21 +105,42 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
     _check("accuracy", accuracy, ACCURACIES)
     _check("precision", precision, PRECISIONS)
     kind, _, name = target.partition(":")
+    if kind in DEVICE_TARGETS:
+        return _device_pipeline(kind, name, precision)
     if kind != "cpu":
-        raise UnsupportedError(f"there is no target '{target}'", hint=suggest(kind, {"cpu": 0}))
+        known = {"cpu": 0, **dict.fromkeys(DEVICE_TARGETS, 0)}
+        raise UnsupportedError(f"there is no target '{target}'", hint=suggest(kind, known))
     set_target = f'set-target{{cpu="{name}"}}' if name else "set-target"
     graph = ",".join((set_target, *_GRAPH))
     if accuracy != DEFAULT:
         graph = graph.replace("winograd", f"winograd{{accuracy={accuracy}}}")
     if precision != PRECISE:
         graph = graph.replace("winograd", f"lower-precision{{to={precision}}},pack-dots,winograd")
+    return _phases(graph, ",".join(_KERNEL))
+
+
+def _device_pipeline(kind: str, name: str, precision: str) -> list[Phase]:
+    if precision != PRECISE:
+        raise UnsupportedError(f"target {kind} has no precision '{precision}' yet")
+    if name:
+        raise UnsupportedError(f"target {kind} has no kinds with names, such as '{name}'")
+    graph = ",".join((f"set-target{{gpu={kind}}}", *_GPU_GRAPH))
+    return _phases(graph, ",".join(_GPU_KERNEL))
+
+
+def is_device(target: str) -> bool:
+    """Whether a target's kernels run on a device of their own."""
+    return target.partition(":")[0] in DEVICE_TARGETS
+
+
+def _phases(graph: str, kernel: str) -> list[Phase]:
     return [
         Phase("import", ""),
         Phase("graph", graph),
         Phase("te", ",".join(_TE)),
         Phase("loop", ",".join(_LOOP)),
         Phase("schedule", ",".join(_SCHEDULE)),
-        Phase("kernel", ",".join(_KERNEL)),
+        Phase("kernel", kernel),
         Phase("code", ""),
     ]
 

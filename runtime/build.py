@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,7 +61,7 @@ def build_program(
         PassFailedError: the module has no @main of that form.
         BackendError: code generation failed.
     """
-    main = _main_of(module)
+    main = main_of(module)
     target = cpu_target_of(module) or host_target()
     text = emit_module(
         module,
@@ -69,24 +70,48 @@ def build_program(
         capabilities=target.capabilities,
     )
     externals = external_names(text).union(*(kernel.externals for kernel in kernels))
-    names = [_names(module, "graph.inputs"), _names(module, "graph.outputs")]
-    types = list(main.function_type.inputs)
-    timed = timed_kernels(main)
-    if timed is not None:
-        types.pop()
-    inputs = _specs(names[0], types[: len(names[0])])
-    outputs = _specs(names[1], types[len(names[0]) : -2])
-    weight_bytes, workspace_bytes = (_bytes(t) for t in types[-2:])
+    facts = describe(module, main, weights)
     return Program(
         target=target,
         objects=[assemble_object(text, target), *(kernel.code for kernel in kernels)],
         externals=sorted(externals - {kernel.symbol for kernel in kernels}),
-        inputs=inputs,
-        outputs=outputs,
+        inputs=facts.inputs,
+        outputs=facts.outputs,
+        weights=facts.weights,
+        workspace_bytes=facts.workspace_bytes,
+        report=facts.report,
+        timed=timed_kernels(main),
+    )
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """What @main says of a program: see `runtime.program.Program`."""
+
+    inputs: list[TensorSpec]
+    outputs: list[TensorSpec]
+    weights: NDArray[np.uint8]
+    workspace_bytes: int
+    report: dict[str, int]
+
+
+def describe(module: ModuleOp, main: FuncOp, weights: Mapping[str, Array]) -> HostFacts:
+    """What @main, whose memory is planned, takes and gives; weights packed as it has them.
+
+    Args:
+        weights: values by name.
+    """
+    names = [_names(module, "graph.inputs"), _names(module, "graph.outputs")]
+    types = list(main.function_type.inputs)
+    if timed_kernels(main) is not None:
+        types.pop()
+    weight_bytes, workspace_bytes = (_bytes(t) for t in types[-2:])
+    return HostFacts(
+        inputs=_specs(names[0], types[: len(names[0])]),
+        outputs=_specs(names[1], types[len(names[0]) : -2]),
         weights=pack_weights(_weight_layout(main), weights, weight_bytes),
         workspace_bytes=workspace_bytes,
         report=_report(main),
-        timed=timed,
     )
 
 
@@ -105,7 +130,12 @@ def _timed_kernel(entry: DictionaryAttr) -> TimedKernel:
     return TimedKernel(kernel.data, Origin.of(entry), size.value.data, bool(parallel.value.data))
 
 
-def _main_of(module: ModuleOp) -> FuncOp:
+def main_of(module: ModuleOp) -> FuncOp:
+    """The host function of a module whose memory is planned.
+
+    Raises:
+        PassFailedError: there is none.
+    """
     for op in module.ops:
         if isinstance(op, FuncOp) and op.sym_name.data == "main":
             if "tcopt.weights" in op.attributes:

@@ -11,6 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import Profile, measure_profile
 from tcopt.runtime.program import Program
@@ -18,6 +19,7 @@ from tcopt.runtime.specs import TensorSpec, select_feeds
 from tcopt.support.errors import InputError, UnsupportedError
 
 Array = NDArray[Any]
+AnyProgram = Program | DeviceProgram
 
 
 class Specialization(ABC):
@@ -28,7 +30,7 @@ class Specialization(ABC):
         """What of the feeds decides the code; equal keys share a program."""
 
     @abstractmethod
-    def compile(self, feeds: Mapping[str, Array]) -> Program:
+    def compile(self, feeds: Mapping[str, Array]) -> AnyProgram:
         """Compile for these feeds."""
 
 
@@ -47,7 +49,7 @@ class Model:
         self,
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
-        program: Program | None,
+        program: AnyProgram | None,
         specialization: Specialization | None,
     ):
         self.inputs = list(inputs)
@@ -55,7 +57,7 @@ class Model:
         self._program = program
         self._specialization = specialization
         self._names = [spec.name for spec in self.outputs]
-        self._programs: OrderedDict[tuple[object, ...], Program] = OrderedDict()
+        self._programs: OrderedDict[tuple[object, ...], AnyProgram] = OrderedDict()
         self._lock = Lock()
         self._threads: int | None = None
         self._timed: tuple[tuple[object, ...], Program] | None = None
@@ -63,7 +65,7 @@ class Model:
         """Compiles the model again with clocks around its kernels, for `profile`."""
 
     @classmethod
-    def of(cls, program: Program) -> Model:
+    def of(cls, program: AnyProgram) -> Model:
         """A model with fixed shapes."""
         return cls(program.inputs, program.outputs, program, None)
 
@@ -78,7 +80,7 @@ class Model:
         return cls(inputs, outputs, None, specialization)
 
     @property
-    def program(self) -> Program:
+    def program(self) -> AnyProgram:
         """The compiled program of a model with fixed shapes.
 
         Raises:
@@ -168,17 +170,18 @@ class Model:
     def _timed_program(self, arrays: Sequence[Array]) -> Program:
         if self.instrumented is None:
             raise UnsupportedError(
-                "a loaded model cannot be profiled or explained",
-                hint="compile it from the ONNX file and ask that",
+                "a model that was loaded, or is for a device, cannot be profiled or explained",
+                hint="compile it from the ONNX file for a CPU and ask that",
             )
         # Fixed shapes may be explained without feeds.
         feeds = {spec.name: a for spec, a in zip(self.inputs, arrays, strict=False)}
         if self._timed is None or self._timed[0] != self.instrumented.key(feeds):
             program = self.instrumented.compile(feeds)
+            assert isinstance(program, Program)
             self._timed = self.instrumented.key(feeds), program
         return self._timed[1]
 
-    def _program_for(self, arrays: Sequence[Array]) -> Program:
+    def _program_for(self, arrays: Sequence[Array]) -> AnyProgram:
         if self._program is not None:
             return self._program
         assert self._specialization is not None
@@ -203,16 +206,21 @@ class Model:
         Raises:
             InputError: the place is not writable.
             BackendError: a library is wanted and there is no C compiler.
+            UnsupportedError: the model was compiled for a device.
         """
-        place = Path(path)
+        place, program = Path(path), self.program
+        if isinstance(program, DeviceProgram):
+            raise UnsupportedError(
+                "a model for a device cannot be saved", hint="compile it where it runs"
+            )
         if place.suffix == ".so":
             from tcopt.runtime.library import write_library
 
-            write_library(place, self.program)
+            write_library(place, program)
         else:
             from tcopt.runtime.archive import write_archive
 
-            write_archive(place, self.program)
+            write_archive(place, program)
 
 
 def load(path: str | Path) -> Model:

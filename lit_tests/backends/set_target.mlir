@@ -2,7 +2,9 @@
 // RUN: tcopt %s -p 'set-target{cpu=cortex-a72}' | filecheck %s --check-prefix=ARM
 // RUN: tcopt %s -p 'set-target{cpu=haswell},set-target{cpu=x86-64}' | filecheck %s --check-prefix=LAST
 // RUN: tcopt %s -p set-target | filecheck %s --check-prefix=HOST
+// RUN: tcopt %s -p 'set-target{gpu=opencl}' | filecheck %s --check-prefix=GPU
 // RUN: not tcopt %s -p 'set-target{cpu=z80}' 2>&1 | filecheck %s --check-prefix=BAD
+// RUN: not tcopt %s -p 'set-target{gpu=voodoo}' 2>&1 | filecheck %s --check-prefix=NO-GPU
 
 // The module holds what rules and code generation read of the target; the last one counts.
 // HASWELL: tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", features = "+avx2,+fma{{.*}}", vector_bits = 256, registers = 16
@@ -10,6 +12,8 @@
 // LAST: cpu = "x86-64"
 // LAST-NOT: haswell
 // HOST: tcopt.target = #target.cpu<triple = "
+// GPU: tcopt.target = #target.gpu<api = "opencl", arch = "generic"
+// NO-GPU: unknown GPU target 'voodoo'; known targets: opencl
 // BAD: unknown CPU target 'z80'; known targets: host, x86-64, haswell
 builtin.module {
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, math, memref, scf, vector
+from xdsl.dialects import arith, func, gpu, math, memref, scf, vector
 from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
@@ -114,6 +114,7 @@ class FunctionLowering:
             self.values[old] = new
         self.handlers: dict[type[Operation], Callable[[Any], None]] = {
             loop.AllocOp: self._alloc,
+            loop.BarrierOp: self._barrier,
             loop.BlockOp: self._reject_block,
             loop.ForOp: self._for,
             loop.GuardOp: self._guard,
@@ -148,7 +149,7 @@ class FunctionLowering:
         for op in block.ops:
             handler = self.handlers.get(type(op), self._other)
             handler(op)
-            if isinstance(op, loop.AllocOp) and memref_bytes(op.result.type) > _STACK_BYTES:
+            if isinstance(op, loop.AllocOp) and not self._is_on_stack(op):
                 heap.append(self.values[op.result])
         for buffer in heap:
             self.writer.write(memref.DeallocOp.get(buffer))
@@ -266,15 +267,19 @@ class FunctionLowering:
         writer.write(scf.IfOp(writer.all_of(conditions), [], Region(block)))
 
     def _alloc(self, op: loop.AllocOp) -> None:
-        type_ = op.result.type
+        type_ = op.result.type if self.grid is None else self.grid.buffer_type(op)
         alignment = IntegerAttr(ALIGNMENT, i64)
-        if memref_bytes(type_) > _STACK_BYTES:
+        if not self._is_on_stack(op):
             new: Operation = memref.AllocOp([], [], type_, alignment)
         else:
             new = memref.AllocaOp(
                 operands=[[], []], result_types=[type_], properties={"alignment": alignment}
             )
         self.values[op.result] = self.writer.write(new).results[0]
+
+    def _is_on_stack(self, op: loop.AllocOp) -> bool:
+        """Whether a buffer is small; a GPU's threads have nothing else."""
+        return self.grid is not None or memref_bytes(op.result.type) <= _STACK_BYTES
 
     def _load(self, op: loop.LoadOp) -> None:
         mask = None if op.mask is None else self.values[op.mask]
@@ -302,6 +307,10 @@ class FunctionLowering:
         indices = [self.writer.index(expr, operands) for expr in op.map.data.results]
         locality = op.locality.value.data
         self.writer.write(PrefetchOp(self.values[op.memref], indices, locality))
+
+    def _barrier(self, op: loop.BarrierOp) -> None:
+        self.writer.forget_all_loads()
+        self.writer.write(gpu.BarrierOp())
 
     def _index(self, op: loop.IndexOp) -> None:
         value = self.writer.index(op.map.data.results[0], self._mapped(op.indices))

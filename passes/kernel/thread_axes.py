@@ -6,11 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import gpu
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, UnitAttr, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    UnitAttr,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.passes.kernel.lowering_levels import LevelWriter
+from tcopt.support.literals import Integers, integers
 
 KERNEL = "gpu.kernel"
 """Marks a function that is launched on a grid."""
@@ -18,6 +28,9 @@ KERNEL = "gpu.kernel"
 BLOCK_SIZE = "gpu.known_block_size"
 GRID_SIZE = "gpu.known_grid_size"
 """Its sizes along x, y and z, as MLIR names them."""
+
+SHARED_SPACE = IntegerAttr(3, i64)
+"""The memory space of buffers that the threads of a block share, numbered as NVVM does."""
 
 _AXES = {
     loop.ThreadAxis.BLOCK_X: (gpu.BlockIdOp, gpu.DimensionEnum.X),
@@ -67,6 +80,13 @@ class Grid:
             self.positions[axis] = found
         return found
 
+    def buffer_type(self, alloc: loop.AllocOp) -> MemRefType:
+        """The type of a buffer inside of a kernel: its scope is a memory space."""
+        type_ = alloc.result.type
+        if alloc.scope.data is not loop.Scope.SHARED:
+            return type_
+        return MemRefType(type_.element_type, type_.shape, type_.layout, SHARED_SPACE)
+
     def attributes(self) -> dict[str, Attribute]:
         """What a function says of its launch."""
         return {
@@ -77,3 +97,11 @@ class Grid:
 
     def _sizes(self, axes: Sequence[loop.ThreadAxis]) -> DenseArrayBase:
         return DenseArrayBase.from_list(i32, [self.extents.get(axis, 1) for axis in axes])
+
+
+def sizes_of(function: Operation, name: str) -> tuple[int, int, int]:
+    """One of the sizes that a kernel says of its launch: `BLOCK_SIZE` or `GRID_SIZE`."""
+    sizes = function.attributes[name]
+    assert isa(sizes, Integers)
+    x, y, z = integers(sizes)
+    return x, y, z

@@ -33,3 +33,21 @@ module attributes {tcopt.target = #target.cpu<triple = "x86_64-linux", vector_bi
 // Misspelt fields are named.
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-linux", vectorbits = 128>} {}
 // CHECK: unknown field vectorbits, expected one of triple, cpu
+
+// -----
+
+// A GPU is described by what blocks of threads need; unnamed fields have defaults.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {}
+// CHECK: tcopt.target = #target.gpu<api = "opencl", arch = "generic", features = "", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128, cores = 1>
+
+// -----
+
+// There are two ways to reach a device.
+module attributes {tcopt.target = #target.gpu<api = "metal", warp = 32, max_threads = 256, registers = 128, shared = 0, vector_bits = 128>} {}
+// CHECK: api "metal" should be one of opencl, cuda
+
+// -----
+
+// Blocks are made of whole warps.
+module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, max_threads = 100, registers = 128, shared = 0, vector_bits = 128>} {}
+// CHECK: max_threads = 100 should be whole warps of 32

@@ -1,0 +1,1 @@
+"""Rules that write ops as OpenCL C, one file a dialect."""

@@ -1,0 +1,13 @@
+"""func: the end of a kernel."""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+
+from tcopt.backends.opencl.registry import writes
+from tcopt.backends.opencl.writer import KernelWriter
+
+
+@writes(func.ReturnOp)
+def write_return(k: KernelWriter, op: func.ReturnOp) -> None:
+    """A kernel ends with its text."""

@@ -1,0 +1,29 @@
+"""gpu: where a thread is in its grid, and waiting for the others of its block."""
+
+from __future__ import annotations
+
+from xdsl.dialects import gpu
+
+from tcopt.backends.opencl.registry import writes
+from tcopt.backends.opencl.writer import KernelWriter
+
+_DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
+
+
+def _number(op: gpu.ThreadIdOp | gpu.BlockIdOp) -> int:
+    return _DIMENSIONS[op.dimension.data]
+
+
+@writes(gpu.ThreadIdOp)
+def write_thread(k: KernelWriter, op: gpu.ThreadIdOp) -> None:
+    k.assign(op.result, f"get_local_id({_number(op)})", default="thread")
+
+
+@writes(gpu.BlockIdOp)
+def write_block(k: KernelWriter, op: gpu.BlockIdOp) -> None:
+    k.assign(op.result, f"get_group_id({_number(op)})", default="block")
+
+
+@writes(gpu.BarrierOp)
+def write_barrier(k: KernelWriter, op: gpu.BarrierOp) -> None:
+    k.line("barrier(CLK_LOCAL_MEM_FENCE);")

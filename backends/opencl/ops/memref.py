@@ -1,0 +1,42 @@
+"""memref: elements of buffers, and buffers of one thread or of its block."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import MemRefType
+
+from tcopt.backends.opencl.registry import writes
+from tcopt.backends.opencl.types import memory_type
+from tcopt.backends.opencl.writer import KernelWriter
+from tcopt.passes.kernel.thread_axes import SHARED_SPACE
+
+
+@writes(memref.LoadOp)
+def write_load(k: KernelWriter, op: memref.LoadOp) -> None:
+    source, *indices = op.operands
+    hint = (source.name_hint or "v") if op.results[0].name_hint is None else None
+    text = k.element(source, indices)
+    k.assign(op.results[0], text, default=hint or "v")
+
+
+@writes(memref.StoreOp)
+def write_store(k: KernelWriter, op: memref.StoreOp) -> None:
+    value, target, *indices = op.operands
+    k.line(f"{k.element(target, indices)} = {k.text(value)};")
+
+
+@writes(memref.AllocaOp)
+def write_alloca(k: KernelWriter, op: memref.AllocaOp) -> None:
+    type = op.memref.type
+    assert isinstance(type, MemRefType)
+    name = k.name(op.memref, "t")
+    k.define(op.memref, name)
+    scope = "__local " if is_shared(type) else ""
+    k.line(f"{scope}{memory_type(type)} {name}[{math.prod(type.get_shape())}];")
+
+
+def is_shared(type: MemRefType) -> bool:
+    """Whether the threads of a block share a buffer of this type."""
+    return type.memory_space == SHARED_SPACE

@@ -1,0 +1,117 @@
+"""C spellings of types and numbers.
+
+index is a 32-bit `int`: a buffer's elements are counted, and no buffer has 2^31 of them. i1 is
+`bool`, and a byte in memory. Vectors have 2, 3, 4, 8 or 16 elements, as OpenCL's do.
+"""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    Signedness,
+    VectorType,
+)
+from xdsl.ir import Attribute
+
+from tcopt.support.errors import UnsupportedError
+
+_INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
+_LANES = (2, 3, 4, 8, 16)
+
+
+def scalar_type(type: Attribute) -> str:
+    """The C type of a scalar value.
+
+    Raises:
+        UnsupportedError: OpenCL C has no such type.
+    """
+    match type:
+        case IndexType():
+            return "int"
+        case Float32Type():
+            return "float"
+        case Float64Type():
+            return "double"
+        case IntegerType() if type.width.data == 1:
+            return "bool"
+        case IntegerType() if type.width.data in _INTEGERS:
+            sign = "u" if type.signedness.data is Signedness.UNSIGNED else ""
+            return sign + _INTEGERS[type.width.data]
+        case _:
+            raise UnsupportedError(f"OpenCL C has no form for values of type {type}")
+
+
+def value_type(type: Attribute) -> str:
+    """The C type of a value: `vector<4xf32>` is `float4`."""
+    if not isinstance(type, VectorType):
+        return scalar_type(type)
+    count = math.prod(type.get_shape())
+    if count not in _LANES:
+        raise UnsupportedError(f"OpenCL C has no vectors of {count} elements")
+    return f"{scalar_type(type.element_type)}{count}"
+
+
+def element_of(type: Attribute) -> Attribute:
+    """The type of a vector's lanes; a scalar's own."""
+    return type.element_type if isinstance(type, VectorType) else type
+
+
+def memory_type(type: Attribute) -> str:
+    """The C type of a buffer's element."""
+    assert isinstance(type, MemRefType)
+    name = scalar_type(type.element_type)
+    return "uchar" if name == "bool" else name
+
+
+def unsigned(name: str) -> str:
+    """The unsigned type as wide as an integer type."""
+    return name if name.startswith("u") or name == "bool" else f"u{name}"
+
+
+def float_literal(value: float, type: Attribute) -> str:
+    """A floating-point number, exactly."""
+    suffix = "" if isinstance(type, Float64Type) else "f"
+    if math.isnan(value):
+        return "NAN" if suffix else "nan((ulong)0)"
+    if math.isinf(value):
+        infinity = "INFINITY" if suffix else "(double)INFINITY"
+        return infinity if value > 0 else f"-{infinity}"
+    if (
+        value == int(value)
+        and abs(value) < 1e6
+        and not (value == 0 and math.copysign(1, value) < 0)
+    ):
+        return f"{int(value)}.0{suffix}"
+    short = f"{value:.9g}" if suffix else repr(value)
+    if "." not in short and "e" not in short:
+        short += ".0"
+    return short + suffix
+
+
+def integer_literal(value: int, type: Attribute) -> str:
+    """A whole number."""
+    if isinstance(type, IntegerType) and type.width.data == 1:
+        return "true" if value else "false"
+    if isinstance(type, IntegerType) and type.width.data == 64:
+        return "(-9223372036854775807L - 1)" if value == -(1 << 63) else f"{value}L"
+    return "(-2147483647 - 1)" if value == -(1 << 31) else str(value)
+
+
+def strides_of(type: Attribute) -> tuple[int, ...]:
+    """The strides of a buffer, in elements.
+
+    Raises:
+        UnsupportedError: they are not known.
+    """
+    assert isinstance(type, MemRefType)
+    strides = type.get_strides()
+    if strides is None or None in strides or DYNAMIC_INDEX in strides:
+        raise UnsupportedError(f"the strides of {type} are not known")
+    return tuple(stride for stride in strides if stride is not None)

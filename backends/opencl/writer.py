@@ -1,0 +1,188 @@
+"""Writes one kernel as OpenCL C.
+
+A value that is used once, in the block that computes it, becomes part of the expression that
+uses it; others get a variable, named as the IR names them. Loads always get one, so that they
+happen where the IR has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Block, Operation, SSAValue
+
+from tcopt.backends.opencl.names import identifier, taken_names
+from tcopt.backends.opencl.registry import write_rules
+from tcopt.backends.opencl.types import memory_type, strides_of, value_type
+from tcopt.support.errors import UnsupportedError
+
+_INDENT = "  "
+
+
+@dataclass(frozen=True)
+class Text:
+    """An expression.
+
+    Attributes:
+        level: how tightly its outermost operator binds, as `PRECEDENCE` numbers them.
+    """
+
+    text: str
+    level: int = 100
+
+
+PRECEDENCE = {
+    "?": 1,
+    "||": 2,
+    "&&": 3,
+    "|": 4,
+    "^": 5,
+    "&": 6,
+    "==": 7,
+    "!=": 7,
+    "<": 8,
+    ">": 8,
+    "<=": 8,
+    ">=": 8,
+    "<<": 9,
+    ">>": 9,
+    "+": 10,
+    "-": 10,
+    "*": 11,
+    "/": 11,
+    "%": 11,
+    "unary": 12,
+}
+"""How tightly C's operators bind."""
+
+
+@dataclass
+class Helpers:
+    """Functions that a source needs, and what it asks of the device."""
+
+    functions: dict[str, str] = field(default_factory=dict[str, str])
+
+    def need(self, name: str, definition: str) -> None:
+        self.functions.setdefault(name, definition)
+
+
+class KernelWriter:
+    """The state of writing one kernel; rules receive it."""
+
+    def __init__(self, helpers: Helpers):
+        self.helpers = helpers
+        self.lines: list[str] = []
+        self.depth = 1
+        self._texts: dict[SSAValue, Text] = {}
+        self._names: set[str] = set(taken_names())
+        self._rules = write_rules()
+
+    # Lines
+
+    def line(self, text: str) -> None:
+        """Write one line of code."""
+        self.lines.append(_INDENT * self.depth + text)
+
+    @contextmanager
+    def braces(self, head: str, tail: str = "}") -> Generator[None]:
+        """Write `head {`, what is written inside, and the closing brace."""
+        self.line(f"{head} {{")
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.line(tail)
+
+    def block(self, block: Block) -> None:
+        """Write the ops of a block."""
+        for op in block.ops:
+            rule = self._rules.get(op.name)
+            if rule is None:
+                raise UnsupportedError(f"'{op.name}' has no form in OpenCL C", op=op)
+            rule(self, op)
+
+    # Values
+
+    def name(self, value: SSAValue, default: str = "v") -> str:
+        """A new name for a value."""
+        return self.fresh(identifier(value.name_hint or default, default))
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing has yet."""
+        name, number = hint, 1
+        while name in self._names:
+            name, number = f"{hint}_{number}", number + 1
+        self._names.add(name)
+        return name
+
+    def declare(self, value: SSAValue, default: str = "v") -> str:
+        """Declare a variable that is assigned later."""
+        name = self.name(value, default)
+        self.line(f"{value_type(value.type)} {name};")
+        self.define(value, name)
+        return name
+
+    def define(self, value: SSAValue, text: str | Text) -> None:
+        """Say what expression a value is; it may be written several times."""
+        self._texts[value] = Text(text) if isinstance(text, str) else text
+
+    def assign(self, value: SSAValue, text: str, default: str = "v") -> None:
+        """Give a value a variable of its own."""
+        name = self.name(value, default)
+        self.line(f"const {value_type(value.type)} {name} = {text};")
+        self.define(value, name)
+
+    def pure(self, op: Operation, text: str | Text) -> None:
+        """The one result of an op without effects."""
+        (result,) = op.results
+        made = Text(text) if isinstance(text, str) else text
+        uses = list(result.uses)
+        if len(uses) == 1 and uses[0].operation.parent is op.parent and len(made.text) < 100:
+            self.define(result, made)
+        elif uses:
+            self.assign(result, made.text)
+
+    def text(self, value: SSAValue, level: int = 0) -> str:
+        """The expression for a value, in parentheses if it binds less tightly than `level`."""
+        known = self._texts.get(value)
+        if known is None:
+            raise UnsupportedError(f"a value of type {value.type} is used before it is defined")
+        return known.text if known.level >= level else f"({known.text})"
+
+    def texts(self, values: Iterable[SSAValue]) -> list[str]:
+        """The expressions for values."""
+        return [self.text(value) for value in values]
+
+    def binary(self, operator: str, lhs: SSAValue, rhs: SSAValue) -> Text:
+        """`lhs operator rhs`."""
+        level = PRECEDENCE[operator]
+        return Text(f"{self.text(lhs, level)} {operator} {self.text(rhs, level + 1)}", level)
+
+    def call(self, function: str, values: Iterable[SSAValue]) -> str:
+        """`function(values)`."""
+        return f"{function}({', '.join(self.texts(values))})"
+
+    # Memory
+
+    def element(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
+        """`buffer[i * stride + ...]`."""
+        return f"{self.text(buffer)}[{self.offset(buffer, indices)}]"
+
+    def offset(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
+        """The number of the element at some indices."""
+        assert isinstance(buffer.type, MemRefType)
+        terms: list[str] = []
+        for index, stride in zip(indices, strides_of(buffer.type), strict=True):
+            text = self.text(index, PRECEDENCE["+"] if stride == 1 else PRECEDENCE["*"])
+            if text != "0":
+                terms.append(text if stride == 1 else f"{text} * {stride}")
+        return " + ".join(terms) or "0"
+
+    def parameter(self, value: SSAValue, is_read_only: bool) -> str:
+        """Declare a buffer that the kernel is given."""
+        name = self.name(value, "p")
+        self.define(value, name)
+        const = "const " if is_read_only else ""
+        return f"__global {const}{memory_type(value.type)} *restrict {name}"

@@ -1,0 +1,59 @@
+// RUN: tcopt %s -p lower-loop-to-kernel --split-input-file --verify-diagnostics | filecheck %s
+
+// A bound loop is this thread's place in the grid; the function says how large the grid is.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK:      func.func private @f(%x: memref<1024xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 256, 1, 1>, gpu.known_grid_size = array<i32: 4, 1, 1>} {
+// CHECK-DAG:    %block_x = "gpu.block_id"() <{dimension = #gpu<dim x>}>
+// CHECK-DAG:    %thread_x = "gpu.thread_id"() <{dimension = #gpu<dim x>}>
+// CHECK:        [[B:%.*]] = arith.muli %block_x, %c256
+// CHECK-NEXT:   [[P:%.*]] = arith.addi [[B]], %thread_x
+// CHECK-NOT:    scf.for
+// CHECK-NOT:    scf.if
+// CHECK:        memref.load %x[[[P]]]
+loop.func @f(%x: memref<1024xf32>) {
+  loop.for %b = 0 to 4 thread blockIdx.x {
+    loop.for %t = 0 to 256 thread threadIdx.x {
+      %a = loop.load %x[%b * 256 + %t] : memref<1024xf32>
+      %n = arith.negf %a : f32
+      loop.store %n, %x[%b * 256 + %t] : memref<1024xf32>
+    }
+  }
+}
+}
+
+// -----
+
+// Loops of one axis share its threads: where there are too many of them, some have nothing to do.
+// Threads of a block share memory of space 3, and wait for each other.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK:      gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>
+// CHECK:        [[T:%.*]] = memref.alloca() {{.*}} : memref<64xf32, 3 : i64>
+// CHECK:        memref.store {{.*}}, [[T]][%thread_x]
+// CHECK-NEXT:   "gpu.barrier"()
+// CHECK:        [[C:%.*]] = arith.cmpi ult, %thread_x, %c16
+// CHECK:        scf.if [[C]] {
+// CHECK-NEXT:     {{.*}} = memref.load [[T]]
+loop.func @g(%x: memref<64xf32>, %y: memref<16xf32>) {
+  %t = loop.alloc shared : memref<64xf32>
+  loop.for %i = 0 to 64 thread threadIdx.x {
+    %a = loop.load %x[%i] : memref<64xf32>
+    loop.store %a, %t[%i] : memref<64xf32>
+  }
+  loop.barrier
+  loop.for %i = 0 to 16 thread threadIdx.x {
+    %a = loop.load %t[%i * 4] : memref<64xf32>
+    loop.store %a, %y[%i] : memref<16xf32>
+  }
+}
+}
+
+// -----
+
+// A CPU has no such axes.
+// CHECK: a loop is bound to threadIdx.x, but the module's target runs no blocks of threads
+loop.func @h(%x: memref<8xf32>) {
+  loop.for %i = 0 to 8 thread threadIdx.x {
+    %a = loop.load %x[%i] : memref<8xf32>
+    loop.store %a, %x[%i] : memref<8xf32>
+  }
+}

@@ -1,0 +1,75 @@
+// RUN: tcopt %s -p split-launches --split-input-file --verify-diagnostics | filecheck %s
+
+// Each outermost nest becomes a function, takes what it uses, and is called in its place.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK:      loop.func @f_0(%x: memref<8xf32>, %t: memref<8xf32>) {
+// CHECK-NEXT:   loop.for %i = 0 to 8 thread threadIdx.x {
+// CHECK-NEXT:     loop.load %x[%i]
+// CHECK:      loop.func @f_1(%y: memref<8xf32>, %t: memref<8xf32>) {
+// CHECK-NEXT:   loop.for %i = 0 to 8 thread threadIdx.x {
+// CHECK-NEXT:     loop.load %t[%i * -1 + 7]
+loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>, %t: memref<8xf32>) {
+  loop.for %i = 0 to 8 thread threadIdx.x {
+    %a = loop.load %x[%i] : memref<8xf32>
+    loop.store %a, %t[%i] : memref<8xf32>
+  }
+  loop.for %i = 0 to 8 thread threadIdx.x {
+    %a = loop.load %t[7 - %i] : memref<8xf32>
+    loop.store %a, %y[%i] : memref<8xf32>
+  }
+}
+// CHECK:      func.func @main
+// CHECK-NEXT:   loop.call @f_0(%x, %t)
+// CHECK-NEXT:   loop.call @f_1(%y, %t)
+// CHECK-NEXT:   func.return
+func.func @main(%x: memref<8xf32>, %y: memref<8xf32>, %t: memref<8xf32>) {
+  loop.call @f(%x, %y, %t) : memref<8xf32>, memref<8xf32>, memref<8xf32>
+  func.return
+}
+}
+
+// -----
+
+// A function with one nest keeps its name.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK: loop.func @g(%x: memref<8xf32>) {
+loop.func @g(%x: memref<8xf32>) {
+  loop.for %i = 0 to 8 thread threadIdx.x {
+    %a = loop.load %x[%i] : memref<8xf32>
+    loop.store %a, %x[%i] : memref<8xf32>
+  }
+}
+}
+
+// -----
+
+// On a CPU nothing waits for a launch, and functions stay whole.
+// CHECK: loop.func @h(%x: memref<8xf32>) {
+loop.func @h(%x: memref<8xf32>) {
+  loop.for %i = 0 to 8 {
+    %a = loop.load %x[%i] : memref<8xf32>
+    loop.store %a, %x[%i] : memref<8xf32>
+  }
+  loop.for %i = 0 to 8 {
+    %a = loop.load %x[%i] : memref<8xf32>
+    loop.store %a, %x[7 - %i] : memref<8xf32>
+  }
+}
+
+// -----
+
+// What the threads of a block share is gone when the launch ends.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK: a buffer of scope shared is used by several launches
+loop.func @k(%x: memref<8xf32>, %y: memref<8xf32>) {
+  %t = loop.alloc shared : memref<8xf32>
+  loop.for %i = 0 to 8 thread threadIdx.x {
+    %a = loop.load %x[%i] : memref<8xf32>
+    loop.store %a, %t[%i] : memref<8xf32>
+  }
+  loop.for %i = 0 to 8 thread threadIdx.x {
+    %a = loop.load %t[%i] : memref<8xf32>
+    loop.store %a, %y[%i] : memref<8xf32>
+  }
+}
+}

@@ -1,0 +1,58 @@
+// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks --split-input-file | filecheck %s
+// RUN: tcopt %s -p lower-te-to-loop,schedule --split-input-file | filecheck %s --check-prefix=RULE
+
+// Each stage is spread over threads by itself, and a sum is one thread's, in a register.
+// RULE: attributes {rule = "gpu-fallback"
+// CHECK:      loop.for %i_jo = 0 to 3 thread blockIdx.x {
+// CHECK-NEXT:   loop.for %i_ji = 0 to 256 thread threadIdx.x {
+// CHECK:          loop.alloc register : memref<1x1xf32>
+// CHECK:          loop.guard ([(%i_jo * 256 + %i_ji) floordiv 200] in 3) {
+// CHECK:            loop.for %k = 0 to 70 {
+// CHECK:      loop.for %i0_i1o = 0 to 3 thread blockIdx.x {
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+te.func @f(%x: tensor<3x70xf32>, %w: tensor<70x200xf32>) -> tensor<3x200xf32> {
+  %m = te.compute "product" [%i = 3, %j = 200] reduce [%k = 70] sum : tensor<3x200xf32> {
+    %0 = te.read %x[%i, %k] : tensor<3x70xf32>
+    %1 = te.read %w[%k, %j] : tensor<70x200xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  %y = te.compute "twice" [%i0 = 3, %i1 = 200] : tensor<3x200xf32> {
+    %0 = te.read %m[%i0, %i1] : tensor<3x200xf32>
+    %1 = arith.addf %0, %0 : f32
+    te.yield %1 : f32
+  }
+  te.return %y : tensor<3x200xf32>
+}
+}
+
+// -----
+
+// Little work makes small blocks, of one warp at least.
+// CHECK:      loop.for %io = 0 to 1 thread blockIdx.x {
+// CHECK-NEXT:   loop.for %ii = 0 to 32 thread threadIdx.x {
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+te.func @g(%x: tensor<20xf32>) -> tensor<20xf32> {
+  %y = te.compute "twice" [%i = 20] : tensor<20xf32> {
+    %0 = te.read %x[%i] : tensor<20xf32>
+    %1 = arith.addf %0, %0 : f32
+    te.yield %1 : f32
+  }
+  te.return %y : tensor<20xf32>
+}
+}
+
+// -----
+
+// A single number is the work of a single thread.
+// CHECK:     loop.func @h
+// CHECK-NOT: thread
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+te.func @h(%x: tensor<20xf32>) -> tensor<f32> {
+  %y = te.compute "total" [] reduce [%k = 20] sum : tensor<f32> {
+    %0 = te.read %x[%k] : tensor<20xf32>
+    te.yield %0 : f32
+  }
+  te.return %y : tensor<f32>
+}
+}

@@ -1,0 +1,147 @@
+"""Models whose kernels run on an OpenCL device, PoCL for want of another, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+from onnx import ModelProto
+
+import tcopt
+from models import convolutional, transformers
+from models.checks import assert_close, run_reference
+from models.light_models import random_inputs
+from tcopt.runtime.device.opencl import DEVICE_ENVIRONMENT, opencl_device
+from tcopt.runtime.device.program import DeviceProgram
+from tcopt.support.errors import UnsupportedError
+
+# As a part of the output's range. Both sides compute in float32 and sum in different orders;
+# OpenCL's functions may be off by a few units in the last place.
+TOLERANCE = 1e-5
+
+
+def _has_device() -> bool:
+    try:
+        opencl_device()
+    except UnsupportedError:
+        return False
+    return True
+
+
+needs_device = pytest.mark.skipif(
+    not _has_device(), reason="no OpenCL device; on Debian: apt-get install pocl-opencl-icd"
+)
+
+NETWORKS = {
+    "residual_net": lambda: convolutional.residual_net(12, 5),
+    "vit_block": lambda: transformers.vit_block(24, 8, 30, 3),
+    "bert_block": lambda: transformers.bert_block(11, 40, 5),
+}
+
+
+def _check(model: ModelProto, feeds: dict[str, np.ndarray]) -> None:
+    compiled = tcopt.compile(model, "opencl")
+    expected = run_reference(model, feeds)
+    # What the first run left in the buffers must not matter to the second.
+    for _ in range(2):
+        for ours, theirs in zip(compiled.run(feeds), expected, strict=True):
+            assert_close(ours, np.asarray(theirs), TOLERANCE)
+
+
+@needs_device
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks(name: str) -> None:
+    model = NETWORKS[name]()
+    _check(model, random_inputs(model, 0))
+
+
+@needs_device
+def test_functions_and_choices(rng: np.random.Generator) -> None:
+    """One kernel with every kind of scalar arithmetic that the frontend makes."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+zoo (float[5, 7] a, float[5, 7] b, int32[7] n) => (float[5, 7] y, int32[7] m, bool[5, 7] t) {
+  e = Exp(a)  l = Log(e)  g = Sigmoid(b)  h = Tanh(l)  f = Erf(g)  s = Sqrt(e)  p = Pow(s, g)
+  fl = Floor(b)  r = Round(a)  x = Max(a, b)  i = Min(fl, r)  q = Div(x, p)  t = Less(q, i)
+  w = Where(t, q, f)  v = Mod <fmod = 1> (w, p)  y = Add(v, h)
+  big = Constant <value_ints = [2147483647, -2147483648, 3, -3, 7, -7, 0]> ()
+  c = Cast <to = 6> (big)  u = Mul(n, c)  d = Constant <value_int = -5> ()  k = Cast <to = 6> (d)
+  o = Div(u, k)  z = Mod(n, k)  m = Add(o, z)
+}""")
+    feeds = {
+        "a": rng.standard_normal((5, 7)).astype(np.float32),
+        "b": (3 * rng.standard_normal((5, 7))).astype(np.float32),
+        "n": rng.integers(-(2**31), 2**31, 7, dtype=np.int32),
+    }
+    _check(model, feeds)
+
+
+@needs_device
+def test_not_a_number_wins(rng: np.random.Generator) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+nan (float[6] a, float[6] b) => (float[6] x, float[6] y, float[6] z) {
+  x = Max(a, b)  y = Min(a, b)  z = Relu(a)
+}""")
+    a, b = rng.standard_normal((2, 6)).astype(np.float32)
+    a[1] = b[4] = np.nan
+    (x, y, z) = tcopt.compile(model, "opencl").run({"a": a, "b": b})
+    np.testing.assert_array_equal(x, np.maximum(a, b))
+    np.testing.assert_array_equal(y, np.minimum(a, b))
+    np.testing.assert_array_equal(z, np.maximum(a, 0))
+
+
+@needs_device
+def test_time_is_unrolled_into_launches(rng: np.random.Generator) -> None:
+    """Slices of a recurrent layer start anywhere in a buffer."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+steps (float[4, 1, 3] x, float[1, 5, 3] w, float[1, 5, 5] r) => (float[4, 1, 1, 5] y) {
+  y, h = RNN <hidden_size = 5> (x, w, r)
+}""")
+    shapes = {"x": (4, 1, 3), "w": (1, 5, 3), "r": (1, 5, 5)}
+    _check(model, {n: rng.standard_normal(s).astype(np.float32) for n, s in shapes.items()})
+
+
+@needs_device
+def test_open_shapes(rng: np.random.Generator) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+rows (float[n, 4] x) => (float[n, 4] y) { y = Softmax(x) }""")
+    compiled = tcopt.compile(model, "opencl")
+    for rows in (2, 5):
+        x = rng.standard_normal((rows, 4)).astype(np.float32)
+        (y,) = compiled.run({"x": x})
+        assert_close(y, run_reference(model, {"x": x})[0], TOLERANCE)
+
+
+SMALL = """<ir_version: 10, opset_import: ["" : 21]>
+small (float[4, 8] x) => (float[4, 8] y) { z = Relu(x)  y = Add(z, z) }"""
+
+
+def test_source_is_made_without_a_device() -> None:
+    program = tcopt.compile(onnx.parser.parse_model(SMALL), "opencl").program
+    assert isinstance(program, DeviceProgram)
+    assert "__kernel" in program.source and len(program.steps) == 1
+
+
+def test_what_a_device_model_cannot_do_is_said(tmp_path) -> None:
+    model = tcopt.compile(onnx.parser.parse_model(SMALL), "opencl")
+    with pytest.raises(UnsupportedError, match="cannot be saved"):
+        model.save(tmp_path / "small.tcm")
+    with pytest.raises(UnsupportedError, match="cannot be profiled"):
+        model.explain()
+
+
+def test_types_without_a_form_are_named() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+half (float16[4] x) => (float16[4] y) { y = Relu(x) }""")
+    with pytest.raises(UnsupportedError, match="f16"):
+        tcopt.compile(model, "opencl")
+
+
+def test_no_such_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyopencl")
+    monkeypatch.setenv(DEVICE_ENVIRONMENT, "no device is called so")
+    opencl_device.cache_clear()
+    try:
+        with pytest.raises(UnsupportedError, match="no OpenCL device like"):
+            opencl_device()
+    finally:
+        opencl_device.cache_clear()
