@@ -30,8 +30,8 @@ class SetTarget(ModulePass):
     name = "set-target"
 
     cpu: str = "host"
-    gpu: str | None = None
+    gpu: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = named_target(self.cpu) if self.gpu is None else named_gpu(self.gpu)
+        target = named_gpu(self.gpu) if self.gpu else named_target(self.cpu)
         op.attributes[TARGET_ATTRIBUTE] = target
