@@ -150,6 +150,9 @@ class LaneRewriter:
         """The load of a vector for each lane, which is one of a dimension more."""
         if op.mask is not None or op.default is not None:
             raise NotVectorizable("its body holds masked vectors already")
+        stores = (use.operation for use in op.memref.uses)
+        if any(isinstance(s, loop.StoreOp) and self.op.is_ancestor(s) for s in stores):
+            raise NotVectorizable("its body writes what it reads vectors of")
         rows, type_ = list(op.lane_steps), op.result.type
         if any(steps):
             rows, type_ = [tuple(steps), *rows], self._vector_of(type_)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, bf16, f32
+from xdsl.dialects.vector import BroadcastOp
+from xdsl.ir import Operation, SSAValue
 
 from dot_products import CASES, Case, factors, lowered, product, scheduled
 from tcopt.backends.llvm.host import named_target
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import Phase, lower
-from tcopt.dialects.intrinsics import all_intrinsics, find_dot, intrinsic, register
+from tcopt.dialects.intrinsics import Intrinsic, all_intrinsics, find_dot, intrinsic, register
 from tcopt.dialects.loop import IntrinOp
+from tcopt.dialects.simd import DotOp
+from tcopt.dialects.te import api as te
 from tcopt.interpreters.loop import run_func, run_module
+from tcopt.passes.loop.stage_nests import lower_function
+from tcopt.schedules import Schedule
 from tcopt.schedules.apply import apply_sequence
-from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.errors import InputError, ScheduleError, UnsupportedError
 from tcopt.tools.kernel_executor import run_function
 
 ROWS, COLUMNS, DEPTH, LANES = 3, 20, 16, 8
@@ -109,6 +116,75 @@ def test_targets_have_what_their_features_say() -> None:
         "znver4": "bf16_dot",
         "neoverse-v1": "bf16_dot",
     }
+
+
+def test_tiles_of_several_dimensions(rng: np.random.Generator) -> None:
+    """A matrix times a vector as an intrinsic: its tiles are vectors of two and one dimensions."""
+    sch = _matrix_times_vector()
+    i, k = sch.get_loops("y")
+    io, ii = sch.split(i, [None, 4])
+    ko, ki = sch.split(k, [None, 2])
+    sch.reorder(io, ko, ii, ki)
+    sch.decompose_reduction("y", ko)
+    sch.tensorize(ii, "bf16_matvec")
+    assert "%a[%vi, %vk] by [1, 0] [0, 1]" in str(sch.func)
+    a, x = (rng.standard_normal(n).astype(ml_dtypes.bfloat16) for n in ((8, 6), (6,)))
+    expected = a.astype(np.float32) @ x.astype(np.float32)
+    result = np.zeros(8, np.float32)
+    run_func(sch.func, [a, x, result])
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+    run_function(lowered(sch), "matvec", [a, x, result])
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_operands_stand_still_where_the_intrinsic_s_do() -> None:
+    sch = _matrix_times_vector(own_rows=True)
+    i, k = sch.get_loops("y")
+    io, ii = sch.split(i, [None, 4])
+    ko, ki = sch.split(k, [None, 2])
+    sch.reorder(io, ko, ii, ki)
+    sch.decompose_reduction("y", ko)
+    moving = r"%x moves along %ii where the intrinsic's 'x' is the same for all of 'i'"
+    with pytest.raises(ScheduleError, match=moving):
+        sch.tensorize(ii, "bf16_matvec")
+
+
+def _matrix_times_vector(own_rows: bool = False) -> Schedule:
+    """y[i] = sum(a[i, k] * x[k]), or x[i, k] with rows of its own."""
+    a = te.placeholder((8, 6), "bf16", name="a")
+    x = te.placeholder((8, 6) if own_rows else (6,), "bf16", name="x")
+    k = te.reduce_axis(6, "k")
+
+    def term(i: te.Axis) -> te.Expr:
+        right = x[i, k] if own_rows else x[k]
+        return te.sum(te.cast(a[i, k], "f32") * te.cast(right, "f32"), axis=k)
+
+    return Schedule(lower_function(te.func("matvec", [a, x], te.compute((8,), term, name="y"))))
+
+
+def _behaviour(a: te.Tensor, x: te.Tensor) -> te.Tensor:
+    p = te.reduce_axis(2, "p")
+
+    def term(i: te.Axis) -> te.Expr:
+        return te.sum(te.cast(a[i, p], "f32") * te.cast(x[p], "f32"), axis=p)
+
+    return te.compute((4,), term)
+
+
+def _lower(acc: SSAValue, a: SSAValue, x: SSAValue) -> list[Operation]:
+    spread = BroadcastOp(x, a.type)
+    return [spread, DotOp(acc, a, spread)]
+
+
+register(
+    Intrinsic(
+        "bf16_matvec",
+        inputs={"a": ((4, 2), "bf16"), "x": ((2,), "bf16")},
+        behaviour=_behaviour,
+        lowering=_lower,
+        requires=[],
+    )
+)
 
 
 def test_names_are_unique() -> None:
