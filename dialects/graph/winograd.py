@@ -70,15 +70,16 @@ class WinogradWeightsOp(GraphOp):
         """The value by numpy, in double precision."""
         table = np.array(_tables(self.tile).weight)
         both = np.kron(table, table)
-        extent, taps = len(table), TAPS * TAPS
-        blocks, inner = w.shape[0], (w.shape[1], *w.shape[4:])
+        extent, lanes = len(table), math.prod(w.shape[4:])
+        outer, inner = w.shape[:2], w.shape[4:]
         dtype = numpy_dtype(element_type(self.w))
-        result = np.empty((extent * extent, blocks, math.prod(inner)), dtype)
-        # A block at a time, so that what is between stays small.
-        for block in range(blocks):
-            filters = w[block].transpose(1, 2, 0, 3, 4).reshape(taps, -1)
-            result[:, block] = both @ filters.astype(np.float64)
-        return result.reshape(extent, extent, blocks, *inner)
+        result = np.empty((extent * extent, *outer, lanes), dtype)
+        # A block at a time keeps what is between small; products of this size run in this
+        # thread, where a large one would wait for cores that may be busy.
+        for block in range(outer[0]):
+            filters = w[block].reshape(outer[1], TAPS * TAPS, lanes).astype(np.float64)
+            result[:, block] = (both @ filters).swapaxes(0, 1)
+        return result.reshape(extent, extent, *outer, *inner)
 
     def tensor_expression(self, w: te.Tensor) -> te.Tensor:
         """A stage for each side of the filter."""
