@@ -91,7 +91,7 @@ def compile(
         given_shapes: Mapping[str, Sequence[int]], given: Mapping[str, Array]
     ) -> DeviceProgram:
         report = _Report(progress)
-        with _quiet_collector():
+        with quiet_collector():
             with report.step("import"):
                 module = import_model(source, shapes=given_shapes, values=given)
             program = build_for_device(module, phases, report.step)
