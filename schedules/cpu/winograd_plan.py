@@ -145,9 +145,15 @@ def _cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> float:
     )
     tasks = chunks * (parts if plan.shared else 1)
     rounds = ceil(tasks / facts.cores) * facts.cores / tasks
+    if facts.cores > 1:
+        rounds += UNEQUAL_CORES * facts.cores / tasks
     # Transforms wait for what they move, while products are computed as their data comes.
     return transforms + (max(compute, reads) + min(compute, reads) / 4) * rounds
 
+
+UNEQUAL_CORES = 0.05
+"""How much longer one core takes than another for the same, as others disturb it. With several
+parts for each, the faster one does more of them."""
 
 STREAM_RATE = 12.0
 """Bytes a cycle at most of weights that are read once each: a stream of a few pages, which
