@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.ir import BlockArgument
+
 from tcopt.dialects.loop import BlockOp
 from tcopt.dialects.loop.analysis import binding_values
 from tcopt.dialects.table import ScaleOp
@@ -22,6 +24,7 @@ from tcopt.schedules.cpu.tiles import MAX_ROWS, MAX_VECTORS
 from tcopt.schedules.cpu.winograd_plan import Plan, Problem, choose_plan, divisors
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.rules import Declined, schedule_rule
+from tcopt.schedules.state import buffers_read
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,8 @@ def schedule_stages(sch: Schedule, stages: Stages, facts: CpuFacts) -> None:
     sch.compute_at(stages.right, place)
     sch.set_scope(stages.right, "register")
     _in_registers(sch, stages.right, place)
-    _contract(sch, stages.products, store, group, (height, vectors))
+    ahead = _comes_from_afar(problem, vectors * groups, facts)
+    _contract(sch, stages.products, store, group, (height, vectors), ahead)
     if plan.shared:
         region, tile = _share_data(sch, stages, problem, facts)
     else:
@@ -178,12 +182,31 @@ def _tile_result(
     return chunk, group, block
 
 
+def _comes_from_afar(problem: Problem, blocks: int, facts: CpuFacts) -> bool:
+    """Whether weights lie outside of the second cache, which has room for those of a place.
+
+    Args:
+        blocks: blocks of output channels that are contracted before the next place.
+    """
+    block = problem.inputs * problem.lanes**2 * problem.bytes
+    whole = block * problem.outputs * problem.places
+    return whole > facts.l2 and block * blocks <= facts.l2 // 4
+
+
 def _contract(
-    sch: Schedule, products: Block, store: Block, group: Loop, tile: tuple[int, int]
+    sch: Schedule,
+    products: Block,
+    store: Block,
+    group: Loop,
+    tile: tuple[int, int],
+    ahead: bool,
 ) -> None:
     """Register tiles of tiles by output channels, for each place, in the loop of a group.
 
     The weights of a tile serve all rows before the next ones come.
+
+    Args:
+        ahead: whether the weights of the next place come near during one.
     """
     sch.compute_at(store, group)
     loops = own_loops(sch, store, group)
@@ -199,6 +222,10 @@ def _contract(
     reduce = [loops[v] for v in (5, 6) if v in loops]
     sch.reorder(*reduce, *(loops[v] for v in (2, 3, 4) if v in loops))
     init = sch.decompose_reduction(products, reduce[0])
+    if ahead:
+        read = buffers_read(sch.block_op(products))
+        weights = next(i for i, buffer in enumerate(read) if isinstance(buffer, BlockArgument))
+        sch.prefetch(products, weights, outer[1], reduce[0])
     for each in (store, products, init):
         inner = reduce[-1] if each == products else outer[-1]
         _in_registers(sch, each, inner)

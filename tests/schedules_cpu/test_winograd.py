@@ -25,6 +25,8 @@ CASES = (
     (4, 3, 1, 5, 5, 31, (0, 1, 1, 0), 128, True),
     (4, 1, 2, 4, 14, 14, (1, 1, 1, 1), None, False),
     (6, 1, 1, 2, 13, 8, (1, 1, 1, 1), 128, True),
+    # Weights are larger than the second cache, and prefetched.
+    (4, 1, 64, 24, 8, 8, (1, 1, 1, 1), 128, True),
 )
 
 
