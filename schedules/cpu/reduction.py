@@ -24,6 +24,7 @@ from tcopt.schedules.cpu.nests import variable_loops
 from tcopt.schedules.cpu.patterns import (
     Access,
     BlockPattern,
+    body_cost,
     element_bits,
     is_window,
     match_block,
@@ -40,6 +41,13 @@ TILE_VECTORS = 8
 """Vectors of a row when each lane reduces on its own: enough to use whole cache lines and
 pages one after the other, few enough for their accumulators to be registers."""
 
+
+ACCUMULATORS = 4
+"""Vectors of a row reduced side by side where little is computed for each: then the latency of
+combining them is all that counts, and their registers are the only ones in use."""
+
+FEW_OPERATIONS = 8
+"""Loads, stores and operations of such a reduction."""
 
 PAGE_BYTES = 4096
 """Of memory; what follows in the next page is neither prefetched nor translated ahead."""
@@ -177,7 +185,8 @@ def _reduce_across_lanes(sch: Schedule, block: Block, reduce: list[Loop], facts:
     lanes = facts.lanes(element_bits(sch.block_op(block)))
     *outer, last = reduce
     extent = sch.extent(last)
-    group = group_size(extent, lanes, facts)
+    few = body_cost(sch.block_op(block)) <= FEW_OPERATIONS
+    group = group_size(extent, lanes, facts, most=ACCUMULATORS if few else None)
     positions = group * lanes
     if extent != positions:
         chunks, last = sch.split(last, factors=[None, positions])

@@ -34,12 +34,13 @@ class VectorLoops(NamedTuple):
         return [each for each in self if each is not None]
 
 
-def group_size(extent: int, lanes: int, facts: CpuFacts) -> int:
-    """How many vectors to write out side by side along an extent."""
+def group_size(extent: int, lanes: int, facts: CpuFacts, most: int | None = None) -> int:
+    """How many vectors to write out side by side along an extent, by default as many as
+    registers have room for with what a polynomial needs."""
     vectors = -(-extent // lanes)
     if vectors <= short_row(facts):
         return vectors
-    size = 4 if facts.registers >= 32 else 2
+    size = most or (4 if facts.registers >= 32 else 2)
     # Rather smaller groups than a group that is mostly tail.
     while size > 1 and (-vectors) % size * 4 > vectors:
         size //= 2
