@@ -2,7 +2,7 @@
 
 Everything a row needs is computed while it is in cache:
 
-    parallel over rows
+    parallel over rows, or over a few short ones at a time
       row maximum           vectors along the row, lanes combined at the end
       row of exponentials
       row sum
@@ -15,10 +15,12 @@ reduces its share of the row first (rfactor).
 
 from __future__ import annotations
 
+from math import prod
+
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.contraction import find_roles, schedule_tiles
 from tcopt.schedules.cpu.facts import CpuFacts
-from tcopt.schedules.cpu.granularity import parallelize
+from tcopt.schedules.cpu.granularity import LEAST_TASKS_PER_CORE, parallelize
 from tcopt.schedules.cpu.injective import vectorize_innermost
 from tcopt.schedules.cpu.nests import variable_loops
 from tcopt.schedules.cpu.patterns import (
@@ -95,7 +97,8 @@ def row_loops(sch: Schedule, final: Block, facts: CpuFacts) -> list[Loop] | Decl
     These are the variables that the reductions keep. Where the last one is contiguous,
     vectors lie along it, and a few of them make a row.
     """
-    pattern = match_block(sch.block_op(final))
+    op = sch.block_op(final)
+    pattern = match_block(op)
     if pattern is None:
         return Declined("the last block does not store once")
     loops = variable_loops(sch, final)
@@ -120,9 +123,28 @@ def row_loops(sch: Schedule, final: Block, facts: CpuFacts) -> list[Loop] | Decl
             rest.append(loop)
         else:
             rows.append(loop)
+    if len(rest) == 1 and rows and _are_short(sch, rows, rest[0], pattern, facts):
+        rows[-1], together = sch.split(rows[-1], factors=[None, facts.lanes(element_bits(op))])
+        rest.insert(0, together)
     if rows:
         sch.reorder(*rows, *rest)
     return rows
+
+
+def _are_short(
+    sch: Schedule, rows: list[Loop], row: Loop, pattern: BlockPattern, facts: CpuFacts
+) -> bool:
+    """Whether to go through each step for a vector's worth of rows before the next step.
+
+    The steps of one row wait for each other: a short row is done before its sum is.
+    """
+    bits = element_bits(pattern.block)
+    count = facts.lanes(bits)
+    tiles, rest = divmod(sch.extent(rows[-1]), count)
+    tasks = prod(map(sch.extent, rows[:-1])) * tiles
+    along = is_vector_loop(sch, row, pattern) and sch.extent(row) >= count
+    fits = count * sch.extent(row) * bits // 8 <= facts.l1 // 4
+    return not rest and along and fits and tasks >= LEAST_TASKS_PER_CORE * facts.cores
 
 
 def _row_tile(sch: Schedule, facts: CpuFacts, bits: int) -> int:

@@ -285,3 +285,9 @@ def test_several_contractions_in_one_function(tokens, width, bits):
     e = np.exp(scores - scores.max(axis=1, keepdims=True))
     with everything_parallel():
         check([q, k, v], attention, e / e.sum(axis=1, keepdims=True) @ v, bits=bits)
+
+
+@pytest.mark.parametrize("bits", [128, None])
+@pytest.mark.parametrize("length", [16, 100, 197])
+def test_many_short_rows(length, bits):
+    run(lambda x: graph.SoftmaxOp(x, axis=-1), data(4, 64, length), bits=bits)

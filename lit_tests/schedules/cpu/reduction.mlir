@@ -15,16 +15,17 @@
 // CHECK-NEXT: %max = sched.get_block "max"
 // CHECK-NEXT: sched.compute_at %max at %i0
 // CHECK-NEXT: %i0_1, %k0 = sched.get_loops %max
-// CHECK-NEXT: %k0o, %k0i = sched.split %k0 by [?, 16]
+// CHECK-NEXT: %k0o, %k0i = sched.split %k0 by [?, 32]
 // CHECK-NEXT: %max_rf = sched.rfactor %k0i
-// CHECK-NEXT: %k0io, %k0ii = sched.split %k0i by [2, 8]
+// CHECK-NEXT: %k0io, %k0ii = sched.split %k0i by [4, 8]
 // CHECK-NEXT: sched.set_scope %max_rf to register
 // CHECK-NEXT: sched.reorder %k0o, %k0io, %k0ii
 // CHECK-NEXT: sched.vectorize %k0ii
 // CHECK-NEXT: sched.unroll %k0io
 // CHECK-NEXT: %max_rf_init = sched.decompose_reduction %max_rf at %k0o
+// CHECK-NEXT: sched.unroll %k0o
 // CHECK-NEXT: %i0_2, %k0i_1 = sched.get_loops %max
-// CHECK-NEXT: %k0io_1, %k0ii_1 = sched.split %k0i_1 by [2, 8]
+// CHECK-NEXT: %k0io_1, %k0ii_1 = sched.split %k0i_1 by [4, 8]
 // CHECK-NEXT: %max_rf_1 = sched.rfactor %k0ii_1
 // CHECK-NEXT: sched.set_scope %max_rf_1 to register
 // CHECK-NEXT: sched.reorder %k0io_1, %k0ii_1
@@ -39,16 +40,17 @@
 // CHECK-NEXT: sched.vectorize %i1i
 // CHECK-NEXT: sched.unroll %i1m
 // CHECK-NEXT: %i0_5, %k0_1 = sched.get_loops %sum
-// CHECK-NEXT: %k0o_1, %k0i_2 = sched.split %k0_1 by [?, 16]
+// CHECK-NEXT: %k0o_1, %k0i_2 = sched.split %k0_1 by [?, 32]
 // CHECK-NEXT: %sum_rf = sched.rfactor %k0i_2
-// CHECK-NEXT: %k0io_2, %k0ii_3 = sched.split %k0i_2 by [2, 8]
+// CHECK-NEXT: %k0io_2, %k0ii_3 = sched.split %k0i_2 by [4, 8]
 // CHECK-NEXT: sched.set_scope %sum_rf to register
 // CHECK-NEXT: sched.reorder %k0o_1, %k0io_2, %k0ii_3
 // CHECK-NEXT: sched.vectorize %k0ii_3
 // CHECK-NEXT: sched.unroll %k0io_2
 // CHECK-NEXT: %sum_rf_init = sched.decompose_reduction %sum_rf at %k0o_1
+// CHECK-NEXT: sched.unroll %k0o_1
 // CHECK-NEXT: %i0_6, %k0i_3 = sched.get_loops %sum
-// CHECK-NEXT: %k0io_3, %k0ii_4 = sched.split %k0i_3 by [2, 8]
+// CHECK-NEXT: %k0io_3, %k0ii_4 = sched.split %k0i_3 by [4, 8]
 // CHECK-NEXT: %sum_rf_1 = sched.rfactor %k0ii_4
 // CHECK-NEXT: sched.set_scope %sum_rf_1 to register
 // CHECK-NEXT: sched.reorder %k0io_3, %k0ii_4
@@ -65,6 +67,24 @@ module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu
 func.func @softmax(%x: tensor<64x100xf32>) -> tensor<64x100xf32> {
   %0 = graph.softmax %x {axis = 1} : tensor<64x100xf32>
   return %0 : tensor<64x100xf32>
+}
+}
+
+// -----
+
+// Of many short rows as many as a vector has lanes go through each step together.
+// CHECK:      sched.sequence @softmax_1_schedule for @softmax_1 attributes {rule = "cpu-reduction"
+// CHECK-NEXT: %softmax = sched.get_block "softmax"
+// CHECK-NEXT: %i0, %i1 = sched.get_loops %softmax
+// CHECK-NEXT: %i0o, %i0i = sched.split %i0 by [?, 8]
+// CHECK-NEXT: sched.reorder %i0o, %i0i, %i1
+// CHECK-NEXT: sched.parallel %i0o
+// CHECK-NEXT: %inverse = sched.get_block "inverse"
+// CHECK-NEXT: sched.compute_at %inverse at %i0o
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @softmax(%x: tensor<256x100xf32>) -> tensor<256x100xf32> {
+  %0 = graph.softmax %x {axis = 1} : tensor<256x100xf32>
+  return %0 : tensor<256x100xf32>
 }
 }
 
