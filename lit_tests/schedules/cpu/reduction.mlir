@@ -129,9 +129,9 @@ func.func @pool(%x: tensor<1x4x12x12x8xf32>) -> tensor<1x4x6x6x8xf32> {
 // CHECK-NEXT: %d1 = sched.get_loops %matmul_store
 // CHECK-NEXT: sched.compute_at %matmul at %d1
 // CHECK-NEXT: %d1_1, %k = sched.get_loops %matmul
-// CHECK-NEXT: %ko, %ki = sched.split %k by [?, 16]
+// CHECK-NEXT: %ko, %ki = sched.split %k by [?, 32]
 // CHECK-NEXT: %matmul_rf = sched.rfactor %ki
-// CHECK-NEXT: %kio, %kii = sched.split %ki by [2, 8]
+// CHECK-NEXT: %kio, %kii = sched.split %ki by [4, 8]
 // CHECK-NEXT: sched.set_scope %matmul_rf to register
 // CHECK-NEXT: sched.reorder %ko, %kio, %kii
 // CHECK-NEXT: sched.vectorize %kii
@@ -139,7 +139,7 @@ func.func @pool(%x: tensor<1x4x12x12x8xf32>) -> tensor<1x4x6x6x8xf32> {
 // CHECK-NEXT: %matmul_rf_init = sched.decompose_reduction %matmul_rf at %ko
 // CHECK-NEXT: sched.unroll %ko
 // CHECK-NEXT: %d1_2, %ki_1 = sched.get_loops %matmul
-// CHECK-NEXT: %kio_1, %kii_1 = sched.split %ki_1 by [2, 8]
+// CHECK-NEXT: %kio_1, %kii_1 = sched.split %ki_1 by [4, 8]
 // CHECK-NEXT: %matmul_rf_1 = sched.rfactor %kii_1
 // CHECK-NEXT: sched.set_scope %matmul_rf_1 to register
 // CHECK-NEXT: sched.reorder %kio_1, %kii_1
