@@ -26,14 +26,11 @@ from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 from xdsl.utils.target import Target
 
-from tcopt.support import quick_ir
 from tcopt.support.errors import InputError
 
 PassFactory = Callable[[], type[ModulePass]]
 DialectFactory = Callable[[], Dialect]
 TargetFactory = Callable[[], type[Target]]
-
-quick_ir.install()
 
 _PACKAGE = "tcopt"
 _ROOT = Path(__file__).parent.parent
