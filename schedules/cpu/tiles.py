@@ -18,9 +18,6 @@ from tcopt.schedules.cpu.facts import CpuFacts
 MIN_ACCUMULATORS = 12
 """Independent accumulators that hide the latency of two FMA units (latency 4, and slack)."""
 
-L1_RATE = 64.0
-"""Bytes a cycle that a core loads from its first cache."""
-
 L2_RATE = 20.0
 """Bytes a cycle that a core streams from its second cache, as measured; half of the peak."""
 
@@ -189,7 +186,7 @@ def _sizes(extent: int, part: int) -> list[tuple[int, int]]:
 def _rate(size: int, facts: CpuFacts) -> float:
     """Bytes a cycle at which data of a size can be read again and again."""
     if size <= facts.l1 // 2:
-        return L1_RATE
+        return 64.0
     return L2_RATE if size <= facts.l2 * 3 // 4 else L3_RATE
 
 
@@ -200,7 +197,7 @@ def _step(rows: int, vectors: int, space: Space, rate: float, facts: CpuFacts) -
     loads = (rows if broadcasts else products) + vectors
     folds = broadcasts and vectors == 1 and facts.vector_bits >= FOLDING_BITS
     moved = vectors * space.lanes * 4 / rate
-    exposed = moved / 8 if rate < L1_RATE else 0.0
+    exposed = moved / 8 if rate == L3_RATE else 0.0
     cycles = max(
         products / 2,
         MIN_ACCUMULATORS / 2,

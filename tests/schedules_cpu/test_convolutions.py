@@ -124,13 +124,6 @@ def test_weights_larger_than_the_cache_stay_for_several_rows_of_tiles():
     assert plan.tile.spans > 1
 
 
-def test_weights_larger_than_the_first_cache_are_used_up_a_tile_at_a_time():
-    facts = CpuFacts(256, 16, 2, 32 << 10, 512 << 10)
-    steps = 3 * 49
-    plan = plan_tile(Space(112, 112, 64, 8, steps, 1, 4 * 3 * 230 * 230, steps * 256), facts)
-    assert plan.columns_outside
-
-
 @settings(max_examples=4, deadline=None)
 @given(
     extents=st.lists(st.integers(1, 6), min_size=1, max_size=2),
