@@ -109,5 +109,5 @@ def test_what_cannot_be_profiled(model, image, tmp_path):
     with pytest.raises(InputError, match="at least 1"):
         model.profile(image, runs=0)
     model.save(tmp_path / "net.tcm")
-    with pytest.raises(UnsupportedError, match="loaded model"):
+    with pytest.raises(UnsupportedError, match="a model that was loaded"):
         load(tmp_path / "net.tcm").profile(image)
