@@ -21,13 +21,16 @@ class Phase(NamedTuple):
     passes: str
 
 
-_GRAPH = (
+_SIMPLIFY = (
     "fold-constants",
     "fold-shapes",
     "decompose",
     "fold-constants",
     "fold-scale",
     "canonicalize",
+)
+_GRAPH = (
+    *_SIMPLIFY,
     "expand-conv-transpose",
     "sink-concat",
     "gather-pixels",
@@ -43,8 +46,7 @@ _GRAPH = (
 _TE = ("lower-graph-to-te", "te-inline", "split-axes", "merge-axes")
 _LOOP = ("lower-te-to-loop",)
 _SCHEDULE = ("schedule{now=true}", "apply-schedule")
-_KERNEL = (
-    "lower-intrinsics",
+_BUFFERS = (
     "expand-borders",
     "compact-buffers",
     "align-storage",
@@ -52,6 +54,10 @@ _KERNEL = (
     "vectorize",
     "unroll-loops",
     "hoist-workspace",
+)
+_KERNEL = (
+    "lower-intrinsics",
+    *_BUFFERS,
     "lower-loop-to-kernel",
     "promote-registers",
     "transpose-gathers",
@@ -61,22 +67,11 @@ _KERNEL = (
 )
 
 _GPU_GRAPH = (
-    "fold-constants",
-    "fold-shapes",
-    "decompose",
-    "fold-constants",
-    "fold-scale",
-    "canonicalize",
+    *_SIMPLIFY,
     "fuse-ops",
 )
 _GPU_KERNEL = (
-    "expand-borders",
-    "compact-buffers",
-    "align-storage",
-    "lower-blocks",
-    "vectorize",
-    "unroll-loops",
-    "hoist-workspace",
+    *_BUFFERS,
     "split-launches",
     "lower-loop-to-kernel",
     "promote-registers",

@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from tcopt.backends.llvm.linear import ZERO, Linear
 from tcopt.backends.llvm.registry import emit_rules
 from tcopt.backends.llvm.types import byte_size, intrinsic_suffix, llvm_type
+from tcopt.backends.strides import static_strides
 from tcopt.support.errors import UnsupportedError
 
 Lines = list["str | Lines"]
@@ -395,17 +396,6 @@ def known_alignment(buffer: Buffer, offset: Linear) -> int:
     for _, coefficient in offset.terms:
         bits |= coefficient
     return bits & -bits
-
-
-def static_strides(type: MemRefType[Attribute]) -> tuple[int, ...]:
-    """Strides in elements of a memref with static shape.
-
-    Raises UnsupportedError for dynamic sizes or strides.
-    """
-    strides = type.get_strides() if type.has_static_shape() else None
-    if strides is None or None in strides:
-        raise UnsupportedError(f"{type} has no static row-major or strided layout")
-    return tuple(stride for stride in strides if stride is not None)
 
 
 def value_types(values: Iterable[SSAValue]) -> list[str]:

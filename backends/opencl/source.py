@@ -35,7 +35,7 @@ def kernels_of(module: ModuleOp) -> Iterable[FuncOp]:
 
 
 def write_kernel(function: FuncOp, helpers: Helpers) -> str:
-    """One kernel, and a comment that says what it computes."""
+    """One kernel; functions that it needs go to `helpers`."""
     writer = KernelWriter(helpers)
     arguments = function.body.block.args
     parameters = [writer.parameter(value, not _is_written(value)) for value in arguments]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     Float32Type,
     Float64Type,
     IndexType,
@@ -58,11 +57,6 @@ def value_type(type: Attribute) -> str:
     return f"{scalar_type(type.element_type)}{count}"
 
 
-def element_of(type: Attribute) -> Attribute:
-    """The type of a vector's lanes; a scalar's own."""
-    return type.element_type if isinstance(type, VectorType) else type
-
-
 def memory_type(type: Attribute) -> str:
     """The C type of a buffer's element."""
     assert isinstance(type, MemRefType)
@@ -102,16 +96,3 @@ def integer_literal(value: int, type: Attribute) -> str:
     if isinstance(type, IntegerType) and type.width.data == 64:
         return "(-9223372036854775807L - 1)" if value == -(1 << 63) else f"{value}L"
     return "(-2147483647 - 1)" if value == -(1 << 31) else str(value)
-
-
-def strides_of(type: Attribute) -> tuple[int, ...]:
-    """The strides of a buffer, in elements.
-
-    Raises:
-        UnsupportedError: they are not known.
-    """
-    assert isinstance(type, MemRefType)
-    strides = type.get_strides()
-    if strides is None or None in strides or DYNAMIC_INDEX in strides:
-        raise UnsupportedError(f"the strides of {type} are not known")
-    return tuple(stride for stride in strides if stride is not None)

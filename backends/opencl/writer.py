@@ -16,7 +16,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tcopt.backends.opencl.names import identifier, taken_names
 from tcopt.backends.opencl.registry import write_rules
-from tcopt.backends.opencl.types import memory_type, strides_of, value_type
+from tcopt.backends.opencl.types import memory_type, value_type
+from tcopt.backends.strides import static_strides
 from tcopt.support.errors import UnsupportedError
 
 _INDENT = "  "
@@ -61,7 +62,7 @@ PRECEDENCE = {
 
 @dataclass
 class Helpers:
-    """Functions that a source needs, and what it asks of the device."""
+    """Functions that the kernels of a source call, by name."""
 
     functions: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -87,13 +88,13 @@ class KernelWriter:
         self.lines.append(_INDENT * self.depth + text)
 
     @contextmanager
-    def braces(self, head: str, tail: str = "}") -> Generator[None]:
+    def braces(self, head: str) -> Generator[None]:
         """Write `head {`, what is written inside, and the closing brace."""
         self.line(f"{head} {{")
         self.depth += 1
         yield
         self.depth -= 1
-        self.line(tail)
+        self.line("}")
 
     def block(self, block: Block) -> None:
         """Write the ops of a block."""
@@ -174,7 +175,7 @@ class KernelWriter:
         """The number of the element at some indices."""
         assert isinstance(buffer.type, MemRefType)
         terms: list[str] = []
-        for index, stride in zip(indices, strides_of(buffer.type), strict=True):
+        for index, stride in zip(indices, static_strides(buffer.type), strict=True):
             text = self.text(index, PRECEDENCE["+"] if stride == 1 else PRECEDENCE["*"])
             if text != "0":
                 terms.append(text if stride == 1 else f"{text} * {stride}")

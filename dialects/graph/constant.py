@@ -214,3 +214,14 @@ class IotaOp(GraphOp):
         """One stage whose element is its index."""
         axis, element = self.axis.value.data, self.type.element_type
         return te.compute(self.shape, lambda *axes: te.cast(axes[axis], element), name="iota")
+
+
+def is_made_of_constants(value: SSAValue) -> bool:
+    """Whether a value is computed from constants alone, so that it folds."""
+    pending = [value]
+    while pending:
+        owner = pending.pop().owner
+        if not isinstance(owner, GraphOp):
+            return False
+        pending += owner.operands
+    return True

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.constant import ConstantOp, is_made_of_constants
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import element_type, shape_of
@@ -88,18 +88,7 @@ def _is_computed_for(part: SSAValue) -> bool:
 
 def _is_divisible(value: SSAValue, op: GraphOp, axis: int) -> bool:
     """Whether a part of the result needs a known part of an operand, or all of it."""
-    return _extent(value, op, axis) == 1 or _is_constant(value)
-
-
-def _is_constant(value: SSAValue) -> bool:
-    """Whether a value is made of constants, as its parts are then."""
-    pending = [value]
-    while pending:
-        owner = pending.pop().owner
-        if not isinstance(owner, GraphOp):
-            return False
-        pending += owner.operands
-    return True
+    return _extent(value, op, axis) == 1 or is_made_of_constants(value)
 
 
 def _extent(value: SSAValue, op: GraphOp, axis: int) -> int:

@@ -11,8 +11,7 @@ from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.constant import ConstantOp, is_made_of_constants
 from tcopt.dialects.graph.types import bytes_of, element_type, shape_of
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
@@ -115,20 +114,9 @@ def unsuitable(op: BlockedConvOp) -> str | None:
         (set(window.dilations) != {1}, "it is dilated"),
         (element_type(op.x) != f32, f"it computes in {element_type(op.x)}"),
         (0 in op.shape, "it is empty"),
-        (not _is_known(op), "its weights are not known at compile time"),
+        (not is_made_of_constants(op.w), "its weights are not known at compile time"),
     )
     return next((reason for holds, reason in reasons if holds), None)
-
-
-def _is_known(op: BlockedConvOp) -> bool:
-    """Whether the weights are made of constants."""
-    pending = [op.w]
-    while pending:
-        owner = pending.pop().owner
-        if not isinstance(owner, GraphOp):
-            return False
-        pending += owner.operands
-    return True
 
 
 def layer_of(op: BlockedConvOp, resident: int) -> Layer:

@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
+from tcopt.passes.loop.calls import calls_by_name
 from tcopt.support.alignment import ALIGNMENT
 
 
@@ -38,12 +39,7 @@ class HoistWorkspacePass(ModulePass):
     name = "hoist-workspace"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        calls: dict[str, list[loop.CallOp]] = {}
-        for host in op.ops:
-            if isinstance(host, func.FuncOp):
-                for inner in host.walk():
-                    if isinstance(inner, loop.CallOp):
-                        calls.setdefault(inner.callee.string_value(), []).append(inner)
+        calls = calls_by_name(op)
         for function in op.ops:
             if isinstance(function, loop.FuncOp) and function.sym_name.data in calls:
                 _hoist(function, calls[function.sym_name.data])

@@ -14,7 +14,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
 from tcopt.passes.loop.guards import hoist_guards
-from tcopt.passes.loop.indexing import Knowledge, shape_of, simplify_access
+from tcopt.passes.loop.indexing import IndexedOp, Knowledge, shape_of, simplify_access
 from tcopt.passes.loop.lane_reductions import neutral, update_of
 from tcopt.passes.loop.substitution import substitute_values
 from tcopt.passes.loop.tails import split_tails
@@ -86,14 +86,7 @@ def _lower(block: Block, known: Knowledge) -> None:
                 _lower_guard(op, known)
             case loop.BlockOp():
                 _lower_block(op, known)
-            case (
-                loop.LoadOp()
-                | loop.StoreOp()
-                | loop.PrefetchOp()
-                | loop.IndexOp()
-                | loop.MaskOp()
-                | loop.IntrinOp()
-            ):
+            case _ if isinstance(op, IndexedOp):
                 simplify_access(op, known)
             case _:
                 pass

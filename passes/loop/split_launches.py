@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -15,6 +14,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tcopt.dialects import loop
 from tcopt.dialects.target import gpu_target_of
 from tcopt.dialects.te.names import symbols_of, unique_name
+from tcopt.passes.loop.calls import calls_by_name
 from tcopt.support.errors import PassFailedError
 
 
@@ -51,12 +51,12 @@ class SplitLaunchesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if gpu_target_of(op) is None:
             return
-        names = symbols_of(op)
+        names, calls = symbols_of(op), calls_by_name(op)
         for function in tuple(op.ops):
             if isinstance(function, loop.FuncOp):
                 nests = [each for each in function.body.block.ops if _is_nest(each)]
                 if len(nests) > 1:
-                    _split(op, function, nests, names)
+                    _split(function, nests, calls.get(function.sym_name.data, []), names)
 
 
 def _is_nest(op: Operation) -> bool:
@@ -64,7 +64,10 @@ def _is_nest(op: Operation) -> bool:
 
 
 def _split(
-    module: ModuleOp, function: loop.FuncOp, nests: Sequence[Operation], names: set[str]
+    function: loop.FuncOp,
+    nests: Sequence[Operation],
+    calls: Sequence[loop.CallOp],
+    names: set[str],
 ) -> None:
     parts: list[tuple[str, list[int]]] = []
     for number, nest in enumerate(nests):
@@ -72,7 +75,7 @@ def _split(
         part, arguments = _part(function, nest, name)
         Rewriter.insert_op(part, InsertPoint.before(function))
         parts.append((name, arguments))
-    for call in _calls_of(module, function.sym_name.data):
+    for call in calls:
         for name, arguments in parts:
             launch = loop.CallOp(name, [call.arguments[i] for i in arguments])
             launch.attributes.update(call.attributes)
@@ -94,12 +97,11 @@ def _part(function: loop.FuncOp, nest: Operation, name: str) -> tuple[loop.FuncO
             new.name_hint = argument.name_hint
             values[argument] = new
             positions.append(position)
-    for op in function.body.block.ops:
+    body = function.body.block
+    for op in body.ops:
         if any(result in needed for result in op.results):
-            if (
-                isinstance(op, loop.AllocOp)
-                and len({_nest_of(u.operation, function) for u in op.result.uses}) > 1
-            ):
+            users = {body.find_ancestor_op_in_block(u.operation) for u in op.results[0].uses}
+            if isinstance(op, loop.AllocOp) and len(users) > 1:
                 raise PassFailedError(
                     f"a buffer of scope {op.scope.data.value} is used by several launches",
                     op=op,
@@ -111,12 +113,6 @@ def _part(function: loop.FuncOp, nest: Operation, name: str) -> tuple[loop.FuncO
     part.attributes.update(function.attributes)
     part.location = nest.location
     return part, positions
-
-
-def _nest_of(op: Operation, function: loop.FuncOp) -> Operation:
-    while (parent := op.parent_op()) is not None and parent is not function:
-        op = parent
-    return op
 
 
 def _outer_values(nest: Operation) -> set[SSAValue]:
@@ -139,13 +135,3 @@ def _is_inside(value: SSAValue, root: Operation) -> bool:
     owner = value.owner
     op = owner if isinstance(owner, Operation) else owner.parent_op()
     return op is not None and root.is_ancestor(op)
-
-
-def _calls_of(module: ModuleOp, name: str) -> list[loop.CallOp]:
-    return [
-        op
-        for host in module.ops
-        if isinstance(host, func.FuncOp)
-        for op in host.walk()
-        if isinstance(op, loop.CallOp) and op.callee.string_value() == name
-    ]

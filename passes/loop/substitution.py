@@ -6,22 +6,13 @@ from xdsl.ir import Block, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
-from tcopt.passes.loop.indexing import Environment, Knowledge, simplify_access
+from tcopt.passes.loop.indexing import Environment, IndexedOp, Knowledge, simplify_access
 
 
 def substitute_values(body: Block, environment: Environment, known: Knowledge) -> None:
     """Put expressions in place of index values in every op of a block, and simplify."""
     for op in tuple(body.ops):
         match op:
-            case (
-                loop.LoadOp()
-                | loop.StoreOp()
-                | loop.PrefetchOp()
-                | loop.IndexOp()
-                | loop.MaskOp()
-                | loop.IntrinOp()
-            ):
-                simplify_access(op, known, environment)
             case loop.GuardOp():
                 simplify_access(op, known, environment)
                 with known.inside_guard(op.map.data.results, op.indices, op.condition_extents):
@@ -29,6 +20,8 @@ def substitute_values(body: Block, environment: Environment, known: Knowledge) -
             case loop.ForOp():
                 known.enter_loop(op)
                 substitute_values(op.body.block, environment, known)
+            case _ if isinstance(op, IndexedOp):
+                simplify_access(op, known, environment)
             case _:
                 _rewrite_plain(op, environment, known)
 

@@ -18,11 +18,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.backends.llvm.emitter import Buffer, FunctionEmitter, static_strides
+from tcopt.backends.llvm.emitter import Buffer, FunctionEmitter
 from tcopt.backends.llvm.linear import Linear
 from tcopt.backends.llvm.ops.scf import counted_loop
 from tcopt.backends.llvm.registry import emits
 from tcopt.backends.llvm.types import byte_size, is_bool, llvm_type, memory_type
+from tcopt.backends.strides import static_strides
 from tcopt.dialects.memref_ import PrefetchOp
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import UnsupportedError

@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.backends.opencl.registry import writes
 from tcopt.backends.opencl.types import (
-    element_of,
     float_literal,
     integer_literal,
     unsigned,
@@ -96,7 +96,7 @@ def _number(value: int | float, type: Attribute) -> Text:
 def write_binary(k: KernelWriter, op: Operation) -> None:
     """C leaves open what becomes of signed sums that are too large, and computes narrow
     integers in `int`; here all of them wrap around."""
-    type, symbol = element_of(op.results[0].type), _SYMBOLS[op.name]
+    type, symbol = get_element_type_or_self(op.results[0].type), _SYMBOLS[op.name]
     if value_type(op.results[0].type) == "bool":
         symbol = _LOGICAL.get(symbol, symbol)
     text = k.binary(symbol, *op.operands)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType, VectorType
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
 from tcopt.backends.opencl.ops.arith import as_unsigned
 from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.types import element_of, value_type
+from tcopt.backends.opencl.types import value_type
 from tcopt.backends.opencl.writer import PRECEDENCE, KernelWriter, Text
 from tcopt.dialects import arith_
 
@@ -37,8 +37,7 @@ def write_cast(k: KernelWriter, op: Operation) -> None:
     if value_type(source.type) == value_type(result.type):
         k.define(result, Text(k.text(source, 100)))
         return
-    is_flag = isinstance(element_of(result.type), IntegerType) and value_type(result.type) == "bool"
-    if is_flag:
+    if value_type(result.type) == "bool":
         # The lowest bit alone: C would say whether any is set.
         k.pure(op, Text(f"({k.text(source, PRECEDENCE['&'])} & 1) != 0", PRECEDENCE["!="]))
         return

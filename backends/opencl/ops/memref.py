@@ -16,9 +16,7 @@ from tcopt.passes.kernel.thread_axes import SHARED_SPACE
 @writes(memref.LoadOp)
 def write_load(k: KernelWriter, op: memref.LoadOp) -> None:
     source, *indices = op.operands
-    hint = (source.name_hint or "v") if op.results[0].name_hint is None else None
-    text = k.element(source, indices)
-    k.assign(op.results[0], text, default=hint or "v")
+    k.assign(op.results[0], k.element(source, indices), default=source.name_hint or "v")
 
 
 @writes(memref.StoreOp)

@@ -35,13 +35,10 @@ def write_for(k: KernelWriter, op: scf.ForOp) -> None:
 
 @writes(scf.IfOp)
 def write_if(k: KernelWriter, op: scf.IfOp) -> None:
-    used = [result for result in op.results if result.uses]
-    names = [k.declare(result) if result in used else "" for result in op.results]
-    condition = k.text(op.cond)
+    names = [k.declare(result) if result.uses else "" for result in op.results]
     otherwise = op.false_region.blocks
-    has_else = bool(otherwise) and (bool(used) or len(otherwise[0].ops) > 1)
-    tail = "}"
-    with k.braces(f"if ({condition})", tail):
+    has_else = bool(otherwise) and (any(names) or len(otherwise[0].ops) > 1)
+    with k.braces(f"if ({k.text(op.cond)})"):
         _body(k, op.true_region.block, names)
     if has_else:
         with k.braces("else"):

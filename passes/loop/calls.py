@@ -1,0 +1,19 @@
+"""Calls of the functions of a module."""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+
+from tcopt.dialects import loop
+
+
+def calls_by_name(module: ModuleOp) -> dict[str, list[loop.CallOp]]:
+    """The calls in host functions, by the name of what they call."""
+    calls: dict[str, list[loop.CallOp]] = {}
+    for host in module.ops:
+        if isinstance(host, func.FuncOp):
+            for op in host.walk():
+                if isinstance(op, loop.CallOp):
+                    calls.setdefault(op.callee.string_value(), []).append(op)
+    return calls
