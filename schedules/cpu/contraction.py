@@ -28,15 +28,15 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.loop import BlockOp
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.schedules.api import Schedule
-from tcopt.schedules.cpu.dots import Dot, dot_of, lane_dim
-from tcopt.schedules.cpu.epilogue import attach_epilogue, take_epilogue
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import has_enough_tasks, parallelize
 from tcopt.schedules.cpu.injective import schedule_injective
-from tcopt.schedules.cpu.nests import variable_loops
-from tcopt.schedules.cpu.patterns import Access, BlockPattern, element_bits, match_block
 from tcopt.schedules.cpu.tiles import Plan, Space, even_parts, plan_tile
+from tcopt.schedules.dots import Dot, dot_of, lane_dim
+from tcopt.schedules.epilogue import attach_epilogue, take_epilogue
 from tcopt.schedules.handles import Block, Loop
+from tcopt.schedules.nests import variable_loops
+from tcopt.schedules.patterns import Access, BlockPattern, element_bits, match_block
 from tcopt.schedules.rules import Declined, schedule_rule
 from tcopt.support.affine import linear_sum, sum_range
 
@@ -72,7 +72,7 @@ class Contraction:
         sums = [p for p in patterns if p is not None and p.is_contraction]
         if len(sums) != 1:
             return Declined(f"{len(sums)} blocks add products of two loaded values, one is wanted")
-        dot = dot_of(sums[0], facts)
+        dot = dot_of(sums[0], facts.capabilities)
         roles = find_roles(sums[0], facts, dot)
         if isinstance(roles, Declined):
             return roles

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import parallelize
-from tcopt.schedules.cpu.patterns import body_cost
 from tcopt.schedules.handles import Block
+from tcopt.schedules.patterns import body_cost
 from tcopt.schedules.rules import Declined, schedule_rule
 from tcopt.schedules.spatial import spatial_loops
 

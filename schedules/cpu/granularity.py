@@ -15,8 +15,8 @@ from tcopt.dialects import loop
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.facts import CpuFacts
-from tcopt.schedules.cpu.patterns import element_bits
 from tcopt.schedules.handles import Loop
+from tcopt.schedules.patterns import element_bits
 from tcopt.schedules.state import blocks_under, buffers_read, buffers_written
 from tcopt.support.remarks import remark
 

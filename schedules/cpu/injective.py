@@ -5,11 +5,11 @@ from __future__ import annotations
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import parallelize
-from tcopt.schedules.cpu.patterns import body_cost, element_bits, match_block
 from tcopt.schedules.cpu.repetition import schedule_repeated
 from tcopt.schedules.cpu.transposition import schedule_transposed
 from tcopt.schedules.cpu.vectors import group_size, set_kinds, split_vectors
 from tcopt.schedules.handles import Block
+from tcopt.schedules.patterns import body_cost, element_bits, match_block
 from tcopt.schedules.rules import Declined, schedule_rule
 
 

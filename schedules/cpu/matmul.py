@@ -23,20 +23,20 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstan
 
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
-from tcopt.schedules.cpu.dots import Dot, dot_of, lane_dim
-from tcopt.schedules.cpu.epilogue import attach_epilogue, take_epilogue
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import parallelize
 from tcopt.schedules.cpu.injective import schedule_injective
-from tcopt.schedules.cpu.nests import variable_loops
-from tcopt.schedules.cpu.patterns import (
+from tcopt.schedules.dots import Dot, dot_of, lane_dim
+from tcopt.schedules.epilogue import attach_epilogue, take_epilogue
+from tcopt.schedules.handles import Block, Loop
+from tcopt.schedules.nests import variable_loops
+from tcopt.schedules.patterns import (
     Access,
     BlockPattern,
     element_bits,
     match_block,
     step_bytes,
 )
-from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.rules import Declined, schedule_rule
 from tcopt.schedules.state import buffers_read
 from tcopt.support.alignment import ALIGNMENT
@@ -113,7 +113,7 @@ class Matmul:
         sums = [p for p in patterns if p is not None and p.is_contraction]
         if len(sums) != 1:
             return Declined(f"{len(sums)} blocks add products of two loaded values, one is wanted")
-        product = find_product(sums[0], dot_of(sums[0], facts))
+        product = find_product(sums[0], dot_of(sums[0], facts.capabilities))
         if isinstance(product, Declined):
             return product
         lanes = facts.lanes(element_bits(product.pattern.block))

@@ -22,8 +22,10 @@ from tcopt.schedules.cpu.contraction import find_roles, schedule_tiles
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import LEAST_TASKS_PER_CORE, parallelize
 from tcopt.schedules.cpu.injective import vectorize_innermost
-from tcopt.schedules.cpu.nests import variable_loops
-from tcopt.schedules.cpu.patterns import (
+from tcopt.schedules.cpu.vectors import group_size, set_kinds, short_row, split_vectors
+from tcopt.schedules.handles import Block, Loop
+from tcopt.schedules.nests import variable_loops
+from tcopt.schedules.patterns import (
     Access,
     BlockPattern,
     body_cost,
@@ -33,9 +35,7 @@ from tcopt.schedules.cpu.patterns import (
     step_bytes,
     total_cost,
 )
-from tcopt.schedules.cpu.rows import Rows
-from tcopt.schedules.cpu.vectors import group_size, set_kinds, short_row, split_vectors
-from tcopt.schedules.handles import Block, Loop
+from tcopt.schedules.rows import Rows
 from tcopt.schedules.rules import Declined, schedule_rule
 from tcopt.schedules.spatial import is_spatial
 

@@ -17,9 +17,9 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstan
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import parallelize
-from tcopt.schedules.cpu.nests import variable_loops
-from tcopt.schedules.cpu.patterns import BlockPattern, element_bits, total_cost
 from tcopt.schedules.handles import Block
+from tcopt.schedules.nests import variable_loops
+from tcopt.schedules.patterns import BlockPattern, element_bits, total_cost
 
 MAX_REPEATS = 8
 """Elements of one vector for each element read, up to which shuffles are cheaper than reading

@@ -16,9 +16,9 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstan
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import parallelize
-from tcopt.schedules.cpu.nests import variable_loops
-from tcopt.schedules.cpu.patterns import Access, BlockPattern, element_bits, total_cost
 from tcopt.schedules.handles import Block, Loop
+from tcopt.schedules.nests import variable_loops
+from tcopt.schedules.patterns import Access, BlockPattern, element_bits, total_cost
 
 
 def schedule_transposed(

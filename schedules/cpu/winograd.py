@@ -9,41 +9,19 @@ parallel over chunks of tiles
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import BlockArgument
 
-from tcopt.dialects.loop import BlockOp
-from tcopt.dialects.loop.analysis import binding_values
-from tcopt.dialects.table import ScaleOp
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import LEAST_TASKS_PER_CORE, parallelize
-from tcopt.schedules.cpu.patterns import element_bits, match_block
 from tcopt.schedules.cpu.tiles import MAX_ROWS, MAX_VECTORS
 from tcopt.schedules.cpu.winograd_plan import Plan, Problem, choose_plan, divisors
 from tcopt.schedules.handles import Block, Loop
+from tcopt.schedules.nests import own_loops
+from tcopt.schedules.patterns import element_bits
 from tcopt.schedules.rules import Declined, schedule_rule
 from tcopt.schedules.state import buffers_read
-
-
-@dataclass(frozen=True)
-class Stages:
-    """The blocks of a transformed convolution, in the order in which they run.
-
-    Attributes:
-        pad: the covered input, where the input has no room for all tiles.
-        left, data: the transform of rows, then of columns.
-        products: the contraction over channels.
-        right, result: the transform back of rows, then of columns with the epilogue.
-    """
-
-    pad: Block | None
-    left: Block
-    data: Block
-    products: Block
-    right: Block
-    result: Block
+from tcopt.schedules.winograd_stages import Stages, find_stages
 
 
 @schedule_rule(target="cpu", priority=110)
@@ -58,37 +36,6 @@ class Winograd:
             return stages
         schedule_stages(sch, stages, facts)
         return None
-
-
-def find_stages(sch: Schedule) -> Stages | Declined:
-    """Tell the blocks apart by what they compute."""
-    blocks = sch.blocks()
-    patterns = {block: match_block(sch.block_op(block)) for block in blocks}
-    sums = [b for b, p in patterns.items() if p is not None and p.is_contraction]
-    if not any(_scales(sch.block_op(block)) for block in blocks):
-        return Declined("no block multiplies by a constant table", quiet=True)
-    if len(sums) != 1:
-        return Declined(f"{len(sums)} blocks add products of two loaded values, one is wanted")
-    products = sums[0]
-    data = _only(sch, sch.producers(products))
-    right = _only(sch, sch.consumers(products))
-    left = None if data is None else _only(sch, sch.producers(data))
-    result = None if right is None else _only(sch, sch.consumers(right))
-    if data is None or right is None or left is None or result is None:
-        return Declined("the contraction does not lie between two pairs of transforms")
-    rest = [b for b in blocks if b not in (left, data, products, right, result)]
-    if len(rest) > 1 or rest != sch.producers(left):
-        return Declined("blocks beside the transforms compute something else")
-    return Stages(rest[0] if rest else None, left, data, products, right, result)
-
-
-def _only(sch: Schedule, blocks: list[Block]) -> Block | None:
-    """The only block, if it is a transform."""
-    return blocks[0] if len(blocks) == 1 and _scales(sch.block_op(blocks[0])) else None
-
-
-def _scales(block: BlockOp) -> bool:
-    return any(isinstance(op, ScaleOp) for op in block.body.block.ops)
 
 
 def schedule_stages(sch: Schedule, stages: Stages, facts: CpuFacts) -> None:
@@ -273,20 +220,6 @@ def _share_data(
 
 TRANSFORM_WORK = 6
 """Scalar operations for each number of a transformed tile, roughly."""
-
-
-def own_loops(sch: Schedule, block: Block, around: Loop | None) -> dict[int, Loop]:
-    """The loops of a block inside of `around`, by the variable that each moves."""
-    op, loops = sch.block_op(block), sch.get_loops(block)
-    if around is not None:
-        loops = loops[loops.index(around) + 1 :]
-    found: dict[int, Loop] = {}
-    for each in loops:
-        value = sch.loop_op(each).induction_variable
-        for position in range(len(op.iter_vars)):
-            if value in binding_values(op, position):
-                found.setdefault(position, each)
-    return found
 
 
 def _in_registers(sch: Schedule, block: Block, around: Loop | None) -> None:

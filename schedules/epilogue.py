@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
-from tcopt.schedules.cpu.patterns import Access, BlockPattern, match_block
 from tcopt.schedules.handles import Block, Loop
+from tcopt.schedules.patterns import Access, BlockPattern, match_block
 
 
 def take_epilogue(sch: Schedule, block: Block) -> Block:

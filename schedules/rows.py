@@ -21,8 +21,8 @@ from xdsl.ir.affine import (
 
 from tcopt.dialects import loop
 from tcopt.schedules.api import Schedule
-from tcopt.schedules.cpu.patterns import Access, BlockPattern, match_block
 from tcopt.schedules.handles import Block
+from tcopt.schedules.patterns import Access, BlockPattern, match_block
 
 
 class Rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir.affine import AffineDimExpr
 
+from tcopt.dialects.loop.analysis import binding_values
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.handles import Block, Loop
 
@@ -24,4 +25,18 @@ def variable_loops(sch: Schedule, block: Block) -> dict[int, Loop]:
             loop = by_value.get(op.operands_[binding.position])
             if loop is not None:
                 found[position] = loop
+    return found
+
+
+def own_loops(sch: Schedule, block: Block, around: Loop | None) -> dict[int, Loop]:
+    """The loops of a block inside of `around`, by the variable that each moves."""
+    op, loops = sch.block_op(block), sch.get_loops(block)
+    if around is not None:
+        loops = loops[loops.index(around) + 1 :]
+    found: dict[int, Loop] = {}
+    for each in loops:
+        value = sch.loop_op(each).induction_variable
+        for position in range(len(op.iter_vars)):
+            if value in binding_values(op, position):
+                found.setdefault(position, each)
     return found

@@ -10,8 +10,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
-from tcopt.schedules.cpu.facts import CpuFacts
-from tcopt.schedules.cpu.patterns import Access, BlockPattern
+from tcopt.schedules.patterns import Access, BlockPattern
 from tcopt.support.affine import Dim, LinearSum, Mod, linear_sum
 
 
@@ -32,13 +31,14 @@ class Dot:
     weights: Access
 
 
-def dot_of(pattern: BlockPattern, facts: CpuFacts) -> Dot | None:
-    """The dot product for a contraction; None where weights are not stored for one."""
+def dot_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
+    """The dot product for a contraction on hardware that can do so much; None where weights
+    are not stored for one."""
     if len(pattern.terms) != 2:
         return None
     for data, weights in (pattern.terms, pattern.terms[::-1]):
         types = (_element(data.buffer), _element(weights.buffer))
-        found = find_dot(facts.capabilities, types, _element(pattern.store.buffer))
+        found = find_dot(capabilities, types, _element(pattern.store.buffer))
         if found is None:
             continue
         (group,) = found.operands[1].shape
