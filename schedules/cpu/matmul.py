@@ -67,6 +67,10 @@ PANEL_SHARE = 6
 COPY_TILES = 16
 """Tiles of rows for which it pays to copy the columns of the right operand that they read."""
 
+MAX_STREAMS = 3
+"""Panels that a single row passes over side by side. Each is a stream of its own to what
+fetches memory ahead, and that begins anew with every page."""
+
 MIN_TILES = 4
 """Tiles of rows in a chunk at least, below which a panel is hardly used more than once."""
 
@@ -95,6 +99,16 @@ class Product:
     def group(self) -> int:
         """Terms of a sum that are added at once."""
         return 1 if self.dot is None else self.dot.group
+
+    @property
+    def panels(self) -> int | None:
+        """The variable of panels that are stored and written one after the other."""
+        found = [
+            v
+            for v in self.pattern.spatial
+            if v != self.columns and self.right.uses(v) and not self.left.uses(v)
+        ]
+        return found[0] if len(found) == 1 and self.right.is_unit(found[0], 0) else None
 
     @property
     def depth(self) -> int:
@@ -328,7 +342,8 @@ def _tile(sch: Schedule, block: Block, product: Product, facts: CpuFacts, lanes:
     loops = variable_loops(sch, block)
     height = 1 if product.rows is None else pattern.extents[product.rows]
     width = pattern.extents[product.columns]
-    given = product.panel // lanes or None
+    streams = _streams(height, product, lanes, facts)
+    given = product.panel // lanes * streams or None
     best = best_tile(height, width, lanes, facts.registers, given)
     rows = sch.knob("rows", _row_choices(height, best, width, lanes), default=best.rows)
     choices = [1, 2, 3, 4] if given is None else [given]
@@ -341,8 +356,28 @@ def _tile(sch: Schedule, block: Block, product: Product, facts: CpuFacts, lanes:
     others = others // width * ceil(width / (vectors * lanes))
     chunks, tiles, row = _split_rows(sch, row_loop, rows, depth_in_cache, others, facts)
     panels, column = _split_columns(sch, loops.pop(product.columns, None), vectors, lanes)
+    if streams > 1 and not product.panel:
+        along = product.panels
+        assert along is not None
+        loops[along], part = sch.split(loops[along], factors=[None, streams])
+        column.insert(0, part)
     batch = [loops[v] for v in pattern.spatial if v in loops]
     return Tiling([*batch, *chunks, *panels], tiles, depth, row, column, parts)
+
+
+def _streams(height: int, product: Product, lanes: int, facts: CpuFacts) -> int:
+    """Panels in a tile: several for a single row, which is done as fast as they come."""
+    extents = product.pattern.extents
+    width = product.panel or extents[product.columns]
+    if height > 1 or product.dot is not None or width % lanes:
+        return 1
+    if product.panel:
+        panels = ceil(extents[product.columns] / width)
+    else:
+        panels = 1 if product.panels is None else extents[product.panels]
+    in_registers = (facts.registers - 2) // (width // lanes)
+    most = min(MAX_STREAMS, in_registers, panels // (MIN_TASKS * facts.cores))
+    return max((n for n in range(1, most + 1) if panels % n == 0), default=1)
 
 
 def _parts(

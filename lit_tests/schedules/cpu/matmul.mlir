@@ -65,6 +65,34 @@ func.func @row(%x: tensor<1x6xf32>, %w: tensor<6x32xf32>) -> tensor<1x32xf32> {
 
 // -----
 
+// A single row passes over three panels at once, of which each is a stream of weights.
+// CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul"} {
+// CHECK:      %vectors = sched.knob "vectors" of [12] = 12
+// CHECK:      %jo, %jm, %ji = sched.split %j by [?, %vectors, 8]
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @streams(%x: tensor<1x64xf32>) -> tensor<1x380xf32> {
+  %w = graph.constant @w : tensor<64x380xf32>
+  %0 = graph.matmul %x, %w : tensor<1x380xf32>
+  return %0 : tensor<1x380xf32>
+}
+}
+
+// -----
+
+// A single row passes over three panels at once, of which each is a stream of weights.
+// CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul"} {
+// CHECK:      %vectors = sched.knob "vectors" of [12] = 12
+// CHECK:      %jo, %jm, %ji = sched.split %j by [?, %vectors, 8]
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @streams(%x: tensor<1x64xf32>) -> tensor<1x380xf32> {
+  %w = graph.constant @w : tensor<64x380xf32>
+  %0 = graph.matmul %x, %w : tensor<1x380xf32>
+  return %0 : tensor<1x380xf32>
+}
+}
+
+// -----
+
 // A panel of a deep reduction would not stay in cache: four parts of its depth leave partial
 // results for a chunk of rows, which are then added up row by row. While one is computed, the next
 // part of the panel comes near.
