@@ -30,8 +30,8 @@ class PrefetchOp(IRDLOperation):
     """Brings the cache line of an element near, which changes no value.
 
     `loop.prefetch %w[%j + 1, %k, 0] locality 2 : memref<8x64x16xf32>` says that the line will be
-    read, and is to come as far as the second cache. Indices may lie outside of the buffer, where
-    nothing happens that could be seen.
+    read, and is to come as far as the second cache. An index beyond its dimension counts on in
+    memory; outside of the buffer nothing happens that could be seen.
     """
 
     name = "loop.prefetch"

@@ -3,7 +3,7 @@
 // The next panel has as many lines as a tile has steps: the first tile brings them all.
 // CHECK:       loop.for %k = 0 to 64 {
 // CHECK-NEXT:    loop.guard ([%i * 64 + %k] in 64) {
-// CHECK-NEXT:      loop.prefetch %w[%p + 1, %i * 64 + %k, 0] locality 2 : memref<8x64x16xf32>
+// CHECK-NEXT:      loop.prefetch %w[%p + 1, 0, %i * 1024 + %k * 16] locality 2 : memref<8x64x16xf32>
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loop.for %r = 0 to 6 {
 loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
@@ -36,9 +36,9 @@ sched.sequence @s for @f {
 
 // Where there are fewer iterations than lines, each brings several.
 // CHECK:       loop.for %i = 0 to 4 {
-// CHECK-NEXT:    loop.prefetch %w[%p + 1, %i * 16, 0] locality 2 : memref<8x64x16xf32>
-// CHECK-NEXT:    loop.prefetch %w[%p + 1, %i * 16 + 1, 0] locality 2 : memref<8x64x16xf32>
-// CHECK:         loop.prefetch %w[%p + 1, %i * 16 + 15, 0] locality 2 : memref<8x64x16xf32>
+// CHECK-NEXT:    loop.prefetch %w[%p + 1, 0, %i * 256] locality 2 : memref<8x64x16xf32>
+// CHECK-NEXT:    loop.prefetch %w[%p + 1, 0, %i * 256 + 16] locality 2 : memref<8x64x16xf32>
+// CHECK:         loop.prefetch %w[%p + 1, 0, %i * 256 + 240] locality 2 : memref<8x64x16xf32>
 // CHECK-NEXT:    loop.for %k
 loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
   loop.for %p = 0 to 8 {
@@ -70,7 +70,7 @@ sched.sequence @s for @f {
 
 // Rows of the other operand are long, and a tile reads all of each: that is one stretch, too.
 // CHECK:       loop.guard ([%k] in 24) {
-// CHECK-NEXT:    loop.prefetch %x[%i * 6 + %k floordiv 4 + 6, %k mod 4 * 16] locality 2 : memref<24x64xf32>
+// CHECK-NEXT:    loop.prefetch %x[%i * 6 + 6, %k * 16] locality 2 : memref<24x64xf32>
 loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
   loop.for %p = 0 to 8 {
     loop.for %i = 0 to 4 {

@@ -139,7 +139,7 @@ def schedule_tiles(
         _vectorize_tile(
             sch, [part for part in sch.get_loops(each) if part not in (*outer, *reduce)]
         )
-    _unroll_steps(sch, reduce, plan.tile.accumulators)
+    unroll_steps(sch, reduce, plan.tile.accumulators)
     attach_epilogue(sch, epilogue, outer, lanes)
     for producer in producers:
         schedule_injective(sch, producer, facts)
@@ -268,7 +268,7 @@ def _is_clipped(block: BlockOp, variable: SSAValue) -> bool:
     return False
 
 
-def _unroll_steps(sch: Schedule, reduce: list[Loop], accumulators: int) -> None:
+def unroll_steps(sch: Schedule, reduce: list[Loop], accumulators: int) -> None:
     """Write out innermost reduce loops, as far as the code stays short."""
     products = accumulators
     for each in reversed(reduce):

@@ -9,9 +9,12 @@ parallel over chunks of tiles
 
 from __future__ import annotations
 
+from math import prod
+
 from xdsl.ir import BlockArgument
 
 from tcopt.schedules.api import Schedule
+from tcopt.schedules.cpu.contraction import unroll_steps
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import LEAST_TASKS_PER_CORE, parallelize
 from tcopt.schedules.cpu.tiles import MAX_ROWS, MAX_VECTORS
@@ -176,6 +179,7 @@ def _contract(
     for each in (store, products, init):
         inner = reduce[-1] if each == products else outer[-1]
         _in_registers(sch, each, inner)
+    unroll_steps(sch, reduce, prod(tile))
 
 
 def _transform_data(

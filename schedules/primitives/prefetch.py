@@ -46,7 +46,7 @@ def prefetch(state: State, block: BlockOp, buffer: int, ahead: ForOp, at: ForOp)
           loop.for %i = 0 to 4 {
             loop.for %k = 0 to 64 {
               loop.guard ([%i * 64 + %k] in 64) {
-                loop.prefetch %w[%p + 1, %i * 64 + %k, 0] locality 2 : memref<8x64x16xf32>
+                loop.prefetch %w[%p + 1, 0, %i * 1024 + %k * 16] locality 2
               }
               loop.block "mm" (...) {...}
 
@@ -114,16 +114,8 @@ def _prefetches(
     ranges = value_ranges(values)
     ops: list[Operation] = []
     for part in range(count):
-        element_number = (number * count + part) * line
-        indices: list[AffineExpr] = []
-        for dim in reversed(range(len(extents))):
-            rest = prod(extents[dim + 1 :])
-            place = element_number // rest if rest > 1 else element_number
-            if dim and any(extent > 1 for extent in extents[:dim]):
-                place = place % extents[dim]
-            elif extents[dim] == 1:
-                place = AffineConstantExpr(0)
-            indices.insert(0, simplify(substitute(bases[dim], later) + place, ranges))
+        indices = [substitute(base, later) for base in bases]
+        indices[-1] = simplify(indices[-1] + (number * count + part) * line, ranges)
         map, operands = unique_operands(AffineMap(len(values), 0, tuple(indices)), values)
         ops.append(PrefetchOp(buffer, map, operands, _LOCALITY))
     needed = ceil(lines / count)

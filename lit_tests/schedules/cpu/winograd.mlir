@@ -32,7 +32,7 @@ func.func @chunks(%x: tensor<1x4x56x56x16xf32>, %w: tensor<6x6x4x4x16x16xf32>) -
 // LOOP-NEXT:     %products = loop.alloc global : memref<4x4x528xf32>
 // LOOP-NEXT:     loop.for %[[ROW:.*]] = 0 to 4 {
 // LOOP-NEXT:       loop.for %[[COLUMN:.*]] = 0 to 4 {
-// LOOP:              loop.prefetch %w[%[[ROW]], %[[COLUMN]] + 1, {{.*}}, 0, 0] locality 2
+// LOOP:              loop.prefetch %w[%[[ROW]], %[[COLUMN]] + 1, {{.*}}, 0, 0, {{.*}} * 256] locality 2
 func.func @few(%x: tensor<1x32x7x7x16xf32>, %w: tensor<4x4x32x32x16x16xf32>) -> tensor<1x32x7x7x16xf32> {
   %y = graph.winograd_conv %x, %w {tile = 2, pads = [1, 1, 1, 1]} : tensor<1x32x7x7x16xf32>
   return %y : tensor<1x32x7x7x16xf32>
