@@ -16,7 +16,7 @@ from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, flag, integer
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.stages import narrow, tap_axes, widen, window_taps, zero_pad
+from tcopt.dialects.graph.stages import narrow, tap_axes, window_taps, zero_pad
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
@@ -220,7 +220,7 @@ class BlockedConvOp(ContractionOp):
                 first = o // per_group * w.shape[1] + axes[0] if per_group < w.shape[0] else axes[0]
                 left = x[(n, first, *at, axes[-1])]
                 right = w[(o, axes[0], *taps, *_in_group(axes[-1], lane, self.group))]
-            return te.sum(widen(left) * widen(right), axis=axes)
+            return te.sum(self.widened(left) * self.widened(right), axis=axes)
 
         result = te.compute(self.shape, body, name="conv")
         return narrow(result, self.type.element_type)

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.attributes import FusionKind, Ints, ints
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.stages import narrow, tap_axes, widen, zero_pad
+from tcopt.dialects.graph.stages import narrow, tap_axes, zero_pad
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
@@ -173,7 +173,7 @@ class BlockedConvTransposeOp(ContractionOp):
                 at.append(place + tap + later + crop)
             left = x[(n, axes[0], *at, inner)]
             right = w[(o, *own, axes[0], *taps, inner, lane)]
-            return te.sum(widen(left) * widen(right), axis=axes)
+            return te.sum(self.widened(left) * self.widened(right), axis=axes)
 
         shape = (x.shape[0], w.shape[0], *phases, *self.places, w.shape[-1])
         sums = narrow(te.compute(shape, body, name="conv_transpose"), self.type.element_type)

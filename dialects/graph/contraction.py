@@ -6,14 +6,18 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import Self
 
-from xdsl.dialects.builtin import f32
+import numpy as np
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import element_type, is_half, tensor
+from tcopt.dialects.graph.quantize import is_quantized
+from tcopt.dialects.graph.stages import widen
+from tcopt.dialects.graph.types import Array, element_type, is_half, tensor
+from tcopt.dialects.te import api as te
 
 
 class ContractionOp(GraphOp, ABC):
@@ -21,7 +25,8 @@ class ContractionOp(GraphOp, ABC):
 
     Both have one element type, and so has the result, unless `result_element` says otherwise:
     sums of 16-bit floats are made in f32, and with `result_element = f32` they stay that,
-    so that what follows takes them unrounded.
+    so that what follows takes them unrounded. Integers of 8 and 16 bits, which may then differ
+    in type, are summed in i32 with `result_element = i32`; larger sums wrap around.
     """
 
     result_element = opt_prop_def(Attribute)
@@ -33,13 +38,30 @@ class ContractionOp(GraphOp, ABC):
 
     def sum_element(self) -> Attribute:
         """Element type of the result; VerifyException if operands do not add up to it."""
-        element = same_element_type(*self.operands)
         wanted = self.result_element
+        if wanted == i32 and all(is_quantized(element_type(x)) for x in self.operands):
+            return i32
+        element = same_element_type(*self.operands)
         if wanted is None or wanted == element:
             return element
         if wanted != f32 or not is_half(element):
             raise VerifyException(f"products of {element} are not summed in {wanted}")
         return wanted
+
+    def widened(self, factor: te.Expr) -> te.Expr:
+        """A factor in the type in which products are summed."""
+        return widen(te.cast(factor, i32) if self._sums_integers else factor)
+
+    @property
+    def _sums_integers(self) -> bool:
+        return self.result_element == i32
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        """The result by numpy; narrow integers by way of f64, in which their sums are exact."""
+        if not self._sums_integers:
+            return super().evaluate(*arrays)
+        result = self.compute(*(array.astype(np.float64) for array in arrays))
+        return (result.astype(np.int64).astype(np.int32).reshape(self.shape),)
 
     def in_groups(self, group: int) -> Sequence[Operation] | None:
         """Ops for the same result, the last of which gives it, whose weights hold `group` terms

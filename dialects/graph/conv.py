@@ -20,7 +20,6 @@ from tcopt.dialects.graph.stages import (
     image_compute,
     narrow,
     tap_axes,
-    widen,
     window_taps,
     zero_pad,
 )
@@ -138,8 +137,8 @@ class ConvOp(ConvolutionOp):
         def body(n: te.Axis, o: te.Axis, *places: te.Axis) -> Any:
             at = window_taps(places, taps, window.strides, window.dilations)
             own, source = group_channels(o, axes, channel, per_group, in_group, self.group_count)
-            left = widen(x[(n, source, *at)])
-            return te.sum(left * widen(w[(o, own, *taps)]), axis=axes)
+            left = self.widened(x[(n, source, *at)])
+            return te.sum(left * self.widened(w[(o, own, *taps)]), axis=axes)
 
         return narrow(image_compute(self.shape, body, "conv"), self.type.element_type)
 

@@ -22,7 +22,6 @@ from tcopt.dialects.graph.stages import (
     image_compute,
     narrow,
     tap_axes,
-    widen,
     window_taps,
 )
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
@@ -199,8 +198,8 @@ class ConvTransposeOp(ConvolutionOp):
             flipped = [extent - 1 - tap for extent, tap in zip(window.kernel, taps, strict=True)]
             _, source = group_channels(o, axes, channel, per_group, in_group, groups)
             own = 0 if per_group == 1 else o if groups == 1 else o % per_group
-            left = widen(spread[(n, source, *at)])
-            return te.sum(left * widen(w[(source, own, *flipped)]), axis=axes)
+            left = self.widened(spread[(n, source, *at)])
+            return te.sum(left * self.widened(w[(source, own, *flipped)]), axis=axes)
 
         return narrow(image_compute(self.shape, body, "conv_transpose"), self.type.element_type)
 

@@ -17,7 +17,7 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import LinearWeight
 from tcopt.dialects.graph.shape import TransposeOp
-from tcopt.dialects.graph.stages import Indices, narrow, widen
+from tcopt.dialects.graph.stages import Indices, narrow
 from tcopt.dialects.graph.types import AnyTensor, Array, broadcast_shapes, shape_of, tensor
 from tcopt.dialects.te import api as te
 
@@ -136,7 +136,7 @@ class MatmulOp(ContractionOp):
         def read(x: te.Tensor, batch: Indices, row: te.Axis, column: te.Axis) -> te.Expr:
             lead = batch[len(batch) - (len(x.shape) - 2) :]
             own = (0 if n == 1 else axis for n, axis in zip(x.shape, lead, strict=False))
-            return widen(x[(*own, row, column)])
+            return self.widened(x[(*own, row, column)])
 
         def body(*axes: te.Axis) -> Any:
             *batch, i, j = axes

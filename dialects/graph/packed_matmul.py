@@ -18,7 +18,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.matmul import matrix_stage
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import PadOp
-from tcopt.dialects.graph.stages import narrow, widen
+from tcopt.dialects.graph.stages import narrow
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.te import api as te
 
@@ -143,7 +143,7 @@ class PackedMatmulOp(ContractionOp):
                 right = panels[(j // width, k // group, j % width, k % group)]
             else:
                 right = panels[(j // width, k, j % width)]
-            return te.sum(widen(left) * widen(right), axis=k)
+            return te.sum(self.widened(left) * self.widened(right), axis=k)
 
         product = matrix_stage((*self.shape[:-1], count * width), body)
         if count * width != self.shape[-1]:

@@ -16,6 +16,7 @@ from tcopt.dialects.graph.types import shape_of, tensor, type_of
 from tcopt.dialects.graph.weights import WeightStore, attach_weights
 from tcopt.frontends.onnx.builder import GraphBuilder, name_hint, named_location
 from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.contrib import find_contrib_schema
 from tcopt.frontends.onnx.errors import MissingValuesError
 from tcopt.frontends.onnx.functions import (
     ExpansionBudget,
@@ -227,15 +228,18 @@ class _ModelImporter:
         if function is not None:
             return self._call(function, node, operands, opset, where, depth)
         if node.domain not in STANDARD_DOMAINS:
-            raise UnsupportedError(
-                f"operator {node.domain}.{node.op_type} is not supported", where=where
-            )
-        schema = find_schema(node.op_type, opset)
+            schema = find_contrib_schema(node.domain, node.op_type)
+            name = f"{node.domain}.{node.op_type}"
+            if schema is None:
+                raise UnsupportedError(f"operator {name} is not supported", where=where)
+        else:
+            schema = find_schema(node.op_type, opset)
+            name = node.op_type
         if schema is None:
             raise UnsupportedError(
                 f"there is no operator {node.op_type!r} in opset {opset}", where=where
             )
-        handle = find_handler(node.op_type, opset)
+        handle = find_handler(name, opset)
         if handle is None and not schema.has_body:
             raise UnsupportedError(f"operator {node.op_type} is not supported", where=where)
         present = [value for value in operands if not isinstance(value, _Failed)]

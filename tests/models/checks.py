@@ -44,7 +44,10 @@ def node_model(
             values.append(helper.make_tensor_value_info(name, kind, array.shape))
     undeclared = [helper.make_empty_tensor_value_info(name) for name in results]
     graph = helper.make_graph([node], "one", values, undeclared, weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    opsets = [helper.make_opsetid("", opset)]
+    if "domain" in attributes:
+        opsets.append(helper.make_opsetid(attributes["domain"], 1))
+    return helper.make_model(graph, opset_imports=opsets, ir_version=min(10, 8 + opset // 19))
 
 
 def run_reference(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:

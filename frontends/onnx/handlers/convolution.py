@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context import NodeContext
@@ -46,7 +46,13 @@ def conv(ctx: NodeContext) -> SSAValue:
     return convolved(ctx, ctx.input(0), ctx.input(1), ctx.optional_input(2))
 
 
-def convolved(ctx: NodeContext, x: SSAValue, w: SSAValue, bias: SSAValue | None) -> SSAValue:
+def convolved(
+    ctx: NodeContext,
+    x: SSAValue,
+    w: SSAValue,
+    bias: SSAValue | None,
+    result_element: Attribute | None = None,
+) -> SSAValue:
     """The convolution that a node's attributes describe, of any operands."""
     window = WindowAttributes.of(ctx, _kernel(ctx, x, w))
     result = ctx.emit(
@@ -57,6 +63,7 @@ def convolved(ctx: NodeContext, x: SSAValue, w: SSAValue, bias: SSAValue | None)
             pads=window.pads(ctx.shape(x)[2:]),
             dilations=window.dilations,
             groups=ctx.get_int("group"),
+            result_element=result_element,
         )
     )
     return _add_bias(ctx, result, bias)

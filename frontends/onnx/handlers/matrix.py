@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context import NodeContext
@@ -15,7 +15,9 @@ def matmul(ctx: NodeContext) -> SSAValue:
     return product(ctx, ctx.input(0), ctx.input(1))
 
 
-def product(ctx: NodeContext, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+def product(
+    ctx: NodeContext, lhs: SSAValue, rhs: SSAValue, result_element: Attribute | None = None
+) -> SSAValue:
     """The matrix product of two values by the rules of MatMul."""
     left_vector, right_vector = ctx.rank(lhs) == 1, ctx.rank(rhs) == 1
     ctx.check(ctx.rank(lhs) and ctx.rank(rhs), "operands cannot be scalars")
@@ -23,7 +25,7 @@ def product(ctx: NodeContext, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         lhs = ctx.emit(graph.ReshapeOp(lhs, (1, *ctx.shape(lhs))))
     if right_vector:
         rhs = ctx.emit(graph.ReshapeOp(rhs, (*ctx.shape(rhs), 1)))
-    result = ctx.emit(graph.MatmulOp(lhs, rhs))
+    result = ctx.emit(graph.MatmulOp(lhs, rhs, result_element=result_element))
     shape = list(ctx.shape(result))
     if right_vector:
         del shape[-1]

@@ -13,7 +13,13 @@ from tcopt.frontends.onnx.windows import WindowAttributes
 
 
 def _pool(ctx: NodeContext, kind: str, *, count_include_pad: bool = False, p: int = 2) -> SSAValue:
-    x = ctx.input(0)
+    return pooled(ctx, ctx.input(0), kind, count_include_pad=count_include_pad, p=p)
+
+
+def pooled(
+    ctx: NodeContext, x: SSAValue, kind: str, *, count_include_pad: bool = False, p: int = 2
+) -> SSAValue:
+    """The pooling that a node's attributes describe, of any operand."""
     kernel: Sequence[int] = ctx.get_ints("kernel_shape") or ()
     ctx.check(
         len(kernel) == ctx.rank(x) - 2 > 0,
