@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import memref, vector
@@ -11,9 +12,22 @@ from xdsl.ir import SSAValue
 
 from tcopt.backends.opencl.names import kernel_name
 from tcopt.backends.opencl.writer import Helpers, KernelWriter
+from tcopt.dialects.target import gpu_target_of
+from tcopt.dialects.vector_ import ScatterOp
 from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, KERNEL, sizes_of
+from tcopt.support.origins import node_names
 
-_DOUBLE = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"
+_EXTENSIONS = {"double": "cl_khr_fp64", "half": "cl_khr_fp16"}
+"""What has to be enabled for a type."""
+
+_CONTRACT = "#pragma OPENCL FP_CONTRACT OFF"
+"""A product and a sum round once where the text says `fma`, and nowhere else."""
+
+_SLOW_FMA = """\
+#ifndef FP_FAST_FMAF
+#define fma(a, b, c) ((a) * (b) + (c))
+#endif"""
+"""For devices that have no instruction for it."""
 
 
 def write_source(module: ModuleOp) -> str:
@@ -22,11 +36,21 @@ def write_source(module: ModuleOp) -> str:
     Raises:
         UnsupportedError: an op or a type has no form in OpenCL C.
     """
+    target = gpu_target_of(module)
+    halves = target is not None and target.has("fp16")
     helpers = Helpers()
-    kernels = [write_kernel(function, helpers) for function in kernels_of(module)]
-    parts = [*helpers.functions.values(), *kernels]
-    text = "\n\n".join(parts) + ("\n" if parts else "")
-    return f"{_DOUBLE}\n\n{text}" if "double" in text else text
+    kernels = [write_kernel(function, helpers, halves) for function in kernels_of(module)]
+    body = "\n\n".join([*helpers.functions.values(), *kernels])
+    if not body:
+        return ""
+    words = set(re.findall(r"[a-z]+", body))
+    used = [name for type, name in _EXTENSIONS.items() if type in words]
+    if not halves and "cl_khr_fp16" in used:
+        used.remove("cl_khr_fp16")
+    head = [*(f"#pragma OPENCL EXTENSION {name} : enable" for name in used), _CONTRACT]
+    if "fma" in words:
+        head.append(_SLOW_FMA)
+    return "\n".join(head) + "\n\n" + body + "\n"
 
 
 def kernels_of(module: ModuleOp) -> Iterable[FuncOp]:
@@ -34,14 +58,20 @@ def kernels_of(module: ModuleOp) -> Iterable[FuncOp]:
     return (op for op in module.ops if isinstance(op, FuncOp) and KERNEL in op.attributes)
 
 
-def write_kernel(function: FuncOp, helpers: Helpers) -> str:
-    """One kernel; functions that it needs go to `helpers`."""
-    writer = KernelWriter(helpers)
+def write_kernel(function: FuncOp, helpers: Helpers, halves: bool = False) -> str:
+    """One kernel; functions that it needs go to `helpers`.
+
+    Args:
+        halves: whether the device computes in `half`.
+    """
+    writer = KernelWriter(helpers, halves)
     arguments = function.body.block.args
     parameters = [writer.parameter(value, not _is_written(value)) for value in arguments]
     writer.block(function.body.block)
     threads = sizes_of(function, BLOCK_SIZE)
+    nodes = ", ".join(node_names(function.location))
     head = [
+        *([f"// {nodes}"] if nodes else []),
         f"__kernel __attribute__((reqd_work_group_size({', '.join(map(str, threads))})))",
         f"void {kernel_name(function.sym_name.data)}({_listed(parameters)})",
     ]
@@ -54,5 +84,13 @@ def _listed(parameters: Sequence[str]) -> str:
 
 
 def _is_written(value: SSAValue) -> bool:
-    stores = (memref.StoreOp, vector.StoreOp)
-    return any(isinstance(use.operation, stores) and use.index == 1 for use in value.uses)
+    return any(use.index == _TARGETS.get(use.operation.name) for use in value.uses)
+
+
+_TARGETS = {
+    memref.StoreOp.name: 1,
+    vector.StoreOp.name: 1,
+    vector.MaskedStoreOp.name: 0,
+    ScatterOp.name: 0,
+}
+"""The operand of ops that write which is the buffer."""

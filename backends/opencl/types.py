@@ -1,7 +1,8 @@
 """C spellings of types and numbers.
 
 index is a 32-bit `int`: a buffer's elements are counted, and no buffer has 2^31 of them. i1 is
-`bool`, and a byte in memory. Vectors have 2, 3, 4, 8 or 16 elements, as OpenCL's do.
+`bool`, and a byte in memory. Vectors have 2, 3, 4, 8 or 16 elements, as OpenCL's do. A device
+that does not compute in `half` computes such numbers in `float`, and keeps them as `half`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.builtin import (
+    FixedBitwidthType,
+    Float16Type,
     Float32Type,
     Float64Type,
     IndexType,
@@ -16,6 +19,8 @@ from xdsl.dialects.builtin import (
     MemRefType,
     Signedness,
     VectorType,
+    f32,
+    i1,
 )
 from xdsl.ir import Attribute
 
@@ -34,6 +39,8 @@ def scalar_type(type: Attribute) -> str:
     match type:
         case IndexType():
             return "int"
+        case Float16Type():
+            return "half"
         case Float32Type():
             return "float"
         case Float64Type():
@@ -51,10 +58,48 @@ def value_type(type: Attribute) -> str:
     """The C type of a value: `vector<4xf32>` is `float4`."""
     if not isinstance(type, VectorType):
         return scalar_type(type)
+    return f"{scalar_type(type.element_type)}{lanes(type)}"
+
+
+def lanes(type: Attribute) -> int:
+    """The elements of a vector type.
+
+    Raises:
+        UnsupportedError: OpenCL C has no vectors of so many.
+    """
+    assert isinstance(type, VectorType)
     count = math.prod(type.get_shape())
     if count not in _LANES:
         raise UnsupportedError(f"OpenCL C has no vectors of {count} elements")
-    return f"{scalar_type(type.element_type)}{count}"
+    return count
+
+
+def is_mask(type: Attribute) -> bool:
+    """Whether a value is a truth value for each lane."""
+    return isinstance(type, VectorType) and type.element_type == i1
+
+
+def mask_type(bits: int, count: int) -> str:
+    """What comparing vectors of elements of a width gives: -1 or 0 in each lane."""
+    return f"{_INTEGERS[bits]}{count}"
+
+
+def mask_bits(type: Attribute) -> int:
+    """The width of the truth values that comparing values of a type gives."""
+    element = type.element_type if isinstance(type, VectorType) else type
+    if isinstance(element, IndexType):
+        return 32
+    assert isinstance(element, FixedBitwidthType)
+    return element.bitwidth
+
+
+def without_half(type: Attribute) -> Attribute:
+    """The type that values are computed in by a device that has no arithmetic for `half`."""
+    if isinstance(type, Float16Type):
+        return f32
+    if isinstance(type, VectorType) and isinstance(type.element_type, Float16Type):
+        return VectorType(f32, type.get_shape())
+    return type
 
 
 def memory_type(type: Attribute) -> str:
@@ -72,6 +117,10 @@ def unsigned(name: str) -> str:
 def float_literal(value: float, type: Attribute) -> str:
     """A floating-point number, exactly."""
     suffix = "" if isinstance(type, Float64Type) else "f"
+    if isinstance(type, Float16Type):
+        if math.isnan(value) or math.isinf(value):
+            return f"(half){float_literal(value, f32)}"
+        suffix = "h"
     if math.isnan(value):
         return "NAN" if suffix else "nan((ulong)0)"
     if math.isinf(value):

@@ -138,6 +138,7 @@ class FunctionLowering:
             StringAttr("private"),
         )
         result.attributes.update(self.function.attributes)
+        result.location = self.function.location
         if self.grid is not None:
             result.attributes.update(self.grid.attributes())
         _erase_unused_products(result)

@@ -131,9 +131,19 @@ def test_what_a_device_model_cannot_do_is_said(tmp_path) -> None:
 
 def test_types_without_a_form_are_named() -> None:
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
-half (float16[4] x) => (float16[4] y) { y = Relu(x) }""")
-    with pytest.raises(UnsupportedError, match="f16"):
+brain (bfloat16[4] x) => (bfloat16[4] y) { y = Relu(x) }""")
+    with pytest.raises(UnsupportedError, match="bf16"):
         tcopt.compile(model, "opencl")
+
+
+@needs_device
+def test_half_numbers_are_kept_as_such(rng: np.random.Generator) -> None:
+    """Devices that do not compute in half precision convert what they read and write."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+half (float16[3, 8] x) => (float16[3, 8] y) { r = Relu(x)  y = Mul(r, r) }""")
+    x = rng.standard_normal((3, 8)).astype(np.float16)
+    (y,) = tcopt.compile(model, "opencl").run({"x": x})
+    np.testing.assert_allclose(y, np.maximum(x, 0) ** 2, rtol=1e-3)
 
 
 def test_no_such_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
@@ -18,12 +20,15 @@ from tcopt.backends.opencl.registry import writes
 from tcopt.backends.opencl.types import (
     float_literal,
     integer_literal,
+    is_mask,
+    lanes,
+    mask_bits,
+    mask_type,
     unsigned,
     value_type,
 )
 from tcopt.backends.opencl.writer import PRECEDENCE, KernelWriter, Text
 from tcopt.dialects import arith_
-from tcopt.support.errors import UnsupportedError
 
 _BINARY: dict[type[Operation], str] = {
     arith.AddfOp: "+",
@@ -69,7 +74,7 @@ _NAN_NAMES = {cls.name: names for cls, names in _NAN_WINS.items()}
 
 @writes(arith.ConstantOp)
 def write_constant(k: KernelWriter, op: arith.ConstantOp) -> None:
-    k.define(op.result, literal(op.value, op.result.type))
+    k.define(op.result, literal(op.value, k.computed(op.result.type)))
 
 
 def literal(value: Attribute, type: Attribute) -> Text:
@@ -78,6 +83,8 @@ def literal(value: Attribute, type: Attribute) -> Text:
         assert isinstance(type, VectorType)
         numbers = value.get_values()
         unique = numbers[:1] if value.is_splat() else numbers
+        if is_mask(type):
+            return mask_literal([bool(number) for number in unique], lanes(type))
         listed = ", ".join(_number(number, type.element_type).text for number in unique)
         return Text(f"({value_type(type)})({listed})")
     assert isinstance(value, IntegerAttr | FloatAttr)
@@ -92,12 +99,23 @@ def _number(value: int | float, type: Attribute) -> Text:
     return Text(text, PRECEDENCE["unary"] if text.startswith("-") else 100)
 
 
+def mask_literal(bits: Sequence[bool], count: int) -> Text:
+    """Truth values of lanes, or one for all of them."""
+    listed = ", ".join("-1" if bit else "0" for bit in bits)
+    return Text(f"({mask_type(32, count)})({listed})")
+
+
 @writes(*_BINARY)
 def write_binary(k: KernelWriter, op: Operation) -> None:
     """C leaves open what becomes of signed sums that are too large, and computes narrow
     integers in `int`; here all of them wrap around."""
     type, symbol = get_element_type_or_self(op.results[0].type), _SYMBOLS[op.name]
-    if value_type(op.results[0].type) == "bool":
+    if is_mask(op.results[0].type):
+        bits, level = k.mask_bits(op.operands[0]), PRECEDENCE[symbol]
+        masks = [k.mask(operand, bits, level + 1) for operand in op.operands]
+        k.pure(op, Text(f"{masks[0]} {symbol} {masks[1]}", level), bits)
+        return
+    if k.value_type(op.results[0].type) == "bool":
         symbol = _LOGICAL.get(symbol, symbol)
     text = k.binary(symbol, *op.operands)
     if isinstance(type, IntegerType) and type.width.data > 1:
@@ -106,7 +124,7 @@ def write_binary(k: KernelWriter, op: Operation) -> None:
             lhs, rhs = (as_unsigned(k, operand) for operand in op.operands)
             wrapped = Text(f"{lhs} {symbol} {rhs}", level)
             text = back_from_unsigned(wrapped, op.results[0].type)
-        elif type.width.data < 32:
+        elif type.width.data < 32 and not isinstance(op.results[0].type, VectorType):
             name = value_type(op.results[0].type)
             text = Text(f"({name})({text.text})", PRECEDENCE["unary"])
     k.pure(op, text)
@@ -155,15 +173,15 @@ def write_unsigned_call(k: KernelWriter, op: Operation) -> None:
 @writes(*_NAN_WINS)
 def write_nan_wins(k: KernelWriter, op: Operation) -> None:
     """fmin and fmax leave NaN out; a helper lets it through, as the sum of both."""
-    type = value_type(op.results[0].type)
+    type = k.value_type(op.results[0].type)
     name, function = _NAN_NAMES[op.name]
+    chosen = f"isunordered(a, b) ? a + b : {function}(a, b)"
+    if isinstance(op.results[0].type, VectorType):
+        chosen = f"select({function}(a, b), a + b, isunordered(a, b))"
     k.helpers.need(
         f"{name}_{type}",
-        f"inline {type} {name}_{type}({type} a, {type} b) {{\n"
-        f"  return isunordered(a, b) ? a + b : {function}(a, b);\n}}",
+        f"inline {type} {name}_{type}({type} a, {type} b) {{\n  return {chosen};\n}}",
     )
-    if isinstance(op.results[0].type, VectorType):
-        raise UnsupportedError("vectors have no such form in OpenCL C", op=op)
     k.pure(op, k.call(f"{name}_{type}", op.operands))
 
 
@@ -175,16 +193,20 @@ def write_negf(k: KernelWriter, op: arith.NegfOp) -> None:
 
 @writes(arith.FloorDivSIOp)
 def write_floordiv(k: KernelWriter, op: arith.FloorDivSIOp) -> None:
-    _rounded_division(k, op, "floordiv", "(a % b != 0 && (a < 0) != (b < 0))", "-")
+    _rounded_division(k, op, "floordiv", "((a % b != 0) && ((a < 0) != (b < 0)))", "-")
 
 
 @writes(arith.CeilDivSIOp)
 def write_ceildiv(k: KernelWriter, op: arith.CeilDivSIOp) -> None:
-    _rounded_division(k, op, "ceildiv", "(a % b != 0 && (a < 0) == (b < 0))", "+")
+    _rounded_division(k, op, "ceildiv", "((a % b != 0) && ((a < 0) == (b < 0)))", "+")
 
 
 def _rounded_division(k: KernelWriter, op: Operation, name: str, off: str, sign: str) -> None:
-    type = value_type(op.results[0].type)
+    type = k.value_type(op.results[0].type)
+    # A comparison of vectors gives -1 where it holds, and one of numbers 1.
+    is_vector = isinstance(op.results[0].type, VectorType)
+    off = off.replace("&&", "&") if is_vector else off
+    sign = {"-": "+", "+": "-"}[sign] if is_vector else sign
     k.helpers.need(
         f"{name}_{type}",
         f"inline {type} {name}_{type}({type} a, {type} b) {{\n  return a / b {sign} {off};\n}}",
@@ -203,37 +225,49 @@ _NEGATED = {"ueq": "one", "ugt": "ole", "uge": "olt", "ult": "oge", "ule": "ogt"
 @writes(arith_.CmpiOp)
 def write_cmpi(k: KernelWriter, op: arith_.CmpiOp) -> None:
     predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+    bits = mask_bits(op.lhs.type)
     if predicate in _SIGNED:
-        k.pure(op, k.binary(_SIGNED[predicate], op.lhs, op.rhs))
+        k.pure(op, k.binary(_SIGNED[predicate], op.lhs, op.rhs), bits)
         return
     symbol = _UNSIGNED_ORDER[predicate]
     texts = [as_unsigned(k, operand) for operand in (op.lhs, op.rhs)]
-    k.pure(op, Text(f"{texts[0]} {symbol} {texts[1]}", PRECEDENCE[symbol]))
+    k.pure(op, Text(f"{texts[0]} {symbol} {texts[1]}", PRECEDENCE[symbol]), bits)
 
 
 @writes(arith_.CmpfOp)
 def write_cmpf(k: KernelWriter, op: arith_.CmpfOp) -> None:
     predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+    bits = mask_bits(k.computed(op.lhs.type))
+    negation = "~" if isinstance(op.lhs.type, VectorType) else "!"
     if predicate in ("true", "false"):
-        k.pure(op, predicate)
+        holds = predicate == "true"
+        k.pure(op, mask_literal([holds], lanes(op.result.type)) if negation == "~" else predicate)
     elif predicate in ("ord", "uno"):
-        k.pure(op, k.call("isordered" if predicate == "ord" else "isunordered", op.operands))
+        k.pure(op, k.call("isordered" if predicate == "ord" else "isunordered", op.operands), bits)
     elif predicate == "one":
-        k.pure(op, k.call("islessgreater", op.operands))
+        k.pure(op, k.call("islessgreater", op.operands), bits)
     elif predicate == "ueq":
-        k.pure(op, Text(f"!{k.call('islessgreater', op.operands)}", PRECEDENCE["unary"]))
+        text = f"{negation}{k.call('islessgreater', op.operands)}"
+        k.pure(op, Text(text, PRECEDENCE["unary"]), bits)
     elif predicate in _ORDERED:
-        k.pure(op, k.binary(_ORDERED[predicate], op.lhs, op.rhs))
+        k.pure(op, k.binary(_ORDERED[predicate], op.lhs, op.rhs), bits)
     else:
         inner = k.binary(_ORDERED[_NEGATED[predicate]], op.lhs, op.rhs)
-        k.pure(op, Text(f"!({inner.text})", PRECEDENCE["unary"]))
+        k.pure(op, Text(f"{negation}({inner.text})", PRECEDENCE["unary"]), bits)
 
 
 @writes(arith_.SelectOp)
 def write_select(k: KernelWriter, op: arith_.SelectOp) -> None:
-    if isinstance(op.result.type, VectorType):
-        raise UnsupportedError("a choice lane by lane has no form in OpenCL C yet", op=op)
     condition, then, other = op.operands
+    if is_mask(condition.type):
+        if is_mask(op.result.type):
+            bits = k.mask_bits(condition)
+            values = [k.mask(value, bits) for value in (other, then, condition)]
+        else:
+            bits = mask_bits(k.computed(op.result.type))
+            values = [k.text(other), k.text(then), k.mask(condition, bits)]
+        k.pure(op, f"select({', '.join(values)})", bits)
+        return
     level = PRECEDENCE["?"]
     text = f"{k.text(condition, level + 1)} ? {k.text(then, level + 1)} : {k.text(other, level)}"
     k.pure(op, Text(text, level))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import VectorType, i1
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.backends.opencl.ops.arith import as_unsigned
 from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.types import value_type
+from tcopt.backends.opencl.types import is_mask, mask_bits, unsigned
 from tcopt.backends.opencl.writer import PRECEDENCE, KernelWriter, Text
 from tcopt.dialects import arith_
 
@@ -24,43 +25,58 @@ _SIGNED_SOURCE = (
 )
 
 
-def _converted(op: Operation, text: str) -> Text:
-    type = op.results[0].type
+def _converted(k: KernelWriter, type: Attribute, text: str) -> Text:
+    name = k.value_type(type)
     if isinstance(type, VectorType):
-        return Text(f"convert_{value_type(type)}({text})")
-    return Text(f"({value_type(type)}){text}", PRECEDENCE["unary"])
+        return Text(f"convert_{name}({text})")
+    return Text(f"({name}){text}", PRECEDENCE["unary"])
 
 
 @writes(*_SIGNED_SOURCE)
 def write_cast(k: KernelWriter, op: Operation) -> None:
     (source,), (result,) = op.operands, op.results
-    if value_type(source.type) == value_type(result.type):
+    if is_mask(source.type):
+        k.pure(op, _converted(k, result.type, k.text(source)))
+        return
+    if k.value_type(source.type) == k.value_type(result.type):
         k.define(result, Text(k.text(source, 100)))
         return
-    if value_type(result.type) == "bool":
+    if get_element_type_or_self(result.type) == i1:
         # The lowest bit alone: C would say whether any is set.
-        k.pure(op, Text(f"({k.text(source, PRECEDENCE['&'])} & 1) != 0", PRECEDENCE["!="]))
+        text = Text(f"({k.text(source, PRECEDENCE['&'])} & 1) != 0", PRECEDENCE["!="])
+        k.pure(op, text, mask_bits(source.type))
         return
     text = k.text(source, PRECEDENCE["unary"])
-    if value_type(source.type) == "bool" and op.name == arith_.ExtSIOp.name:
-        k.pure(op, Text(f"-({value_type(result.type)}){text}", PRECEDENCE["unary"]))
+    if k.value_type(source.type) == "bool" and op.name == arith_.ExtSIOp.name:
+        k.pure(op, Text(f"-({k.value_type(result.type)}){text}", PRECEDENCE["unary"]))
         return
-    k.pure(op, _converted(op, text))
+    k.pure(op, _converted(k, result.type, text))
 
 
 @writes(*_UNSIGNED_SOURCE)
 def write_unsigned_cast(k: KernelWriter, op: Operation) -> None:
-    k.pure(op, _converted(op, as_unsigned(k, op.operands[0])))
+    (source,) = op.operands
+    if is_mask(source.type):
+        # What holds is -1 in its lane.
+        text = f"-{k.text(source, PRECEDENCE['unary'] + 1)}"
+    else:
+        text = as_unsigned(k, source)
+    k.pure(op, _converted(k, op.results[0].type, text))
 
 
 @writes(arith_.FPToUIOp)
 def write_to_unsigned(k: KernelWriter, op: Operation) -> None:
-    type = value_type(op.results[0].type)
+    (result,) = op.results
     text = k.text(op.operands[0], PRECEDENCE["unary"])
+    if isinstance(result.type, VectorType):
+        name = k.value_type(result.type)
+        k.pure(op, f"as_{name}(convert_{unsigned(name)}({text}))")
+        return
+    type = k.value_type(result.type)
     wide = "ulong" if type == "long" else "uint"
     k.pure(op, Text(f"({type})({wide}){text}", PRECEDENCE["unary"]))
 
 
 @writes(arith.BitcastOp)
 def write_bitcast(k: KernelWriter, op: arith.BitcastOp) -> None:
-    k.pure(op, f"as_{value_type(op.result.type)}({k.text(op.input)})")
+    k.pure(op, f"as_{k.value_type(op.result.type)}({k.text(op.input)})")

@@ -16,12 +16,14 @@ def _number(op: gpu.ThreadIdOp | gpu.BlockIdOp) -> int:
 
 @writes(gpu.ThreadIdOp)
 def write_thread(k: KernelWriter, op: gpu.ThreadIdOp) -> None:
-    k.assign(op.result, f"get_local_id({_number(op)})", default="thread")
+    if op.result.uses:
+        k.assign(op.result, f"get_local_id({_number(op)})", default="thread")
 
 
 @writes(gpu.BlockIdOp)
 def write_block(k: KernelWriter, op: gpu.BlockIdOp) -> None:
-    k.assign(op.result, f"get_group_id({_number(op)})", default="block")
+    if op.result.uses:
+        k.assign(op.result, f"get_group_id({_number(op)})", default="block")
 
 
 @writes(gpu.BarrierOp)

@@ -6,7 +6,6 @@ from xdsl.dialects import math
 from xdsl.ir import Operation
 
 from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.types import value_type
 from tcopt.backends.opencl.writer import KernelWriter
 
 FUNCTIONS: dict[type[Operation], str] = {
@@ -57,4 +56,4 @@ def write_function(k: KernelWriter, op: Operation) -> None:
 @writes(math.AbsIOp)
 def write_absi(k: KernelWriter, op: math.AbsIOp) -> None:
     """OpenCL's abs gives an unsigned number, whose bits are the result's."""
-    k.pure(op, f"({value_type(op.result.type)}){k.call('abs', op.operands)}")
+    k.pure(op, f"as_{k.value_type(op.result.type)}({k.call('abs', op.operands)})")

@@ -8,21 +8,31 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType
 
 from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.types import memory_type
 from tcopt.backends.opencl.writer import KernelWriter
 from tcopt.passes.kernel.thread_axes import SHARED_SPACE
 
 
 @writes(memref.LoadOp)
 def write_load(k: KernelWriter, op: memref.LoadOp) -> None:
+    k.assign(op.results[0], loaded(k, op), default=op.operands[0].name_hint or "v")
+
+
+def loaded(k: KernelWriter, op: memref.LoadOp) -> str:
+    """What a load reads."""
     source, *indices = op.operands
-    k.assign(op.results[0], k.element(source, indices), default=source.name_hint or "v")
+    if k.is_packed(source):
+        return f"vload_half({k.offset(source, indices)}, {k.text(source)})"
+    return k.element(source, indices)
 
 
 @writes(memref.StoreOp)
 def write_store(k: KernelWriter, op: memref.StoreOp) -> None:
     value, target, *indices = op.operands
-    k.line(f"{k.element(target, indices)} = {k.text(value)};")
+    if k.is_packed(target):
+        offset = k.offset(target, indices)
+        k.line(f"vstore_half_rte({k.text(value)}, {offset}, {k.text(target)});")
+    else:
+        k.line(f"{k.element(target, indices)} = {k.text(value)};")
 
 
 @writes(memref.AllocaOp)
@@ -32,7 +42,9 @@ def write_alloca(k: KernelWriter, op: memref.AllocaOp) -> None:
     name = k.name(op.memref, "t")
     k.define(op.memref, name)
     scope = "__local " if is_shared(type) else ""
-    k.line(f"{scope}{memory_type(type)} {name}[{math.prod(type.get_shape())}];")
+    element = k.value_type(type.element_type)
+    element = "uchar" if element == "bool" else element
+    k.line(f"{scope}{element} {name}[{math.prod(type.get_shape())}];")
 
 
 def is_shared(type: MemRefType) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from xdsl.dialects import scf
-from xdsl.ir import Block
+from xdsl.dialects import memref, scf, vector
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tcopt.backends.opencl.ops.memref import loaded
+from tcopt.backends.opencl.ops.vector_memory import loaded_vector
 from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.types import value_type
+from tcopt.backends.opencl.types import is_mask, lanes, mask_type
 from tcopt.backends.opencl.writer import PRECEDENCE, KernelWriter
 
 
@@ -18,9 +20,12 @@ def write_for(k: KernelWriter, op: scf.ForOp) -> None:
     variable, *carried = op.body.block.args
     names: list[str] = []
     for argument, initial, result in zip(carried, op.iter_args, op.results, strict=True):
-        hint = argument.name_hint or result.name_hint or "sum"
-        name = k.name(argument, hint)
-        k.line(f"{value_type(argument.type)} {name} = {k.text(initial)};")
+        if _goes_on(initial, result, op):
+            name = k.text(initial)
+        else:
+            hint = argument.name_hint or result.name_hint or "sum"
+            name = k.name(argument, hint)
+            k.line(f"{k.type_of(argument)} {name} = {_moved(k, initial)};")
         k.define(argument, name)
         k.define(result, name)
         names.append(name)
@@ -33,16 +38,66 @@ def write_for(k: KernelWriter, op: scf.ForOp) -> None:
         _body(k, op.body.block, names)
 
 
+def _goes_on(initial: SSAValue, result: SSAValue, op: Operation) -> bool:
+    """Whether an op goes on with a value that the loop around it carries, and nothing else
+    reads that: then both are one variable."""
+    loop = op.parent_op()
+    if not isinstance(initial, BlockArgument) or not isinstance(loop, scf.ForOp):
+        return False
+    if initial.owner is not loop.body.block or initial.index == 0:
+        return False
+    last = initial.owner.last_op
+    uses = list(result.uses)
+    carried_on = len(uses) == 1 and uses[0].operation is last and uses[0].index == initial.index - 1
+    return carried_on and all(
+        use.operation is op or op.is_ancestor(use.operation) for use in initial.uses
+    )
+
+
 @writes(scf.IfOp)
 def write_if(k: KernelWriter, op: scf.IfOp) -> None:
-    names = [k.declare(result) if result.uses else "" for result in op.results]
-    otherwise = op.false_region.blocks
-    has_else = bool(otherwise) and (any(names) or len(otherwise[0].ops) > 1)
+    if (chosen := _choice(k, op)) is not None:
+        k.assign(op.results[0], chosen, default=op.results[0].name_hint or "v")
+        return
+    names = [_result_name(k, op, result) if result.uses else "" for result in op.results]
     with k.braces(f"if ({k.text(op.cond)})"):
         _body(k, op.true_region.block, names)
-    if has_else:
+    if op.false_region.blocks:
         with k.braces("else"):
             _body(k, op.false_region.block, names)
+        if k.lines[-2].endswith("else {"):
+            del k.lines[-2:]
+
+
+def _result_name(k: KernelWriter, op: scf.IfOp, result: SSAValue) -> str:
+    """The variable for what a branch yields."""
+    loop = op.parent_op()
+    if isinstance(loop, scf.ForOp):
+        for argument in loop.body.block.args[1:]:
+            if _goes_on(argument, result, op):
+                k.define(result, k.text(argument))
+                return k.text(argument)
+    return k.declare(result)
+
+
+def _choice(k: KernelWriter, op: scf.IfOp) -> str | None:
+    """`condition ? element : otherwise` for a branch that does nothing but load."""
+    if len(op.results) != 1 or not op.results[0].uses or is_mask(op.results[0].type):
+        return None
+    load, *rest = op.true_region.block.ops
+    if not isinstance(load, memref.LoadOp | vector.LoadOp) or len(rest) != 1:
+        return None
+    (otherwise, *others) = op.false_region.block.ops
+    if others or rest[0].operands[0] is not load.results[0]:
+        return None
+    text = loaded(k, load) if isinstance(load, memref.LoadOp) else loaded_vector(k, load)
+    condition = k.text(op.cond, PRECEDENCE["?"] + 1)
+    return f"{condition} ? {text} : {k.text(otherwise.operands[0], PRECEDENCE['?'])}"
+
+
+def _moved(k: KernelWriter, value: SSAValue) -> str:
+    """A value for a variable; truth values of lanes are as wide as `int` there."""
+    return k.mask(value, 32) if is_mask(value.type) else k.text(value)
 
 
 def _body(k: KernelWriter, block: Block, names: Sequence[str]) -> None:
@@ -53,8 +108,11 @@ def _body(k: KernelWriter, block: Block, names: Sequence[str]) -> None:
         return
     pairs = [(name, value) for name, value in zip(names, last.operands, strict=True) if name]
     pairs = [(name, value) for name, value in pairs if k.text(value) != name]
-    moves = [(name, k.text(value)) for name, value in pairs]
-    types = [value_type(value.type) for _, value in pairs]
+    moves = [(name, _moved(k, value)) for name, value in pairs]
+    types = [
+        mask_type(32, lanes(value.type)) if is_mask(value.type) else k.type_of(value)
+        for _, value in pairs
+    ]
     if _reads_assigned(moves):
         saved: list[tuple[str, str]] = []
         for (name, text), type in zip(moves, types, strict=True):

@@ -2,10 +2,13 @@
 
 // A function that nothing marks as a kernel is the host's, and is not written.
 // CHECK-NOT: main
+// Products and sums are rounded once where the kernels say so, and nowhere else.
+// CHECK: #pragma OPENCL FP_CONTRACT OFF
 func.func @main(%x: memref<4xf32>) { func.return }
 
 // Buffers that are only read are const; operands that are used once are written where they are.
-// CHECK:      __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
+// CHECK:      // {{.*}}kernels.mlir
+// CHECK-NEXT: __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
 // CHECK-NEXT: void scale(__global const float *restrict x, __global float *restrict y)
 // CHECK-NEXT: {
 // CHECK-NEXT:   const int block = get_group_id(0);
@@ -60,16 +63,9 @@ func.func private @exchange(%y: memref<1xf32>) attributes {gpu.kernel, gpu.known
 // CHECK-NEXT:   const float x_1 = x[thread];
 // CHECK-NEXT:   t[thread] = x_1 < 0.0f ? 0.0f : 1.0f;
 // CHECK-NEXT:   barrier(CLK_LOCAL_MEM_FENCE);
-// CHECK-NEXT:   const int v = 7 - thread;
-// CHECK-NEXT:   float v_1;
-// CHECK-NEXT:   if (as_uint(v) < 7u) {
-// CHECK-NEXT:     const float t_1 = t[v];
-// CHECK-NEXT:     v_1 = t_1;
-// CHECK-NEXT:   }
-// CHECK-NEXT:   else {
-// CHECK-NEXT:     v_1 = 1.0f;
-// CHECK-NEXT:   }
-// CHECK-NEXT:   x[thread] = v_1;
+// CHECK-NEXT:   const int i = 7 - thread;
+// CHECK-NEXT:   const float v = as_uint(i) < 7u ? t[i] : 1.0f;
+// CHECK-NEXT:   x[thread] = v;
 func.func private @branch(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 8, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
   %thread = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
   %c7 = arith.constant 7 : index
@@ -90,5 +86,41 @@ func.func private @branch(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_b
     scf.yield %one : f32
   }
   memref.store %5, %x[%thread] : memref<8xf32>
+  func.return
+}
+
+// Sums that only pass through a loop or a branch are one variable.
+// CHECK:      void total(
+// CHECK:        float a = 0.0f;
+// CHECK-NEXT:   for (int i = 0; i < 8; ++i) {
+// CHECK-NEXT:     for (int j = 0; j < 4; ++j) {
+// CHECK-NEXT:       if (j < i) {
+// CHECK-NEXT:         const float x_1 = x[i * 4 + j];
+// CHECK-NEXT:         a = a + x_1;
+// CHECK-NEXT:       }
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT:   x[0] = a;
+func.func private @total(%x: memref<8x4xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 1, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %c8 = arith.constant 8 : index
+  %zero = arith.constant 0.000000e+00 : f32
+  %r = scf.for %i = %c0 to %c8 step %c1 iter_args(%a = %zero) -> (f32) {
+    %s = scf.for %j = %c0 to %c4 step %c1 iter_args(%b = %a) -> (f32) {
+      %below = arith.cmpi slt, %j, %i : index
+      %t = scf.if %below -> (f32) {
+        %0 = memref.load %x[%i, %j] : memref<8x4xf32>
+        %1 = arith.addf %b, %0 : f32
+        scf.yield %1 : f32
+      } else {
+        scf.yield %b : f32
+      }
+      scf.yield %t : f32
+    }
+    scf.yield %s : f32
+  }
+  memref.store %r, %x[%c0, %c0] : memref<8x4xf32>
   func.return
 }

@@ -1,0 +1,166 @@
+"""vector: loads and stores. What only some lanes do is written lane by lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import vector
+from xdsl.ir import Attribute, SSAValue
+
+from tcopt.backends.opencl.ops.vector import lane, vector_of
+from tcopt.backends.opencl.registry import writes
+from tcopt.backends.opencl.types import is_mask, lanes, mask_type
+from tcopt.backends.opencl.writer import PRECEDENCE, KernelWriter, Text
+from tcopt.dialects import vector_
+
+
+@writes(vector.LoadOp)
+def write_load(k: KernelWriter, op: vector.LoadOp) -> None:
+    """Truth values of lanes are bytes in memory."""
+    result = op.results[0]
+    if is_mask(result.type):
+        k.pure(op, Text(f"{loaded_vector(k, op)} != 0", PRECEDENCE["!="]), bits=8)
+    else:
+        k.assign(result, loaded_vector(k, op), default=op.operands[0].name_hint or "v")
+
+
+def loaded_vector(k: KernelWriter, op: vector.LoadOp) -> str:
+    """What a load of neighbours reads."""
+    source, *indices = op.operands
+    half = "_half" if k.is_packed(source) else ""
+    return f"vload{half}{lanes(op.results[0].type)}(0, {k.address(source, indices)})"
+
+
+@writes(vector.StoreOp)
+def write_store(k: KernelWriter, op: vector.StoreOp) -> None:
+    value, target, *indices = op.operands
+    count = lanes(value.type)
+    text = k.text(value)
+    if is_mask(value.type):
+        # What holds is -1 in its lane.
+        text = f"as_uchar{count}(-{k.mask(value, 8, PRECEDENCE['unary'] + 1)})"
+    name = f"vstore_half{count}_rte" if k.is_packed(target) else f"vstore{count}"
+    k.line(f"{name}({text}, 0, {k.address(target, indices)});")
+
+
+@writes(vector.MaskedLoadOp)
+def write_masked_load(k: KernelWriter, op: vector.MaskedLoadOp) -> None:
+    memref, *indices, mask, pass_thru = op.operands
+    _load_lanes(k, op.results[0], memref, indices, range(lanes(mask.type)), mask, pass_thru)
+
+
+@writes(vector_.GatherOp)
+def write_gather(k: KernelWriter, op: vector_.GatherOp) -> None:
+    offsets = _offsets(k, op.index_vec)
+    _load_lanes(k, op.result, op.base, op.indices, offsets, op.mask, op.pass_thru)
+
+
+def _load_lanes(
+    k: KernelWriter,
+    result: SSAValue,
+    buffer: SSAValue,
+    indices: Sequence[SSAValue],
+    offsets: Sequence[int | str],
+    mask: SSAValue,
+    otherwise: SSAValue,
+) -> None:
+    """A vector of elements, each at its own distance from the first, where its lane is on."""
+    base = k.fresh("first")
+    k.line(f"const int {base} = {k.offset(buffer, indices)};")
+    kept = _named(k, otherwise)
+    on = _lane_conditions(k, mask)
+    elements: list[str] = []
+    for number, offset in enumerate(offsets):
+        other = lane(kept, number)
+        if on[number] == "0":
+            elements.append(other)
+            continue
+        element = _element(k, buffer, base, offset)
+        if is_mask(result.type):
+            element = f"-(int){element}"
+        elements.append(element if on[number] == "-1" else f"{on[number]} ? {element} : {other}")
+    k.assign(result, vector_of(_written_type(k, result.type), elements))
+
+
+def _written_type(k: KernelWriter, type: Attribute) -> str:
+    return mask_type(32, lanes(type)) if is_mask(type) else k.value_type(type)
+
+
+@writes(vector.MaskedStoreOp)
+def write_masked_store(k: KernelWriter, op: vector.MaskedStoreOp) -> None:
+    memref, *indices, mask, value = op.operands
+    _store_lanes(k, memref, indices, range(lanes(mask.type)), mask, value)
+
+
+@writes(vector_.ScatterOp)
+def write_scatter(k: KernelWriter, op: vector_.ScatterOp) -> None:
+    offsets = _offsets(k, op.index_vec)
+    _store_lanes(k, op.base, op.indices, offsets, op.mask, op.value_to_store)
+
+
+def _store_lanes(
+    k: KernelWriter,
+    buffer: SSAValue,
+    indices: Sequence[SSAValue],
+    offsets: Sequence[int | str],
+    mask: SSAValue,
+    value: SSAValue,
+) -> None:
+    """Store each lane that is on, at its own distance from the first."""
+    base = k.fresh("first")
+    k.line(f"const int {base} = {k.offset(buffer, indices)};")
+    values = _named(k, value)
+    for number, (offset, on) in enumerate(zip(offsets, _lane_conditions(k, mask), strict=True)):
+        if on == "0":
+            continue
+        element = lane(values, number)
+        if is_mask(value.type):
+            element = f"-{element}"
+        if k.is_packed(buffer):
+            store = f"vstore_half_rte({element}, {_sum(base, offset)}, {k.text(buffer)});"
+        else:
+            store = f"{_element(k, buffer, base, offset)} = {element};"
+        k.line(store if on == "-1" else f"if ({on}) {store}")
+
+
+def _element(k: KernelWriter, buffer: SSAValue, base: str, offset: int | str) -> str:
+    if k.is_packed(buffer):
+        return f"vload_half({_sum(base, offset)}, {k.text(buffer)})"
+    return f"{k.text(buffer)}[{_sum(base, offset)}]"
+
+
+def _sum(base: str, offset: int | str) -> str:
+    return base if offset == 0 else f"{base} + {offset}"
+
+
+def _offsets(k: KernelWriter, offsets: SSAValue) -> list[int | str]:
+    """How far from the first element each lane's is: numbers where they are known."""
+    text = k.text(offsets)
+    literal = text.partition(")(")[2].removesuffix(")")
+    numbers = [part.strip() for part in literal.split(",")]
+    if len(numbers) == lanes(offsets.type) and all(n.lstrip("-").isdigit() for n in numbers):
+        return [int(number) for number in numbers]
+    named = _named(k, offsets)
+    return [lane(named, number) for number in range(lanes(offsets.type))]
+
+
+def _lane_conditions(k: KernelWriter, mask: SSAValue) -> list[str]:
+    """A condition for each lane: `-1` where it is always on, `0` where never."""
+    count = lanes(mask.type)
+    literal = k.text(mask).partition(f"({mask_type(32, count)})(")[2].removesuffix(")")
+    bits = [part.strip() for part in literal.split(",")]
+    if set(bits) <= {"-1", "0"}:
+        return bits * count if len(bits) == 1 else bits
+    named = _named(k, mask)
+    return [lane(named, number) for number in range(count)]
+
+
+def _named(k: KernelWriter, value: SSAValue) -> str:
+    """A value as a name or a literal, to be taken apart."""
+    text = k.text(value)
+    if text.isidentifier() or (text.startswith("(") and text.count("(") == 2):
+        return text
+    name = k.fresh("lanes")
+    k.line(f"const {k.type_of(value)} {name} = {text};")
+    k.define(value, name)
+    return name
