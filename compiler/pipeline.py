@@ -71,7 +71,14 @@ _GPU_GRAPH = (
     "fuse-ops",
 )
 _GPU_KERNEL = (
-    *_BUFFERS,
+    "expand-borders",
+    "compact-buffers",
+    "align-storage",
+    "lower-blocks",
+    "insert-barriers",
+    "vectorize",
+    "unroll-loops",
+    "hoist-workspace",
     "split-launches",
     "lower-loop-to-kernel",
     "promote-registers",

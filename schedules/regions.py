@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import reduce
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from tcopt.dialects.loop import BlockOp
+from tcopt.dialects.loop import BlockOp, ForOp, Scope, is_in_block
 from tcopt.dialects.loop.analysis import Access, Box, access_box, accesses, union, value_ranges
+from tcopt.schedules.state import alloc_of, loops_of
 from tcopt.support.affine import Dim, linear_sum, substitute
 
 
@@ -45,9 +46,25 @@ def variables_of(access: Access, block: BlockOp) -> dict[int, tuple[int, int]]:
     return found
 
 
-def box_under(items: Sequence[tuple[Access, Operation]], buffer: SSAValue) -> Box:
-    """One box over several accesses, each seen while the op given beside it runs once."""
-    return reduce(lambda a, b: union(a, b, buffer), (access_box(a, root) for a, root in items))
+def box_under(
+    items: Sequence[tuple[Access, Operation]], buffer: SSAValue, running: Collection[ForOp] = ()
+) -> Box:
+    """One box over several accesses, each seen while the op given beside it runs once.
+
+    Args:
+        running: see `access_box`.
+    """
+    boxes = (access_box(a, root, running) for a, root in items)
+    return reduce(lambda a, b: union(a, b, buffer), boxes)
+
+
+def sharing_loops(buffer: SSAValue, loop: ForOp) -> list[ForOp]:
+    """The loops at and around `loop` whose iterations share `buffer` as they run at the same
+    time: those over the threads of a block, for memory that these share."""
+    alloc = alloc_of(buffer)
+    if alloc is None or alloc.scope.data is not Scope.SHARED:
+        return []
+    return [each for each in (*loops_of(loop), loop) if is_in_block(each)]
 
 
 def over(expr: AffineExpr, operands: Sequence[SSAValue], values: list[SSAValue]) -> AffineExpr:

@@ -4,6 +4,8 @@ from xdsl.ir import Dialect
 
 from tcopt.dialects.loop.access import LoadOp, StoreOp
 from tcopt.dialects.loop.attrs import (
+    BLOCK_AXES,
+    THREAD_AXES,
     IterKind,
     IterKindAttr,
     LoopKind,
@@ -27,7 +29,14 @@ from tcopt.dialects.loop.memory import (
     WeightOp,
 )
 from tcopt.dialects.loop.prefetch import PrefetchOp
-from tcopt.dialects.loop.structure import ForOp, FuncOp, enclosing_loops, loop_of
+from tcopt.dialects.loop.structure import (
+    ForOp,
+    FuncOp,
+    enclosing_loops,
+    is_in_block,
+    is_thread,
+    loop_of,
+)
 
 DIALECT = Dialect(
     "loop",
@@ -56,7 +65,9 @@ DIALECT = Dialect(
 )
 
 __all__ = [
+    "BLOCK_AXES",
     "DIALECT",
+    "THREAD_AXES",
     "AllocOp",
     "BarrierOp",
     "BlockOp",
@@ -85,5 +96,7 @@ __all__ = [
     "ThreadAxisAttr",
     "WeightOp",
     "enclosing_loops",
+    "is_in_block",
+    "is_thread",
     "loop_of",
 ]

@@ -14,7 +14,7 @@ at run time give the whole dimension.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
@@ -130,12 +130,16 @@ def access_regions(root: Operation) -> list[Region]:
     return [Region(buffer, is_write, box) for (buffer, is_write), box in found.items()]
 
 
-def access_box(access: Access, root: Operation) -> Box:
-    """The box that `access` touches while `root`, an op at or around it, executes once."""
+def access_box(access: Access, root: Operation, running: Collection[ForOp] = ()) -> Box:
+    """The box that `access` touches while `root`, an op at or around it, executes once.
+
+    Args:
+        running: loops around `root` whose iterations run at the same time, and count together.
+    """
     shape = buffer_shape(access.buffer)
     if access.indices is None:
         return whole_buffer(shape)
-    space = _Space(root)
+    space = _Space(root, running)
     operands = [space.expand(value) for value in access.operands]
     dims: list[Interval] = []
     for position, expr in enumerate(access.indices.results):
@@ -246,6 +250,7 @@ class _Space:
     """Values met while expanding indices, as dimensions; `inner` ones vary within `root`."""
 
     root: Operation
+    running: Collection[ForOp]
     values: list[SSAValue] = field(default_factory=lambda: [])
     ranges: list[Range] = field(default_factory=lambda: [])
     inner: set[int] = field(default_factory=lambda: set())
@@ -336,7 +341,7 @@ class _Space:
         return AffineDimExpr(len(self.values) - 1)
 
     def _is_inside(self, op: ForOp | BlockOp) -> bool:
-        return self.root.is_ancestor(op)
+        return self.root.is_ancestor(op) or op in self.running
 
 
 def _dims_of(atom: Atom) -> set[int]:

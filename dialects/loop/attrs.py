@@ -37,6 +37,13 @@ class ThreadAxis(StrEnum):
     THREAD_Z = "threadIdx.z"
 
 
+BLOCK_AXES = (ThreadAxis.BLOCK_X, ThreadAxis.BLOCK_Y, ThreadAxis.BLOCK_Z)
+"""Axes of the blocks of a grid."""
+
+THREAD_AXES = (ThreadAxis.THREAD_X, ThreadAxis.THREAD_Y, ThreadAxis.THREAD_Z)
+"""Axes of the threads of a block."""
+
+
 @irdl_attr_definition
 class ThreadAxisAttr(EnumAttribute[ThreadAxis]):
     """The thread axis of a bound loop."""

@@ -23,6 +23,9 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.attrs import Scope, ScopeAttr
 
+FENCE = "fence"
+"""The attribute of a barrier that says what memory it is for beside shared memory: `global`."""
+
 STORAGE_ALIGN = "storage_align"
 """The attribute of a `loop.alloc` that asks for strides: dimension, factor and offset."""
 
@@ -90,14 +93,19 @@ class WeightOp(IRDLOperation):
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """All threads of a thread block reach this point before any passes it."""
+    """All threads of a thread block reach this point before any passes it.
+
+    What they wrote to shared memory before is seen by all of them after it; with
+    `{fence = "global"}` what they wrote to global memory as well.
+    """
 
     name = "loop.barrier"
 
     assembly_format = "attr-dict"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *, is_global: bool = False):
+        attributes = {FENCE: StringAttr("global")} if is_global else {}
+        super().__init__(attributes=attributes)
 
 
 @irdl_op_definition

@@ -26,6 +26,7 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, RecursiveMemoryEffect, 
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.loop.attrs import (
+    THREAD_AXES,
     LoopKind,
     LoopKindAttr,
     ThreadAxis,
@@ -172,6 +173,17 @@ def enclosing_loops(op: Operation) -> Iterator[ForOp]:
         if isinstance(parent, ForOp):
             yield parent
         parent = parent.parent_op()
+
+
+def is_thread(loop: ForOp) -> bool:
+    """Whether a loop is bound to an axis of the threads of a block."""
+    return loop.axis is not None and loop.axis.data in THREAD_AXES
+
+
+def is_in_block(loop: ForOp) -> bool:
+    """Whether a loop's iterations are threads of one block, which share its memory; virtual
+    threads are among them."""
+    return loop.loop_kind is LoopKind.VIRTUAL or is_thread(loop)
 
 
 def loop_of(value: SSAValue) -> ForOp | None:

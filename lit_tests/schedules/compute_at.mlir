@@ -276,3 +276,41 @@ sched.sequence @s for @f {
   %i2, %j2 = sched.get_loops %relu
   sched.compute_at %mm at %i2
 }
+
+// -----
+
+// What the threads of a block share is computed for all of them, not for one.
+// CHECK:         loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
+// CHECK-NEXT:      loop.for %io = 0 to 4 thread blockIdx.x {
+// CHECK-NEXT:        loop.for %ii = 0 to 16 thread threadIdx.x {
+// CHECK-NEXT:          loop.for %ko = 0 to 4 {
+// CHECK-NEXT:            %x_shared = loop.alloc shared : memref<64x32xf32>
+// CHECK-NEXT:            loop.for %d0 = 0 to 16 {
+// CHECK-NEXT:              loop.for %d1 = 0 to 8 {
+// CHECK-NEXT:                loop.block "x_shared" (%vd0: spatial 64 = %io * 16 + %d0, %vd1: spatial 32 = %ko * 8 + %d1) {
+loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
+  loop.for %i = 0 to 64 {
+    loop.for %k = 0 to 32 {
+      loop.block "sum" (%vi: spatial 64 = %i, %vk: reduce 32 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %y[%vi] : memref<64xf32>
+        }
+        %a = loop.load %x[%vi, %vk] : memref<64x32xf32>
+        %o = loop.load %y[%vi] : memref<64xf32>
+        %n = arith.addf %o, %a : f32
+        loop.store %n, %y[%vi] : memref<64xf32>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %sum = sched.get_block "sum"
+  %i, %k = sched.get_loops %sum
+  %b, %t = sched.split %i by [?, 16]
+  %ko, %ki = sched.split %k by [?, 8]
+  sched.bind %b to blockIdx.x
+  sched.bind %t to threadIdx.x
+  %x = sched.cache_read %sum of "x" into shared
+  sched.compute_at %x at %ko
+}

@@ -259,3 +259,75 @@ sched.sequence @s for @f {
   %i = sched.get_loops %copy
   sched.annotate %i "extent" = 3 : i64
 }
+
+// -----
+
+// Inside of a loop over threads, what they share is spread over the same threads.
+// CHECK:         loop.for %ii = 0 to 16 thread threadIdx.x {
+// CHECK:           loop.for %d0_d1o = 0 to 8 {
+// CHECK-NEXT:        loop.for %d0_d1i = 0 to 16 thread threadIdx.x {
+// CHECK-NEXT:          loop.block "x_shared" (%vd0: spatial 64 = %io * 16 + %d0_d1o * 2 + %d0_d1i floordiv 8, %vd1: spatial 32 = %ko * 8 + %d0_d1i mod 8) {
+loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
+  loop.for %i = 0 to 64 {
+    loop.for %k = 0 to 32 {
+      loop.block "sum" (%vi: spatial 64 = %i, %vk: reduce 32 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %y[%vi] : memref<64xf32>
+        }
+        %a = loop.load %x[%vi, %vk] : memref<64x32xf32>
+        %o = loop.load %y[%vi] : memref<64xf32>
+        %n = arith.addf %o, %a : f32
+        loop.store %n, %y[%vi] : memref<64xf32>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %sum = sched.get_block "sum"
+  %i, %k = sched.get_loops %sum
+  %b, %t = sched.split %i by [?, 16]
+  %ko, %ki = sched.split %k by [?, 8]
+  sched.bind %b to blockIdx.x
+  sched.bind %t to threadIdx.x
+  %x = sched.cache_read %sum of "x" into shared
+  sched.compute_at %x at %ko
+  %i1, %t1, %k1, %d0, %d1 = sched.get_loops %x
+  %d = sched.fuse %d0, %d1
+  %do, %di = sched.split %d by [?, 16]
+  sched.bind %di to threadIdx.x
+}
+
+// -----
+
+// There are no more threads than the outer loop has.
+// CHECK:       illegal-schedule: 'sched.bind': bind: argument 'loop': %ii has only 16 threads for 128 iterations
+loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
+  loop.for %i = 0 to 64 {
+    loop.for %k = 0 to 32 {
+      loop.block "sum" (%vi: spatial 64 = %i, %vk: reduce 32 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %y[%vi] : memref<64xf32>
+        }
+        %a = loop.load %x[%vi, %vk] : memref<64x32xf32>
+        %o = loop.load %y[%vi] : memref<64xf32>
+        %n = arith.addf %o, %a : f32
+        loop.store %n, %y[%vi] : memref<64xf32>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %sum = sched.get_block "sum"
+  %i, %k = sched.get_loops %sum
+  %b, %t = sched.split %i by [?, 16]
+  %ko, %ki = sched.split %k by [?, 8]
+  sched.bind %b to blockIdx.x
+  sched.bind %t to threadIdx.x
+  %x = sched.cache_read %sum of "x" into shared
+  sched.compute_at %x at %ko
+  %i1, %t1, %k1, %d0, %d1 = sched.get_loops %x
+  %d = sched.fuse %d0, %d1
+  sched.bind %d to threadIdx.x
+}

@@ -195,8 +195,19 @@ class FunctionLowering:
         )
 
     def _thread(self, op: loop.ForOp) -> None:
-        """The body, run by the threads that there are iterations for."""
+        """The body, run by the threads that there are iterations for.
+
+        Inside of a loop of the same axis, its iterations are spread over the threads as well.
+        """
         assert self.grid is not None and op.axis is not None
+        for outer in loop.enclosing_loops(op):
+            if outer.axis == op.axis and outer.trip_count < op.trip_count:
+                raise PassFailedError(
+                    f"{op.axis.data.value} has {op.trip_count} iterations inside of a loop with "
+                    f"{outer.trip_count}, whose threads are all there are",
+                    op=op,
+                    hint="split the inner loop by the extent of the outer one",
+                )
         position = self.grid.position(op.axis.data, self.writer)
         self.values[op.induction_variable] = position
         self._guarded(op.body.block, [AffineDimExpr(0)], [position], [op.trip_count])
@@ -268,6 +279,8 @@ class FunctionLowering:
         writer.write(scf.IfOp(writer.all_of(conditions), [], Region(block)))
 
     def _alloc(self, op: loop.AllocOp) -> None:
+        if self.grid is not None:
+            self.grid.check_scope(op)
         type_ = op.result.type if self.grid is None else self.grid.buffer_type(op)
         alignment = IntegerAttr(ALIGNMENT, i64)
         if not self._is_on_stack(op):
@@ -277,6 +290,7 @@ class FunctionLowering:
                 operands=[[], []], result_types=[type_], properties={"alignment": alignment}
             )
         self.values[op.result] = self.writer.write(new).results[0]
+        self.values[op.result].name_hint = op.result.name_hint
 
     def _is_on_stack(self, op: loop.AllocOp) -> bool:
         """Whether a buffer is small; a GPU's threads have nothing else."""
@@ -311,7 +325,9 @@ class FunctionLowering:
 
     def _barrier(self, op: loop.BarrierOp) -> None:
         self.writer.forget_all_loads()
-        self.writer.write(gpu.BarrierOp())
+        barrier = gpu.BarrierOp()
+        barrier.attributes.update(op.attributes)
+        self.writer.write(barrier)
 
     def _index(self, op: loop.IndexOp) -> None:
         value = self.writer.index(op.map.data.results[0], self._mapped(op.indices))

@@ -20,6 +20,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.passes.kernel.lowering_levels import LevelWriter
+from tcopt.support.errors import PassFailedError
 from tcopt.support.literals import Integers, integers
 
 KERNEL = "gpu.kernel"
@@ -40,8 +41,6 @@ _AXES = {
     loop.ThreadAxis.THREAD_Y: (gpu.ThreadIdOp, gpu.DimensionEnum.Y),
     loop.ThreadAxis.THREAD_Z: (gpu.ThreadIdOp, gpu.DimensionEnum.Z),
 }
-_BLOCKS = (loop.ThreadAxis.BLOCK_X, loop.ThreadAxis.BLOCK_Y, loop.ThreadAxis.BLOCK_Z)
-_THREADS = (loop.ThreadAxis.THREAD_X, loop.ThreadAxis.THREAD_Y, loop.ThreadAxis.THREAD_Z)
 
 
 @dataclass
@@ -80,6 +79,23 @@ class Grid:
             self.positions[axis] = found
         return found
 
+    def check_scope(self, alloc: loop.AllocOp) -> None:
+        """Check that a buffer may be one of a kernel's own: each thread has its own, unless it
+        is shared.
+
+        Raises:
+            PassFailedError: threads would have to share memory that is not said to be shared.
+        """
+        has_threads = any(self.extents.get(axis, 1) > 1 for axis in loop.THREAD_AXES)
+        is_global = alloc.scope.data is loop.Scope.GLOBAL
+        if is_global and has_threads and not any(map(loop.is_thread, loop.enclosing_loops(alloc))):
+            raise PassFailedError(
+                f"%{alloc.result.name_hint or 'unnamed'} would be global memory that a kernel "
+                "allocates for several threads",
+                op=alloc,
+                hint="let it be shared, or an argument",
+            )
+
     def buffer_type(self, alloc: loop.AllocOp) -> MemRefType:
         """The type of a buffer inside of a kernel: its scope is a memory space."""
         type_ = alloc.result.type
@@ -91,8 +107,8 @@ class Grid:
         """What a function says of its launch."""
         return {
             KERNEL: UnitAttr(),
-            BLOCK_SIZE: self._sizes(_THREADS),
-            GRID_SIZE: self._sizes(_BLOCKS),
+            BLOCK_SIZE: self._sizes(loop.THREAD_AXES),
+            GRID_SIZE: self._sizes(loop.BLOCK_AXES),
         }
 
     def _sizes(self, axes: Sequence[loop.ThreadAxis]) -> DenseArrayBase:

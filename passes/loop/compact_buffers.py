@@ -58,6 +58,20 @@ class CompactBuffersPass(ModulePass):
 
     A buffer stays outside of a loop that carries values from one iteration to the next: one
     that a reduction into the buffer runs over, or whose iterations read more than they wrote.
+
+    A shared buffer holds what all threads of a block touch in one iteration of the loops
+    around, other than those over threads, and is made once for the block.
+
+        loop.for %b = 0 to 4 thread blockIdx.x {
+          loop.for %t = 0 to 16 thread threadIdx.x {
+            loop.for %k = 0 to 8 {
+              %s = loop.alloc shared : memref<64x64xf32>
+              ... %s[%b * 16 + %t, %k * 8 + ..]
+        ->
+        loop.for %b = 0 to 4 thread blockIdx.x {
+          %s = loop.alloc shared : memref<16x8xf32>
+          loop.for %t = 0 to 16 thread threadIdx.x {
+            ... %s[%t, ..]
     """
 
     name = "compact-buffers"
@@ -89,19 +103,36 @@ def _compact(alloc: loop.AllocOp, known: Knowledge) -> None:
         return
     # Whole vectors fit into registers: a tail has its own, of which some lanes go unused.
     in_registers = alloc.scope.data is loop.Scope.REGISTER
+    is_shared = alloc.scope.data is loop.Scope.SHARED
     # A buffer never moves out of a loop: its iterations may run at the same time.
     own = len(loops_around(alloc))
     for depth in range(len(candidates), own - 1, -1):
         held = candidates[:depth]
-        inner = {each.induction_variable for path in paths for each in path[depth:]}
+        fixed = [each for each in held if not (is_shared and loop.is_in_block(each))]
+        inner = {o.induction_variable for path in paths for o in path if o not in fixed}
         boxes = [intervals(op, inner, known, clipped=not in_registers) for op in accesses]
-        if depth > own and not _is_private(held[own:], alloc.result, accesses, boxes):
-            continue
+        if depth > own:
+            entered = [each for each in held[own:] if each in fixed]
+            if not _is_private(entered, alloc.result, accesses, boxes):
+                continue
         box = _bounding_box(boxes, shape_of(alloc.result), clipped=not in_registers)
-        block = held[-1].body.block if held else function.body.block
+        holder = _block_of_threads(held) if is_shared else held
+        block = holder[-1].body.block if holder else function.body.block
         _place(alloc, block.first_op)
         _shrink(alloc, accesses, box, known)
         return
+
+
+def _block_of_threads(held: Sequence[loop.ForOp]) -> Sequence[loop.ForOp]:
+    """The loops down to those that no block of threads is around: what is shared is there as
+    long as the block is."""
+    apart = [
+        position
+        for position, each in enumerate(held)
+        if each.loop_kind is loop.LoopKind.PARALLEL
+        or (each.loop_kind is loop.LoopKind.THREAD and not loop.is_thread(each))
+    ]
+    return held[: apart[-1] + 1] if apart else ()
 
 
 def _function_of(op: Operation) -> loop.FuncOp:
@@ -118,9 +149,6 @@ def _candidates(alloc: loop.AllocOp, paths: Sequence[list[loop.ForOp]]) -> list[
     for level in zip(*paths, strict=False):
         first = level[0]
         if any(other is not first for other in level) or first.loop_kind in _NEVER_ENTERED:
-            break
-        is_thread = first.axis is not None and first.axis.data.value.startswith("thread")
-        if is_thread and alloc.scope.data is loop.Scope.SHARED:
             break
         result.append(first)
     return result

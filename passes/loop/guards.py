@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
@@ -71,6 +71,8 @@ def _hoist_out_of(op: loop.ForOp) -> None:
         return
     variant = set[SSAValue](op.body.block.args).union(*(o.results for o in op.body.block.ops))
     shared = [c for c in conditions_of(guards[0]) if variant.isdisjoint(c[1])]
+    if any(map(_is_of_a_thread, shared)) and _threads_meet(op):
+        shared = [c for c in shared if not _is_of_a_thread(c)]
     for guard in guards[1:]:
         present = conditions_of(guard)
         shared = [c for c in shared if c in present]
@@ -82,6 +84,33 @@ def _hoist_out_of(op: loop.ForOp) -> None:
     Rewriter.insert_op(outer, InsertPoint.before(op))
     op.detach()
     outer.body.block.add_op(op)
+
+
+def _may_join(first: loop.GuardOp, second: loop.GuardOp) -> bool:
+    conditions = conditions_of(first)
+    if conditions != conditions_of(second):
+        return False
+    apart = any(map(_is_of_a_thread, conditions)) and _threads_meet(first) and _threads_meet(second)
+    return not apart
+
+
+def _threads_meet(op: Operation) -> bool:
+    """Whether threads of a block do something together in an op, for which all should be there:
+    use memory that they share, or spread work over all of them."""
+    for inner in op.walk():
+        if isinstance(inner, loop.LoadOp | loop.StoreOp):
+            alloc = inner.memref.owner
+            if isinstance(alloc, loop.AllocOp) and alloc.scope.data is loop.Scope.SHARED:
+                return True
+        elif isinstance(inner, loop.ForOp) and loop.is_thread(inner):
+            return True
+    return False
+
+
+def _is_of_a_thread(condition: Condition) -> bool:
+    """Whether some threads of a block may meet a condition and others not."""
+    loops = [loop.loop_of(value) for value in condition[1]]
+    return any(each is None or loop.is_thread(each) for each in loops)
 
 
 def _remove_conditions(guard: loop.GuardOp, conditions: Sequence[Condition]) -> None:
@@ -104,7 +133,7 @@ def _join_neighbours(block: Block) -> None:
         if not isinstance(op, loop.GuardOp):
             previous = None
             continue
-        if previous is not None and conditions_of(previous) == conditions_of(op):
+        if previous is not None and _may_join(previous, op):
             _move(op.body.block, previous.body.block)
             op.detach()
             op.erase()

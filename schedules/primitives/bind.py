@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from tcopt.dialects.loop import ForOp, LoopKind, LoopKindAttr, ThreadAxis, ThreadAxisAttr
+from tcopt.dialects.loop import (
+    THREAD_AXES,
+    ForOp,
+    LoopKind,
+    LoopKindAttr,
+    Scope,
+    ThreadAxis,
+    ThreadAxisAttr,
+)
 from tcopt.schedules.conflicts import check_independent, check_serial
 from tcopt.schedules.failure import illegal
-from tcopt.schedules.state import State, loops_of, value_label
+from tcopt.schedules.state import (
+    State,
+    alloc_of,
+    block_label,
+    blocks_under,
+    buffers_written,
+    loops_of,
+    value_label,
+)
 
 
 def bind(state: State, loop: ForOp, axis: ThreadAxis) -> None:
@@ -13,19 +29,58 @@ def bind(state: State, loop: ForOp, axis: ThreadAxis) -> None:
 
         loop.for %i = 0 to 64 {    ->    loop.for %i = 0 to 64 thread threadIdx.x {
 
+    A loop inside of one that is bound to the same axis spreads work that all threads of a block
+    need over them, such as filling a buffer that they share:
+
+        loop.for %t = 0 to 64 thread threadIdx.x {
+          loop.for %k = 0 to 8 {
+            loop.for %c = 0 to 64 thread threadIdx.x {
+              loop.block "x_shared" (%v: spatial 512 = %k * 64 + %c) {...}
+
     Args:
         loop: a serial loop.
-        axis: the axis, used by no loop around or inside.
+        axis: the axis, used by no loop inside.
     Raises:
         ScheduleError: the axis is taken, a block reduces over the loop, or two iterations
-            write one element.
+            write one element; or inside of a loop of the same axis, it has more iterations, or
+            a block writes anything but shared memory or depends on the outer loop.
     """
     check_serial("bind", loop)
-    inside = [op for op in loop.walk() if isinstance(op, ForOp)]
-    for other in (*loops_of(loop), *inside):
-        if other.axis is not None and other.axis.data is axis:
+    for other in loop.walk():
+        if isinstance(other, ForOp) and other.axis is not None and other.axis.data is axis:
             label = value_label(other.induction_variable)
-            raise illegal("bind", "axis", f"{axis.value} is taken by {label}", op=loop)
+            reason = f"{axis.value} is taken by {label} inside"
+            hint = "bind outer loops first"
+            raise illegal("bind", "axis", reason, op=loop, hint=hint)
+    for other in loops_of(loop):
+        if other.axis is not None and other.axis.data is axis:
+            _check_shared_work(loop, other, axis)
     check_independent("bind", loop)
     loop.kind = LoopKindAttr(LoopKind.THREAD)
     loop.axis = ThreadAxisAttr(axis)
+
+
+def _check_shared_work(loop: ForOp, outer: ForOp, axis: ThreadAxis) -> None:
+    """Check that what `loop` does may be done once for all iterations of an outer loop of its
+    axis, by all of them together."""
+    label = value_label(outer.induction_variable)
+    if axis not in THREAD_AXES:
+        raise illegal("bind", "axis", f"{axis.value} is taken by {label}", op=loop)
+    for block in blocks_under(loop):
+        for buffer in buffers_written(block):
+            alloc = alloc_of(buffer)
+            if alloc is None or alloc.scope.data is not Scope.SHARED:
+                reason = (
+                    f"{axis.value} is taken by {label}, and block {block_label(block)} writes "
+                    f"{value_label(buffer)}, which is not shared"
+                )
+                raise illegal("bind", "axis", reason, op=loop)
+        if outer.induction_variable in block.operands:
+            reason = (
+                f"{axis.value} is taken by {label}, on which block {block_label(block)} depends"
+            )
+            raise illegal("bind", "axis", reason, op=loop)
+    if loop.trip_count > outer.trip_count:
+        reason = f"{label} has only {outer.trip_count} threads for {loop.trip_count} iterations"
+        hint = f"split it by {outer.trip_count} and bind the inner loop"
+        raise illegal("bind", "loop", reason, op=loop, hint=hint)

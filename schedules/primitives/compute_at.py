@@ -17,7 +17,14 @@ from tcopt.schedules.nest import (
     hoist_alloc,
     sink_alloc,
 )
-from tcopt.schedules.regions import box_under, over, reads_of, variables_of, writes_of
+from tcopt.schedules.regions import (
+    box_under,
+    over,
+    reads_of,
+    sharing_loops,
+    variables_of,
+    writes_of,
+)
 from tcopt.schedules.state import (
     State,
     alloc_of,
@@ -50,7 +57,9 @@ def compute_at(state: State, block: BlockOp, loop: ForOp) -> None:
             loop.block "add" ...
 
     The producer's loops are made anew, one for each of its variables; its domain cuts what
-    would lie outside. Its buffer moves into the loop as well.
+    would lie outside. Its buffer moves into the loop as well. What the threads of a block share
+    is computed for all of them: loops bound to `threadIdx`, and virtual threads, count as a
+    whole where the buffer's scope is shared. Bind them first, and the producer's loops after.
 
     Args:
         block: the only writer of a buffer that the function allocates.
@@ -69,9 +78,8 @@ def compute_at(state: State, block: BlockOp, loop: ForOp) -> None:
     _check_inputs(state, block, place)
     check_visible("compute_at", block, buffers_read(block), consumers[0])
     body = loop.body.block
-    box = box_under(
-        [(a, ancestor_in(body, c)) for c in consumers for a in reads_of(c, buffer)], buffer
-    )
+    items = [(a, ancestor_in(body, c)) for c in consumers for a in reads_of(c, buffer)]
+    box = box_under(items, buffer, sharing_loops(buffer, loop))
     parent = block.parent_op()
     block.detach()
     state.prune(parent, f"its block {block_label(block)} moved")

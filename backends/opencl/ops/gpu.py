@@ -6,6 +6,7 @@ from xdsl.dialects import gpu
 
 from tcopt.backends.opencl.registry import writes
 from tcopt.backends.opencl.writer import KernelWriter
+from tcopt.dialects.loop.memory import FENCE
 
 _DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
 
@@ -28,4 +29,7 @@ def write_block(k: KernelWriter, op: gpu.BlockIdOp) -> None:
 
 @writes(gpu.BarrierOp)
 def write_barrier(k: KernelWriter, op: gpu.BarrierOp) -> None:
-    k.line("barrier(CLK_LOCAL_MEM_FENCE);")
+    fences = "CLK_LOCAL_MEM_FENCE"
+    if FENCE in op.attributes:
+        fences += " | CLK_GLOBAL_MEM_FENCE"
+    k.line(f"barrier({fences});")

@@ -164,3 +164,40 @@ loop.func @unused(%x: memref<8xf32>, %y: memref<8xf32>) {
     }
   }
 }
+
+// -----
+
+// A shared buffer is made once for the block, for what all its threads touch in one iteration.
+// CHECK-LABEL: loop.func @shared
+// CHECK:       loop.for %b = 0 to 4 thread blockIdx.x {
+// CHECK-NEXT:    %s = loop.alloc shared : memref<16x8xf32>
+// CHECK-NEXT:    loop.for %t = 0 to 16 thread threadIdx.x {
+// CHECK-NEXT:      loop.for %k = 0 to 4 {
+// CHECK-NEXT:        loop.for %c = 0 to 8 {
+// CHECK-NEXT:          loop.for %r = 0 to 16 thread threadIdx.x {
+// CHECK:                 loop.store %{{.*}}, %s[%vi + %b_base * -16, %vk + %k_base * -8]
+loop.func @shared(%x: memref<64x32xf32>, %y: memref<64xf32>) {
+  loop.for %b = 0 to 4 thread blockIdx.x {
+    loop.for %t = 0 to 16 thread threadIdx.x {
+      loop.for %k = 0 to 4 {
+        %s = loop.alloc shared : memref<64x32xf32>
+        loop.for %c = 0 to 8 {
+          loop.for %r = 0 to 16 thread threadIdx.x {
+            loop.block "s" (%vi: spatial 64 = %b * 16 + %r, %vk: spatial 32 = %k * 8 + %c) {
+              %a = loop.load %x[%vi, %vk] : memref<64x32xf32>
+              loop.store %a, %s[%vi, %vk] : memref<64x32xf32>
+            }
+          }
+        }
+        loop.for %c = 0 to 8 {
+          loop.block "sum" (%vi: spatial 64 = %b * 16 + %t, %vk: reduce 32 = %k * 8 + %c) {
+            %a = loop.load %s[%vi, %vk] : memref<64x32xf32>
+            %o = loop.load %y[%vi] : memref<64xf32>
+            %n = arith.addf %o, %a : f32
+            loop.store %n, %y[%vi] : memref<64xf32>
+          }
+        }
+      }
+    }
+  }
+}

@@ -258,3 +258,35 @@ loop.func @counted(%x: memref<16xf32>, %y: memref<8xf32>) {
     }
   }
 }
+
+// -----
+
+// What threads share is filled and used by all of them: a condition on a thread stays inside of
+// the loop around, where threads can wait for each other.
+// CHECK-LABEL: loop.func @together
+// CHECK:       loop.for %t = 0 to 16 thread threadIdx.x {
+// CHECK-NEXT:    loop.for %k = 0 to 4 {
+// CHECK-NEXT:      loop.guard ([%b * 16 + %t] in 30) {
+// CHECK-NEXT:        {{.*}} = loop.load %x
+// CHECK-NEXT:        loop.store
+// CHECK-NEXT:      }
+// CHECK-NEXT:      loop.guard ([%b * 16 + %t] in 30) {
+loop.func @together(%x: memref<30x4xf32>, %y: memref<30xf32>) {
+  loop.for %b = 0 to 2 thread blockIdx.x {
+    %s = loop.alloc shared : memref<16xf32>
+    loop.for %t = 0 to 16 thread threadIdx.x {
+      loop.for %k = 0 to 4 {
+        loop.block "s" (%vi: spatial 30 = %b * 16 + %t, %vt: spatial 16 = %t, %vk: spatial 4 = %k) {
+          %a = loop.load %x[%vi, %vk] : memref<30x4xf32>
+          loop.store %a, %s[%vt] : memref<16xf32>
+        }
+        loop.block "sum" (%vi: spatial 30 = %b * 16 + %t, %vt: spatial 16 = %t, %vk: reduce 4 = %k) {
+          %a = loop.load %s[15 - %vt] : memref<16xf32>
+          %o = loop.load %y[%vi] : memref<30xf32>
+          %n = arith.addf %o, %a : f32
+          loop.store %n, %y[%vi] : memref<30xf32>
+        }
+      }
+    }
+  }
+}
