@@ -1,9 +1,31 @@
-"""GPU targets that can be named."""
+"""GPU targets that can be named.
+
+Shared memory of CUDA devices is what a kernel can declare; more needs a launch that asks for it.
+All have 255 registers a thread, and as many blocks run at once as there are multiprocessors in
+the largest device of the architecture.
+"""
 
 from __future__ import annotations
 
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.support.errors import InputError
+
+_ALL_CUDA = "fp16,fp64,dp4a,ptx78"
+
+
+def _cuda(arch: str, cores: int, features: str = "") -> GpuTargetAttr:
+    return GpuTargetAttr(
+        "cuda",
+        arch,
+        ",".join(filter(None, (_ALL_CUDA, features))),
+        warp=32,
+        max_threads=1024,
+        registers=255,
+        shared=48 << 10,
+        vector_bits=128,
+        cores=cores,
+    )
+
 
 NAMED_GPUS: dict[str, GpuTargetAttr] = {
     "opencl": GpuTargetAttr(
@@ -16,8 +38,18 @@ NAMED_GPUS: dict[str, GpuTargetAttr] = {
         vector_bits=128,
         cores=16,
     ),
+    "sm_70": _cuda("sm_70", 80, "mma_f16"),
+    "sm_75": _cuda("sm_75", 72, "mma_f16,mma_s8"),
+    "sm_80": _cuda("sm_80", 108, "mma_f16,mma_s8,mma_bf16,mma_tf32,cp_async"),
+    "sm_86": _cuda("sm_86", 84, "mma_f16,mma_s8,mma_bf16,mma_tf32,cp_async"),
+    "sm_89": _cuda("sm_89", 128, "mma_f16,mma_s8,mma_bf16,mma_tf32,cp_async"),
+    "sm_90": _cuda("sm_90", 132, "mma_f16,mma_s8,mma_bf16,mma_tf32,cp_async"),
 }
-"""Devices by name; `opencl` has what nearly every OpenCL device has."""
+"""Devices by name; `opencl` has what nearly every OpenCL device has, `sm_80` is an A100 and so on.
+"""
+
+DEFAULT_CUDA = "sm_80"
+"""What PTX is for where nothing names a device; newer devices take it too."""
 
 
 def named_gpu(name: str) -> GpuTargetAttr:

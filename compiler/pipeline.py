@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tcopt.backends.named_gpus import DEFAULT_CUDA
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.pipelines import suggest
@@ -86,7 +87,7 @@ _GPU_KERNEL = (
     "plan-memory",
 )
 
-DEVICE_TARGETS = ("opencl",)
+DEVICE_TARGETS = ("opencl", "cuda")
 """Targets whose kernels run on a device of their own."""
 
 PHASES = ("import", "graph", "te", "loop", "schedule", "kernel", "code")
@@ -97,7 +98,8 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
     """The phases of a target, in order.
 
     Args:
-        target: `cpu` for this machine, or a named CPU such as `cpu:cortex-a72`; `opencl`.
+        target: `cpu` for this machine, or a named CPU such as `cpu:cortex-a72`; `opencl`; `cuda`
+            for this machine's device, or a named one such as `cuda:sm_80`.
         accuracy: `strict`, `default` or `fast`: which faster algorithms that round more may
             be used; see docs/accuracy.md.
         precision: `f32`, or `bf16` for layers that round their operands to bf16.
@@ -124,10 +126,15 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
 def _device_pipeline(kind: str, name: str, precision: str) -> list[Phase]:
     if precision != PRECISE:
         raise UnsupportedError(f"target {kind} has no precision '{precision}' yet")
-    if name:
+    kernel = _GPU_KERNEL
+    if kind == "cuda":
+        name = name or DEFAULT_CUDA
+        # Other devices have these functions themselves.
+        kernel = (*kernel[: kernel.index("dce")], "expand-math", *kernel[kernel.index("dce") :])
+    elif name:
         raise UnsupportedError(f"target {kind} has no kinds with names, such as '{name}'")
-    graph = ",".join((f"set-target{{gpu={kind}}}", *_GPU_GRAPH))
-    return _phases(graph, ",".join(_GPU_KERNEL))
+    graph = ",".join((f"set-target{{gpu={name or kind}}}", *_GPU_GRAPH))
+    return _phases(graph, ",".join(kernel))
 
 
 def is_device(target: str) -> bool:

@@ -75,6 +75,12 @@ class FunctionEmitter:
     outer: FunctionEmitter | None = None
     """The function around this one, for bodies of parallel loops."""
 
+    index_type = "i64"
+    """The LLVM type of index values."""
+
+    no_rule = "no LLVM emit rule for this op"
+    """What is said of an op that no rule takes."""
+
     def __init__(self, module: ModuleState, name: str):
         self.module = module
         self.name = name
@@ -116,12 +122,12 @@ class FunctionEmitter:
         return name
 
     def assign_opaque(self, expression: str) -> str:
-        """Write an i64 that LLVM's address analysis should not look through.
+        """Write an index that LLVM's address analysis should not look through.
 
         Given a quotient or remainder, LLVM's loop strength reduction rewrites each address
         that depends on it apart from the others, so that a body needs a register an address.
         """
-        return self.assign(f"freeze i64 {self.assign(expression)}")
+        return self.assign(f"freeze {self.index_type} {self.assign(expression)}")
 
     def start_block(self, label: str) -> None:
         """Begin a basic block; later lines belong to it."""
@@ -148,6 +154,18 @@ class FunctionEmitter:
             self.module.declarations[name] = f"declare {result} @{name}({', '.join(parameters)})"
 
     # Values
+
+    def type(self, type: Attribute) -> str:
+        """The LLVM type of a value in this function."""
+        return self.index_type if type.__class__ is IndexType else llvm_type(type)
+
+    def library_name(self, function: str) -> str:
+        """What a function of the C library is called on the target."""
+        return function
+
+    def pointer_type(self, pointer: str) -> str:
+        """The LLVM type of a pointer, which says what memory it points to."""
+        return "ptr"
 
     def value(self, value: SSAValue) -> str:
         """The LLVM operand for a non-memref value, writing index arithmetic if need be."""
@@ -254,7 +272,7 @@ class FunctionEmitter:
         return name
 
     def materialize(self, form: Linear) -> str:
-        """An i64 operand with the value of a linear form."""
+        """An index operand with the value of a linear form."""
         if not form.terms:
             return str(form.const)
         total: str | None = None
@@ -266,7 +284,8 @@ class FunctionEmitter:
         return total if form.const == 0 else self._add(total, str(form.const), depth)
 
     def _add(self, left: str, right: str, depth: int) -> str:
-        return self.pure(("add", left, right), depth, lambda: f"add nsw i64 {left}, {right}")
+        type = self.index_type
+        return self.pure(("add", left, right), depth, lambda: f"add nsw {type} {left}, {right}")
 
     def _sum(self, terms: list[tuple[str, int]], depth: int) -> str:
         total: str | None = None
@@ -279,11 +298,12 @@ class FunctionEmitter:
     def _scale(self, name: str, coefficient: int, depth: int) -> str:
         if coefficient == 1:
             return name
+        type = self.index_type
         if coefficient > 0 and coefficient & (coefficient - 1) == 0:
             shift = coefficient.bit_length() - 1
-            return self.pure(("shl", name, shift), depth, lambda: f"shl nsw i64 {name}, {shift}")
+            return self.pure(("shl", name, shift), depth, lambda: f"shl nsw {type} {name}, {shift}")
         return self.pure(
-            ("mul", name, coefficient), depth, lambda: f"mul nsw i64 {name}, {coefficient}"
+            ("mul", name, coefficient), depth, lambda: f"mul nsw {type} {name}, {coefficient}"
         )
 
     def _by_depth(self, form: Linear) -> list[tuple[int, list[tuple[str, int]]]]:
@@ -313,7 +333,10 @@ class FunctionEmitter:
         return self.pure(
             ("gep", pointer, offset),
             depth,
-            lambda: f"getelementptr i8, ptr {pointer}, i64 {offset}",
+            lambda: (
+                f"getelementptr i8, {self.pointer_type(pointer)} {pointer}, "
+                f"{self.index_type} {offset}"
+            ),
         )
 
     # Memory
@@ -364,14 +387,14 @@ class FunctionEmitter:
                 break
             rule = rules.get(op.name)
             if rule is None:
-                raise UnsupportedError("no LLVM emit rule for this op", op=op)
+                raise UnsupportedError(self.no_rule, op=op)
             rule(self, op)
 
     def emit_op(self, op: Operation) -> None:
         """Emit one op by its rule."""
         rule = self._rules.get(op.name)
         if rule is None:
-            raise UnsupportedError("no LLVM emit rule for this op", op=op)
+            raise UnsupportedError(self.no_rule, op=op)
         rule(self, op)
 
     def body_text(self) -> str:

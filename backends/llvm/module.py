@@ -73,7 +73,9 @@ def emit_module(
     return assemble(state, triple, data_layout)
 
 
-def assemble(state: ModuleState, triple: str = "", data_layout: str = "") -> str:
+def assemble(
+    state: ModuleState, triple: str = "", data_layout: str = "", metadata: str = _METADATA
+) -> str:
     """The module text of everything a `ModuleState` has gathered."""
     parts: list[str] = []
     if data_layout:
@@ -83,7 +85,7 @@ def assemble(state: ModuleState, triple: str = "", data_layout: str = "") -> str
     parts += state.globals.values()
     parts += state.functions
     parts += state.declarations.values()
-    parts.append(_METADATA)
+    parts.append(metadata)
     return "\n\n".join(parts) + "\n"
 
 
@@ -127,7 +129,7 @@ def emit_function(function: func.FuncOp, state: ModuleState, *, export_private: 
         name = f"%arg{number}"
         e.depths[name] = 0
         if isa(argument.type, MemRefType):
-            alignment = _argument_alignment(function, number, argument.type)
+            alignment = argument_alignment(function, number, argument.type)
             e.bind_memref(argument, name, alignment, local=kernel)
             noalias = "noalias " if kernel else ""
             parameters.append(f"ptr {noalias}nonnull align {alignment} {name}")
@@ -151,7 +153,8 @@ def emit_function(function: func.FuncOp, state: ModuleState, *, export_private: 
     return text
 
 
-def _argument_alignment(function: func.FuncOp, number: int, type: MemRefType[Attribute]) -> int:
+def argument_alignment(function: func.FuncOp, number: int, type: MemRefType[Attribute]) -> int:
+    """What the bytes in front of a buffer that a function is given are a multiple of."""
     attributes = function.arg_attrs.data[number] if function.arg_attrs else None
     if isinstance(attributes, DictionaryAttr):
         given = attributes.data.get("llvm.align")

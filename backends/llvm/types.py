@@ -130,11 +130,13 @@ def byte_size(element: Attribute) -> int:
 
 @cache
 def intrinsic_suffix(llvm: str) -> str:
-    """The mangling of an LLVM type in intrinsic names: `<16 x float>` is `v16f32`."""
+    """The mangling of an LLVM type in intrinsic names: `<16 x float>` is `v16f32`, a `ptr` `p0`."""
     if llvm.startswith("<"):
         count, _, element = llvm[1:-1].partition(" x ")
         return f"v{count}{intrinsic_suffix(element)}"
-    return "p0" if llvm == "ptr" else _INTRINSIC_SUFFIX.get(llvm, llvm)
+    if llvm.startswith("ptr"):
+        return f"p{llvm.partition('(')[2].rstrip(')') or 0}"
+    return _INTRINSIC_SUFFIX.get(llvm, llvm)
 
 
 def float_constant(value: float, type: Attribute) -> str:

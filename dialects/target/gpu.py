@@ -31,7 +31,8 @@ class GpuTargetAttr(ParametrizedAttribute):
     """A device that runs blocks of threads.
 
     - `api`: how code reaches it, `opencl` or `cuda`. `arch`: which device, such as `sm_80`.
-    - `features`: what its instructions can do beyond 32-bit arithmetic, `fp16,fp64,dp4a,...`.
+    - `features`: what its instructions can do beyond 32-bit arithmetic, `fp16,fp64,dp4a,...`;
+      for CUDA also the version of PTX, `ptx78`.
     - `warp`: threads that run in lockstep; 1 where there is no such thing.
     - `max_threads`: most threads of a block. `registers`: 32-bit registers of one thread.
     - `shared`: bytes of memory that the threads of a block share.

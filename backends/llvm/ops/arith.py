@@ -100,7 +100,7 @@ def emit_muli(e: FunctionEmitter, op: arith.MuliOp) -> None:
 
 def _integer_binary(e: FunctionEmitter, op: Operation, instruction: str) -> None:
     lhs, rhs = op.operands
-    type = llvm_type(lhs.type)
+    type = e.type(lhs.type)
     e.define_result(op, f"{instruction} {type} {e.value(lhs)}, {e.value(rhs)}")
 
 
@@ -124,7 +124,7 @@ def emit_integer_binary(e: FunctionEmitter, op: Operation) -> None:
     if isinstance(op.results[0].type, IndexType) and name in _QUOTIENTS:
         lhs, rhs = op.operands
         operands = f"{e.value(lhs)}, {e.value(rhs)}"
-        e.define(op.results[0], e.assign_opaque(f"{name} i64 {operands}"))
+        e.define(op.results[0], e.assign_opaque(f"{name} {e.index_type} {operands}"))
         return
     _integer_binary(e, op, name)
 
@@ -143,7 +143,7 @@ _INTEGER_MIN_MAX = {
 @emits(arith.MinSIOp, arith.MaxSIOp, arith.MinUIOp, arith.MaxUIOp)
 def emit_integer_min_max(e: FunctionEmitter, op: Operation) -> None:
     lhs, rhs = op.operands
-    type = llvm_type(lhs.type)
+    type = e.type(lhs.type)
     name = _INTEGER_MIN_MAX[op.name]
     e.define(op.results[0], e.unary_intrinsic(name, type, e.value(lhs), e.value(rhs)))
 
@@ -151,7 +151,7 @@ def emit_integer_min_max(e: FunctionEmitter, op: Operation) -> None:
 @emits(arith.FloorDivSIOp)
 def emit_floordivsi(e: FunctionEmitter, op: arith.FloorDivSIOp) -> None:
     """Quotient towards zero, less 1 when there is a remainder of the other sign."""
-    type = llvm_type(op.lhs.type)
+    type = e.type(op.lhs.type)
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     if _is_power_of_two(rhs):
         shift = f"ashr {type} {lhs}, {int(rhs).bit_length() - 1}"
@@ -167,7 +167,7 @@ def emit_floordivsi(e: FunctionEmitter, op: arith.FloorDivSIOp) -> None:
 @emits(arith.CeilDivSIOp)
 def emit_ceildivsi(e: FunctionEmitter, op: arith.CeilDivSIOp) -> None:
     """Quotient towards zero, plus 1 when there is a remainder of the same sign."""
-    type = llvm_type(op.lhs.type)
+    type = e.type(op.lhs.type)
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     quotient, remainder = _divide(e, type, lhs, rhs)
     mixed = e.assign(f"xor {type} {lhs}, {rhs}")
@@ -178,7 +178,7 @@ def emit_ceildivsi(e: FunctionEmitter, op: arith.CeilDivSIOp) -> None:
 @emits(arith.CeilDivUIOp)
 def emit_ceildivui(e: FunctionEmitter, op: arith.CeilDivUIOp) -> None:
     """Unsigned quotient, plus 1 when there is a remainder."""
-    type = llvm_type(op.lhs.type)
+    type = e.type(op.lhs.type)
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     quotient = e.assign(f"udiv {type} {lhs}, {rhs}")
     remainder = e.assign(f"urem {type} {lhs}, {rhs}")
@@ -200,7 +200,7 @@ def _divide(e: FunctionEmitter, type: str, lhs: str, rhs: str) -> tuple[str, str
 def _adjust(
     e: FunctionEmitter, op: Operation, quotient: str, remainder: str, when: str, change: str
 ) -> None:
-    type = llvm_type(op.results[0].type)
+    type = e.type(op.results[0].type)
     inexact = e.assign(f"icmp ne {type} {remainder}, {_zero(type)}")
     both = e.assign(f"and {_bool(type)} {inexact}, {when}")
     extra = e.assign(f"zext {_bool(type)} {both} to {type}")
@@ -219,7 +219,7 @@ def _bool(type: str) -> str:
 
 @emits(arith.AddUIExtendedOp)
 def emit_addui_extended(e: FunctionEmitter, op: arith.AddUIExtendedOp) -> None:
-    type = llvm_type(op.lhs.type)
+    type = e.type(op.lhs.type)
     total = e.assign(f"add {type} {e.value(op.lhs)}, {e.value(op.rhs)}")
     e.define(op.sum, total)
     e.define(op.overflow, e.assign(f"icmp ult {type} {total}, {e.value(op.lhs)}"))
@@ -227,8 +227,8 @@ def emit_addui_extended(e: FunctionEmitter, op: arith.AddUIExtendedOp) -> None:
 
 @emits(arith.MulSIExtendedOp, arith.MulUIExtendedOp)
 def emit_mul_extended(e: FunctionEmitter, op: arith.MulExtendedBase) -> None:
-    width = 64 if isinstance(element_of(op.lhs.type), IndexType) else _width(op)
-    narrow = llvm_type(op.lhs.type)
+    width = int(e.type(element_of(op.lhs.type))[1:])
+    narrow = e.type(op.lhs.type)
     wide = narrow.replace(f"i{width}", f"i{2 * width}")
     extend = "sext" if isinstance(op, arith.MulSIExtendedOp) else "zext"
     left, right = (e.assign(f"{extend} {narrow} {e.value(v)} to {wide}") for v in (op.lhs, op.rhs))
@@ -238,10 +238,6 @@ def emit_mul_extended(e: FunctionEmitter, op: arith.MulExtendedBase) -> None:
     shift = splat(f"i{2 * width}", str(width), count) if count else str(width)
     high = e.assign(f"lshr {wide} {product}, {shift}")
     e.define(op.high, e.assign(f"trunc {wide} {high} to {narrow}"))
-
-
-def _width(op: arith.MulExtendedBase) -> int:
-    return int(llvm_type(element_of(op.lhs.type))[1:])
 
 
 # Floats
@@ -339,7 +335,7 @@ def _zero_float(type: str) -> str:
 def emit_cmpi(e: FunctionEmitter, op: arith_.CmpiOp) -> None:
     lhs, rhs = op.operands
     predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
-    e.define_result(op, f"icmp {predicate} {llvm_type(lhs.type)} {e.value(lhs)}, {e.value(rhs)}")
+    e.define_result(op, f"icmp {predicate} {e.type(lhs.type)} {e.value(lhs)}, {e.value(rhs)}")
 
 
 @emits(arith_.CmpfOp)
@@ -358,7 +354,7 @@ def _compare_floats(e: FunctionEmitter, op: Operation, predicate: str) -> None:
 @emits(arith_.SelectOp)
 def emit_select(e: FunctionEmitter, op: arith_.SelectOp) -> None:
     cond, lhs, rhs = op.operands
-    type = llvm_type(lhs.type)
+    type = e.type(lhs.type)
     e.define_result(
         op,
         f"select {llvm_type(cond.type)} {e.value(cond)}, "

@@ -8,7 +8,7 @@ made from floats by them, so a bf16 is an i16 here.
 from __future__ import annotations
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import BFloat16Type, Float32Type, IndexType, f32
+from xdsl.dialects.builtin import BFloat16Type, Float32Type, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
@@ -81,7 +81,7 @@ def _convert(e: FunctionEmitter, op: Operation, instruction: str) -> None:
     (source,), (result,) = op.operands, op.results
     e.define_result(
         op,
-        f"{instruction} {llvm_type(source.type)} {e.value(source)} to {llvm_type(result.type)}",
+        f"{instruction} {e.type(source.type)} {e.value(source)} to {e.type(result.type)}",
     )
 
 
@@ -157,9 +157,9 @@ def emit_float_to_integer(e: FunctionEmitter, op: Operation) -> None:
 
 @emits(arith_.IndexCastOp, arith_.IndexCastUIOp)
 def emit_index_cast(e: FunctionEmitter, op: Operation) -> None:
-    """index is i64: a cast to or from i64 costs nothing, others extend or truncate."""
+    """A cast to or from an integer as wide as an index costs nothing, others change the width."""
     (source,), (result,) = op.operands, op.results
-    from_width, to_width = _integer_width(source.type), _integer_width(result.type)
+    from_width, to_width = _integer_width(e, source.type), _integer_width(e, result.type)
     if from_width == to_width:
         e.define(result, e.value(source))
     elif from_width > to_width:
@@ -168,6 +168,5 @@ def emit_index_cast(e: FunctionEmitter, op: Operation) -> None:
         _convert(e, op, "zext" if op.name == arith_.IndexCastUIOp.name else "sext")
 
 
-def _integer_width(type: Attribute) -> int:
-    element = element_of(type)
-    return 64 if isinstance(element, IndexType) else int(llvm_type(element)[1:])
+def _integer_width(e: FunctionEmitter, type: Attribute) -> int:
+    return int(e.type(element_of(type))[1:])

@@ -108,7 +108,7 @@ def emit_rsqrt(e: FunctionEmitter, op: math.RsqrtOp) -> None:
 def emit_library_call(e: FunctionEmitter, op: Operation) -> None:
     type, operands = _widened(e, op)
     is_double = isinstance(element_of(op.results[0].type), Float64Type)
-    name = _LIBRARY_NAMES[op.name] + ("" if is_double else "f")
+    name = e.library_name(_LIBRARY_NAMES[op.name] + ("" if is_double else "f"))
     element = "double" if is_double else "float"
     e.declare(name, element, [element] * len(operands))
     count = lanes(op.results[0].type)
@@ -138,6 +138,7 @@ def emit_fpowi(e: FunctionEmitter, op: math.FPowIOp) -> None:
     type = llvm_type(base.type) if is_double else f32_type_like(base.type)
     element, name = ("double", "pow") if is_double else ("float", "powf")
     left = _as_single(e, base) if _is_narrow(base.type) else e.value(base)
+    name = e.library_name(name)
     right = e.assign(f"sitofp {llvm_type(exponent.type)} {e.value(exponent)} to {type}")
     e.declare(name, element, [element, element])
     _finish(e, op, _call_lanes(e, name, element, type, [left, right], lanes(base.type)))

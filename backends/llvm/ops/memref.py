@@ -46,7 +46,9 @@ def memref_bytes(type: MemRefType[Attribute]) -> int:
 def load(e: FunctionEmitter, type: Attribute, pointer: str, alignment: int, note: str = "") -> str:
     """Load a scalar or vector; i1 is read as bytes that are 0 or not."""
     stored = memory_type(type)
-    loaded = e.assign(f"load {stored}, ptr {pointer}, align {alignment}{note}")
+    loaded = e.assign(
+        f"load {stored}, {e.pointer_type(pointer)} {pointer}, align {alignment}{note}"
+    )
     if not is_bool(type):
         return loaded
     zero = "zeroinitializer" if stored.startswith("<") else "0"
@@ -60,7 +62,8 @@ def store(
     stored = memory_type(type)
     if is_bool(type):
         value = e.assign(f"zext {llvm_type(type)} {value} to {stored}")
-    e.write(f"  store {stored} {value}, ptr {pointer}, align {alignment}{note}")
+    to = f"{e.pointer_type(pointer)} {pointer}"
+    e.write(f"  store {stored} {value}, {to}, align {alignment}{note}")
 
 
 def nontemporal(op: Operation) -> str:

@@ -14,7 +14,7 @@ from xdsl.ir import Block, SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter, Lines
 from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.types import byte_size, element_of, llvm_type
+from tcopt.backends.llvm.types import byte_size, element_of
 from tcopt.support.errors import UnsupportedError
 
 LOOP_METADATA = "!llvm.loop !0"
@@ -134,9 +134,9 @@ def emit_for(e: FunctionEmitter, op: scf.ForOp) -> None:
 
     results = counted_loop(
         e,
-        llvm_type(induction.type),
+        e.type(induction.type),
         (e.value(lower), e.value(upper), e.value(step)),
-        [(llvm_type(a.type), text) for a, text in zip(arguments, initial, strict=True)],
+        [(e.type(a.type), text) for a, text in zip(arguments, initial, strict=True)],
         body,
         runs=trips is not None,
     )
@@ -179,7 +179,7 @@ def _join(
     """Bind results to phis over what each incoming block yields."""
     for index, result in enumerate(results):
         edges = ", ".join(f"[ {values[index]}, %{label} ]" for label, values in incoming)
-        bind(e, result, e.assign(f"phi {llvm_type(result.type)} {edges}"))
+        bind(e, result, e.assign(f"phi {e.type(result.type)} {edges}"))
 
 
 @emits(scf.WhileOp)
@@ -207,7 +207,7 @@ def emit_while(e: FunctionEmitter, op: scf.WhileOp) -> None:
     e.write(f"  br label %{head}, {LOOP_METADATA}")
     e.leave_scope()
     for name, argument, first, following in zip(names, before.args, initial, back, strict=True):
-        type = llvm_type(argument.type)
+        type = e.type(argument.type)
         phis.append(f"  {name} = phi {type} [ {first}, %{origin} ], [ {following}, %{latch} ]")
     e.start_block(done)
     _join(e, op.results, [(tested, passed)])
@@ -219,8 +219,8 @@ def emit_index_switch(e: FunctionEmitter, op: scf.IndexSwitchOp) -> None:
     entry = e.entry_lines()
     default, done = e.label("default"), e.label("endswitch")
     cases = [(number, e.label("case")) for number in op.cases.iter_values()]
-    listed = " ".join(f"i64 {number}, label %{label}" for number, label in cases)
-    e.write(f"  switch i64 {argument}, label %{default} [ {listed} ]")
+    listed = " ".join(f"{e.index_type} {number}, label %{label}" for number, label in cases)
+    e.write(f"  switch {e.index_type} {argument}, label %{default} [ {listed} ]")
     incoming: list[tuple[str, list[str]]] = []
     labels = [label for _, label in cases]
     for label, region in zip(

@@ -92,10 +92,11 @@ def emit_masked_load(e: FunctionEmitter, op: vector.MaskedLoadOp) -> None:
         return
     stored, mask_type = memory_type(result.type), llvm_type(mask.type)
     kept = _to_memory(e, result.type, e.value(pass_thru))
+    place = e.pointer_type(pointer)
     loaded = e.call_intrinsic(
-        f"llvm.masked.load.{intrinsic_suffix(stored)}.p0",
+        f"llvm.masked.load.{intrinsic_suffix(stored)}.{intrinsic_suffix(place)}",
         stored,
-        [("ptr", f"align {alignment} {pointer}"), (mask_type, flags), (stored, kept)],
+        [(place, f"align {alignment} {pointer}"), (mask_type, flags), (stored, kept)],
     )
     e.define(result, _from_memory(e, result.type, loaded))
 
@@ -109,11 +110,12 @@ def emit_masked_store(e: FunctionEmitter, op: vector.MaskedStoreOp) -> None:
         store(e, value.type, e.value(value), pointer, alignment)
         return
     stored, mask_type = memory_type(value.type), llvm_type(mask.type)
-    name = f"llvm.masked.store.{intrinsic_suffix(stored)}.p0"
-    e.declare(name, "void", [stored, "ptr", mask_type])
+    place = e.pointer_type(pointer)
+    name = f"llvm.masked.store.{intrinsic_suffix(stored)}.{intrinsic_suffix(place)}"
+    e.declare(name, "void", [stored, place, mask_type])
     text = _to_memory(e, value.type, e.value(value))
     e.write(
-        f"  call void @{name}({stored} {text}, ptr align {alignment} {pointer}, "
+        f"  call void @{name}({stored} {text}, {place} align {alignment} {pointer}, "
         f"{mask_type} {flags})"
     )
 

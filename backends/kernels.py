@@ -1,0 +1,29 @@
+"""The kernels of a module for a device with blocks of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from tcopt.passes.kernel.effects import effects_of
+from tcopt.passes.kernel.thread_axes import KERNEL
+
+
+def kernels_of(module: ModuleOp) -> Iterable[FuncOp]:
+    """The kernels of a module, in their order."""
+    return (op for op in module.ops if isinstance(op, FuncOp) and KERNEL in op.attributes)
+
+
+def is_read_only(buffer: SSAValue) -> bool:
+    """Whether a kernel does nothing but read a buffer that it is given."""
+    return all(_only_reads(use.operation) for use in buffer.uses)
+
+
+def _only_reads(op: Operation) -> bool:
+    if op.regions or op.has_trait(IsTerminator) or effects_of(op).writes:
+        return False
+    return all(is_read_only(v) for v in op.results if isinstance(v.type, MemRefType))

@@ -1,0 +1,73 @@
+"""From a kernel-level module to LLVM IR for NVPTX: an entry point for each kernel.
+
+What a kernel says of its launch becomes bounds that ptxas allocates registers by; buffers do not
+overlap, and start at a multiple of what the argument's attribute `llvm.align` says.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.hints import isa
+
+from tcopt.backends.kernels import is_read_only, kernels_of
+from tcopt.backends.llvm.emitter import ModuleState
+from tcopt.backends.llvm.module import argument_alignment, assemble
+from tcopt.backends.ptx.emitter import GLOBAL, KernelEmitter
+from tcopt.backends.ptx.names import entry_name
+from tcopt.dialects.target import GpuTargetAttr
+from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, GRID_SIZE, sizes_of
+from tcopt.support.errors import UnsupportedError
+
+TRIPLE = "nvptx64-nvidia-cuda"
+
+_METADATA = """!0 = distinct !{!0}
+!2 = !{i32 1}"""
+"""What loops and accesses refer to, see `ops/scf.py` and `ops/memref.py` of `backends.llvm`: as
+loops have no wish of their own here, ptxas unrolls what it finds worth it."""
+
+
+def emit_kernels(module: ModuleOp, target: GpuTargetAttr, data_layout: str = "") -> str:
+    """LLVM IR text of all kernels of a module: the functions marked `gpu.kernel`.
+
+    Raises:
+        UnsupportedError: an op or a type has no form in PTX.
+    """
+    state = ModuleState(capabilities=frozenset(target.features.data.split(",")))
+    for function in kernels_of(module):
+        emit_kernel(function, state, target)
+    return assemble(state, TRIPLE, data_layout, _METADATA)
+
+
+def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr) -> None:
+    """Write one kernel into `state.functions`."""
+    name = entry_name(function.sym_name.data)
+    grid, block = (sizes_of(function, size) for size in (GRID_SIZE, BLOCK_SIZE))
+    e = KernelEmitter(state, name, target, grid, block)
+    arguments = function.body.block.args
+    e.choose_index([_buffer_type(function, value) for value in arguments])
+    parameters: list[str] = []
+    for number, argument in enumerate(arguments):
+        root = f"%arg{number}"
+        e.depths[root] = 0
+        type = _buffer_type(function, argument)
+        alignment = argument_alignment(function, number, type)
+        e.bind_buffer(argument, root, GLOBAL, alignment)
+        access = "readonly " if is_read_only(argument) else ""
+        parameters.append(
+            f"{e.pointer_type(root)} noalias nonnull {access}align {alignment} {root}"
+        )
+    e.emit_block(function.body.block)
+    e.write("  ret void")
+    threads = ",".join(map(str, block))
+    state.functions.append(
+        f"define ptx_kernel void @{name}({', '.join(parameters)}) nounwind "
+        f'"nvvm.reqntid"="{threads}" {{\n{e.body_text()}\n}}'
+    )
+
+
+def _buffer_type(function: FuncOp, value: SSAValue) -> MemRefType[Attribute]:
+    if not isa(value.type, MemRefType):
+        raise UnsupportedError(f"a kernel cannot be given a {value.type}", op=function)
+    return value.type

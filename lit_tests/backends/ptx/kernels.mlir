@@ -1,0 +1,154 @@
+// RUN: tcopt %s -t nvptx-llvm | filecheck %s
+// RUN: tcopt %s -t ptx | filecheck %s --check-prefix=PTX
+
+// A function that nothing marks as a kernel is the host's, and is not written.
+// CHECK-NOT: main
+func.func @main(%x: memref<4xf32>) { func.return }
+
+// What threads of a block share is a variable of the module.
+// CHECK: @branch_shared_0 = internal addrspace(3) global [32 x i8] poison, align 64
+
+// Buffers are in global memory; positions in the grid have bounds, and indices 32 bits.
+// CHECK:      define ptx_kernel void @scale(ptr addrspace(1) noalias nonnull readonly align 4 %arg0,
+// CHECK-SAME: ptr addrspace(1) noalias nonnull align 4 %arg1) nounwind "nvvm.reqntid"="64,1,1" {
+// CHECK-NEXT: entry:
+// CHECK-NEXT:   %v1 = call range(i32 0, 4) i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+// CHECK-NEXT:   %v2 = call range(i32 0, 64) i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+// CHECK-NEXT:   %v3 = shl nsw i32 %v1, 8
+// CHECK-NEXT:   %v4 = shl nsw i32 %v2, 2
+// CHECK-NEXT:   %v5 = add nsw i32 %v3, %v4
+// CHECK-NEXT:   %v6 = getelementptr i8, ptr addrspace(1) %arg0, i32 %v5
+// CHECK-NEXT:   %v7 = load float, ptr addrspace(1) %v6, align 4
+// PTX:      .version 7.8
+// PTX-NEXT: .target sm_80
+// PTX:      .visible .entry scale(
+// PTX:      .reqntid 64, 1, 1
+// PTX:        ld.global.nc.b32
+func.func private @scale(%x: memref<256xf32>, %y: memref<256xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_grid_size = array<i32: 4, 1, 1>} {
+  %block = "gpu.block_id"() <{dimension = #gpu<dim x>}> : () -> index
+  %thread = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
+  %c64 = arith.constant 64 : index
+  %0 = arith.muli %block, %c64 : index
+  %i = arith.addi %0, %thread : index
+  %half = arith.constant 5.000000e-01 : f32
+  %two = arith.constant 2.000000e+00 : f32
+  %1 = memref.load %x[%i] : memref<256xf32>
+  %2 = arith.addf %1, %half : f32
+  %3 = arith.mulf %2, %two : f32
+  memref.store %3, %y[%i] : memref<256xf32>
+  func.return
+}
+
+// Products and sums are fused where both may be, and where the IR says so; others keep the
+// rounding of each.
+// PTX-LABEL: .visible .entry contract(
+// PTX:         mul.rn.f32
+// PTX-NEXT:    add.rn.f32
+// PTX-NEXT:    fma.rn.f32
+// PTX-NEXT:    fma.rn.f32
+func.func private @contract(%x: memref<4xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 1, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %a = memref.load %x[%c0] : memref<4xf32>
+  %0 = arith.mulf %a, %a : f32
+  %1 = arith.addf %0, %a : f32
+  %2 = arith.mulf %1, %1 fastmath<contract> : f32
+  %3 = arith.addf %2, %a fastmath<contract> : f32
+  %4 = math.fma %3, %3, %a : f32
+  memref.store %4, %x[%c0] : memref<4xf32>
+  func.return
+}
+
+// A vector is one access where its address is a multiple of its size.
+// PTX-LABEL: .visible .entry vectors(
+// PTX-COUNT-4: ld.global.nc.b32
+// PTX:         ld.global.nc.v4.b32
+// PTX:         ld.global.nc.v2.b32
+// PTX:         st.global.v4.b32
+func.func private @vectors(%w: memref<64xf32>, %x: memref<64xf32> {llvm.align = 64 : i64}, %y: memref<64xf32> {llvm.align = 64 : i64}) attributes {gpu.kernel, gpu.known_block_size = array<i32: 16, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %thread = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
+  %c4 = arith.constant 4 : index
+  %c2 = arith.constant 2 : index
+  %i = arith.muli %thread, %c4 : index
+  %j = arith.muli %thread, %c2 : index
+  %0 = vector.load %w[%i] : memref<64xf32>, vector<4xf32>
+  %1 = vector.load %x[%i] : memref<64xf32>, vector<4xf32>
+  %2 = vector.load %x[%j] : memref<64xf32>, vector<2xf32>
+  %3 = vector.shuffle %2, %2 [0, 1, 0, 1] : vector<2xf32>, vector<2xf32>
+  %4 = arith.addf %0, %1 : vector<4xf32>
+  %5 = arith.addf %3, %4 : vector<4xf32>
+  vector.store %5, %y[%i] : memref<64xf32>, vector<4xf32>
+  func.return
+}
+
+// Threads share memory and wait for each other.
+// PTX-LABEL: .visible .entry branch(
+// PTX:         st.shared.b32
+// PTX-NEXT:    bar.sync 0;
+// PTX:         ld.shared.b32
+func.func private @branch(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 8, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %thread = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
+  %t = memref.alloca() : memref<8xf32, 3 : i64>
+  %zero = arith.constant 0.000000e+00 : f32
+  %one = arith.constant 1.000000e+00 : f32
+  %c7 = arith.constant 7 : index
+  %0 = memref.load %x[%thread] : memref<8xf32>
+  %1 = arith.cmpf olt, %0, %zero : f32
+  %2 = arith.select %1, %zero, %one : f32
+  memref.store %2, %t[%thread] : memref<8xf32, 3 : i64>
+  "gpu.barrier"() : () -> ()
+  %3 = arith.subi %c7, %thread : index
+  %4 = arith.cmpi ult, %3, %c7 : index
+  %5 = scf.if %4 -> (f32) {
+    %6 = memref.load %t[%3] : memref<8xf32, 3 : i64>
+    scf.yield %6 : f32
+  } else {
+    scf.yield %one : f32
+  }
+  memref.store %5, %x[%thread] : memref<8xf32>
+  func.return
+}
+
+// A thread's own buffer whose places are known is registers, another one is local memory.
+// PTX-LABEL: .visible .entry own(
+// PTX:         .local .align 16 .b8 	__local_depot{{[0-9]+}}[32];
+// PTX:         st.local
+// PTX-NOT:     st.local
+// PTX:         ld.local
+func.func private @own(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 8, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %thread = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
+  %c0 = arith.constant 0 : index
+  %one = arith.constant 1.000000e+00 : f32
+  %known = memref.alloca() : memref<2xf32>
+  memref.store %one, %known[%c0] : memref<2xf32>
+  %0 = memref.load %known[%c0] : memref<2xf32>
+  %t = memref.alloca() : memref<8xf32>
+  memref.store %0, %t[%thread] : memref<8xf32>
+  %1 = memref.load %t[%c0] : memref<8xf32>
+  memref.store %1, %x[%thread] : memref<8xf32>
+  func.return
+}
+
+// Buffers of more than a gigabyte have indices of 64 bits.
+// CHECK:      define ptx_kernel void @large(
+// CHECK:        [[THREAD:%.*]] = call range(i32 0, 64) i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+// CHECK-NEXT:   {{.*}} = zext nneg i32 [[THREAD]] to i64
+func.func private @large(%x: memref<300000000xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_grid_size = array<i32: 4, 1, 1>} {
+  %thread = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
+  %one = arith.constant 1.000000e+00 : f32
+  memref.store %one, %x[%thread] : memref<300000000xf32>
+  func.return
+}
+
+// Dot products of bytes are one instruction each.
+// PTX-LABEL: .visible .entry dots(
+// PTX:         dp4a.s32.s32
+// PTX:         dp4a.u32.s32
+func.func private @dots(%a: memref<1xi32>, %w: memref<4xi8>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 1, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %0 = memref.load %a[%c0] : memref<1xi32>
+  %1 = vector.load %w[%c0] : memref<4xi8>, vector<4xi8>
+  %2 = simd.dot %0, %1, %1 : vector<4xi8> into i32
+  %3 = simd.dot %2, %1, %1 {lhs_unsigned} : vector<4xi8> into i32
+  memref.store %3, %a[%c0] : memref<1xi32>
+  func.return
+}

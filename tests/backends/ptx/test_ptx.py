@@ -1,0 +1,116 @@
+"""PTX of whole models' kernels through NVIDIA's assembler, for devices of three generations."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+
+import onnx.parser
+import pytest
+from onnx import ModelProto
+from xdsl.dialects.builtin import ModuleOp
+
+from models import convolutional, transformers
+from tcopt.backends.named_gpus import NAMED_GPUS
+from tcopt.backends.ptx.ptxas import KernelResources, assemble
+from tcopt.backends.ptx.source import write_ptx
+from tcopt.compiler import lower, pipeline
+from tcopt.dialects.target import TARGET_ATTRIBUTE
+from tcopt.frontends.onnx.importer import import_model
+from tcopt.support.cuda_files import LIBDEVICE_ENVIRONMENT, PTXAS_ENVIRONMENT, find_ptxas
+from tcopt.support.errors import InputError, UnsupportedError
+
+needs_ptxas = pytest.mark.skipif(
+    find_ptxas() is None, reason="no ptxas; pip install nvidia-cuda-nvcc-cu12"
+)
+
+NETWORKS = {
+    "residual_net": lambda: convolutional.residual_net(12, 5),
+    "bert_block": lambda: transformers.bert_block(11, 40, 5),
+}
+ARCHITECTURES = sorted(name for name in NAMED_GPUS if name.startswith("sm_"))
+
+
+@cache
+def _known_architectures() -> str:
+    ptxas = find_ptxas()
+    return subprocess.run([str(ptxas), "--help"], capture_output=True, text=True).stdout
+
+
+@cache
+def _network(name: str) -> ModuleOp:
+    return _lowered(NETWORKS[name]())
+
+
+def _lowered(model: ModelProto) -> ModuleOp:
+    module = import_model(model)
+    lower(module, pipeline("cuda"))
+    return module
+
+
+def _assembled(ptx: str, arch: str) -> list[KernelResources]:
+    if f"'{arch}'" not in _known_architectures():
+        pytest.skip(f"this ptxas does not know {arch}")
+    return assemble(ptx, arch)[1]
+
+
+@needs_ptxas
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+def test_networks_assemble(name: str, arch: str) -> None:
+    ptx = write_ptx(_network(name), NAMED_GPUS[arch])
+    assert f".target {arch}\n" in ptx
+    kernels = _assembled(ptx, arch)
+    assert len(kernels) == ptx.count(".visible .entry")
+    for kernel in kernels:
+        assert 0 < kernel.registers <= 255
+        assert kernel.spill_stores == kernel.spill_loads == 0
+
+
+FUNCTIONS = """<ir_version: 10, opset_import: ["" : 21]>
+zoo (float[5, 7] a, float[5, 7] b, double[7] d, int32[7] n) =>
+    (float[5, 7] y, double[7] z, int32[7] m, bool[5, 7] t) {
+  e = Exp(a)  l = Log(e)  g = Sigmoid(b)  h = Tanh(l)  f = Erf(g)  s = Sqrt(e)  p = Pow(s, g)
+  fl = Floor(b)  r = Round(a)  x = Max(a, b)  i = Min(fl, r)  q = Div(x, p)  t = Less(q, i)
+  w = Where(t, q, f)  v = Mod <fmod = 1> (w, p)  as = Asin(g)  y = Add(v, as)  z = Exp(d)
+  c = Constant <value_int = -5> ()  k = Cast <to = 6> (c)  o = Div(n, k)  u = Mod(n, k)
+  m = Add(o, u)
+}"""
+
+
+@needs_ptxas
+def test_functions_and_choices() -> None:
+    """One kernel with every kind of scalar arithmetic; what no polynomial gives is linked in."""
+    ptx = write_ptx(_lowered(onnx.parser.parse_model(FUNCTIONS)))
+    assert ".extern" not in ptx
+    assert _assembled(ptx, "sm_80")
+
+
+def test_missing_libdevice_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIBDEVICE_ENVIRONMENT, "/nowhere")
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+arcs (float[8] x) => (float[8] y) { a = Asin(x)  y = Acos(a) }""")
+    module = _lowered(model)
+    with pytest.raises(UnsupportedError, match="kernels call acosf, asinf, and NVIDIA's libdevice"):
+        write_ptx(module)
+
+
+def test_missing_ptxas_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PTXAS_ENVIRONMENT, "/nowhere")
+    with pytest.raises(UnsupportedError, match="there is no ptxas"):
+        assemble("", "sm_80")
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_named_targets_make_ptx(arch: str) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+small (float[4, 8] x) => (float[4, 8] y) { y = Relu(x) }""")
+    module = import_model(model)
+    lower(module, pipeline(f"cuda:{arch}"))
+    assert f".target {arch}\n" in write_ptx(module)
+
+
+def test_other_devices_take_no_ptx() -> None:
+    module = ModuleOp([], {TARGET_ATTRIBUTE: NAMED_GPUS["opencl"]})
+    with pytest.raises(InputError, match="takes no PTX"):
+        write_ptx(module)
