@@ -16,7 +16,7 @@ from tcopt.dialects.te.access import index_ranges
 from tcopt.passes.te.call_views import adapt_calls
 from tcopt.passes.te.te_inline import is_contraction, uses_table
 from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import Dim, FloorDiv, linear_sum, simplify, substitute
+from tcopt.support.affine import Dim, FloorDiv, Mod, linear_sum, simplify, substitute
 
 
 @dataclass(frozen=True)
@@ -74,19 +74,33 @@ def _quotient(function: FuncOp) -> tuple[ComputeOp, int, int] | None:
         for read in stage.body.block.ops:
             if not isinstance(read, ReadOp):
                 continue
-            for axis, size in _divided(read):
+            for axis, size in _shared(read):
                 if _is_splittable(stage, axis, size):
                     return stage, stage.body.block.args.index(axis), size
     return None
 
 
+def _shared(read: ReadOp) -> list[tuple[SSAValue, int]]:
+    """The values that read the same for a whole part of them, with the parts' sizes.
+
+    Where the remainder is an index too, it is only stored in parts, as a matrix in panels is.
+    """
+    remainders = _parts_of(read, Mod)
+    return [part for part in _divided(read) if part not in remainders]
+
+
 def _divided(read: ReadOp) -> list[tuple[SSAValue, int]]:
     """The values whose quotients are in a read's indices, with the divisors."""
+    return _parts_of(read, FloorDiv)
+
+
+def _parts_of(read: ReadOp, kind: type[FloorDiv | Mod]) -> list[tuple[SSAValue, int]]:
+    """The values of which a read's indices have quotients or remainders, with the divisors."""
     ranges = index_ranges(read.indices)
     sums = [linear_sum(expr, ranges) for expr in read.map.data.results]
-    quotients = [atom for total in sums for atom, _ in total.terms if isinstance(atom, FloorDiv)]
+    atoms = [atom for total in sums for atom, _ in total.terms if isinstance(atom, kind)]
     found: list[tuple[SSAValue, int]] = []
-    for atom in quotients:
+    for atom in atoms:
         match atom.operand.terms:
             case ((Dim() as dim, 1),) if not atom.operand.constant:
                 found.append((read.indices[dim.position], atom.divisor))

@@ -101,16 +101,6 @@ class Product:
         return 1 if self.dot is None else self.dot.group
 
     @property
-    def panels(self) -> int | None:
-        """The variable of panels that are stored and written one after the other."""
-        found = [
-            v
-            for v in self.pattern.spatial
-            if v != self.columns and self.right.uses(v) and not self.left.uses(v)
-        ]
-        return found[0] if len(found) == 1 and self.right.is_unit(found[0], 0) else None
-
-    @property
     def depth(self) -> int:
         """Terms of a sum."""
         return self.pattern.extents[self.pattern.reduce[0]]
@@ -342,8 +332,7 @@ def _tile(sch: Schedule, block: Block, product: Product, facts: CpuFacts, lanes:
     loops = variable_loops(sch, block)
     height = 1 if product.rows is None else pattern.extents[product.rows]
     width = pattern.extents[product.columns]
-    streams = _streams(height, product, lanes, facts)
-    given = product.panel // lanes * streams or None
+    given = product.panel // lanes or None
     best = best_tile(height, width, lanes, facts.registers, given)
     rows = sch.knob("rows", _row_choices(height, best, width, lanes), default=best.rows)
     choices = [1, 2, 3, 4] if given is None else [given]
@@ -356,10 +345,9 @@ def _tile(sch: Schedule, block: Block, product: Product, facts: CpuFacts, lanes:
     others = others // width * ceil(width / (vectors * lanes))
     chunks, tiles, row = _split_rows(sch, row_loop, rows, depth_in_cache, others, facts)
     panels, column = _split_columns(sch, loops.pop(product.columns, None), vectors, lanes)
-    if streams > 1 and not product.panel:
-        along = product.panels
-        assert along is not None
-        loops[along], part = sch.split(loops[along], factors=[None, streams])
+    streams = _streams(height, product, lanes, facts)
+    if streams > 1:
+        *panels, part = sch.split(*panels, factors=[None, streams])
         column.insert(0, part)
     batch = [loops[v] for v in pattern.spatial if v in loops]
     return Tiling([*batch, *chunks, *panels], tiles, depth, row, column, parts)
@@ -367,15 +355,10 @@ def _tile(sch: Schedule, block: Block, product: Product, facts: CpuFacts, lanes:
 
 def _streams(height: int, product: Product, lanes: int, facts: CpuFacts) -> int:
     """Panels in a tile: several for a single row, which is done as fast as they come."""
-    extents = product.pattern.extents
-    width = product.panel or extents[product.columns]
-    if height > 1 or product.dot is not None or width % lanes:
+    if height > 1 or not product.panel or product.dot is not None:
         return 1
-    if product.panel:
-        panels = ceil(extents[product.columns] / width)
-    else:
-        panels = 1 if product.panels is None else extents[product.panels]
-    in_registers = (facts.registers - 2) // (width // lanes)
+    panels = ceil(product.pattern.extents[product.columns] / product.panel)
+    in_registers = (facts.registers - 2) // (product.panel // lanes)
     most = min(MAX_STREAMS, in_registers, panels // (MIN_TASKS * facts.cores))
     return max((n for n in range(1, most + 1) if panels % n == 0), default=1)
 

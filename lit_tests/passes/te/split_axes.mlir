@@ -75,3 +75,18 @@ te.func @spread(%x: tensor<2xf32>) -> tensor<6xf32> {
   }
   te.return %y : tensor<6xf32>
 }
+
+// -----
+
+// Columns of a matrix in panels share nothing: their remainder is an index too.
+// CHECK-LABEL: te.func @panels(
+// CHECK-NEXT:    te.compute "y" [%i = 2, %j = 6] reduce [%k = 4] sum : tensor<2x6xf32>
+te.func @panels(%x: tensor<2x4xf32>, %w: tensor<2x4x3xf32>) -> tensor<2x6xf32> {
+  %y = te.compute "y" [%i = 2, %j = 6] reduce [%k = 4] sum : tensor<2x6xf32> {
+    %0 = te.read %x[%i, %k] : tensor<2x4xf32>
+    %1 = te.read %w[%j floordiv 3, %k, %j mod 3] : tensor<2x4x3xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %y : tensor<2x6xf32>
+}

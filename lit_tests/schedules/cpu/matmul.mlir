@@ -67,8 +67,10 @@ func.func @row(%x: tensor<1x6xf32>, %w: tensor<6x32xf32>) -> tensor<1x32xf32> {
 
 // A single row passes over three panels at once, of which each is a stream of weights.
 // CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul"} {
-// CHECK:      %vectors = sched.knob "vectors" of [12] = 12
+// CHECK:      %vectors = sched.knob "vectors" of [4] = 4
 // CHECK:      %jo, %jm, %ji = sched.split %j by [?, %vectors, 8]
+// CHECK-NEXT: %joo, %joi = sched.split %jo by [?, 3]
+// CHECK:      sched.reorder %i, %joo, %ko, %ki, %joi, %jm, %ji
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
 func.func @streams(%x: tensor<1x64xf32>) -> tensor<1x380xf32> {
   %w = graph.constant @w : tensor<64x380xf32>
@@ -81,8 +83,10 @@ func.func @streams(%x: tensor<1x64xf32>) -> tensor<1x380xf32> {
 
 // A single row passes over three panels at once, of which each is a stream of weights.
 // CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul"} {
-// CHECK:      %vectors = sched.knob "vectors" of [12] = 12
+// CHECK:      %vectors = sched.knob "vectors" of [4] = 4
 // CHECK:      %jo, %jm, %ji = sched.split %j by [?, %vectors, 8]
+// CHECK-NEXT: %joo, %joi = sched.split %jo by [?, 3]
+// CHECK:      sched.reorder %i, %joo, %ko, %ki, %joi, %jm, %ji
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
 func.func @streams(%x: tensor<1x64xf32>) -> tensor<1x380xf32> {
   %w = graph.constant @w : tensor<64x380xf32>
