@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, VectorType
 from xdsl.ir import Attribute, Operation
 
 from tcopt.dialects.graph.numerics import erf
@@ -23,7 +23,9 @@ Array = NDArray[Any]
 
 
 def dtype_of(element: Attribute) -> np.dtype[Any]:
-    """The numpy dtype of a scalar type; indices are int64."""
+    """The numpy dtype of a scalar type, or of a vector's elements; indices are int64."""
+    if isinstance(element, VectorType):
+        element = element.element_type
     return np.dtype(np.int64) if isinstance(element, IndexType) else numpy_dtype(element)
 
 

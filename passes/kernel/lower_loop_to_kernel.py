@@ -149,6 +149,7 @@ class FunctionLowering:
         heap: list[SSAValue] = []
         for op in block.ops:
             handler = self.handlers.get(type(op), self._other)
+            self.writer.location = op.location
             handler(op)
             if isinstance(op, loop.AllocOp) and not self._is_on_stack(op):
                 heap.append(self.values[op.result])

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, LocationAttr, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -49,6 +49,8 @@ class LevelWriter:
 
     def __init__(self, outermost: Block):
         self.levels = [Level(outermost, False)]
+        self.location: LocationAttr = UnknownLoc()
+        """Where what is written now comes from."""
         self.depth: dict[SSAValue, int] = dict.fromkeys(outermost.args, 0)
         self.known = Knowledge()
         self.constants: dict[int, SSAValue] = {}
@@ -81,6 +83,7 @@ class LevelWriter:
     def write(self, op: Operation) -> Operation:
         """Add an op to the current level."""
         self.current.block.add_op(op)
+        op.location = self.location
         for result in op.results:
             self.depth[result] = len(self.levels) - 1
         return op

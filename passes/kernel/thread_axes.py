@@ -9,29 +9,18 @@ from xdsl.dialects import gpu
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
-    IntegerAttr,
     MemRefType,
     UnitAttr,
     i32,
-    i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.utils.hints import isa
+from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import loop
+from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, SHARED_SPACE, sizes_of
 from tcopt.passes.kernel.lowering_levels import LevelWriter
 from tcopt.support.errors import PassFailedError
-from tcopt.support.literals import Integers, integers
 
-KERNEL = "gpu.kernel"
-"""Marks a function that is launched on a grid."""
-
-BLOCK_SIZE = "gpu.known_block_size"
-GRID_SIZE = "gpu.known_grid_size"
-"""Its sizes along x, y and z, as MLIR names them."""
-
-SHARED_SPACE = IntegerAttr(3, i64)
-"""The memory space of buffers that the threads of a block share, numbered as NVVM does."""
+__all__ = ["BLOCK_SIZE", "GRID_SIZE", "KERNEL", "SHARED_SPACE", "Grid", "sizes_of"]
 
 _AXES = {
     loop.ThreadAxis.BLOCK_X: (gpu.BlockIdOp, gpu.DimensionEnum.X),
@@ -113,11 +102,3 @@ class Grid:
 
     def _sizes(self, axes: Sequence[loop.ThreadAxis]) -> DenseArrayBase:
         return DenseArrayBase.from_list(i32, [self.extents.get(axis, 1) for axis in axes])
-
-
-def sizes_of(function: Operation, name: str) -> tuple[int, int, int]:
-    """One of the sizes that a kernel says of its launch: `BLOCK_SIZE` or `GRID_SIZE`."""
-    sizes = function.attributes[name]
-    assert isa(sizes, Integers)
-    x, y, z = integers(sizes)
-    return x, y, z

@@ -1,0 +1,307 @@
+"""Runs functions of the kernel level that are launched on a grid, all their threads side by side.
+
+Every value is an array with an entry for each thread, and every op one operation of numpy. What
+threads read and write is watched (`kernel_memory.py`): two that touch one element of shared or
+global memory, one of them writing, without a barrier in between, are a race, in whatever order
+they happen to run here; so is a barrier that not all threads of a block reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import arith, func, gpu, memref, scf, vector
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, VectorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, SHARED_SPACE, sizes_of
+from tcopt.dialects.loop.memory import FENCE
+from tcopt.dialects.memref_ import PrefetchOp
+from tcopt.interpreters.kernel_memory import Buffer, Numbers, RaceError, Threads, Watch
+from tcopt.interpreters.kernel_vectors import VECTOR_RULES
+from tcopt.interpreters.scalars import evaluate_scalar
+from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.errors import InputError, UnsupportedError
+
+Array = NDArray[Any]
+
+_DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
+
+
+def run_kernel(
+    function: func.FuncOp, arrays: Sequence[Array], *, check_races: bool = True
+) -> list[Array]:
+    """Launch one kernel; what it writes is written into its arrays.
+
+    Args:
+        function: a function marked as a kernel, which says the sizes of its grid.
+        arrays: one array for each argument, of its shape and dtype.
+        check_races: whether to watch what threads touch.
+    Returns:
+        The same arrays.
+    Raises:
+        RaceError: threads get into each other's way, or wait for others that do not come.
+        InputError: an access is out of bounds, or the arrays do not fit.
+        UnsupportedError: an op that the interpreter does not know.
+    """
+    if KERNEL not in function.attributes:
+        raise InputError("the function is not launched on a grid", op=function)
+    _Launch(function, check_races).run(arrays)
+    return list(arrays)
+
+
+class _Launch:
+    """The state of one launch."""
+
+    def __init__(self, function: func.FuncOp, check_races: bool):
+        self.function = function
+        self.check_races = check_races
+        grid, block = sizes_of(function, GRID_SIZE), sizes_of(function, BLOCK_SIZE)
+        self.threads = Threads(grid, block)
+        self.everyone = np.arange(self.threads.count, dtype=np.int64)
+        self.blocks = self.threads.blocks()
+        self.rounds = np.zeros(self.threads.count, np.int64)
+        self.global_rounds = np.zeros(self.threads.count, np.int64)
+        self.active: NDArray[np.bool_] = np.ones(self.threads.count, np.bool_)
+        self.values: dict[SSAValue, Any] = {}
+        self.buffers: dict[SSAValue, Buffer] = {}
+        self.rules: dict[type[Operation], Callable[[Any], None]] = {
+            arith.ConstantOp: self._constant,
+            func.ReturnOp: lambda _: None,
+            gpu.BarrierOp: self._barrier,
+            gpu.BlockIdOp: self._block_id,
+            gpu.ThreadIdOp: self._thread_id,
+            memref.AllocaOp: self._alloca,
+            memref.LoadOp: self._load,
+            memref.StoreOp: self._store,
+            PrefetchOp: lambda _: None,
+            scf.ForOp: self._for,
+            scf.IfOp: self._if,
+            scf.YieldOp: lambda _: None,
+            vector.LoadOp: self._load,
+            vector.StoreOp: self._store,
+        }
+
+    def run(self, arrays: Sequence[Array]) -> None:
+        arguments = self.function.body.block.args
+        if len(arrays) != len(arguments):
+            message = f"{len(arrays)} arrays for {len(arguments)} arguments"
+            raise InputError(message, op=self.function)
+        made: dict[int, Buffer] = {}
+        for array, argument in zip(arrays, arguments, strict=True):
+            assert isa(argument.type, MemRefType)
+            if tuple(array.shape) != argument.type.get_shape():
+                raise InputError(f"array of shape {array.shape} given for {argument.type}")
+            if id(array) not in made:
+                name = argument.name_hint or f"argument {len(made)}"
+                made[id(array)] = self._argument(name, array)
+            self.buffers[argument] = made[id(array)]
+        with np.errstate(all="ignore"):
+            self._block(self.function.body.block)
+        for array in arrays:
+            if array.flags.writeable:
+                array[...] = made[id(array)].values.reshape(array.shape)
+
+    def _argument(self, name: str, array: Array) -> Buffer:
+        owner = np.zeros(self.threads.count, np.int64)
+        buffer = Buffer(name, np.array(array).reshape(-1), array.shape, owner)
+        if self.check_races and array.flags.writeable:
+            size = buffer.values.size
+            never = np.zeros(self.threads.count, np.int64)
+            buffer.watch = [
+                Watch(self.threads, size, self.everyone, self.global_rounds),
+                Watch(self.threads, size, self.blocks, never),
+            ]
+        return buffer
+
+    # Control.
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            rule = self.rules.get(type(op))
+            if rule is not None:
+                rule(op)
+            elif (vector_rule := VECTOR_RULES.get(op.name)) is not None:
+                operands = [self.values[value] for value in op.operands]
+                self.values[op.results[0]] = vector_rule(op, operands)
+            else:
+                self._pure(op)
+
+    @contextmanager
+    def _only(self, condition: Any):
+        """Let only the threads go on for which a condition holds."""
+        saved = self.active
+        self.active = saved & condition
+        yield
+        self.active = saved
+
+    def _for(self, op: scf.ForOp) -> None:
+        variable, *carried = op.body.block.args
+        position, upper, step = (self.values[value] for value in (op.lb, op.ub, op.step))
+        state = [self.values[value] for value in op.iter_args]
+        while True:
+            goes_on = position < upper
+            if not (np.asarray(goes_on) & self.active).any():
+                break
+            with self._only(goes_on):
+                self.values[variable] = position
+                self.values.update(zip(carried, state, strict=True))
+                self._block(op.body.block)
+                last = op.body.block.last_op
+                assert isinstance(last, scf.YieldOp)
+                new = [self.values[value] for value in last.operands]
+                state = [self._where(goes_on, a, b) for a, b in zip(new, state, strict=True)]
+            position = position + step
+        self.values.update(zip(op.results, state, strict=True))
+
+    def _if(self, op: scf.IfOp) -> None:
+        condition = self.values[op.cond]
+        results: list[list[Any]] = []
+        for region, holds in ((op.true_region, condition), (op.false_region, ~condition)):
+            results.append([])
+            if not region.blocks:
+                continue
+            with self._only(holds):
+                if not self.active.any() and not op.results:
+                    continue
+                self._block(region.block)
+                last = region.block.last_op
+                if isinstance(last, scf.YieldOp):
+                    results[-1] = [self.values[value] for value in last.operands]
+        for result, a, b in zip(op.results, *results, strict=False):
+            self.values[result] = self._where(condition, a, b)
+
+    def _where(self, condition: Any, a: Any, b: Any) -> Any:
+        if np.ndim(condition) == 0:
+            return a if condition else b
+        rank = max(np.ndim(a), np.ndim(b))
+        return np.where(condition.reshape(condition.shape + (1,) * (rank - 1)), a, b)
+
+    def _barrier(self, op: gpu.BarrierOp) -> None:
+        there = self.active.reshape(-1, self.threads.per_block)
+        complete = there.all(axis=1)
+        if (there.any(axis=1) & ~complete).any():
+            block = int(np.flatnonzero(there.any(axis=1) & ~complete)[0])
+            first = block * self.threads.per_block
+            missing = first + int(np.flatnonzero(~there[block])[0])
+            waiting = first + int(np.flatnonzero(there[block])[0])
+            raise RaceError(
+                f"{self.threads.name(waiting)} waits at a barrier that "
+                f"{self.threads.name(missing)} does not reach",
+                op=op,
+            )
+        passed = np.repeat(complete, self.threads.per_block)
+        self.rounds[passed] += 1
+        if FENCE in op.attributes:
+            self.global_rounds[passed] += 1
+
+    # Values.
+
+    def _thread_id(self, op: gpu.ThreadIdOp) -> None:
+        number = self.everyone % self.threads.per_block
+        self.values[op.result] = _coordinate(number, self.threads.block, op.dimension.data)
+
+    def _block_id(self, op: gpu.BlockIdOp) -> None:
+        self.values[op.result] = _coordinate(self.blocks, self.threads.grid, op.dimension.data)
+
+    def _constant(self, op: arith.ConstantOp) -> None:
+        if isa(op.value, DenseIntOrFPElementsAttr):
+            assert isa(op.result.type, VectorType)
+            dtype = numpy_dtype(op.result.type.get_element_type())
+            values = np.asarray(list(op.value.get_values())).astype(dtype)
+            shape = op.result.type.get_shape()
+            self.values[op.result] = np.broadcast_to(values.reshape(-1)[:1], shape)
+            if values.size > 1:
+                self.values[op.result] = values.reshape(shape)
+        else:
+            self.values[op.result] = evaluate_scalar(op, ())
+
+    def _pure(self, op: Operation) -> None:
+        if len(op.results) != 1 or op.regions:
+            raise UnsupportedError("the kernel interpreter does not run this op", op=op)
+        operands = [self._aligned(value, op) for value in op.operands]
+        self.values[op.results[0]] = evaluate_scalar(op, operands)
+
+    def _aligned(self, value: SSAValue, op: Operation) -> Any:
+        """A thread's scalar goes with each element of a vector beside it."""
+        found = self.values[value]
+        if isinstance(op.results[0].type, VectorType) and not isinstance(value.type, VectorType):
+            rank = len(op.results[0].type.get_shape())
+            return np.reshape(found, np.shape(found) + (1,) * rank) if np.ndim(found) else found
+        return found
+
+    # Memory.
+
+    def _alloca(self, op: memref.AllocaOp) -> None:
+        type_ = op.memref.type
+        assert isa(type_, MemRefType)
+        is_shared = type_.memory_space == SHARED_SPACE
+        owner = self.blocks if is_shared else self.everyone
+        name = op.memref.name_hint or "buffer"
+        dtype, size = numpy_dtype(type_.get_element_type()), type_.element_count()
+        values = np.full((int(owner[-1]) + 1) * size, _unwritten(dtype), dtype)
+        buffer = Buffer(name, values, type_.get_shape(), owner)
+        if is_shared and self.check_races:
+            buffer.watch = [Watch(self.threads, values.size, self.everyone, self.rounds)]
+        self.buffers[op.memref] = buffer
+
+    def _places(
+        self, buffer: Buffer, indices: Sequence[SSAValue], lanes: int, op: Operation
+    ) -> Numbers:
+        values = [self.values[index] for index in indices]
+        places = buffer.places(values, self.active, op)
+        if not lanes:
+            return places
+        last = buffer.size * (buffer.owner + 1) - lanes
+        if (self.active & (places > last)).any():
+            raise InputError(f"a vector ends outside of %{buffer.name}", op=op)
+        return places[:, None] + np.arange(lanes)
+
+    def _load(self, op: memref.LoadOp | vector.LoadOp) -> None:
+        source, *indices = op.operands
+        (result,) = op.results
+        buffer, lanes = self.buffers[source], _lanes(result.type)
+        places = self._places(buffer, indices, lanes, op)
+        self._note(buffer.read, places, op)
+        shown = np.where(self._spread(lanes), places, 0)
+        self.values[result] = buffer.values[shown]
+
+    def _store(self, op: memref.StoreOp | vector.StoreOp) -> None:
+        value, target, *indices = op.operands
+        buffer, lanes = self.buffers[target], _lanes(value.type)
+        places = self._places(buffer, indices, lanes, op)
+        self._note(buffer.write, places, op)
+        active = np.broadcast_to(self._spread(lanes), places.shape)
+        buffer.values[places[active]] = np.broadcast_to(self.values[value], places.shape)[active]
+
+    def _spread(self, lanes: int) -> NDArray[np.bool_]:
+        return self.active[:, None] if lanes else self.active
+
+    def _note(self, note: Callable[..., None], places: Numbers, op: Operation) -> None:
+        who = self.everyone[self.active]
+        chosen = places[self.active]
+        if chosen.ndim > 1:
+            who = np.repeat(who, chosen.shape[1])
+        note(chosen.reshape(-1), who, op)
+
+
+def _coordinate(number: Numbers, sizes: Sequence[int], axis: gpu.DimensionEnum) -> Numbers:
+    for size in sizes[: _DIMENSIONS[axis]]:
+        number = number // size
+    return number % sizes[_DIMENSIONS[axis]]
+
+
+def _lanes(type: Attribute) -> int:
+    return type.element_count() if isa(type, VectorType) else 0
+
+
+def _unwritten(dtype: np.dtype[Any]) -> Any:
+    """What shows in a result that is made of elements nobody wrote."""
+    if dtype.kind == "b":
+        return True
+    return np.iinfo(dtype).min if dtype.kind in "iu" else np.nan

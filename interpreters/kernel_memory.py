@@ -1,0 +1,211 @@
+"""Memory of a kernel's threads, which tells who touched an element since threads last waited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir import Operation
+
+from tcopt.support.errors import InputError, TcoptError, describe_location
+from tcopt.support.locations import nearest_location
+
+Array = NDArray[Any]
+Numbers = NDArray[np.int64]
+
+
+class RaceError(TcoptError):
+    """A kernel's result depends on the order in which threads run, or threads wait in vain."""
+
+    code = "race"
+
+
+@dataclass(frozen=True)
+class Threads:
+    """All threads of a launch, numbered block after block.
+
+    Attributes:
+        grid, block: the sizes of the grid and of its blocks.
+    """
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+
+    @property
+    def per_block(self) -> int:
+        return prod(self.block)
+
+    @property
+    def count(self) -> int:
+        return prod(self.grid) * self.per_block
+
+    def blocks(self) -> Numbers:
+        """The number of each thread's block."""
+        return np.arange(self.count, dtype=np.int64) // self.per_block
+
+    def name(self, number: int) -> str:
+        """A thread as messages call it."""
+        block, thread = divmod(number, self.per_block)
+        return f"thread {_places(thread, self.block)} of block {_places(block, self.grid)}"
+
+
+def _places(number: int, sizes: Sequence[int]) -> str:
+    places: list[int] = []
+    for size in sizes:
+        places.append(number % size)
+        number //= size
+    while len(places) > 1 and sizes[len(places) - 1] == 1:
+        places.pop()
+    return str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"
+
+
+class Buffer:
+    """A buffer with a copy for each owner: the launch, a block, or a thread.
+
+    Attributes:
+        values: the elements, one copy after the other.
+        shape: of one copy.
+        owner: which copy each thread has.
+    """
+
+    def __init__(self, name: str, values: Array, shape: Sequence[int], owner: Numbers):
+        self.name = name
+        self.values = values
+        self.shape = tuple(shape)
+        self.owner = owner
+        self.size = prod(shape)
+        self.watch: list[Watch] = []
+
+    def places(self, indices: Sequence[Any], active: Array, op: Operation) -> Numbers:
+        """Where in `values` each thread's element is.
+
+        Raises:
+            InputError: an index is outside of the buffer.
+        """
+        place: Any = np.zeros(self.owner.shape, np.int64)
+        for dim, (index, extent) in enumerate(zip(indices, self.shape, strict=True)):
+            outside = active & ((index < 0) | (index >= extent))
+            if outside.any():
+                first = int(np.broadcast_to(index, outside.shape)[outside][0])
+                raise InputError(
+                    f"index {first} is outside of dimension {dim} of %{self.name}, "
+                    f"which has {extent} elements",
+                    op=op,
+                )
+            place = place * extent + index
+        return self.owner * self.size + place
+
+    def read(self, places: Numbers, who: Numbers, op: Operation) -> None:
+        """Note that threads read elements."""
+        for watch in self.watch:
+            watch.read(self, places, who, op)
+
+    def write(self, places: Numbers, who: Numbers, op: Operation) -> None:
+        """Note that threads write elements."""
+        for watch in self.watch:
+            watch.write(self, places, who, op)
+
+
+class Watch:
+    """Who touched which elements of a buffer since the parties last waited for each other.
+
+    Args:
+        elements: how many there are.
+        parties: the party of each thread; itself, or its block where blocks are watched.
+        rounds: for each thread how often its block has waited; the list is updated outside.
+    """
+
+    def __init__(self, threads: Threads, elements: int, parties: Numbers, rounds: Numbers):
+        self.threads = threads
+        self.parties = parties
+        self.rounds = rounds
+        self.writer = np.full(elements, -1, np.int64)
+        self.reader = np.full(elements, -1, np.int64)
+        self.several = np.zeros(elements, np.bool_)
+        """Whether more than one party has read."""
+        self.written_by: list[Operation] = []
+        self.read_by: list[Operation] = []
+        self.written_at = np.full(elements, -1, np.int32)
+        self.read_at = np.full(elements, -1, np.int32)
+        self.write_round = np.full(elements, -1, np.int64)
+        self.read_round = np.full(elements, -1, np.int64)
+
+    def read(self, buffer: Buffer, places: Numbers, who: Numbers, op: Operation) -> None:
+        before = self.writer[places]
+        fresh = (before >= 0) & (self.write_round[places] == self.rounds[who])
+        bad = fresh & (self.parties[before] != self.parties[who])
+        if bad.any():
+            at = int(np.flatnonzero(bad)[0])
+            other = self.written_by[self.written_at[places[at]]]
+            pair = int(who[at]), int(before[at])
+            raise self._error(buffer, int(places[at]), ("reads", "wrote"), pair, (op, other))
+        is_new = (self.reader[places] < 0) | (self.read_round[places] != self.rounds[who])
+        others = ~is_new & (self.parties[self.reader[places]] != self.parties[who])
+        self.several[places[is_new]] = False
+        self.several[places[others]] = True
+        self.reader[places] = who
+        self.several[places[self.parties[self.reader[places]] != self.parties[who]]] = True
+        self.read_round[places] = self.rounds[who]
+        self.read_at[places] = _number(op, self.read_by)
+
+    def write(self, buffer: Buffer, places: Numbers, who: Numbers, op: Operation) -> None:
+        before = self.writer[places]
+        fresh = (before >= 0) & (self.write_round[places] == self.rounds[who])
+        bad = fresh & (self.parties[before] != self.parties[who])
+        if bad.any():
+            at = int(np.flatnonzero(bad)[0])
+            other = self.written_by[self.written_at[places[at]]]
+            pair = int(who[at]), int(before[at])
+            raise self._error(buffer, int(places[at]), ("writes", "wrote"), pair, (op, other))
+        before = self.reader[places]
+        fresh = (before >= 0) & (self.read_round[places] == self.rounds[who])
+        bad = fresh & (self.several[places] | (self.parties[before] != self.parties[who]))
+        if bad.any():
+            at = int(np.flatnonzero(bad)[0])
+            other = self.read_by[self.read_at[places[at]]]
+            pair = int(who[at]), int(before[at])
+            raise self._error(buffer, int(places[at]), ("writes", "read"), pair, (op, other))
+        self.writer[places] = who
+        twice = self.parties[self.writer[places]] != self.parties[who]
+        if twice.any():
+            at = int(np.flatnonzero(twice)[0])
+            pair = int(who[at]), int(self.writer[places[at]])
+            raise self._error(buffer, int(places[at]), ("writes", "wrote"), pair, (op, op))
+        self.write_round[places] = self.rounds[who]
+        self.written_at[places] = _number(op, self.written_by)
+
+    def _error(
+        self,
+        buffer: Buffer,
+        place: int,
+        verbs: tuple[str, str],
+        who: tuple[int, int],
+        ops: tuple[Operation, Operation],
+    ) -> RaceError:
+        element = list(np.unravel_index(place % buffer.size, buffer.shape or (1,)))
+        now, then = (self.threads.name(number) for number in who)
+        if who[0] == who[1]:
+            then = "another thread"
+        other = f"'{ops[1].name}'" if ops[1] is not ops[0] else "the same op"
+        location = describe_location(nearest_location(ops[1]))
+        blocks = [number // self.threads.per_block for number in who]
+        means = "a barrier" if blocks[0] == blocks[1] else "the end of a launch"
+        return RaceError(
+            f"{now} {verbs[0]} element {[int(e) for e in element]} of %{buffer.name}, which {then} "
+            f"{verbs[1]} by {other}{f' at {location}' if location else ''}, "
+            f"without {means} in between",
+            op=ops[0],
+        )
+
+
+def _number(op: Operation, ops: list[Operation]) -> int:
+    """The position of an op in a list, to which it is added if it is new."""
+    for position, each in enumerate(ops):
+        if each is op:
+            return position
+    ops.append(op)
+    return len(ops) - 1

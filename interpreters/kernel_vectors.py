@@ -1,0 +1,119 @@
+"""Ops on vectors for the kernel interpreter: a thread's lanes are the last dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import VectorType
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.simd import DotOp
+from tcopt.dialects.vector_ import FromElementsOp, ReductionOp, StepOp
+from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.errors import UnsupportedError
+
+Rule = Callable[[Any, Sequence[Any]], Any]
+
+
+def _broadcast(op: vector.BroadcastOp, operands: Sequence[Any]) -> Any:
+    (value,) = operands
+    assert isa(op.vector.type, VectorType)
+    shape = op.vector.type.get_shape()
+    rank = len(op.source.type.get_shape()) if isa(op.source.type, VectorType) else 0
+    leading = np.shape(value)[: np.ndim(value) - rank]
+    inner = np.shape(value)[np.ndim(value) - rank :]
+    padded = np.reshape(value, (*leading, *(1,) * (len(shape) - rank), *inner))
+    return np.broadcast_to(padded, (*leading, *shape))
+
+
+def _fma(op: vector.FMAOp, operands: Sequence[Any]) -> Any:
+    a, b, c = operands
+    return a * b + c
+
+
+def _extract(op: vector.ExtractOp, operands: Sequence[Any]) -> Any:
+    if op.dynamic_position:
+        raise UnsupportedError("the kernel interpreter extracts at constant places", op=op)
+    at = tuple(op.static_position.get_values())
+    value = operands[0]
+    assert isa(op.vector.type, VectorType)
+    rank = len(op.vector.type.get_shape())
+    return value[(*(slice(None),) * (np.ndim(value) - rank), *at)]
+
+
+def _insert(op: vector.InsertOp, operands: Sequence[Any]) -> Any:
+    if op.dynamic_position:
+        raise UnsupportedError("the kernel interpreter inserts at constant places", op=op)
+    element, into = operands[0], operands[1]
+    at = tuple(op.static_position.get_values())
+    assert isa(op.dest.type, VectorType)
+    rank, inner = len(op.dest.type.get_shape()), len(op.dest.type.get_shape()) - len(at)
+    lead_element = np.shape(element)[: np.ndim(element) - inner]
+    lead_into = np.shape(into)[: np.ndim(into) - rank]
+    lead = np.broadcast_shapes(lead_element, lead_into)
+    result = np.array(np.broadcast_to(into, (*lead, *np.shape(into)[np.ndim(into) - rank :])))
+    result[(*(slice(None),) * len(lead), *at)] = element
+    return result
+
+
+def _shuffle(op: vector.ShuffleOp, operands: Sequence[Any]) -> Any:
+    lead = np.broadcast_shapes(*(np.shape(each)[:-1] for each in operands))
+    both = [np.broadcast_to(each, (*lead, np.shape(each)[-1])) for each in operands]
+    picks = np.asarray(op.mask.get_values(), np.int64)
+    return np.concatenate(both, axis=-1)[..., picks]
+
+
+def _from_elements(op: FromElementsOp, operands: Sequence[Any]) -> Any:
+    return np.stack(np.broadcast_arrays(*operands), axis=-1)
+
+
+def _step(op: StepOp, operands: Sequence[Any]) -> Any:
+    assert isa(op.result.type, VectorType)
+    return np.arange(op.result.type.get_shape()[0])
+
+
+def _reduction(op: ReductionOp, operands: Sequence[Any]) -> Any:
+    function = _COMBINERS.get(op.kind.data.value)
+    if function is None:
+        raise UnsupportedError("the kernel interpreter does not know this reduction", op=op)
+    value = operands[0]
+    result = function.reduce(value, axis=-1, dtype=value.dtype)
+    return result if len(operands) == 1 else function(result, operands[1])
+
+
+_COMBINERS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "maximumf": np.maximum,
+    "maxnumf": np.fmax,
+    "maxsi": np.maximum,
+    "minimumf": np.minimum,
+    "minnumf": np.fmin,
+    "minsi": np.minimum,
+}
+
+
+def _dot(op: DotOp, operands: Sequence[Any]) -> Any:
+    accumulator, a, b = operands
+    type_ = op.result.type
+    element = type_.get_element_type() if isa(type_, VectorType) else type_
+    dtype = numpy_dtype(element)
+    products = a.astype(dtype) * b.astype(dtype)
+    return accumulator + products.sum(axis=-1, dtype=dtype)
+
+
+VECTOR_RULES: dict[str, Rule] = {
+    "vector.broadcast": _broadcast,
+    "vector.extract": _extract,
+    "vector.fma": _fma,
+    "vector.from_elements": _from_elements,
+    "vector.insert": _insert,
+    "vector.reduction": _reduction,
+    "vector.shuffle": _shuffle,
+    "vector.step": _step,
+    "simd.dot": _dot,
+}
+"""The value of a vector op, by its name."""

@@ -1,0 +1,107 @@
+"""Programs scheduled for GPUs, and how to run them on the kernel interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp as KernelOp
+
+from tcopt.backends.named_gpus import named_gpu
+from tcopt.compiler.passes import run_passes
+from tcopt.dialects import loop
+from tcopt.dialects.target import TARGET_ATTRIBUTE, GpuTargetAttr
+from tcopt.dialects.te import api as te
+from tcopt.interpreters.kernel import run_kernel
+from tcopt.passes.loop.stage_nests import lower_function
+from tcopt.schedules import Schedule
+
+LOOP_PASSES = (
+    "compact-buffers,align-storage,lower-blocks,insert-barriers,vectorize,unroll-loops,"
+    "lower-loop-to-kernel"
+)
+KERNEL_PASSES = "promote-registers,dce"
+
+
+def matmul(m: int, n: int, depth: int) -> loop.FuncOp:
+    """y[i, j] = sum of a[i, k] * b[k, j] over k."""
+    a = te.placeholder((m, depth), name="a")
+    b = te.placeholder((depth, n), name="b")
+    k = te.reduce_axis(depth, "k")
+    y = te.compute((m, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="y")
+    return lower_function(te.func("matmul", [a, b], [y]))
+
+
+def tile_matmul(
+    sch: Schedule, rows: int, columns: int, depth: int, threads: tuple[int, int]
+) -> None:
+    """Tiles of both factors in shared memory, a tile of sums in the registers of each thread."""
+    y = sch.get_block("y")
+    out = sch.cache_write(y, "register")
+    i, j, k = sch.get_loops(y)
+    block_i, thread_i, own_i = sch.split(i, [None, threads[0], rows])
+    block_j, thread_j, own_j = sch.split(j, [None, threads[1], columns])
+    k_outer, k_inner = sch.split(k, [None, depth])
+    sch.reorder(block_i, block_j, thread_i, thread_j, k_outer, k_inner, own_i, own_j)
+    sch.bind(block_i, "blockIdx.y")
+    sch.bind(block_j, "blockIdx.x")
+    sch.bind(thread_i, "threadIdx.y")
+    sch.bind(thread_j, "threadIdx.x")
+    sch.reverse_compute_at(out, thread_j)
+    sch.decompose_reduction(y, k_outer)
+    for name in ("a", "b"):
+        fetch_together(sch, sch.cache_read(y, name, "shared"), k_outer, threads)
+
+
+def fetch_together(sch: Schedule, copy, at, threads: tuple[int, int], vector: int = 1) -> None:
+    """Let all threads of a block fill a buffer that they share."""
+    sch.compute_at(copy, at)
+    loops = sch.get_loops(copy)
+    inner = loops[loops.index(at) + 1 :]
+    all_ = sch.fuse(*inner) if len(inner) > 1 else inner[0]
+    _, y, x, lanes = sch.split(all_, [None, *threads, vector])
+    sch.bind(y, "threadIdx.y")
+    sch.bind(x, "threadIdx.x")
+    if vector > 1:
+        sch.vectorize(lanes)
+
+
+def kernel_of(
+    function: loop.FuncOp, target: GpuTargetAttr | None = None, passes: str = LOOP_PASSES
+) -> KernelOp:
+    """A scheduled function as a kernel."""
+    module = ModuleOp([function], {TARGET_ATTRIBUTE: target or named_gpu("opencl")})
+    run_passes(module, f"{passes},{KERNEL_PASSES}")
+    (kernel,) = module.ops
+    assert isinstance(kernel, KernelOp)
+    return kernel
+
+
+def run_on_threads(kernel: KernelOp, *inputs: NDArray, shape: tuple[int, ...]) -> NDArray:
+    """What a kernel with one result makes of inputs; RaceError where threads disturb others."""
+    result = np.full(shape, np.nan, np.float32)
+    run_kernel(kernel, [*inputs, result])
+    return result
+
+
+def without_barrier(kernel: KernelOp, number: int) -> KernelOp:
+    """A copy of a kernel with one barrier less."""
+    copy = kernel.clone()
+    barrier = [op for op in copy.walk() if op.name == "gpu.barrier"][number]
+    barrier.detach()
+    barrier.erase()
+    return copy
+
+
+def barriers_of(kernel: KernelOp) -> int:
+    """How many barriers a kernel has."""
+    return sum(op.name == "gpu.barrier" for op in kernel.walk())
+
+
+def scheduled(function: loop.FuncOp, steps: Callable[[Schedule], None]) -> loop.FuncOp:
+    """A function after some steps of a schedule."""
+    sch = Schedule(function)
+    steps(sch)
+    return sch.func
