@@ -332,7 +332,7 @@ def _tile(sch: Schedule, block: Block, product: Product, facts: CpuFacts, lanes:
     loops = variable_loops(sch, block)
     height = 1 if product.rows is None else pattern.extents[product.rows]
     width = pattern.extents[product.columns]
-    given = product.panel // lanes or None
+    given = (product.panel or _whole_rows(height, product, lanes, facts)) // lanes or None
     best = best_tile(height, width, lanes, facts.registers, given)
     rows = sch.knob("rows", _row_choices(height, best, width, lanes), default=best.rows)
     choices = [1, 2, 3, 4] if given is None else [given]
@@ -351,6 +351,20 @@ def _tile(sch: Schedule, block: Block, product: Product, facts: CpuFacts, lanes:
         column.insert(0, part)
     batch = [loops[v] for v in pattern.spatial if v in loops]
     return Tiling([*batch, *chunks, *panels], tiles, depth, row, column, parts)
+
+
+def _whole_rows(height: int, product: Product, lanes: int, facts: CpuFacts) -> int:
+    """Columns of a tile that reads all of the right operand in the order of memory; 0 if its
+    rows are too long, or need to be divided among threads.
+
+    A single row is done as fast as that comes.
+    """
+    extents = product.pattern.extents
+    width = extents[product.columns]
+    batch = prod(extents[v] for v in product.pattern.spatial) // width
+    if height > 1 or product.dot is not None or batch < MIN_TASKS * facts.cores:
+        return 0
+    return width if width % lanes == 0 and width // lanes <= facts.registers - 2 else 0
 
 
 def _streams(height: int, product: Product, lanes: int, facts: CpuFacts) -> int:

@@ -90,16 +90,27 @@ def test_a_row_passes_over_several_panels_at_once(panels, streams):
     def product(a, b):
         return PackedMatmulOp(a, b, columns=32 * panels - 5)
 
+    assert _tiles(product, *arrays) == {32 * streams}
+    check_op(product, *arrays, bits=256)
+
+
+@pytest.mark.parametrize(("batch", "tile"), [(16, 64), (1, 32)])
+def test_a_row_reads_whole_rows_unless_threads_divide_them(batch, tile):
+    arrays = data(batch, 1, 23), data(batch, 23, 64, seed=1)
+    assert _tiles(MatmulOp, *arrays) == {tile}
+    check_op(MatmulOp, *arrays, bits=256)
+
+
+def _tiles(product, *arrays):
+    """Numbers of elements that are computed at once."""
     module, rule = scheduled(arrays, product(*_values(*arrays)).tensor_expression, 256)
     assert rule == "cpu-matmul"
     kinds = (LoopKind.UNROLLED, LoopKind.VECTORIZED)
-    tiles = [
+    return {
         prod(each.trip_count for each in loops_of(op) if each.loop_kind in kinds)
         for op in module.walk()
         if isinstance(op, BlockOp) and not op.is_reduction
-    ]
-    assert set(tiles) == {32 * streams}
-    check_op(product, *arrays, bits=256)
+    }
 
 
 @pytest.mark.parametrize(("columns", "copied"), [(512, True), (500, False)])
