@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 
 from tcopt.backends.llvm.host import named_target
 from tcopt.backends.named_gpus import named_gpu
-from tcopt.dialects.target import TARGET_ATTRIBUTE
+from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 
 
 @dataclass(frozen=True)
@@ -33,5 +33,5 @@ class SetTarget(ModulePass):
     gpu: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = named_gpu(self.gpu) if self.gpu else named_target(self.cpu)
+        target = named_gpu(self.gpu) if self.gpu else CpuTargetAttr.of(named_target(self.cpu))
         op.attributes[TARGET_ATTRIBUTE] = target

@@ -1,24 +1,28 @@
 """The compiler as one call: a model in, native code out, through a printable pipeline.
 
-What compiles whole models is imported when it is first used: a worker process, which compiles
-kernels alone, needs nothing of the front end.
+What it takes to compile is imported when something is compiled: a program from the cache needs
+none of it, and a worker process, which compiles kernels alone, nothing of the front end.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from tcopt.compiler.pipeline import PHASES, Phase, pipeline
+from tcopt.compiler.report import STEPS
 from tcopt.support.collector import quiet_collector
 
 if TYPE_CHECKING:
-    from tcopt.compiler.driver import STEPS, compile, lower
+    from tcopt.compiler.driver import lower
+    from tcopt.compiler.entry import compile
+
+_HOMES = {"compile": "entry", "lower": "driver"}
 
 __all__ = ["PHASES", "STEPS", "Phase", "compile", "lower", "pipeline"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("STEPS", "compile", "lower"):
-        with quiet_collector():
-            from tcopt.compiler import driver
+    from importlib import import_module
 
-        return getattr(driver, name)
-    raise AttributeError(f"module 'tcopt.compiler' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tcopt.compiler' has no attribute {name!r}")
+    with quiet_collector():
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -9,8 +9,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from tcopt.support.errors import describe_location
-from tcopt.support.locations import nearest_location
+from tcopt.support.locations import describe_location, nearest_location
 from tcopt.support.remarks import Remark, replay
 
 _LENGTH_BYTES = 8

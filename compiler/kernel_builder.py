@@ -11,14 +11,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tcopt.backends.llvm.host import usable_cores
 from tcopt.compiler.canonical import CanonicalText
-from tcopt.compiler.fingerprint import fingerprint, is_extended
+from tcopt.compiler.extensions import is_extended
+from tcopt.compiler.fingerprint import fingerprint
 from tcopt.compiler.kernel import Kernel, describe_place
 from tcopt.compiler.kernel_cache import KernelCache
 from tcopt.compiler.pipeline import Phase, kernel_phases
 from tcopt.compiler.units import KernelFunction, Unit, compile_unit, make_unit
 from tcopt.compiler.workers import Workers
 from tcopt.dialects.te import ComputeOp
-from tcopt.schedules.rules import target_kind
 
 _MOST_WORKERS = 7
 _FEWEST_OPS = 24
@@ -59,7 +59,7 @@ class KernelBuilder:
     ):
         self.phases = kernel_phases(phases)
         self.counts = KernelCounts()
-        self._extended = is_extended(target_kind(None))
+        self._extended = is_extended()
         self._cache = None if self._extended else cache
         self._wanted = workers
         self._workers = Workers(0)

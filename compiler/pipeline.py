@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tcopt.backends.named_gpus import DEFAULT_CUDA
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.pipelines import suggest
+from tcopt.support.suggestions import suggest
 
 
 class Phase(NamedTuple):
@@ -112,8 +112,8 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
     if kind in DEVICE_TARGETS:
         return _device_pipeline(kind, name, precision)
     if kind != "cpu":
-        known = {"cpu": 0, **dict.fromkeys(DEVICE_TARGETS, 0)}
-        raise UnsupportedError(f"there is no target '{target}'", hint=suggest(kind, known))
+        hint = suggest(kind, ("cpu", *DEVICE_TARGETS))
+        raise UnsupportedError(f"there is no target '{target}'", hint=hint)
     set_target = f'set-target{{cpu="{name}"}}' if name else "set-target"
     graph = ",".join((set_target, *_GRAPH))
     if accuracy != DEFAULT:

@@ -24,9 +24,9 @@ from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region
 
-from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.machine import assemble_object
+from tcopt.backends.llvm.module import target_of
 from tcopt.backends.llvm.objects import emit_text
 from tcopt.backends.llvm.ops.func import symbol_of
 from tcopt.compiler.canonical import CanonicalText, base_name, compile_attributes, symbol_name
@@ -34,7 +34,6 @@ from tcopt.compiler.kernel import Kernel, without_place
 from tcopt.compiler.passes import run_passes, shared_context
 from tcopt.compiler.pipeline import Phase
 from tcopt.dialects import loop, te
-from tcopt.dialects.target import cpu_target_of
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import collect_remarks
 
@@ -110,7 +109,7 @@ def _compile(
             seconds[phase.name] = time.perf_counter() - start
     start = time.perf_counter()
     workspace = _take_caller(module)
-    target = cpu_target_of(module) or host_target()
+    target = target_of(module)
     text = emit_text(module, target)
     code = assemble_object(text, target)
     seconds["code"] = time.perf_counter() - start

@@ -16,7 +16,7 @@ from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.loop import FuncOp
-from tcopt.dialects.target import TARGET_ATTRIBUTE
+from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.dialects.te import api as te
 from tcopt.passes.loop.stage_nests import lower_function
 from tcopt.schedules import Schedule
@@ -69,7 +69,7 @@ def compiled(schedule: Callable[[Schedule], None]) -> Callable[..., None]:
     """The function with a schedule, as native code."""
     function = matmul()
     schedule(Schedule(function))
-    module = ModuleOp([function], {TARGET_ATTRIBUTE: host_target()})
+    module = ModuleOp([function], {TARGET_ATTRIBUTE: CpuTargetAttr.of(host_target())})
     (kernel,) = [phase for phase in pipeline() if phase.name == "kernel"]
     # There is no @main whose memory could be planned.
     lower(module, [kernel._replace(passes=kernel.passes.removesuffix(",plan-memory"))])

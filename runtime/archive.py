@@ -10,20 +10,24 @@ from __future__ import annotations
 import json
 import struct
 import zipfile
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from io import RawIOBase
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.dialects.target import CpuTargetAttr
 from tcopt.runtime.loading import obstacle
-from tcopt.runtime.program import Program
+from tcopt.runtime.program import Program, aligned_empty
 from tcopt.runtime.specs import TensorSpec
+from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError
 
 FORMAT = 3
 _PAGE = 4096
+_READ = 1 << 20
 _LOCAL_HEADER = 30
 _PADDING_FIELD = 0xD935
 
@@ -36,17 +40,23 @@ def write_archive(path: Path, program: Program) -> None:
     """
     temporary = path.with_name(path.name + ".part")
     try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr(_member("model.json"), json.dumps(_describe(program), indent=1))
-            for number, code in enumerate(program.objects):
-                archive.writestr(_member(f"code/{number}.o"), code)
-            info = _aligned_member("weights.bin", archive)
-            with archive.open(info, "w", force_zip64=True) as stream:
-                stream.write(program.weights.data)
+        with temporary.open("wb") as stream:
+            write_program(stream, program)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_program(stream: BinaryIO, program: Program) -> None:
+    """Write a program to a file that is empty."""
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_member("model.json"), json.dumps(_describe(program), indent=1))
+        for number, code in enumerate(program.objects):
+            archive.writestr(_member(f"code/{number}.o"), code)
+        info = _aligned_member("weights.bin", archive)
+        with archive.open(info, "w", force_zip64=True) as member:
+            member.write(program.weights.data)
 
 
 def read_archive(path: Path) -> Program:
@@ -55,23 +65,64 @@ def read_archive(path: Path) -> Program:
     Raises:
         InputError: no such file, not a compiled model, or made for another CPU.
     """
+    facts, objects, info = _read_members(path)
+    return _program(path, facts, objects, _map_member(path, info))
+
+
+def read_program(path: Path) -> Program:
+    """Load a program with its weights in memory of its own, all of it checked for damage.
+
+    Raises:
+        InputError: as `read_archive`, or the file is damaged.
+    """
+    facts, objects, info = _read_members(path)
+    weights = aligned_empty(info.file_size)
+    # Meanwhile the code is linked, which only asks where the weights will be.
+    with ThreadPoolExecutor(1) as pool:
+        checksum = pool.submit(_read_weights, path, info, weights)
+        program = _program(path, facts, objects, weights)
+        if checksum.result() != info.CRC:
+            raise InputError(f"{path} is damaged")
+    return program
+
+
+def _read_weights(path: Path, info: zipfile.ZipInfo, weights: NDArray[np.uint8]) -> int:
+    """Fill the array from the file; the checksum of what was read, -1 if there is less."""
+    checksum, view = 0, weights.data
+    with path.open("rb", buffering=0) as stream:
+        stream.seek(_data_offset(stream, info))
+        for start in range(0, info.file_size, _READ):
+            part = view[start : start + _READ]
+            if stream.readinto(part) != len(part):
+                return -1
+            checksum = zlib.crc32(part, checksum)
+    return checksum
+
+
+def _read_members(path: Path) -> tuple[dict[str, Any], list[bytes], zipfile.ZipInfo]:
+    """The description, the object files, and where the weights are."""
     try:
         with zipfile.ZipFile(path) as archive:
             facts = json.loads(archive.read("model.json"))
             objects = [archive.read(f"code/{n}.o") for n in range(facts.get("objects", 0))]
-            weights = _map_member(path, archive.getinfo("weights.bin"))
+            return facts, objects, archive.getinfo("weights.bin")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     except (zipfile.BadZipFile, KeyError, ValueError, AttributeError, struct.error) as error:
         raise InputError(f"{path} is not a compiled model: {error}") from error
+
+
+def _program(
+    path: Path, facts: dict[str, Any], objects: list[bytes], weights: NDArray[np.uint8]
+) -> Program:
     try:
         _check_origin(path, facts)
         return Program(
             target=_target(path, facts["target"]),
             objects=objects,
             externals=facts["externals"],
-            inputs=[_spec(s) for s in facts["inputs"]],
-            outputs=[_spec(s) for s in facts["outputs"]],
+            inputs=[spec_of(s) for s in facts["inputs"]],
+            outputs=[spec_of(s) for s in facts["outputs"]],
             weights=weights,
             workspace_bytes=facts["workspace_bytes"],
             report=facts["report"],
@@ -89,13 +140,13 @@ def _check_origin(path: Path, facts: dict[str, Any]) -> None:
         )
 
 
-def _target(path: Path, facts: dict[str, Any]) -> CpuTargetAttr:
+def _target(path: Path, facts: dict[str, Any]) -> CpuTarget:
     """What the code is for, if this machine can run it."""
-    target = CpuTargetAttr(**facts)
+    target = CpuTarget(**facts)
     reason = obstacle(target)
     if reason is not None:
         raise InputError(
-            f"{path} was compiled for {target.cpu.data}, this machine {reason}",
+            f"{path} was compiled for {target.cpu}, this machine {reason}",
             hint="compile the model on this machine, or for it",
         )
     return target
@@ -107,18 +158,20 @@ def _describe(program: Program) -> dict[str, Any]:
         "target": program.target.facts(),
         "objects": len(program.objects),
         "externals": program.externals,
-        "inputs": [_spec_facts(s) for s in program.inputs],
-        "outputs": [_spec_facts(s) for s in program.outputs],
+        "inputs": [spec_facts(s) for s in program.inputs],
+        "outputs": [spec_facts(s) for s in program.outputs],
         "workspace_bytes": program.workspace_bytes,
         "report": program.report,
     }
 
 
-def _spec_facts(spec: TensorSpec) -> dict[str, Any]:
+def spec_facts(spec: TensorSpec) -> dict[str, Any]:
+    """A specification as JSON values."""
     return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype.name}
 
 
-def _spec(facts: dict[str, Any]) -> TensorSpec:
+def spec_of(facts: dict[str, Any]) -> TensorSpec:
+    """The specification that `spec_facts` told."""
     if facts["dtype"] == "bfloat16":
         import ml_dtypes
 
@@ -150,9 +203,17 @@ def _aligned_member(name: str, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
 def _map_member(path: Path, info: zipfile.ZipInfo) -> NDArray[np.uint8]:
     if info.file_size == 0:
         return np.empty(0, np.uint8)
-    with path.open("rb") as stream:
-        stream.seek(info.header_offset)
-        header = stream.read(_LOCAL_HEADER)
+    try:
+        with path.open("rb") as stream:
+            offset = _data_offset(stream, info)
+        return np.memmap(path, np.uint8, "r", offset, (info.file_size,))
+    except (OSError, ValueError, struct.error) as error:
+        raise InputError(f"{path} is not a compiled model: {error}") from error
+
+
+def _data_offset(stream: RawIOBase | BinaryIO, info: zipfile.ZipInfo) -> int:
+    """Where the data of a member starts."""
+    stream.seek(info.header_offset)
+    header = stream.read(_LOCAL_HEADER) or b""
     name_length, extra_length = struct.unpack("<HH", header[26:30])
-    offset = info.header_offset + _LOCAL_HEADER + name_length + extra_length
-    return np.memmap(path, np.uint8, "r", offset, (info.file_size,))
+    return info.header_offset + _LOCAL_HEADER + name_length + extra_length

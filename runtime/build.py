@@ -20,11 +20,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
-from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.machine import assemble_object, data_layout
-from tcopt.backends.llvm.module import emit_module
-from tcopt.dialects.target import cpu_target_of
+from tcopt.backends.llvm.module import emit_module, target_of
 from tcopt.passes.kernel.instrument import PROFILE
 from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.program import Program, pack_weights
@@ -62,10 +60,10 @@ def build_program(
         BackendError: code generation failed.
     """
     main = main_of(module)
-    target = cpu_target_of(module) or host_target()
+    target = target_of(module)
     text = emit_module(
         module,
-        triple=target.triple.data,
+        triple=target.triple,
         data_layout=data_layout(target),
         capabilities=target.capabilities,
     )

@@ -6,12 +6,12 @@ import ctypes
 from collections.abc import Iterable, Sequence
 
 from tcopt.backends.llvm.host import default_threads, host_target
-from tcopt.backends.llvm.jit import link_objects, threads_object
-from tcopt.dialects.target import CpuTargetAttr
+from tcopt.backends.llvm.jit_link import link_objects, threads_object
+from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
+from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, UnsupportedError
 
 ENTRY_SYMBOL = "tcopt_main"
-THREADS_SYMBOL = "tcopt_num_threads"
 
 
 class Entry:
@@ -24,10 +24,10 @@ class Entry:
     def __init__(self, code: Sequence[bytes], externals: Iterable[str]):
         # The linked library lives as long as this object.
         objects = [*code, threads_object(host_target())]
-        self._library = link_objects(objects, externals, [ENTRY_SYMBOL, THREADS_SYMBOL])
+        self._library = link_objects(objects, externals, [ENTRY_SYMBOL, THREADS_VARIABLE])
         prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
         self._call = prototype(self._library[ENTRY_SYMBOL])
-        self._threads = ctypes.c_int32.from_address(self._library[THREADS_SYMBOL])
+        self._threads = ctypes.c_int32.from_address(self._library[THREADS_VARIABLE])
         self.threads = default_threads()
 
     def __call__(self, arguments: ctypes.Array[ctypes.c_void_p]) -> None:
@@ -44,27 +44,26 @@ class Entry:
         self._threads.value = number
 
 
-def description(target: CpuTargetAttr) -> str:
+def description(target: CpuTarget) -> str:
     """What code for a target needs to run: architecture and CPU."""
-    return f"{target.triple.data.partition('-')[0]}/{target.cpu.data}"
+    return f"{target.machine}/{target.cpu}"
 
 
-def check_runs_here(target: CpuTargetAttr) -> None:
+def check_runs_here(target: CpuTarget) -> None:
     """Raise UnsupportedError if this machine cannot run code for a target."""
     reason = obstacle(target)
     if reason is not None:
         raise UnsupportedError(
-            f"code for {target.cpu.data} cannot be loaded on this machine, which {reason}",
+            f"code for {target.cpu} cannot be loaded on this machine, which {reason}",
             hint="save the model as a shared library (.so) and run it where it belongs",
         )
 
 
-def obstacle(target: CpuTargetAttr) -> str | None:
+def obstacle(target: CpuTarget) -> str | None:
     """Why this machine cannot run code for a target, as what follows "this machine"."""
     host = host_target()
-    wanted, here = (t.triple.data.partition("-")[0] for t in (target, host))
-    if wanted != here:
-        return f"is {here}, not {wanted}"
-    lacking = {f for f in target.features.data.split(",") if f.startswith("+")}
-    lacking -= set(host.features.data.split(","))
+    if target.machine != host.machine:
+        return f"is {host.machine}, not {target.machine}"
+    lacking = {f for f in target.features.split(",") if f.startswith("+")}
+    lacking -= set(host.features.split(","))
     return f"has no {', '.join(sorted(lacking))}" if lacking else None

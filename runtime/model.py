@@ -7,19 +7,21 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import Profile, measure_profile
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec, select_feeds
 from tcopt.support.errors import InputError, UnsupportedError
 
+if TYPE_CHECKING:
+    from tcopt.runtime.device.program import DeviceProgram
+
 Array = NDArray[Any]
-AnyProgram = Program | DeviceProgram
+AnyProgram: TypeAlias = "Program | DeviceProgram"
 
 
 class Specialization(ABC):
@@ -209,7 +211,7 @@ class Model:
             UnsupportedError: the model was compiled for a device.
         """
         place, program = Path(path), self.program
-        if isinstance(program, DeviceProgram):
+        if not isinstance(program, Program):
             raise UnsupportedError(
                 "a model for a device cannot be saved", hint="compile it where it runs"
             )

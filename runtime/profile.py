@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.llvm.host import default_threads
-from tcopt.support.origins import Origin
 
 if TYPE_CHECKING:
     from tcopt.runtime.program import Program
+    from tcopt.support.origins import Origin
 
 Times = NDArray[np.int64]
 

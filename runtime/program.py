@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.llvm.host import default_threads, usable_cores
-from tcopt.dialects.target import CpuTargetAttr
 from tcopt.runtime.loading import Entry, check_runs_here, obstacle
 from tcopt.runtime.outputs import OutputPool, align
 from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.remarks import Remark
 
 Array = NDArray[Any]
@@ -71,9 +71,10 @@ class Program:
         compile_times: seconds of each step of the compile.
         remarks: what was decided when it was compiled with clocks; nothing otherwise.
         kernels_compiled: how many kernels were not found in the cache.
+        cached: whether nothing was compiled, as the cache had the whole program.
     """
 
-    target: CpuTargetAttr
+    target: CpuTarget
     objects: list[bytes]
     externals: list[str]
     inputs: list[TensorSpec]
@@ -85,6 +86,7 @@ class Program:
     timed: list[TimedKernel] | None = None
     remarks: tuple[Remark, ...] = ()
     kernels_compiled: int = 0
+    cached: bool = False
 
     def __post_init__(self) -> None:
         if self.workspace_bytes < 0:

@@ -97,6 +97,11 @@ def rules_for(kind: str) -> list[ScheduleRule]:
     return [rule for _, rule in ordered]
 
 
+def registered() -> list[ScheduleRule]:
+    """The rules of all target kinds that were registered so far."""
+    return [rule for rules in _RULES.values() for _, rule in rules]
+
+
 def facts_of(target: Attribute | None) -> object:
     """What rules are given for a target: its attribute unless its kind registered more."""
     read = _FACTS.get(target_kind(target))

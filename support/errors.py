@@ -6,28 +6,10 @@ ONNX node, where that came from, and what to do. Tools print `str(error)` and ex
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
-from xdsl.ir import Attribute, Operation
-from xdsl.utils.hints import isa
-
-
-def describe_location(location: Attribute) -> str | None:
-    """Render a location for a message: `"node_name"` or `file:line:col`; None if unknown."""
-    match location:
-        case NameLoc():
-            return f'"{location.desc.data}"'
-        case FileLineColLoc():
-            return f"{location.filename.data}:{location.line.data}:{location.column.data}"
-        case CallSiteLoc():
-            return describe_location(location.callee) or describe_location(location.caller)
-        case FusedLoc():
-            assert isa(location.locations, ArrayAttr[Attribute])
-            known = [describe_location(loc) for loc in location.locations]
-            return ", ".join(text for text in known if text) or None
-        case _:
-            return None
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
 
 
 class TcoptError(Exception):
@@ -52,7 +34,7 @@ class TcoptError(Exception):
     ):
         self.message = message
         self.op_name = op.name if op is not None else None
-        self.where = where or (describe_location(op.location) if op is not None else None)
+        self.where = where or (None if op is None else _place(op))
         self.hint = hint
         super().__init__(str(self))
 
@@ -61,6 +43,13 @@ class TcoptError(Exception):
         place = f" (at {self.where})" if self.where else ""
         hint = f"; {self.hint}" if self.hint else ""
         return f"{self.code}: {subject}{self.message}{place}{hint}"
+
+
+def _place(op: Operation) -> str | None:
+    # Without an op at hand, an error has no need of xDSL.
+    from tcopt.support.locations import describe_location
+
+    return describe_location(op.location)
 
 
 class InputError(TcoptError):

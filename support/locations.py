@@ -12,15 +12,37 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
     FileLineColLoc,
+    FusedLoc,
     IntAttr,
     LocationAttr,
+    NameLoc,
     StringAttr,
     UnknownLoc,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.pattern_rewriter import PatternRewriterListener
+from xdsl.utils.hints import isa
+
+
+def describe_location(location: Attribute) -> str | None:
+    """Render a location for a message: `"node_name"` or `file:line:col`; None if unknown."""
+    match location:
+        case NameLoc():
+            return f'"{location.desc.data}"'
+        case FileLineColLoc():
+            return f"{location.filename.data}:{location.line.data}:{location.column.data}"
+        case CallSiteLoc():
+            return describe_location(location.callee) or describe_location(location.caller)
+        case FusedLoc():
+            assert isa(location.locations, ArrayAttr[Attribute])
+            known = [describe_location(loc) for loc in location.locations]
+            return ", ".join(text for text in known if text) or None
+        case _:
+            return None
 
 
 def is_known(location: LocationAttr) -> bool:

@@ -25,8 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.hints import isa
 
-from tcopt.support.errors import describe_location
-from tcopt.support.locations import nearest_location
+from tcopt.support.locations import describe_location, nearest_location
 
 ORIGIN = "tcopt.origin"
 """The attribute of a call that says where it comes from."""

@@ -6,7 +6,6 @@ The syntax is xDSL's; the errors are ours, one line that says what to write inst
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Mapping
 
@@ -18,6 +17,7 @@ from xdsl.utils.hints import type_repr
 
 from tcopt.support.errors import ParsingError
 from tcopt.support.registry import PassFactory, all_passes
+from tcopt.support.suggestions import suggest
 
 
 def parse_pipeline(
@@ -38,12 +38,6 @@ def parse_pipeline(
 def print_pipeline(passes: tuple[ModulePass, ...]) -> str:
     """The text that parses to these passes."""
     return ",".join(_print_spec(p.spec()) for p in passes)
-
-
-def suggest(name: str, known: Mapping[str, object]) -> str | None:
-    """A hint naming the closest known name, if one is close."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean '{close[0]}'?" if close else None
 
 
 # Spaces and newlines around a comma that is not inside an option list.

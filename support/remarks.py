@@ -15,11 +15,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from xdsl.ir import Operation
-
-from tcopt.support.errors import describe_location
-from tcopt.support.locations import nearest_location
+if TYPE_CHECKING:
+    from xdsl.ir import Operation
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,8 @@ def remark(by: str, op: Operation, message: str, *, missed: bool = False) -> Non
     listener = _LISTENER.get()
     if listener is None:
         return
+    from tcopt.support.locations import describe_location, nearest_location
+
     symbol = op.attributes.get("sym_name") or op.properties.get("sym_name")
     data = getattr(symbol, "data", None)
     subject = f"@{data}" if isinstance(data, str) else op.name

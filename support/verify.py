@@ -14,8 +14,8 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.utils.exceptions import DiagnosticException
 
-from tcopt.support.errors import VerificationError, describe_location
-from tcopt.support.locations import nearest_location
+from tcopt.support.errors import VerificationError
+from tcopt.support.locations import describe_location, nearest_location
 
 
 def verify(root: Operation) -> None:

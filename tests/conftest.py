@@ -21,11 +21,14 @@ RunTool = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session", autouse=True)
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The kernel cache of this run: shared by all tests, never the user's."""
+    """The kernel cache of this run: shared by all tests, never the user's.
+
+    Whole programs are not kept: a test that compiles a model means to.
+    """
     folder = tmp_path_factory.mktemp("kernel_cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TCOPT_CACHE_DIR", str(folder))
-        patch.delenv("TCOPT_CACHE", raising=False)
+        patch.setenv("TCOPT_CACHE", "kernels")
         yield folder
 
 

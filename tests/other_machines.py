@@ -13,10 +13,10 @@ from tcopt.backends.llvm.linker import find_linker
 def runner_for(name: str) -> list[str]:
     """The command that runs programs for a named target here; skips where there is none."""
     target = named_target(name)
-    machine = target.triple.data.partition("-")[0]
+    machine = target.machine
     if find_linker(target) is None:
         pytest.skip(f"needs a C compiler for {machine} (gcc-{machine}-linux-gnu)")
-    if machine == host_target().triple.data.partition("-")[0]:
+    if machine == host_target().machine:
         return []
     emulator = shutil.which(f"qemu-{machine}")
     if emulator is None:

@@ -12,12 +12,13 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import NoReturn
-
-from xdsl.utils.exceptions import DiagnosticException, ParseError
+from typing import TYPE_CHECKING, NoReturn
 
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
 from tcopt.support.errors import TcoptError
+
+if TYPE_CHECKING:
+    from xdsl.utils.exceptions import ParseError
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -103,6 +104,8 @@ def report(prog: str, error: Exception, *, show_traceback: bool = False) -> None
 
 def describe(error: Exception) -> str:
     """The message a user reads about an exception."""
+    from xdsl.utils.exceptions import DiagnosticException, ParseError
+
     match error:
         case TcoptError():
             return str(error)

@@ -18,8 +18,8 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException
 
 from tcopt.support.errors import InputError, ParsingError, PassFailedError, TcoptError
 from tcopt.support.locations import LocatedParser
-from tcopt.support.pipelines import suggest
 from tcopt.support.registry import all_dialects, all_targets
+from tcopt.support.suggestions import suggest
 from tcopt.tools.instruments import Instrument
 from tcopt.tools.weight_files import find_weights
 

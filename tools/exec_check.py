@@ -21,9 +21,8 @@ from tcopt.support.errors import (
     MismatchError,
     TcoptError,
     UnsupportedError,
-    describe_location,
 )
-from tcopt.support.locations import nearest_location
+from tcopt.support.locations import describe_location, nearest_location
 from tcopt.tools.accuracy import Accuracy, compare
 from tcopt.tools.executors import Array, functions, inputs_of, isolate, run
 from tcopt.tools.inputs import InputSpec, make_inputs, read_arrays

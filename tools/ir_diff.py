@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.printer import Printer
 
-from tcopt.support.errors import describe_location
+from tcopt.support.locations import describe_location
 
 _MAX_LINES = 24
 _MAX_ALIGNED = 3000

@@ -21,7 +21,7 @@ from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.jit import LoadedModule, compile_module
 from tcopt.dialects import loop
 from tcopt.dialects.graph.weights import weights_of
-from tcopt.dialects.target import TARGET_ATTRIBUTE
+from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.runtime.build import build_program
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import UnsupportedError
@@ -37,7 +37,7 @@ def run_function(module: ModuleOp, name: str, arguments: Sequence[Array]) -> lis
 def run_planned(module: ModuleOp, inputs: Sequence[Array]) -> list[Array]:
     """The results of @main after `plan-memory`."""
     here = module.clone()
-    here.attributes[TARGET_ATTRIBUTE] = host_target()
+    here.attributes[TARGET_ATTRIBUTE] = CpuTargetAttr.of(host_target())
     program = build_program(here, weights_of(module) or {})
     return [np.array(result) for result in program.run([np.ascontiguousarray(a) for a in inputs])]
 

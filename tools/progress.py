@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from tcopt.compiler.report import LOAD
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -28,6 +30,9 @@ class CompileProgress:
 
     def __call__(self, phase: str, done: int, total: int) -> None:
         now = time.perf_counter()
+        if phase == LOAD:
+            # Nothing was imported; the program is loaded by the time that this is told.
+            self._phase = phase
         self._account(now)
         self._phase = phase if done < total else None
         if now - self._started > _PATIENCE_SECONDS and sys.stderr.isatty():

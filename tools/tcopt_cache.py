@@ -1,4 +1,4 @@
-"""`tcopt-cache`: where compiled kernels are kept and how much room they take; or forget them."""
+"""`tcopt-cache`: programs and kernels that are kept on disk, and their room; or forget them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from tcopt.compiler.kernel_cache import KernelCache
+from tcopt.compiler.disk_store import DiskStore
+from tcopt.compiler.kernel_cache import KernelCache, user_programs
 from tcopt.tools import cli
 
 PROG = "tcopt-cache"
@@ -22,17 +23,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(action: str) -> int:
-    cache = KernelCache.of_user()
-    if cache is None:
+    kernels, programs = KernelCache.of_user(), user_programs()
+    if kernels is None:
         print("the cache is turned off by TCOPT_CACHE")
-    elif action == "clear":
-        print(f"{cache.folder}: {cache.clear()} entries removed")
-    else:
-        use = cache.use()
-        print(
-            f"{use.folder}: {use.entries} entries, {use.bytes / 1e6:.1f} MB "
-            f"of at most {use.limit / 1e6:.0f} MB"
-        )
+        return 0
+    stores: dict[str, DiskStore] = {"kernels": kernels}
+    if programs is not None:
+        stores["programs"] = programs
+    print(kernels.folder)
+    for what, store in stores.items():
+        if action == "clear":
+            print(f"  {what}: {store.clear()} entries removed")
+        else:
+            use = store.use()
+            size, limit = use.bytes / 1e6, use.limit / 1e6
+            print(f"  {what}: {use.entries} entries, {size:.1f} MB of at most {limit:.0f} MB")
     return 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from tcopt.dialects.target import CpuTargetAttr
+from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -20,11 +20,11 @@ _AVX2 = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+movbe"
 _AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd"
 _NEON = "+neon,+fp-armv8"
 
-NAMED: dict[str, CpuTargetAttr] = {
-    "x86-64": CpuTargetAttr(
+NAMED: dict[str, CpuTarget] = {
+    "x86-64": CpuTarget(
         f"x86_64-{_LINUX}", "x86-64", vector_bits=128, registers=16, l1=32 << 10, l2=256 << 10
     ),
-    "haswell": CpuTargetAttr(
+    "haswell": CpuTarget(
         f"x86_64-{_LINUX}",
         "haswell",
         _AVX2,
@@ -35,7 +35,7 @@ NAMED: dict[str, CpuTargetAttr] = {
         l3=8 << 20,
         cores=4,
     ),
-    "skylake-avx512": CpuTargetAttr(
+    "skylake-avx512": CpuTarget(
         f"x86_64-{_LINUX}",
         "skylake-avx512",
         _AVX512,
@@ -46,7 +46,7 @@ NAMED: dict[str, CpuTargetAttr] = {
         l3=16 << 20,
         cores=8,
     ),
-    "sapphirerapids": CpuTargetAttr(
+    "sapphirerapids": CpuTarget(
         f"x86_64-{_LINUX}",
         "sapphirerapids",
         f"{_AVX512},+avx512vnni,+avx512bf16,+avxvnni",
@@ -57,7 +57,7 @@ NAMED: dict[str, CpuTargetAttr] = {
         l3=30 << 20,
         cores=16,
     ),
-    "znver4": CpuTargetAttr(
+    "znver4": CpuTarget(
         f"x86_64-{_LINUX}",
         "znver4",
         f"{_AVX512},+avx512vnni,+avx512bf16",
@@ -68,7 +68,7 @@ NAMED: dict[str, CpuTargetAttr] = {
         l3=32 << 20,
         cores=8,
     ),
-    "cortex-a53": CpuTargetAttr(
+    "cortex-a53": CpuTarget(
         f"aarch64-{_LINUX}",
         "cortex-a53",
         _NEON,
@@ -78,7 +78,7 @@ NAMED: dict[str, CpuTargetAttr] = {
         l2=512 << 10,
         cores=4,
     ),
-    "cortex-a72": CpuTargetAttr(
+    "cortex-a72": CpuTarget(
         f"aarch64-{_LINUX}",
         "cortex-a72",
         _NEON,
@@ -88,7 +88,7 @@ NAMED: dict[str, CpuTargetAttr] = {
         l2=1 << 20,
         cores=4,
     ),
-    "neoverse-v1": CpuTargetAttr(
+    "neoverse-v1": CpuTarget(
         f"aarch64-{_LINUX}",
         "neoverse-v1",
         f"{_NEON},+dotprod,+i8mm,+bf16",
@@ -104,13 +104,13 @@ NAMED: dict[str, CpuTargetAttr] = {
 
 
 @cache
-def host_target() -> CpuTargetAttr:
+def host_target() -> CpuTarget:
     """The machine this runs on, with conservative sizes where it does not tell."""
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
     caches = _cache_sizes()
     bits, registers = _vector_unit(triple, features)
-    return CpuTargetAttr(
+    return CpuTarget(
         triple,
         llvm.get_host_cpu_name(),
         ",".join(sorted(f"+{name}" for name, present in features.items() if present)),
@@ -123,7 +123,7 @@ def host_target() -> CpuTargetAttr:
     )
 
 
-def named_target(name: str) -> CpuTargetAttr:
+def named_target(name: str) -> CpuTarget:
     """`host` or one of `NAMED`.
 
     Raises InputError for any other name.

@@ -10,37 +10,25 @@ add(x, y, out)          # arrays for memrefs, Python numbers for scalars
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
-from itertools import count
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, ModuleOp
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
-from tcopt.backends.llvm.host import default_threads, host_target
-from tcopt.backends.llvm.machine import assemble_object, data_layout, initialize_native
-from tcopt.backends.llvm.module import emit_module, is_public
+from tcopt.backends.llvm.host import default_threads
+from tcopt.backends.llvm.jit_link import link_objects, threads_object
+from tcopt.backends.llvm.machine import assemble_object, data_layout
+from tcopt.backends.llvm.module import emit_module, is_public, target_of
 from tcopt.backends.llvm.ops.func import symbol_of
-from tcopt.backends.llvm.ops.parallel import THREADS_VARIABLE
-from tcopt.backends.llvm.runtime import helper_addresses, symbol_address
+from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.backends.llvm.types import byte_size, llvm_type
-from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
+from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.dtypes import numpy_dtype
-from tcopt.support.errors import BackendError, InputError
-
-_numbers = count()
-
-
-@cache
-def _jit() -> llvm.LLJIT:
-    """One just-in-time linker for the process; each module is a library in it."""
-    initialize_native()
-    return llvm.create_lljit_compiler(suppress_errors=True)
+from tcopt.support.errors import InputError
 
 
 class NativeFunction:
@@ -72,37 +60,11 @@ class NativeFunction:
         return bool(result & 1) if self.output == IntegerType(1) else result
 
 
-def link_objects(
-    objects: Sequence[bytes], externals: Iterable[str], exported: Iterable[str]
-) -> llvm.ResourceTracker:
-    """Load object code into this process; it stays for as long as the result is kept.
-
-    Args:
-        externals: C functions that the code calls.
-        exported: symbols whose addresses the result gives, by `result[symbol]`.
-
-    Raises:
-        BackendError: a symbol is missing.
-    """
-    library = llvm.JITLibraryBuilder()
-    for data in objects:
-        library.add_object_img(data)
-    addresses = helper_addresses() | {name: symbol_address(name) for name in externals}
-    for name, address in addresses.items():
-        library.import_symbol(name, address)
-    for symbol in exported:
-        library.export_symbol(symbol)
-    try:
-        return library.link(_jit(), f"tcopt{next(_numbers)}")
-    except RuntimeError as error:
-        raise BackendError(f"linking the generated code failed: {error}") from error
-
-
 class LoadedModule:
     """A module in memory: its functions by name, and the number of threads they use."""
 
     def __init__(
-        self, module: ModuleOp, target: CpuTargetAttr, objects: Sequence[bytes], externals: set[str]
+        self, module: ModuleOp, target: CpuTarget, objects: Sequence[bytes], externals: set[str]
     ):
         self.target = target
         functions = [
@@ -172,7 +134,7 @@ class LoadedModule:
             raise InputError(f"no function '{name}' in the module", hint=f"it has: {known}")
 
 
-def compile_module(module: ModuleOp, target: CpuTargetAttr | None = None) -> LoadedModule:
+def compile_module(module: ModuleOp, target: CpuTarget | None = None) -> LoadedModule:
     """Compile a kernel-level module and load it into this process.
 
     Args:
@@ -183,10 +145,10 @@ def compile_module(module: ModuleOp, target: CpuTargetAttr | None = None) -> Loa
         UnsupportedError: an op or type has no LLVM form.
         BackendError: code generation or linking failed.
     """
-    target = target or cpu_target_of(module) or host_target()
+    target = target or target_of(module)
     text = emit_module(
         module,
-        triple=target.triple.data,
+        triple=target.triple,
         data_layout=data_layout(target),
         capabilities=target.capabilities,
     )
@@ -194,17 +156,11 @@ def compile_module(module: ModuleOp, target: CpuTargetAttr | None = None) -> Loa
 
 
 def load_objects(
-    module: ModuleOp, target: CpuTargetAttr, objects: Sequence[bytes], externals: set[str]
+    module: ModuleOp, target: CpuTarget, objects: Sequence[bytes], externals: set[str]
 ) -> LoadedModule:
     """Load object code that was generated from `module` before."""
     objects = [*objects, threads_object(target)]
     return LoadedModule(module, target, objects, externals)
-
-
-@cache
-def threads_object(target: CpuTargetAttr) -> bytes:
-    """Object code of the variable that holds the number of threads of what it is linked to."""
-    return assemble_object(f"@{THREADS_VARIABLE} = global i32 1\n", target)
 
 
 def external_names(text: str) -> set[str]:

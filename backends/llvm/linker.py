@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tcopt.backends.llvm.host import host_target
-from tcopt.dialects.target import CpuTargetAttr
+from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import BackendError
 
 _NATIVE = (("cc",), ("gcc",), ("clang",))
@@ -18,16 +18,15 @@ _OPTIONS = ("-lm", "-lpthread")
 _STAY = "-Wl,-z,nodelete"
 
 
-def linkers(target: CpuTargetAttr) -> list[tuple[str, ...]]:
+def linkers(target: CpuTarget) -> list[tuple[str, ...]]:
     """The commands that may link for a target, those to prefer first."""
-    triple = target.triple.data
-    machine = triple.partition("-")[0]
-    if machine == host_target().triple.data.partition("-")[0]:
+    if target.machine == host_target().machine:
         return list(_NATIVE)
-    return [(f"{machine}-linux-gnu-gcc",), ("clang", f"--target={triple}", "-fuse-ld=lld")]
+    cross = "clang", f"--target={target.triple}", "-fuse-ld=lld"
+    return [(f"{target.machine}-linux-gnu-gcc",), cross]
 
 
-def find_linker(target: CpuTargetAttr) -> tuple[str, ...] | None:
+def find_linker(target: CpuTarget) -> tuple[str, ...] | None:
     """The first linker of a target that is installed."""
     for command in linkers(target):
         if shutil.which(command[0]):
@@ -36,7 +35,7 @@ def find_linker(target: CpuTargetAttr) -> tuple[str, ...] | None:
 
 
 def link_library(
-    objects: Sequence[bytes], path: str | Path, target: CpuTargetAttr | None = None
+    objects: Sequence[bytes], path: str | Path, target: CpuTarget | None = None
 ) -> None:
     """Link object code to a shared library.
 
@@ -50,11 +49,10 @@ def link_library(
     if command is None:
         names = " or ".join(names[0] for names in linkers(target))
         raise BackendError(
-            f"linking a shared library for {target.triple.data} needs a C compiler, and none "
-            "was found",
+            f"linking a shared library for {target.triple} needs a C compiler, and none was found",
             hint=f"install {names}, or write an object file instead",
         )
-    options = _OPTIONS if "darwin" in target.triple.data else (*_OPTIONS, _STAY)
+    options = _OPTIONS if "darwin" in target.triple else (*_OPTIONS, _STAY)
     with tempfile.TemporaryDirectory() as folder:
         files: list[str] = []
         for number, data in enumerate(objects):

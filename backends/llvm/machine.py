@@ -6,7 +6,7 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from tcopt.dialects.target import CpuTargetAttr
+from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import BackendError, InputError
 
 CODEGEN_LEVEL = 2
@@ -27,12 +27,12 @@ def initialize_native() -> None:
 
 
 @cache
-def target_machine(target: CpuTargetAttr) -> llvm.TargetMachine:
+def target_machine(target: CpuTarget) -> llvm.TargetMachine:
     """LLVM's description of a target, able to generate code for it.
 
     Raises InputError if this LLVM has no such target.
     """
-    triple = target.triple.data
+    triple = target.triple
     if triple.split("-")[0] == llvm.get_process_triple().split("-")[0]:
         initialize_native()
     else:
@@ -42,15 +42,15 @@ def target_machine(target: CpuTargetAttr) -> llvm.TargetMachine:
     except RuntimeError as error:
         raise InputError(f'no LLVM target for triple "{triple}"', hint=str(error)) from error
     return found.create_target_machine(
-        cpu=target.cpu.data,
-        features=target.features.data,
+        cpu=target.cpu,
+        features=target.features,
         opt=CODEGEN_LEVEL,
         reloc="pic",
         codemodel="small",
     )
 
 
-def data_layout(target: CpuTargetAttr) -> str:
+def data_layout(target: CpuTarget) -> str:
     """The data layout string modules for a target carry."""
     return str(target_machine(target).target_data)
 
@@ -68,7 +68,7 @@ def parse_llvm(text: str) -> llvm.ModuleRef:
     return module
 
 
-def assemble_object(text: str, target: CpuTargetAttr, *more: str) -> bytes:
+def assemble_object(text: str, target: CpuTarget, *more: str) -> bytes:
     """Object code of LLVM IR text, linked with that of `more` texts."""
     module = parse_llvm(text)
     for each in more:
@@ -76,6 +76,6 @@ def assemble_object(text: str, target: CpuTargetAttr, *more: str) -> bytes:
     return target_machine(target).emit_object(module)
 
 
-def assemble_text(text: str, target: CpuTargetAttr) -> str:
+def assemble_text(text: str, target: CpuTarget) -> str:
     """Assembly of LLVM IR text."""
     return target_machine(target).emit_assembly(parse_llvm(text))

@@ -11,28 +11,27 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.linker import link_library
 from tcopt.backends.llvm.machine import assemble_object, assemble_text, data_layout
-from tcopt.backends.llvm.module import emit_module
+from tcopt.backends.llvm.module import emit_module, target_of
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, pool_text, setting_text
-from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
+from tcopt.support.cpu_target import CpuTarget
 
 
-def emit_text(module: ModuleOp, target: CpuTargetAttr | None = None) -> str:
+def emit_text(module: ModuleOp, target: CpuTarget | None = None) -> str:
     """LLVM IR text of a module for a target, private functions hidden."""
-    target = target or cpu_target_of(module) or host_target()
+    target = target or target_of(module)
     return emit_module(
         module,
-        triple=target.triple.data,
+        triple=target.triple,
         data_layout=data_layout(target),
         capabilities=target.capabilities,
         export_private=False,
     )
 
 
-def emit_object(module: ModuleOp, target: CpuTargetAttr | None = None) -> bytes:
+def emit_object(module: ModuleOp, target: CpuTarget | None = None) -> bytes:
     """Object code of a kernel-level module, with the thread pool if it has parallel loops.
 
     Args:
@@ -41,24 +40,24 @@ def emit_object(module: ModuleOp, target: CpuTargetAttr | None = None) -> bytes:
         UnsupportedError: an op or type has no LLVM form.
         InputError: this LLVM has no such target.
     """
-    target = target or cpu_target_of(module) or host_target()
+    target = target or target_of(module)
     text = emit_text(module, target)
     parallel = PARALLEL_SYMBOL in external_names(text)
     pool = [pool_text(target), setting_text()] if parallel else []
     return assemble_object(text, target, *pool)
 
 
-def emit_assembly(module: ModuleOp, target: CpuTargetAttr | None = None) -> str:
+def emit_assembly(module: ModuleOp, target: CpuTarget | None = None) -> str:
     """Assembly of a kernel-level module; arguments and errors as for `emit_object`."""
-    target = target or cpu_target_of(module) or host_target()
+    target = target or target_of(module)
     return assemble_text(emit_text(module, target), target)
 
 
-def emit_library(module: ModuleOp, path: str | Path, target: CpuTargetAttr | None = None) -> None:
+def emit_library(module: ModuleOp, path: str | Path, target: CpuTarget | None = None) -> None:
     """Write a shared library with the module's public functions.
 
     Raises:
         BackendError: no C compiler to link with, or linking fails.
     """
-    target = target or cpu_target_of(module) or host_target()
+    target = target or target_of(module)
     link_library([emit_object(module, target)], path, target)

@@ -41,6 +41,11 @@ def emits(*ops: type[Operation]) -> Callable[[_Rule], _Rule]:
     return register
 
 
+def registered() -> list[EmitRule]:
+    """The rules that were registered so far."""
+    return list(_RULES.values())
+
+
 @cache
 def emit_rules() -> dict[str, EmitRule]:
     """All rules by op name, importing their modules first."""

@@ -10,10 +10,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
-from tcopt.dialects.target import CpuTargetAttr
+from tcopt.support.cpu_target import CpuTarget
 
 
-def _cpu(name: str) -> CpuTargetAttr | None:
+def _cpu(name: str) -> CpuTarget | None:
     """The named CPU; nothing named means the module's own target, or this machine."""
     from tcopt.backends.llvm.host import named_target
 
@@ -37,8 +37,8 @@ class LLVMTarget(Target):
         from tcopt.backends.llvm.objects import emit_text
         from tcopt.dialects.target import cpu_target_of
 
-        target = _cpu(self.cpu) or cpu_target_of(module)
-        if target is None:
+        target = _cpu(self.cpu)
+        if target is None and cpu_target_of(module) is None:
             output.write(emit_module(module, export_private=False))
         else:
             output.write(emit_text(module, target))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
@@ -18,6 +19,7 @@ from tcopt.dialects.target.facts import (
     parse_facts,
     print_facts,
 )
+from tcopt.support.cpu_target import CpuTarget
 
 _TEXT_FIELDS = ("triple", "cpu", "features")
 _NUMBER_FIELDS = ("vector_bits", "registers", "l1", "l2", "l3", "cores")
@@ -65,9 +67,14 @@ class CpuTargetAttr(ParametrizedAttribute):
             StringAttr(triple), StringAttr(cpu), StringAttr(features), *map(IntAttr, numbers)
         )
 
-    def facts(self) -> dict[str, str | int]:
-        """Its parameters by name, as `__init__` takes them."""
-        return facts_of(self, _TEXT_FIELDS, _NUMBER_FIELDS)
+    @classmethod
+    def of(cls, target: CpuTarget) -> CpuTargetAttr:
+        """The attribute of plain values."""
+        return cls(**asdict(target))
+
+    def values(self) -> CpuTarget:
+        """Its parameters as plain values."""
+        return CpuTarget(**facts_of(self, _TEXT_FIELDS, _NUMBER_FIELDS))  # pyright: ignore
 
     def verify(self) -> None:
         if self.triple.data.count("-") < 1:
@@ -86,20 +93,18 @@ class CpuTargetAttr(ParametrizedAttribute):
     @property
     def capabilities(self) -> frozenset[str]:
         """The architecture and the features it has, as hardware intrinsics ask for them."""
-        machine = self.triple.data.partition("-")[0]
-        features = self.features.data.split(",")
-        return frozenset([machine, *(name[1:] for name in features if name.startswith("+"))])
+        return self.values().capabilities
 
     def vector_lanes(self, bits: int = 32) -> int:
         """How many elements of the given width one vector register holds."""
-        return max(1, self.vector_bits.data // bits)
+        return self.values().vector_lanes(bits)
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         return parse_facts(parser, _TEXT_FIELDS, _NUMBER_FIELDS, _DEFAULTS)
 
     def print_parameters(self, printer: Printer) -> None:
-        print_facts(printer, self.facts())
+        print_facts(printer, facts_of(self, _TEXT_FIELDS, _NUMBER_FIELDS))
 
 
 def cpu_target_of(module: ModuleOp) -> CpuTargetAttr | None:

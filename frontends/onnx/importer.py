@@ -64,7 +64,17 @@ def import_model(
         MissingValuesError: shapes decided by inputs' values.
         UnsupportedError: everything the compiler does not handle, in one error.
     """
-    model, reader = load_model(source)
+    return import_loaded(*load_model(source), shapes=shapes, values=values)
+
+
+def import_loaded(
+    model: ModelProto,
+    reader: TensorReader,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
+) -> ModuleOp:
+    """As `import_model`, for what `load_model` gave."""
     opset = check_header(model)
     return _ModelImporter(model, reader, opset).run(shapes or {}, values or {})
 

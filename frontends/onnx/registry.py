@@ -70,6 +70,11 @@ def register_handler(
     known.append(entry)
 
 
+def registered() -> list[Handler]:
+    """The handlers that were registered so far."""
+    return [entry.run for entries in _entries.values() for entry in entries]
+
+
 def find_handler(op_type: str, opset: int) -> Handler | None:
     """The handler of a standard operator at an opset version, None if there is none."""
     load_handlers()

@@ -21,6 +21,8 @@ class TensorReader:
 
     def __init__(self, folder: Path | None):
         self.folder = folder
+        self.files: set[Path] = set()
+        """Other files that were read so far."""
 
     def read(self, tensor: TensorProto, where: str) -> np.ndarray:
         """The tensor's value, shaped.
@@ -88,6 +90,7 @@ class TensorReader:
             )
         if not needed:
             return np.zeros(dims, dtype)
+        self.files.add(path)
         # Mapped, not read: weights that are never used cost nothing.
         return np.memmap(path, dtype, mode="r", offset=offset, shape=dims)
 

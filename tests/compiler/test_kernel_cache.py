@@ -14,7 +14,7 @@ from onnx import ModelProto
 import tcopt
 from models.light_models import random_inputs
 from models.network import Network
-from tcopt.compiler.kernel_cache import KernelCache
+from tcopt.compiler.kernel_cache import KernelCache, user_programs
 from tcopt.tools import tcopt_cache
 
 KEYS = [f"{number:040x}" for number in range(20)]
@@ -58,7 +58,7 @@ def test_what_is_stored_is_found(cache):
     assert cache.clear() == 2 and cache.get(KEYS[0]) is None
 
 
-@pytest.mark.parametrize("damage", [b"", b"tcopt-kernel-1\n", b"\x00" * 500])
+@pytest.mark.parametrize("damage", [b"", b"tcopt-entry-1\n", b"\x00" * 500])
 def test_damaged_entries_are_dropped(cache, damage):
     cache.put(KEYS[0], b"some kernel")
     (path,) = files_of(cache.folder)
@@ -104,22 +104,36 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
 def test_the_environment_names_the_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("TCOPT_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TCOPT_CACHE_SIZE", "3")
+    monkeypatch.setenv("TCOPT_CACHE", "1")
     found = KernelCache.of_user()
-    assert found is not None and (found.folder, found.limit) == (tmp_path, 3 << 20)
+    assert found is not None and (found.folder, found.limit) == (tmp_path, 3 << 18)
+    programs = user_programs()
+    assert programs is not None and (programs.folder, programs.limit) == (tmp_path, 9 << 18)
     monkeypatch.delenv("TCOPT_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = KernelCache.of_user()
     assert found is not None and found.folder == tmp_path / "tcopt"
+    monkeypatch.setenv("TCOPT_CACHE", "kernels")
+    assert KernelCache.of_user() is not None and user_programs() is None
     monkeypatch.setenv("TCOPT_CACHE", "0")
-    assert KernelCache.of_user() is None
+    assert KernelCache.of_user() is None and user_programs() is None
 
 
 def test_the_tool_shows_and_clears(cache, monkeypatch, capsys):
     monkeypatch.setenv("TCOPT_CACHE_DIR", str(cache.folder))
     cache.put(KEYS[0], bytes(100_000))
-    for action, text in (("info", "1 entries, 0.1 MB"), ("clear", "1 entries removed")):
+    monkeypatch.setenv("TCOPT_CACHE", "1")
+    programs = user_programs()
+    assert programs is not None
+    programs.put(KEYS[1], bytes(300_000))
+    told = {
+        "info": ["kernels: 1 entries, 0.1 MB", "programs: 1 entries, 0.3 MB"],
+        "clear": ["kernels: 1 entries removed", "programs: 1 entries removed"],
+    }
+    for action, texts in told.items():
         assert tcopt_cache.main([action]) == 0
-        assert text in capsys.readouterr().out
+        shown = capsys.readouterr().out
+        assert all(text in shown for text in texts)
     assert cache.use().entries == 0
     monkeypatch.setenv("TCOPT_CACHE", "off")
     assert tcopt_cache.main([]) == 0

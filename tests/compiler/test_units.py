@@ -23,7 +23,7 @@ from tcopt.backends.llvm.machine import assemble_object
 from tcopt.backends.llvm.objects import emit_text
 from tcopt.compiler import Phase, kernel_builder, lower, pipeline
 from tcopt.compiler.canonical import CanonicalText, base_name
-from tcopt.compiler.fingerprint import is_extended
+from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.host import take_kernels
 from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.pipeline import kernel_phases
@@ -217,12 +217,12 @@ def test_rules_of_ones_own_stay_in_this_process(monkeypatch, tmp_path):
         def apply(self, schedule: object, target: object) -> None:
             raise ScheduleError("no")
 
-    assert not is_extended("cpu")
+    assert not is_extended()
     own = [*rules.rules_for("cpu")]
     monkeypatch.setitem(
         rules._RULES, "cpu", [(99, Refusing()), *((50 - i, r) for i, r in enumerate(own))]
     )
-    assert is_extended("cpu")
+    assert is_extended()
     monkeypatch.setenv("TCOPT_CACHE_DIR", str(tmp_path / "cache"))
     with collect_remarks() as remarks:
         tcopt.compile(softmax_net(), workers=1)

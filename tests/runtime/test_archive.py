@@ -176,7 +176,7 @@ def test_other_formats_and_machines(saved, tmp_path):
     with pytest.raises(InputError, match="format 99") as caught:
         load(with_facts(saved, tmp_path / "x.tcm", format=99))
     assert "compile the model again" in (caught.value.hint or "")
-    other = "cortex-a72" if host_target().triple.data.startswith("x86_64") else "haswell"
+    other = "cortex-a72" if host_target().triple.startswith("x86_64") else "haswell"
     facts = named_target(other).facts()
     with pytest.raises(InputError, match=f"compiled for {other}, this machine is") as caught:
         load(with_facts(saved, tmp_path / "y.tcm", target=facts))

@@ -131,7 +131,7 @@ def _reference(proto: ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarr
 
 
 def test_a_model_for_another_machine_does_not_run():
-    other = "cortex-a72" if host_target().triple.data.startswith("x86_64") else "haswell"
+    other = "cortex-a72" if host_target().triple.startswith("x86_64") else "haswell"
     model = tcopt.compile(convolutional.residual_net(8, 4), target=f"cpu:{other}")
     x = np.zeros(model.inputs[0].shape, np.float32)
     with pytest.raises(UnsupportedError, match="cannot be loaded on this machine") as caught:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -35,19 +36,9 @@ Expression = Callable[..., te.Tensor | tuple[te.Tensor, ...]]
 def target(bits: int | None = None) -> CpuTargetAttr:
     """This machine, or as much of it as a CPU with smaller vectors and 16 registers has."""
     host = host_target()
-    if bits is None or bits > host.vector_bits.data:
-        return host
-    return CpuTargetAttr(
-        host.triple.data,
-        host.cpu.data,
-        host.features.data,
-        vector_bits=bits,
-        registers=16,
-        l1=host.l1.data,
-        l2=host.l2.data,
-        l3=host.l3.data,
-        cores=2,
-    )
+    if bits is not None and bits <= host.vector_bits:
+        host = replace(host, vector_bits=bits, registers=16, cores=2)
+    return CpuTargetAttr.of(host)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from unittest import mock
 
 import ml_dtypes
@@ -37,8 +38,7 @@ PASSES = {phase.name: phase.passes for phase in pipeline()}
 
 def machine(bits: int) -> CpuTargetAttr:
     """A CPU with bf16 dot products and vectors of a width."""
-    facts = named_target("znver4").facts()
-    return CpuTargetAttr(**{**facts, "vector_bits": bits, "cores": 2})  # pyright: ignore
+    return CpuTargetAttr.of(replace(named_target("znver4"), vector_bits=bits, cores=2))
 
 
 def lowered(
@@ -72,7 +72,7 @@ def check(
 ) -> None:
     """Schedule and run the form in groups of an op, beside numpy in double precision."""
     module, operands, op = lowered(make, arrays, rule, bits)
-    module.attributes[TARGET_ATTRIBUTE] = host_target()
+    module.attributes[TARGET_ATTRIBUTE] = CpuTargetAttr.of(host_target())
     result = np.full(op.shape, np.nan, np.float32)
     compile_module(module).function("f")(*operands, result)
     exact = [array.astype(ml_dtypes.bfloat16).astype(np.float64) for array in arrays]

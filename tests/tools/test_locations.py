@@ -7,8 +7,13 @@ from xdsl.dialects import arith, func, get_all_dialects
 from xdsl.dialects.builtin import NameLoc, StringAttr, UnknownLoc
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
-from tcopt.support.errors import describe_location
-from tcopt.support.locations import LocatedParser, keep_locations, nearest_location, set_location
+from tcopt.support.locations import (
+    LocatedParser,
+    describe_location,
+    keep_locations,
+    nearest_location,
+    set_location,
+)
 
 TEXT = """func.func @f(%a: i32) -> i32 {
   %b = arith.addi %a, %a : i32

@@ -48,7 +48,7 @@ def copy_gbps(footprint: int, threads: int = 1, seconds: float = 0.01) -> float:
     Args:
         threads: the footprint is split among them.
     """
-    lanes = host_target().vector_bits.data // _FLOAT_BITS
+    lanes = host_target().vector_bits // _FLOAT_BITS
     count = max(footprint // (8 * threads * lanes), 1) * lanes
     repeats = max(_COPIED // (4 * count), 1)
     function = _copy(count, lanes, repeats)
@@ -81,7 +81,7 @@ def _least_seconds(run: Callable[[], object], limit: float) -> float:
 @cache
 def _multiply_adds() -> tuple[NativeFunction, int]:
     """A function that runs `_CHAINS` chains of `_STEPS` multiply-adds, and its lanes."""
-    lanes = host_target().vector_bits.data // _FLOAT_BITS
+    lanes = host_target().vector_bits // _FLOAT_BITS
     vector = f"vector<{lanes}xf32>"
     names = [f"%a{i}" for i in range(_CHAINS)]
     carried = ", ".join(f"{name} = %zero" for name in names)

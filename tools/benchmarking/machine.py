@@ -18,10 +18,10 @@ def machine_facts() -> dict[str, Any]:
     target = host_target()
     return {
         "cpu": _cpu_name(),
-        "llvm_cpu": target.cpu.data,
-        "vector_bits": target.vector_bits.data,
+        "llvm_cpu": target.cpu,
+        "vector_bits": target.vector_bits,
         "cores": usable_cores(),
-        "caches": {"l1": target.l1.data, "l2": target.l2.data, "l3": target.l3.data},
+        "caches": {"l1": target.l1, "l2": target.l2, "l3": target.l3},
         "memory_bytes": _memory_bytes(),
         "system": platform.platform(),
         "python": platform.python_version(),

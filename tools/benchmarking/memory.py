@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -63,7 +64,9 @@ def peak_memory(
 
 def _peak(script: str, *arguments: str) -> int:
     command = [sys.executable, "-c", script + _REPORT, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # A program from the cache would tell nothing of what compiling takes.
+    environment = {**os.environ, "TCOPT_CACHE": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:]
         raise BackendError(f"measuring memory failed: {' '.join(last)}")

@@ -26,12 +26,9 @@ from tcopt.backends.llvm.emitter import FunctionEmitter
 from tcopt.backends.llvm.linear import Linear
 from tcopt.backends.llvm.ops.scf import counted_loop, trip_count
 from tcopt.backends.llvm.outline import BodyEmitter
-from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL
+from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
 from tcopt.backends.llvm.registry import emits
 from tcopt.support.errors import UnsupportedError
-
-THREADS_VARIABLE = "tcopt_num_threads"
-"""The i32 that says how many threads a parallel loop may use; 0 leaves it to the pool."""
 
 _RANGE_WORK = 4096
 """Estimated ops in the smallest range worth giving to a thread, a few microseconds."""

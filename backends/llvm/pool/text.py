@@ -11,11 +11,14 @@ from pathlib import Path
 from string import Template
 
 from tcopt.backends.llvm.machine import assemble_object, data_layout
-from tcopt.dialects.target import CpuTargetAttr
+from tcopt.support.cpu_target import CpuTarget
 
 PARALLEL_SYMBOL = "tcopt_parallel"
 """`void tcopt_parallel(void (*fn)(void *, int64_t, int64_t), void *ctx, int64_t total,
 int64_t grain, int32_t threads)`."""
+THREADS_VARIABLE = "tcopt_num_threads"
+"""The i32 that says how many threads a parallel loop may use; 0 leaves it to the pool."""
+
 SET_THREADS_SYMBOL = "tcopt_set_threads"
 """`void tcopt_set_threads(int32_t)`, of libraries and objects; 0 is the default."""
 
@@ -54,7 +57,7 @@ that is linked; code loaded by other means calls what that calls."""
 
 
 def pool_text(
-    target: CpuTargetAttr,
+    target: CpuTarget,
     *,
     linkage: str = "weak hidden",
     at_fork: str = "pthread_atfork",
@@ -67,13 +70,12 @@ def pool_text(
         at_fork: `pthread_atfork`, or glibc's `__register_atfork`.
         sleep: `linux` or `posix`, by default as the target's system has it.
     """
-    triple = target.triple.data
-    machine = triple.partition("-")[0]
-    futex = _FUTEX.get(machine)
+    triple = target.triple
+    futex = _FUTEX.get(target.machine)
     linux = "linux" in triple
     if sleep is None:
         sleep = "linux" if linux and futex is not None else "posix"
-    call, declaration = _PAUSES.get(machine, _NO_PAUSE)
+    call, declaration = _PAUSES.get(target.machine, _NO_PAUSE)
     pause = f"""
 {declaration}
 define internal void @pool.pause() nounwind {{
@@ -99,7 +101,7 @@ def setting_text() -> str:
 
 
 @cache
-def pool_objects(target: CpuTargetAttr) -> tuple[bytes, bytes]:
+def pool_objects(target: CpuTarget) -> tuple[bytes, bytes]:
     """Object code for linking with parallel loops: the pool, and the number of threads."""
     texts = pool_text(target), setting_text()
     pool, setting = (assemble_object(text, target) for text in texts)

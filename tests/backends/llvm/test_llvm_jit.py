@@ -14,6 +14,7 @@ from tcopt.backends.llvm.host import NAMED, host_target, named_target
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.module import emit_module
 from tcopt.backends.llvm.objects import emit_assembly, emit_library, emit_object, link_library
+from tcopt.dialects.target import CpuTargetAttr
 from tcopt.support.errors import BackendError, InputError, UnsupportedError
 
 _MODEL = """
@@ -158,12 +159,13 @@ def test_named_targets_give_objects(name):
     data = emit_object(module, target)
     assert data[:4] == b"\x7fELF"
     assembly = emit_assembly(module, target)
-    assert ("zmm" in assembly) == (target.vector_bits.data == 512)
-    assert ("ymm" in assembly) == (target.vector_bits.data == 256)
+    assert ("zmm" in assembly) == (target.vector_bits == 512)
+    assert ("ymm" in assembly) == (target.vector_bits == 256)
 
 
 def test_module_may_name_its_target():
-    text = f"module attributes {{tcopt.target = {NAMED['cortex-a72']}}} {{ {_MODEL} }}"
+    target = CpuTargetAttr.of(NAMED["cortex-a72"])
+    text = f"module attributes {{tcopt.target = {target}}} {{ {_MODEL} }}"
     assert "ldp\tq" in emit_assembly(parse_kernel(text))
 
 
@@ -174,9 +176,9 @@ def test_unknown_targets_are_errors():
 
 def test_host_target_verifies():
     target = host_target()
-    target.verify()
-    assert target.vector_bits.data >= 128
-    assert target.cores.data >= 1
+    CpuTargetAttr.of(target).verify()
+    assert target.vector_bits >= 128
+    assert target.cores >= 1
 
 
 _C_PROGRAM = """

@@ -93,7 +93,7 @@ def _through_mlir(text: str, a: np.ndarray, b: np.ndarray) -> None:
     translated = _run("mlir-translate-19", "--mlir-to-llvmir", input=lowered)
     module = parse_llvm(translated)
     data = target_machine(host_target()).emit_object(module)
-    from tcopt.backends.llvm.jit import _jit
+    from tcopt.backends.llvm.jit_link import _jit
     from tcopt.backends.llvm.runtime import symbol_address
 
     library = llvm.JITLibraryBuilder().add_object_img(data).export_symbol("k")

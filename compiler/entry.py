@@ -1,0 +1,201 @@
+"""`tcopt.compile`: a program from the cache, or the compiler's work.
+
+What it takes to compile is imported when something is compiled.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tcopt.backends.llvm.host import named_target
+from tcopt.compiler.content import Source
+from tcopt.compiler.kernel_cache import KernelCache
+from tcopt.compiler.pipeline import Phase, is_device, pipeline, with_clocks
+from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
+from tcopt.compiler.report import Progress, Report
+from tcopt.frontends.onnx.errors import MissingShapesError, MissingValuesError
+from tcopt.runtime.model import AnyProgram, Model, Specialization
+from tcopt.runtime.program import Program
+from tcopt.support.accuracy import DEFAULT, PRECISE
+from tcopt.support.collector import quiet_collector
+from tcopt.support.remarks import collect_remarks
+
+Array = NDArray[Any]
+Shapes = Mapping[str, Sequence[int]]
+Values = Mapping[str, Array]
+
+
+def compile(
+    source: Source,
+    target: str = "cpu",
+    *,
+    accuracy: str = DEFAULT,
+    precision: str = PRECISE,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Array] | None = None,
+    progress: Progress | None = None,
+    cache: bool = True,
+    workers: int | None = None,
+) -> Model:
+    """Compile an ONNX model to native code.
+
+    A model whose inputs have open dimensions, or whose shapes depend on the values of
+    inputs, is compiled at its first run for the shapes and values seen; each new
+    combination is compiled once and kept.
+
+    Args:
+        source: a file, its bytes, or a decoded model.
+        target, accuracy, precision: see `tcopt.compiler.pipeline`.
+        shapes: shapes of inputs with open dimensions, to compile for ahead of time.
+        values: inputs that decide shapes, to specialise on ahead of time.
+        progress: called before each step and at the end.
+        cache: whether programs and kernels are looked up and kept on disk; see
+            `compiler.program_cache` and `compiler.kernel_cache`.
+        workers: processes that compile kernels beside this one; by default one for each other
+            core, and none for a model that is small or whose kernels are all kept.
+    Raises:
+        TcoptError: the model is malformed or not supported, or a pass failed.
+    """
+    given_shapes, given_values = shapes or {}, values or {}
+    compiler = _Compiler(source, target, (accuracy, precision), progress, cache, workers)
+    entry = compiler.entry(given_shapes, given_values)
+    specializer = _Specializer(compiler.program, given_shapes, given_values)
+    declared = None if entry is None else entry.open_inputs()
+    if declared is not None:
+        model = Model.lazy(specializer, *declared)
+    else:
+        try:
+            model = Model.of(compiler.program(given_shapes, given_values, entry))
+        except (MissingShapesError, MissingValuesError) as missing:
+            if isinstance(missing, MissingValuesError) and not missing.inputs:
+                raise
+            from tcopt.compiler.driver import declared_specs
+
+            declared = declared_specs(source)
+            if entry is not None:
+                entry.keep_open(*declared)
+            model = Model.lazy(specializer, *declared)
+    if not is_device(target):
+        timed = compiler.timed_program
+        model.instrumented = _Specializer(timed, given_shapes, given_values)
+    return model
+
+
+class _Compiler:
+    """Gives programs of one model for shapes and values, from the cache or anew."""
+
+    def __init__(
+        self,
+        source: Source,
+        target: str,
+        rounding: tuple[str, str],
+        progress: Progress | None,
+        cache: bool,
+        workers: int | None,
+    ):
+        self._source = source
+        self._phases = pipeline(target, *rounding)
+        self._on_device = is_device(target)
+        self._progress = progress
+        self._cache = cache
+        self._workers = workers
+        self._programs: ProgramCache | None = None
+        if cache and not self._on_device:
+            cpu = named_target(target.partition(":")[2] or "host")
+            self._programs = ProgramCache.of_user(source, (cpu, self._phases))
+
+    def entry(self, shapes: Shapes, values: Values) -> ProgramEntry | None:
+        """Where the cache has what comes of a compile."""
+        return None if self._programs is None else self._programs.entry(shapes, values)
+
+    def program(
+        self, shapes: Shapes, values: Values, entry: ProgramEntry | None = None
+    ) -> AnyProgram:
+        """The program for these shapes and values.
+
+        Args:
+            entry: its place in the cache, if that was asked for already.
+        """
+        start = time.perf_counter()
+        entry = entry or self.entry(shapes, values)
+        report = Report(self._progress)
+        if entry is None:
+            return self._compile(shapes, values, self._phases, report)[0]
+        found = entry.program()
+        if found is not None:
+            found.compile_times.update(report.found(time.perf_counter() - start))
+            return found
+        missing = entry.missing_values()
+        if missing is not None:
+            raise MissingValuesError(missing[0], missing[1], where=missing[2])
+        try:
+            program, files = self._compile(shapes, values, self._phases, report)
+        except MissingValuesError as error:
+            if error.inputs:
+                entry.keep_missing_values(error.message, error.inputs, error.where)
+            raise
+        if isinstance(program, Program):
+            entry.keep_program(program, files)
+        return program
+
+    def timed_program(self, shapes: Shapes, values: Values) -> Program:
+        """The program with clocks around its kernels, and remarks; never from the cache."""
+        from tcopt.compiler.facts import with_remarks
+
+        with collect_remarks() as remarks:
+            phases = with_clocks(self._phases)
+            program, _ = self._compile(shapes, values, phases, Report(self._progress))
+        assert isinstance(program, Program)
+        return with_remarks(program, remarks)
+
+    def _compile(
+        self, shapes: Shapes, values: Values, phases: Sequence[Phase], report: Report
+    ) -> tuple[AnyProgram, set[Path]]:
+        """A program, and the files that were read beside the model."""
+        with quiet_collector():
+            from tcopt.compiler import driver
+
+            imported = driver.Imported(self._source, shapes, values)
+            if self._on_device:
+                return driver.compile_for_device(imported, phases, report), set()
+            kept = KernelCache.of_user() if self._cache else None
+            program = driver.compile_for_cpu(imported, phases, kept, self._workers, report)
+            return program, imported.files
+
+
+class _Specializer(Specialization):
+    """Compiles for the shapes, and where needed the values, of the feeds of a run."""
+
+    def __init__(
+        self,
+        specialize: Callable[[Shapes, Values], AnyProgram],
+        shapes: Shapes,
+        values: Values,
+    ):
+        self._specialize = specialize
+        self._shapes = shapes
+        self._values = values
+        self._by_value: set[str] = set(values)
+
+    def key(self, feeds: Mapping[str, Array]) -> tuple[object, ...]:
+        return tuple(
+            (name, array.shape, array.tobytes() if name in self._by_value else None)
+            for name, array in sorted(feeds.items())
+        )
+
+    def compile(self, feeds: Mapping[str, Array]) -> AnyProgram:
+        shapes = {**{name: list(a.shape) for name, a in feeds.items()}, **self._shapes}
+        while True:
+            values = {**self._values, **{n: feeds[n] for n in self._by_value if n in feeds}}
+            try:
+                return self._specialize(shapes, values)
+            except MissingValuesError as missing:
+                fresh = {name for name in missing.inputs if name in feeds} - self._by_value
+                if not fresh:
+                    raise
+                self._by_value |= fresh

@@ -1,0 +1,204 @@
+"""Whole programs on disk, found by what a model is made of.
+
+Of one model, options and shapes the cache has
+
+- a fact, stored beside kernels: which other files the model reads, and what came of it, a
+  program, or that shapes or values of inputs have to be known first,
+- the program, as `Model.save` writes it, under a key that those files' content is part of.
+
+A key is a hash over content: the model's and its files', options, the target's facts, given
+shapes and values, and the compiler's version. A file that changes while it is compiled is not
+kept. A lookup needs neither IR nor ONNX.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.compiler.content import Source, Stamp, changed_since, hash_file, hash_source, stamp
+from tcopt.compiler.disk_store import DiskStore
+from tcopt.compiler.extensions import is_extended
+from tcopt.compiler.fingerprint import program_fingerprint
+from tcopt.compiler.kernel_cache import KernelCache, user_programs
+from tcopt.runtime.archive import read_program, spec_facts, spec_of, write_program
+from tcopt.runtime.program import Program
+from tcopt.runtime.specs import TensorSpec
+from tcopt.support.errors import InputError
+from tcopt.support.remarks import listening
+
+Array = NDArray[Any]
+Facts = dict[str, Any]
+
+_PROGRAM = "program"
+_OPEN = "open"
+_VALUES = "values"
+
+
+class ProgramCache:
+    """What earlier compiles of one model came to.
+
+    Args:
+        source: the model.
+        settings: all else that a program depends on.
+        facts, programs: where to keep things.
+    """
+
+    def __init__(
+        self, source: Source, settings: Sequence[object], facts: KernelCache, programs: DiskStore
+    ):
+        self._source = source
+        self._settings = repr((program_fingerprint(), *settings))
+        self._facts = facts
+        self._programs = programs
+        self._path = Path(source) if isinstance(source, (str, Path)) else None
+        self._known: tuple[Stamp | None, str | None] | None = None
+
+    @classmethod
+    def of_user(cls, source: Source, settings: Sequence[object]) -> ProgramCache | None:
+        """The user's cache; None if it is turned off, or cannot tell what a program depends on."""
+        facts, programs = KernelCache.of_user(), user_programs()
+        if facts is None or programs is None or is_extended():
+            return None
+        return cls(source, settings, facts, programs)
+
+    def entry(
+        self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Array]
+    ) -> ProgramEntry | None:
+        """The entry for some inputs; None if the cache is of no use to this compile.
+
+        Remarks are made when something is compiled, so for who listens to them it is not.
+        """
+        mark, content = self._content()
+        if content is None or listening():
+            return None
+        state = hashlib.blake2b(f"{content} {self._settings}".encode(), digest_size=20)
+        state.update(repr([(n, [int(d) for d in s]) for n, s in sorted(shapes.items())]).encode())
+        for name, value in sorted(values.items()):
+            array = np.asarray(value)
+            state.update(repr((name, array.shape, array.dtype.str)).encode())
+            state.update(array.tobytes())
+        folder = None if self._path is None else self._path.parent
+        unchanged = partial(self._is_still, mark)
+        return ProgramEntry(state.hexdigest(), folder, self._facts, self._programs, unchanged)
+
+    def _content(self) -> tuple[Stamp | None, str | None]:
+        """What tells a change of the file, and a hash of the model, made anew after one."""
+        mark = None if self._path is None else stamp(self._path)
+        # A model in memory that is no bytes may be edited between two compiles.
+        fixed = isinstance(self._source, bytes) if self._path is None else mark is not None
+        if self._known is None or not fixed or self._known[0] != mark:
+            self._known = mark, hash_source(self._source)
+        return self._known
+
+    def _is_still(self, mark: Stamp | None) -> bool:
+        """Whether the model is what it was when it was hashed."""
+        return self._path is None or stamp(self._path) == mark
+
+
+class ProgramEntry:
+    """The place for what comes of one compile."""
+
+    def __init__(
+        self,
+        key: str,
+        folder: Path | None,
+        facts: KernelCache,
+        programs: DiskStore,
+        unchanged: Callable[[], bool],
+    ):
+        self._key = key
+        self._folder = folder
+        self._facts = facts
+        self._programs = programs
+        self._unchanged = unchanged
+        self._since = time.time()
+
+    def program(self) -> Program | None:
+        """The program, if it is there and undamaged."""
+        known = self._known(_PROGRAM)
+        key = None if known is None else self._program_key(known["files"])
+        if key is None or not self._programs.has(key):
+            return None
+        try:
+            program = read_program(self._programs.path(key))
+        except InputError:
+            self._programs.discard(key)
+            return None
+        self._programs.touch(key)
+        program.cached = True
+        return program
+
+    def open_inputs(self) -> tuple[list[TensorSpec], list[TensorSpec]] | None:
+        """Inputs and outputs of a model that is known to be compiled when it runs."""
+        known = self._known(_OPEN)
+        if known is None:
+            return None
+        inputs, outputs = ([spec_of(s) for s in known[side]] for side in ("inputs", "outputs"))
+        return inputs, outputs
+
+    def missing_values(self) -> tuple[str, list[str], str | None] | None:
+        """What MissingValuesError says, if it is known that values have to be given."""
+        known = self._known(_VALUES)
+        return None if known is None else (known["message"], known["names"], known["where"])
+
+    def keep_program(self, program: Program, files: Iterable[Path]) -> None:
+        """Store a program that was compiled since the entry was made.
+
+        Args:
+            files: what was read beside the model itself.
+        """
+        paths = sorted(set(files))
+        if changed_since(paths, self._since) or not self._unchanged():
+            return
+        folder = (self._folder or Path()).resolve()
+        names = [path.relative_to(folder).as_posix() for path in paths]
+        key = self._program_key(names)
+        if key is None:
+            return
+        size = program.weights.nbytes + sum(map(len, program.objects))
+        self._programs.write(key, lambda stream: write_program(stream, program), size)
+        self._programs.trim()
+        self._keep({"outcome": _PROGRAM, "files": names})
+
+    def keep_open(self, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
+        """Store that the model is compiled when it runs."""
+        if self._unchanged():
+            sides = {"inputs": inputs, "outputs": outputs}
+            specs = {side: [spec_facts(spec) for spec in given] for side, given in sides.items()}
+            self._keep({"outcome": _OPEN, **specs})
+
+    def keep_missing_values(self, message: str, names: Iterable[str], where: str | None) -> None:
+        """Store that values of inputs have to be given."""
+        if self._unchanged():
+            names = list(names)
+            self._keep({"outcome": _VALUES, "message": message, "names": names, "where": where})
+
+    def _known(self, outcome: str) -> Facts | None:
+        data = self._facts.get(self._key)
+        if data is None:
+            return None
+        facts: Facts = json.loads(data)
+        return facts if facts["outcome"] == outcome else None
+
+    def _keep(self, facts: Facts) -> None:
+        self._facts.put(self._key, json.dumps(facts).encode())
+        self._facts.trim()
+
+    def _program_key(self, files: Iterable[str]) -> str | None:
+        """The key of the program for what the other files hold now; None if one is gone."""
+        state = hashlib.blake2b(f"program {self._key}".encode(), digest_size=20)
+        for name in files:
+            content = None if self._folder is None else hash_file(self._folder / name)
+            if content is None:
+                return None
+            state.update(f"{content} {name}\n".encode())
+        return state.hexdigest()
