@@ -109,6 +109,10 @@ def show(results: list[dict[str, Any]]) -> None:
     Console(width=140).print(table)
 
 
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("models", nargs="*", default=["light_resnet50"])
