@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -50,6 +51,24 @@ class _Plan:
     mask: SSAValue | None = None
 
 
+class _Copies:
+    """Values of earlier copies that a copy may take, as long as control flow is straight.
+
+    Only loads, and ops of one operand on them such as broadcasts: that is what the copies of a
+    tile have in common. A product stays apart, for each sum may be fused with its own.
+    """
+
+    def __init__(self) -> None:
+        self.loads: dict[SSAValue, dict[Hashable, SSAValue]] = {}
+        """By buffer, what was loaded since it was last written."""
+        self.moved: dict[tuple[Operation, SSAValue], SSAValue] = {}
+
+    def clear(self) -> None:
+        """Another region begins or ends, or any buffer may have been written."""
+        self.loads.clear()
+        self.moved.clear()
+
+
 class Unroller:
     """Unrolls one loop and the unrolled loops inside it."""
 
@@ -66,6 +85,19 @@ class Unroller:
         """Those that are off in all lanes."""
         self.constants: dict[Operation, Operation] = {}
         self.tables = TableFolds()
+        self.copies = _Copies()
+        self.handlers: dict[type[Operation], Callable[[Any, list[Operation]], None]] = {
+            loop.LoadOp: self._load,
+            loop.StoreOp: self._store,
+            loop.ForOp: self._for,
+            loop.GuardOp: self._guard,
+            loop.MaskOp: self._mask,
+            loop.IndexOp: self._index,
+            loop.PrefetchOp: self._prefetch,
+            loop.BlockOp: self._reject_block,
+            ScaleOp: self._fold,
+            arith.AddfOp: self._fold,
+        }
 
     def run(self, op: loop.ForOp) -> list[Operation]:
         """The ops that stand for all iterations."""
@@ -80,37 +112,32 @@ class Unroller:
 
     def _ops(self, block: Block, result: list[Operation]) -> None:
         for op in block.ops:
-            match op:
-                case loop.LoadOp():
-                    self._load(op, result)
-                case loop.StoreOp():
-                    self._store(op, result)
-                case loop.ForOp():
-                    self._for(op, result)
-                case loop.GuardOp():
-                    self._guard(op, result)
-                case loop.MaskOp():
-                    self._mask(op, result)
-                case loop.IndexOp():
-                    map, indices = self._access(op)
-                    new = loop.IndexOp.create(
-                        operands=indices, result_types=[IndexType()], properties={"map": map}
-                    )
-                    self._finish(op, new, result)
-                case loop.PrefetchOp():
-                    map, indices = self._access(op)
-                    locality = op.locality.value.data
-                    result.append(loop.PrefetchOp(op.memref, map.data, indices, locality))
-                case ScaleOp() | arith.AddfOp():
-                    self._fold(op, result)
-                case loop.BlockOp():
-                    raise PassFailedError(
-                        f'block "{op.block_name.data}" is not lowered',
-                        op=op,
-                        hint="run lower-blocks first",
-                    )
-                case _:
-                    self._plain(op, result)
+            self.handlers.get(type(op), self._plain)(op, result)
+
+    def _inner(self, block: Block) -> list[Operation]:
+        """The copies of ops in a region, which reuse none from around it, nor the other way."""
+        inner: list[Operation] = []
+        self.copies.clear()
+        self._ops(block, inner)
+        self.copies.clear()
+        return inner
+
+    def _reject_block(self, op: loop.BlockOp, result: list[Operation]) -> None:
+        raise PassFailedError(
+            f'block "{op.block_name.data}" is not lowered', op=op, hint="run lower-blocks first"
+        )
+
+    def _index(self, op: loop.IndexOp, result: list[Operation]) -> None:
+        map, indices = self._access(op)
+        new = loop.IndexOp.create(
+            operands=indices, result_types=[IndexType()], properties={"map": map}
+        )
+        self._finish(op, new, result)
+
+    def _prefetch(self, op: loop.PrefetchOp, result: list[Operation]) -> None:
+        map, indices = self._access(op)
+        locality = op.locality.value.data
+        result.append(loop.PrefetchOp(op.memref, map.data, indices, locality))
 
     def _finish(self, old: Operation, new: Operation, result: list[Operation]) -> None:
         result.append(new)
@@ -155,6 +182,14 @@ class Unroller:
             self._constant(op.result, default, result)
             return
         operands, properties = self._memory_access(op)
+        loads = self.copies.loads.setdefault(operands[0], {})
+        # Equal maps of one op's copies are one object.
+        key = (id(op), id(properties["map"]), len(operands), *operands[1:])
+        known = loads.get(key)
+        # What nothing has used so far, as a table's entry was zero, is loaded where it is needed.
+        if known is not None and known.first_use is not None:
+            self.values[op.result] = known
+            return
         new = loop.LoadOp.create(
             operands=operands,
             result_types=[op.results[0].type],
@@ -164,6 +199,7 @@ class Unroller:
         if "default" in properties and new.mask is None and is_inside(new, self.known):
             new.default = None
         self._finish(op, new, result)
+        loads[key] = new.result
 
     def _store(self, op: loop.StoreOp, result: list[Operation]) -> None:
         if op.mask is not None and op.mask in self.always_off:
@@ -171,15 +207,21 @@ class Unroller:
         value = op.value.owner
         if isinstance(value, SelectOp) and value.cond in self.always_off:
             kept = value.rhs.owner
-            if (
-                isinstance(kept, loop.LoadOp)
-                and (kept.memref, kept.map, *kept.indices) == (op.memref, op.map, *op.indices)
-                and result[-1:] == [self._get(value.rhs).owner]
+            if isinstance(kept, loop.LoadOp) and (kept.memref, kept.map, *kept.indices) == (
+                op.memref,
+                op.map,
+                *op.indices,
             ):
-                # It would store what is there.
-                result.pop()
-                return
+                # It would store what is there, unless that was written meanwhile.
+                loaded, memref = self._get(value.rhs), self._get(op.memref)
+                if result[-1:] == [loaded.owner]:
+                    self.copies.loads.pop(memref, None)
+                    result.pop()
+                    return
+                if loaded in self.copies.loads.get(memref, {}).values():
+                    return
         operands, properties = self._memory_access(op)
+        self.copies.loads.pop(operands[1], None)
         new = loop.StoreOp.create(
             operands=operands, properties=properties, attributes=op.attributes
         )
@@ -215,9 +257,7 @@ class Unroller:
         for known in (self.known, self.shared):
             known.enter_loop(op)
         self.known.enter_loop(new)
-        inner: list[Operation] = []
-        self._ops(op.body.block, inner)
-        body.add_ops(inner)
+        body.add_ops(self._inner(op.body.block))
         result.append(new)
 
     def _guard(self, op: loop.GuardOp, result: list[Operation]) -> None:
@@ -234,8 +274,7 @@ class Unroller:
             if not open_:
                 self._ops(op.body.block, result)
                 return
-            inner: list[Operation] = []
-            self._ops(op.body.block, inner)
+            inner = self._inner(op.body.block)
         body = Block()
         body.add_ops(inner)
         simplified, values = self.known.simplify([exprs[i] for i in open_], indices)
@@ -300,6 +339,13 @@ class Unroller:
             self.values[op.results[0]] = known.results[0]
             return
         operands = [self._operand(operand, result) for operand in op.operands]
+        if not _is_pure(type(op)):
+            self.copies.clear()
+        elif len(operands) == 1 and len(op.results) == 1:
+            known_value = self.copies.moved.get((op, operands[0]))
+            if known_value is not None:
+                self.values[op.results[0]] = known_value
+                return
         if op.regions:
             mapper = dict(zip(op.operands, operands, strict=True))
             new = op.clone({**self.values, **mapper})
@@ -311,6 +357,8 @@ class Unroller:
                 attributes=op.attributes,
             )
         self._finish(op, new, result)
+        if len(operands) == 1 and len(op.results) == 1:
+            self.copies.moved[op, operands[0]] = new.results[0]
 
     def _fold(self, op: ScaleOp | arith.AddfOp, result: list[Operation]) -> None:
         """A product with a table's entry or a sum, which may become simpler in this copy."""
@@ -377,6 +425,11 @@ def _with_constant(
     if base is None:
         return AffineConstantExpr(constant)
     return base + AffineConstantExpr(constant) if constant else base
+
+
+@cache
+def _is_pure(kind: type[Operation]) -> bool:
+    return kind.has_trait(Pure)
 
 
 @cache

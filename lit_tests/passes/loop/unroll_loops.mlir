@@ -78,3 +78,34 @@ loop.func @lanes_off(%x: memref<12xf32>, %y: memref<12xf32>) {
     loop.store %a, %y[%i * 8 + 8] lanes [1] mask %m : memref<12xf32>, vector<8xf32>
   }
 }
+
+// -----
+
+// Copies take what an earlier one has loaded and broadcast, until the buffer is written.
+// CHECK-LABEL: loop.func @shared
+// CHECK:       %w = loop.load %b[0] : memref<4xf32>
+// CHECK-NEXT:  %s = vector.broadcast %w : f32 to vector<4xf32>
+// CHECK-NEXT:  %v = loop.load %a[0]
+// CHECK-NEXT:  %p = arith.mulf %v, %s
+// CHECK-NEXT:  loop.store %p, %c[0]
+// CHECK-NEXT:  %v_1 = loop.load %a[4]
+// CHECK-NEXT:  %p_1 = arith.mulf %v_1, %s
+// CHECK-NEXT:  loop.store %p_1, %c[4]
+// CHECK-NEXT:  %z = loop.load %c[0]
+// CHECK-NEXT:  loop.store %z, %b[1]
+// CHECK-NEXT:  %w_1 = loop.load %b[0]
+// CHECK-NEXT:  %s_1 = vector.broadcast %w_1
+// CHECK-NEXT:  %p_2 = arith.mulf %v, %s_1
+loop.func @shared(%a: memref<8xf32>, %b: memref<4xf32>, %c: memref<16xf32>) {
+  loop.for %j = 0 to 2 unrolled {
+    loop.for %i = 0 to 2 unrolled {
+      %w = loop.load %b[0] : memref<4xf32>
+      %s = vector.broadcast %w : f32 to vector<4xf32>
+      %v = loop.load %a[%i * 4] lanes [1] : memref<8xf32>, vector<4xf32>
+      %p = arith.mulf %v, %s : vector<4xf32>
+      loop.store %p, %c[%j * 8 + %i * 4] lanes [1] : memref<16xf32>, vector<4xf32>
+    }
+    %z = loop.load %c[0] : memref<16xf32>
+    loop.store %z, %b[%j + 1] : memref<4xf32>
+  }
+}
