@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tcopt.backends.named_gpus import DEFAULT_CUDA
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.suggestions import suggest
@@ -128,6 +127,9 @@ def _device_pipeline(kind: str, name: str, precision: str) -> list[Phase]:
         raise UnsupportedError(f"target {kind} has no precision '{precision}' yet")
     kernel = _GPU_KERNEL
     if kind == "cuda":
+        # Other pipelines are told without xDSL, which this module's targets need.
+        from tcopt.backends.named_gpus import DEFAULT_CUDA
+
         name = name or DEFAULT_CUDA
         # Other devices have these functions themselves.
         kernel = (*kernel[: kernel.index("dce")], "expand-math", *kernel[kernel.index("dce") :])
