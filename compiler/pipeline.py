@@ -62,6 +62,7 @@ _KERNEL = (
     "promote-registers",
     "transpose-gathers",
     "interleave-scatters",
+    "transpose-scatters",
     "expand-math",
     "plan-memory",
 )

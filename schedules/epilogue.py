@@ -31,6 +31,19 @@ def reads_pointwise(sch: Schedule, consumer: Block, producer: Block) -> bool:
     return all(read.steps == pattern.store.steps or _runs_through(read, pattern) for read in reads)
 
 
+def stores_apart(sch: Schedule, epilogue: Block) -> bool:
+    """Whether what vectors lie along is no row of the output."""
+    pattern = match_block(sch.block_op(epilogue))
+    if pattern is None:
+        return False
+    moving = [v for v in pattern.spatial if pattern.extents[v] > 1]
+    return (
+        bool(moving)
+        and pattern.store.steps[moving[-1]] is not None
+        and not (pattern.store.is_unit(moving[-1]))
+    )
+
+
 def _runs_through(read: Access, pattern: BlockPattern) -> bool:
     """Whether a consumer's variables are the indices of what it reads, in order."""
     moving = [v for v in pattern.spatial if pattern.extents[v] > 1]

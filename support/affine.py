@@ -6,6 +6,7 @@ every floordiv and mod that they decide, so that index arithmetic stays free of 
 
     (d0 * 4 + d1) floordiv 4,  d1 in [0, 3]   ->  d0
     (d0 floordiv 7) * 7 + d0 mod 7            ->  d0
+    (d0 * 8 + d1) floordiv 64,  d1 in [0, 7]  ->  d0 floordiv 8
 """
 
 from __future__ import annotations
@@ -146,6 +147,18 @@ def _split(value: LinearSum, divisor: int) -> tuple[LinearSum, LinearSum]:
     )
 
 
+def _split_digits(
+    value: LinearSum, divisor: int, ranges: Sequence[Range]
+) -> tuple[LinearSum, LinearSum, int] | None:
+    """`value = factor * high + low` with `0 <= low < factor`, where the factor divides."""
+    for factor in sorted({gcd(divisor, f) for _, f in value.terms} - {1, divisor}, reverse=True):
+        high, low = _split(value, factor)
+        least, most = sum_range(low, ranges)
+        if high.terms and least >= 0 and most < factor:
+            return high, low, factor
+    return None
+
+
 def _floordiv(value: LinearSum, divisor: int, ranges: Sequence[Range]) -> LinearSum:
     quotient, rest = _split(value, divisor)
     low, high = sum_range(rest, ranges)
@@ -155,6 +168,9 @@ def _floordiv(value: LinearSum, divisor: int, ranges: Sequence[Range]) -> Linear
     if common > 1:
         rest = LinearSum(tuple((a, c // common) for a, c in rest.terms), rest.constant // common)
         return _add(quotient, _floordiv(rest, divisor // common, ranges))
+    if digits := _split_digits(rest, divisor, ranges):
+        upper, _, factor = digits
+        return _add(quotient, _floordiv(upper, divisor // factor, ranges))
     match rest:
         case LinearSum(terms=((FloorDiv() as inner, 1),), constant=0):
             return _add(quotient, _floordiv(inner.operand, inner.divisor * divisor, ranges))
@@ -171,6 +187,9 @@ def _mod(value: LinearSum, divisor: int, ranges: Sequence[Range]) -> LinearSum:
     if common > 1 and rest.constant % common == 0:
         inner = LinearSum(tuple((a, c // common) for a, c in rest.terms), rest.constant // common)
         return _scale(_mod(inner, divisor // common, ranges), common)
+    if digits := _split_digits(rest, divisor, ranges):
+        upper, lower, factor = digits
+        return _add(lower, _mod(upper, divisor // factor, ranges), factor)
     match rest:
         case LinearSum(terms=((Mod() as nested, 1),), constant=0) if nested.divisor % divisor == 0:
             return _mod(nested.operand, divisor, ranges)

@@ -57,6 +57,11 @@ class BlockedConvTransposeOp(ContractionOp):
         )
 
     @property
+    def stores_anywhere(self) -> bool:
+        """Phases are woven already."""
+        return False
+
+    @property
     def spatial_rank(self) -> int:
         """Number of spatial dimensions."""
         return len(shape_of(self.x)) - 3

@@ -36,6 +36,11 @@ class ContractionOp(GraphOp, ABC):
         """The operand that is constant in a layer of a network."""
         return self.operands[1]
 
+    @property
+    def stores_anywhere(self) -> bool:
+        """Sums are made a tile at a time."""
+        return True
+
     def sum_element(self) -> Attribute:
         """Element type of the result; VerifyException if operands do not add up to it."""
         wanted = self.result_element

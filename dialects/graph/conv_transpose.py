@@ -62,6 +62,11 @@ class ConvTransposeOp(ConvolutionOp):
             },
         )
 
+    @property
+    def stores_anywhere(self) -> bool:
+        """It reads where taps meet, and is computed an element at a time."""
+        return False
+
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O, (extent - 1) * stride + span + output pad - pads...]."""
         self.check_ranks()

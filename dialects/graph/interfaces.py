@@ -194,6 +194,14 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
         """Whether the op takes a part of its operand, which can be read in place."""
         return False
 
+    @property
+    def stores_anywhere(self) -> bool:
+        """Whether elements of the result are complete in registers, a tile at a time.
+
+        A kernel can then store them in another order than the result's.
+        """
+        return False
+
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """Whether no element of the result is below zero.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
 from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 
@@ -18,7 +18,9 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.group import GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
 from tcopt.passes.graph.fusion_remarks import remark_groups
+from tcopt.passes.graph.permuted_stores import may_permute, stores_vectors
 from tcopt.support.remarks import listening
 
 
@@ -35,6 +37,10 @@ class FuseOps(ModulePass):
     - Injective ops fuse with one another.
     - A border of zeros (`graph.pad`) joins what produces its operand, and nothing else.
     - Every group takes the slices that only it reads.
+    - A contraction takes ops that change the order of its result (transpose, with the views
+      around it, or the way back from blocks of channels), where vectors can be stored in
+      that order: then it writes them there, and nothing is moved. That needs a CPU target,
+      which knows how long vectors are.
     - An opaque op stays alone. Constants, views (reshape) and
       concatenations in memory stay outside of groups.
 
@@ -59,6 +65,19 @@ class FuseOps(ModulePass):
         } : tensor<1x8x4x4xf32>
         %s = graph.group kind = reduction {...}
 
+    and on a CPU
+
+        %m = graph.matmul %x, %w : tensor<128x768xf32>
+        %h = graph.reshape %m : tensor<128x12x64xf32>
+        %t = graph.transpose %h {perm = [1, 0, 2]} : tensor<12x128x64xf32>
+    ->
+        %t = graph.group kind = complex_out_fusable {
+          %m = graph.matmul %x, %w : tensor<128x768xf32>
+          %h = graph.reshape %m : tensor<128x12x64xf32>
+          %0 = graph.transpose %h {perm = [1, 0, 2]} : tensor<12x128x64xf32>
+          graph.yield %0 : tensor<12x128x64xf32>
+        } : tensor<12x128x64xf32>
+
     Options: `max-ops` limits the number of operators in a group.
     """
 
@@ -67,17 +86,19 @@ class FuseOps(ModulePass):
     max_ops: int = 64
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = cpu_target_of(op)
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                _Fusion(function.body.block, self.max_ops).run()
+                _Fusion(function.body.block, self.max_ops, target).run()
 
 
 class _Fusion:
     """The groups of one block; ops are identified by their place in it."""
 
-    def __init__(self, block: Block, max_ops: int):
+    def __init__(self, block: Block, max_ops: int, target: CpuTargetAttr | None):
         self.block = block
         self.max_ops = max_ops
+        self.target = target
         self.ops = list(block.ops)
         self.place: dict[Operation, int] = {op: place for place, op in enumerate(self.ops)}
         self.grouped: set[int] = set()
@@ -94,7 +115,8 @@ class _Fusion:
                 if kind is FusionKind.REDUCTION:
                     self.claim(self.backward(self.forward(place)))
                 else:
-                    self.claim(self.with_parts(self.with_border(self.forward(place))))
+                    group = self.with_border(self.permuted(self.forward(place)))
+                    self.claim(self.with_parts(group))
         for place in self.candidates(FusionKind.INJECTIVE):
             self.claim(self.backward([place]))
         for place in self.candidates(FusionKind.OPAQUE):
@@ -135,6 +157,32 @@ class _Fusion:
         while (step := self._next_exit(group)) is not None:
             group += step
         return group
+
+    def permuted(self, group: list[int]) -> list[int]:
+        """The group and what changes the order of its result, if it can store it like that."""
+        anchor, last = self.ops[group[0]], self.ops[group[-1]]
+        assert isinstance(anchor, GraphOp) and isinstance(last, GraphOp)
+        if self.target is None or not anchor.stores_anywhere:
+            return group
+        element = last.type.element_type
+        if not isinstance(element, FixedBitwidthType):
+            return group
+        lanes = self.target.vector_lanes(element.bitwidth)
+        places: list[int] = []
+        ops: list[GraphOp] = []
+        best = group
+        users = self.users(group[-1])
+        while len(users) == 1 and len(group) + len(places) < self.max_ops:
+            (place,) = users
+            op = self.ops[place]
+            if place in self.grouped or not isinstance(op, GraphOp) or not may_permute(op):
+                break
+            places.append(place)
+            ops.append(op)
+            if not op.is_view and stores_vectors(ops, lanes):
+                best = [*group, *places]
+            users = self.users(place)
+        return best
 
     def with_border(self, group: list[int]) -> list[int]:
         """The group and the border around its result, if nothing else uses that."""

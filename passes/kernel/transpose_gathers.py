@@ -27,10 +27,8 @@ from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.vector_ import GatherOp, ScatterOp
 from tcopt.passes.kernel.constant_vectors import base_and_offset, constant_step
 from tcopt.passes.kernel.lowering_access import constant_prefix
+from tcopt.passes.kernel.register_squares import CHUNK_BITS, transpose_chunks
 from tcopt.support.literals import number_attr
-
-_CHUNK_BITS = 128
-"""Within such parts of a register shuffles are cheapest."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,7 @@ class _Transposition:
         if len(rows) < self.lanes:
             rows += [self._splat()] * (self.lanes - len(rows))
         assert isa(self.type, VectorType)
-        columns = self._transpose(rows, _CHUNK_BITS // _bits(self.type))
+        columns = self._transpose(rows, CHUNK_BITS // _bits(self.type))
         for offset, gather in tile.columns.items():
             value = columns[offset - low]
             if tile.rows < self.lanes:
@@ -207,7 +205,7 @@ class _Transposition:
         then what belongs to one column is collected from them.
         """
         squares = [
-            self._transpose_chunks(rows[at : at + chunk], chunk)
+            transpose_chunks(rows[at : at + chunk], self.lanes, chunk, self._shuffle)
             for at in range(0, self.lanes, chunk)
         ]
         result: list[SSAValue | None] = [None] * self.lanes
@@ -216,31 +214,6 @@ class _Transposition:
             for position, value in enumerate(collected):
                 result[position * chunk + column] = value
         return [value for value in result if value is not None]
-
-    def _transpose_chunks(self, rows: Sequence[SSAValue], chunk: int) -> list[SSAValue]:
-        """Rows whose chunks hold one column each, of a square in each chunk's place."""
-        values, width = list(rows), 1
-        while width < chunk:
-            following: list[SSAValue] = []
-            half = width
-            for start in range(0, chunk, 2 * width):
-                for part in range(half):
-                    low, high = values[start + part], values[start + half + part]
-                    following.append(self._interleave(low, high, width, chunk, upper=False))
-                    following.append(self._interleave(low, high, width, chunk, upper=True))
-            values, width = following, 2 * width
-        return values
-
-    def _interleave(
-        self, low: SSAValue, high: SSAValue, width: int, chunk: int, *, upper: bool
-    ) -> SSAValue:
-        """Runs of `width` elements of one half of each chunk, alternately of both vectors."""
-        picks: list[int] = []
-        for start in range(0, self.lanes, chunk):
-            first = start + (chunk // 2 if upper else 0)
-            for at in range(first, first + chunk // 2, width):
-                picks += [*range(at, at + width), *range(self.lanes + at, self.lanes + at + width)]
-        return self._shuffle(low, high, picks)
 
     def _collect(self, values: Sequence[SSAValue], chunk: int) -> list[SSAValue]:
         """A square of chunks transposed: result k holds chunk k of each value in turn."""
@@ -288,5 +261,5 @@ def _bits(type_: VectorType[Attribute]) -> int:
 def _is_square(type_: VectorType[Attribute]) -> bool:
     """Whether a square of such vectors splits into chunks that can be transposed."""
     lanes, bits = type_.get_shape()[0], _bits(type_)
-    chunk = _CHUNK_BITS // bits
+    chunk = CHUNK_BITS // bits
     return chunk >= 2 and lanes >= chunk and lanes & (lanes - 1) == 0

@@ -30,7 +30,7 @@ from tcopt.dialects.loop import IterKind
 from tcopt.dialects.te import Combiner
 from tcopt.dialects.te.borders import BorderStage, match_border
 from tcopt.dialects.te.names import unique_name
-from tcopt.passes.loop.axis_parts import AxisParts, Indexing
+from tcopt.passes.loop.nest_variables import Indexing, NestVariables
 from tcopt.support.locations import set_location
 
 AnyMemRef = MemRefType[Attribute]
@@ -176,10 +176,10 @@ def _emit_stage(
     if stage.combiner is not None and 0 in stage.reduction_extents:
         _emit_identity(builder, stage, target)
         return
-    axes = AxisParts.of(stage)
-    spatial = len(axes.spatial_extents)
+    axes = NestVariables.of(stage)
+    spatial = len(axes.extents)
     name = stage.stage.data
-    nest = _Nest(builder, name, axes.spatial_extents, stage.reduction_extents, axes.hints)
+    nest = _Nest(builder, name, axes.extents, stage.reduction_extents, axes.all_hints)
     place = nest.variables[:spatial]
     buffer, map = target.buffer, axes.place(target.map(len(stage.spatial_extents)))
     element = stage.yielded.type

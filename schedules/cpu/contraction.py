@@ -20,6 +20,7 @@ blocks the channels of a block as columns and the width as rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
@@ -33,7 +34,7 @@ from tcopt.schedules.cpu.granularity import has_enough_tasks, parallelize
 from tcopt.schedules.cpu.injective import schedule_injective
 from tcopt.schedules.cpu.tiles import Plan, Space, even_parts, plan_tile
 from tcopt.schedules.dots import Dot, dot_of, lane_dim
-from tcopt.schedules.epilogue import attach_epilogue, take_epilogue
+from tcopt.schedules.epilogue import attach_epilogue, stores_apart, take_epilogue
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.nests import variable_loops
 from tcopt.schedules.patterns import Access, BlockPattern, element_bits, match_block
@@ -125,7 +126,7 @@ def schedule_tiles(
         terms.append(each)
         space = replace(space, steps=space.steps // dot.group)
     plan = plan_tile(space, facts)
-    outer, inner = _tile(sch, block, pattern, roles, plan)
+    outer, inner = _tile(sch, block, pattern, roles, plan, jumps=stores_apart(sch, epilogue))
     inner += terms
     reduce = sch.get_loops(block)
     reduce = [each for each in reduce if each not in outer and each not in inner]
@@ -139,7 +140,9 @@ def schedule_tiles(
         _vectorize_tile(
             sch, [part for part in sch.get_loops(each) if part not in (*outer, *reduce)]
         )
-    unroll_steps(sch, reduce, plan.tile.accumulators)
+    loops = variable_loops(sch, block)
+    sliding = [loops[v] for v in pattern.reduce if v in loops and _slides(pattern, roles, v)]
+    unroll_steps(sch, reduce, plan.tile.accumulators, sliding)
     attach_epilogue(sch, epilogue, outer, lanes)
     for producer in producers:
         schedule_injective(sch, producer, facts)
@@ -171,9 +174,13 @@ def _bytes(terms: list[Access]) -> int:
 
 
 def _tile(
-    sch: Schedule, block: Block, pattern: BlockPattern, roles: Roles, plan: Plan
+    sch: Schedule, block: Block, pattern: BlockPattern, roles: Roles, plan: Plan, *, jumps: bool
 ) -> tuple[list[Loop], list[Loop]]:
-    """Split the roles' loops: the spatial loops between tiles, and those of a tile."""
+    """Split the roles' loops: the spatial loops between tiles, and those of a tile.
+
+    Args:
+        jumps: whether neighbours along columns are stored apart.
+    """
     loops = variable_loops(sch, block)
     extents, tile = pattern.extents, plan.tile
     inner: list[Loop] = []
@@ -189,18 +196,22 @@ def _tile(
     lane = loops[roles.columns]
     if roles.more_columns is not None:
         del loops[roles.columns]
-        between, part = sch.split(loops[roles.more_columns], factors=[None, vectors])
-        loops[roles.more_columns] = between
+        rest, part = sch.split(loops[roles.more_columns], factors=[None, vectors])
+        loops[roles.more_columns] = rest
         inner.append(part)
     elif extents[roles.columns] > tile.lanes:
         count = min(vectors, ceil(extents[roles.columns] / tile.lanes))
-        between, part, lane = sch.split(lane, factors=[None, count, tile.lanes])
-        loops[roles.columns] = between
+        rest, part, lane = sch.split(lane, factors=[None, count, tile.lanes])
+        loops[roles.columns] = rest
         inner.append(part)
     else:
         del loops[roles.columns]
-    outer = [loops[v] for v in _between_tiles(pattern, roles, plan) if v in loops]
-    return outer, [*inner, lane]
+    between = [v for v in _between_tiles(pattern, roles, plan) if v in loops]
+    if jumps and roles.rows in between:
+        # Each lane has a row of its own to store to: finish a few rows before the next ones.
+        between.remove(roles.rows)
+        between.append(roles.rows)
+    return [loops[v] for v in between], [*inner, lane]
 
 
 def _between_tiles(pattern: BlockPattern, roles: Roles, plan: Plan) -> list[int]:
@@ -268,12 +279,32 @@ def _is_clipped(block: BlockOp, variable: SSAValue) -> bool:
     return False
 
 
-def unroll_steps(sch: Schedule, reduce: list[Loop], accumulators: int) -> None:
-    """Write out innermost reduce loops, as far as the code stays short."""
+def _slides(pattern: BlockPattern, roles: Roles, variable: int) -> bool:
+    """Whether a row broadcasts along a reduce variable what the next rows broadcast as well."""
+    if roles.rows is None:
+        return False
+    for term in pattern.terms:
+        rows, steps = term.steps[roles.rows], term.steps[variable]
+        if term.uses(roles.columns) or rows is None or steps is None:
+            continue
+        for row, step in zip(rows, steps, strict=True):
+            if row and step and row % step == 0 and row // step < pattern.extents[variable]:
+                return True
+    return False
+
+
+def unroll_steps(
+    sch: Schedule, reduce: list[Loop], accumulators: int, sliding: Sequence[Loop] = ()
+) -> None:
+    """Write out innermost reduce loops, as far as the code stays short.
+
+    Where rows slide along a loop, a step uses again what earlier ones have broadcast. Written
+    out, that is kept for it, though registers are full of accumulators.
+    """
     products = accumulators
     for each in reversed(reduce):
         products *= sch.extent(each)
-        if products > UNROLLED_PRODUCTS:
+        if products > UNROLLED_PRODUCTS or each in sliding:
             return
         sch.unroll(each)
 

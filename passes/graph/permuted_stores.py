@@ -1,0 +1,90 @@
+"""Which ops only change the order of a result, so that its producer can store it in theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+
+from tcopt.dialects.graph.attributes import FusionKind
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.te import api as te
+from tcopt.dialects.te.expr import Axis, Read
+from tcopt.dialects.te.tensor import Stage, Tensor
+from tcopt.support.affine import extents_to_ranges, simplify, substitute
+from tcopt.support.permutations import inverse_permutation, stride_in_groups
+
+SQUARE = 4
+"""Vectors that are transposed together in registers, before they are stored."""
+
+
+def may_permute(op: GraphOp) -> bool:
+    """Whether an op could be one of several that together change the order of elements."""
+    if op.fusion_kind is not FusionKind.INJECTIVE or op.is_elementwise or op.is_joined:
+        return False
+    if len(op.operands) != 1 or len(op.results) != 1 or 0 in op.shape:
+        return False
+    return not op.is_border
+
+
+def stores_vectors(ops: Sequence[GraphOp], lanes: int) -> bool:
+    """Whether ops, each on the one before, permute elements so that vectors can store them.
+
+    A vector of neighbours along the last axis of the first one's operand either is one in
+    the last one's result too, or has neighbours in that which follow each other there: several
+    of them are transposed in registers then.
+
+    Args:
+        lanes: of a vector.
+    """
+    shape = shape_of(ops[0].operands[0])
+    places = _places(ops)
+    if places is None or not shape or shape[-1] == 1:
+        return False
+    target = ops[-1].shape
+    last = len(shape) - 1
+    step = stride_in_groups(places, shape, last, lanes, target)
+    if step is None:
+        return False
+    if step == 1:
+        return True
+    return any(
+        shape[dim] >= SQUARE and stride_in_groups(places, shape, dim, SQUARE, target) == 1
+        for dim in range(last)
+    )
+
+
+def _places(ops: Sequence[GraphOp]) -> tuple[AffineExpr, ...] | None:
+    """Where elements of the first operand go to in the last result; None if not one to one."""
+    indices: list[AffineExpr] | None = None
+    for op in reversed(ops):
+        source = te.placeholder(shape_of(op.operands[0]), element_type(op.operands[0]))
+        read = _read_of(op.tensor_expression(source), source)
+        if read is None:
+            return None
+        if indices is not None:
+            ranges = extents_to_ranges(ops[-1].shape)
+            read = [simplify(substitute(expr, indices), ranges) for expr in read]
+        indices = read
+    assert indices is not None
+    return inverse_permutation(indices, ops[-1].shape, shape_of(ops[0].operands[0]))
+
+
+def _read_of(value: Tensor, source: Tensor) -> list[AffineExpr] | None:
+    """The indices, in terms of the axes, at which a tensor's elements are those of another."""
+    if not isinstance(value, Stage) or value.combiner is not None:
+        return None
+    body = value.body
+    if not isinstance(body, Read) or body.tensor is not source or body.default is not None:
+        return None
+    found: list[AffineExpr] = []
+    for index in body.indices:
+        axes: list[AffineExpr] = []
+        for axis in index.dims:
+            if not isinstance(axis, Axis):
+                return None
+            place = next(i for i, own in enumerate(value.axes) if own is axis)
+            axes.append(AffineDimExpr(place))
+        found.append(substitute(index.expr, axes))
+    return found

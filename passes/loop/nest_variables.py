@@ -1,0 +1,233 @@
+"""The variables of a stage's loop nest: its axes, unless what it reads asks for others.
+
+Where an axis is read by quotient and remainder, each part has a loop:
+
+    %y = te.compute "weave" [%p = 8] { te.read %phases[%p floordiv 2, %p mod 2] }
+->
+    loop.for %p = 0 to 4 {
+      loop.for %pi = 0 to 2 {
+        ... loop.load %phases[%vp, %vpi] ... loop.store %y[%vp * 2 + %vpi]
+
+What puts a sum of products in another order goes through it in the order of the sums:
+
+    %y = te.compute "transpose" [%h = 12, %s = 128, %d = 64] { te.read %sums[%s, %h * 64 + %d] }
+->
+    loop.for %i = 0 to 128 {
+      loop.for %j = 0 to 768 {
+        ... loop.load %sums[%vi, %vj] ... loop.store %y[%vj floordiv 64, %vi, %vj mod 64]
+
+The stage then reads each element at variables of its own, so that a schedule can compute it
+where its input is produced, and only its store jumps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from tcopt.dialects import te
+from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.table import ScaleOp
+from tcopt.dialects.te.access import index_ranges
+from tcopt.passes.te.te_inline import is_contraction, uses_table
+from tcopt.support.access_syntax import unique_operands
+from tcopt.support.affine import (
+    Dim,
+    FloorDiv,
+    LinearSum,
+    Range,
+    extents_to_ranges,
+    linear_sum,
+    simplify,
+    substitute,
+)
+from tcopt.support.permutations import inverse_permutation
+
+
+@dataclass(frozen=True)
+class NestVariables:
+    """The spatial variables of a stage's nest, and the stage's axes in terms of them.
+
+    Attributes:
+        stage: the stage.
+        extents: of the spatial variables.
+        hints: their names.
+        axes: each spatial axis of the stage as an expression of the variables.
+    """
+
+    stage: te.ComputeOp
+    extents: tuple[int, ...]
+    hints: tuple[str | None, ...]
+    axes: tuple[AffineExpr, ...]
+
+    @classmethod
+    def of(cls, stage: te.ComputeOp) -> NestVariables:
+        """The variables that the stage's reads of other stages ask for."""
+        if stage.is_reduction:
+            return _in_parts(stage, [1] * len(stage.spatial_extents))
+        parts = _in_parts(stage, _inner_extents(stage))
+        return _in_read_order(stage, parts) or parts
+
+    @property
+    def all_hints(self) -> list[str | None]:
+        """Names of all variables, of those that are reduced along too."""
+        reduced = self.stage.body.block.args[len(self.axes) :]
+        return [*self.hints, *(axis.name_hint for axis in reduced)]
+
+    def place(self, map: AffineMap) -> AffineMap:
+        """A map over the spatial axes as one over the variables."""
+        ranges = extents_to_ranges(self.extents)
+        return AffineMap(len(self.extents), 0, tuple(_mapped(map.results, self.axes, ranges)))
+
+    def bind(self, variables: Sequence[SSAValue]) -> Indexing:
+        """How to index by the axes when a nest's variables are these."""
+        axes = self.stage.body.block.args
+        spatial = tuple(variables[: len(self.extents)])
+        values: dict[SSAValue, SSAValue] = {}
+        places: dict[SSAValue, AffineExpr] = {}
+        for axis, expr in zip(axes, self.axes, strict=False):
+            if isinstance(expr, AffineDimExpr):
+                values[axis] = spatial[expr.position]
+            else:
+                places[axis] = expr
+        values.update(zip(axes[len(self.axes) :], variables[len(self.extents) :], strict=True))
+        return Indexing(values, places, spatial, extents_to_ranges(self.extents))
+
+
+@dataclass(frozen=True)
+class Indexing:
+    """What stands for each value of a stage's body.
+
+    Attributes:
+        values: its counterpart.
+        places: of axes that have none, an expression of the spatial variables.
+        spatial: these variables.
+        ranges: their ranges.
+    """
+
+    values: dict[SSAValue, SSAValue]
+    places: dict[SSAValue, AffineExpr]
+    spatial: tuple[SSAValue, ...]
+    ranges: tuple[Range, ...]
+
+    def apply(
+        self, map: AffineMap, indices: Sequence[SSAValue]
+    ) -> tuple[AffineMap, list[SSAValue]]:
+        """A map over values of the body as one over their counterparts."""
+        if not any(value in self.places for value in indices):
+            return map, [self.values[value] for value in indices]
+        operands = list(self.spatial)
+        ranges = list(self.ranges)
+        dims: list[AffineExpr] = []
+        for value, range_ in zip(indices, index_ranges(indices), strict=True):
+            if value in self.places:
+                dims.append(self.places[value])
+                continue
+            dims.append(AffineDimExpr(len(operands)))
+            operands.append(self.values[value])
+            ranges.append(range_)
+        results = tuple(_mapped(map.results, dims, ranges))
+        return unique_operands(AffineMap(len(operands), 0, results), operands)
+
+
+def _mapped(
+    exprs: Sequence[AffineExpr], dims: Sequence[AffineExpr], ranges: Sequence[Range]
+) -> list[AffineExpr]:
+    return [simplify(substitute(expr, dims), ranges) for expr in exprs]
+
+
+def _in_parts(stage: te.ComputeOp, sizes: Sequence[int]) -> NestVariables:
+    """A variable for each axis, or two where the inner part has an extent above 1."""
+    extents: list[int] = []
+    hints: list[str | None] = []
+    axes: list[AffineExpr] = []
+    for axis, extent, size in zip(
+        stage.body.block.args, stage.spatial_extents, sizes, strict=False
+    ):
+        hint = axis.name_hint
+        outer = AffineDimExpr(len(extents))
+        extents.append(extent // size)
+        hints.append(hint)
+        if size == 1:
+            axes.append(outer)
+            continue
+        axes.append(outer * size + AffineDimExpr(len(extents)))
+        extents.append(size)
+        hints.append(f"{hint}i" if hint else None)
+    return NestVariables(stage, tuple(extents), tuple(hints), tuple(axes))
+
+
+def _inner_extents(stage: te.ComputeOp) -> list[int]:
+    """For each spatial axis the extent of its inner part; 1 if it stays whole."""
+    sizes = [1] * len(stage.spatial_extents)
+    for axis, size in _quotients(stage):
+        position = stage.body.block.args.index(axis)
+        extent = stage.spatial_extents[position]
+        if sizes[position] == 1 and extent % size == 0 and extent > size:
+            sizes[position] = size
+    return sizes
+
+
+def _quotients(stage: te.ComputeOp) -> list[tuple[SSAValue, int]]:
+    """Axes whose quotient is an index of another stage, with the divisors.
+
+    Transforms by a table go through the stages they read in an order of their own.
+    """
+    found: list[tuple[SSAValue, int]] = []
+    block = stage.body.block
+    if any(isinstance(op, ScaleOp) for op in block.ops):
+        return found
+    for read in block.ops:
+        if not isinstance(read, te.ReadOp) or not isinstance(read.source.owner, te.ComputeOp):
+            continue
+        ranges = index_ranges(read.indices)
+        for expr in read.map.data.results:
+            match linear_sum(expr, ranges):
+                case LinearSum(
+                    terms=((FloorDiv(LinearSum(terms=((Dim() as dim, 1),), constant=0), size), 1),),
+                    constant=0,
+                ):
+                    found.append((read.indices[dim.position], size))
+                case _:
+                    pass
+    return [(axis, size) for axis, size in found if axis.owner is block and _only_indexes(axis)]
+
+
+def _in_read_order(stage: te.ComputeOp, parts: NestVariables) -> NestVariables | None:
+    """The axes of the sums that a stage puts in another order, if it does.
+
+    Args:
+        parts: the variables to take where vectors lie along the same axis either way.
+    """
+    block = stage.body.block
+    reads = [op for op in block.ops if isinstance(op, te.ReadOp)]
+    computed = [read for read in reads if isinstance(read.source.owner, te.ComputeOp)]
+    if len(computed) != 1 or not all(_only_indexes(axis) for axis in block.args):
+        return None
+    (read,) = computed
+    source = read.source.owner
+    assert isinstance(source, te.ComputeOp)
+    if read.default is not None or not is_contraction(source) or uses_table(source):
+        return None
+    if any(value.owner is not block for value in read.indices):
+        return None
+    axes: list[AffineExpr] = [AffineDimExpr(block.args.index(value)) for value in read.indices]
+    indices = [substitute(expr, axes) for expr in read.map.data.results]
+    found = _mapped(indices, parts.axes, extents_to_ranges(parts.extents))
+    plain = all(isinstance(expr, AffineDimExpr | AffineConstantExpr) for expr in found)
+    if plain and found[-1:] == [AffineDimExpr(len(parts.extents) - 1)]:
+        return None
+    shape = shape_of(read.source)
+    places = inverse_permutation(indices, stage.spatial_extents, shape)
+    if places is None:
+        return None
+    hints = [axis.name_hint for axis in source.body.block.args[: len(shape)]]
+    return NestVariables(stage, shape, tuple(hints), places)
+
+
+def _only_indexes(axis: SSAValue) -> bool:
+    assert isinstance(axis.owner, Block)
+    return all(isinstance(use.operation, te.ReadOp | te.IndexOp) for use in axis.uses)
