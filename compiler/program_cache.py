@@ -17,8 +17,10 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,18 @@ Facts = dict[str, Any]
 _PROGRAM = "program"
 _OPEN = "open"
 _VALUES = "values"
+
+
+_writers: list[Thread] = []
+"""Those that store programs of this process."""
+
+
+def wait_for_writers() -> None:
+    """Return when every program that this process keeps is stored."""
+    for writer in tuple(_writers):
+        writer.join()
+        with suppress(ValueError):  # Another thread waits as well.
+            _writers.remove(writer)
 
 
 class ProgramCache:
@@ -77,6 +91,7 @@ class ProgramCache:
 
         Remarks are made when something is compiled, so for who listens to them it is not.
         """
+        wait_for_writers()
         mark, content = self._content()
         if content is None or listening():
             return None
@@ -164,10 +179,17 @@ class ProgramEntry:
         key = self._program_key(names)
         if key is None:
             return
-        size = program.weights.nbytes + sum(map(len, program.objects))
-        self._programs.write(key, lambda stream: write_program(stream, program), size)
-        self._programs.trim()
-        self._keep({"outcome": _PROGRAM, "files": names})
+
+        def write() -> None:
+            size = program.weights.nbytes + sum(map(len, program.objects))
+            self._programs.write(key, lambda stream: write_program(stream, program), size)
+            self._programs.trim()
+            self._keep({"outcome": _PROGRAM, "files": names})
+
+        # Whoever compiled the program need not wait for the disk; the process ends after it.
+        writer = Thread(target=write, name="tcopt-keep-program")
+        _writers.append(writer)
+        writer.start()
 
     def keep_open(self, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
         """Store that the model is compiled when it runs."""

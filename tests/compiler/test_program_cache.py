@@ -17,6 +17,7 @@ import tcopt
 from models.light_models import random_inputs
 from models.network import Network
 from tcopt.compiler.content import hash_file, hash_source
+from tcopt.compiler.program_cache import wait_for_writers
 from tcopt.schedules import rules
 from tcopt.support.remarks import collect_remarks
 
@@ -37,6 +38,7 @@ def dense(batch: int | str = 2, seed: int = 0) -> ModelProto:
 
 
 def programs_in(folder: Path) -> list[Path]:
+    wait_for_writers()
     return sorted(folder.rglob("*.program"))
 
 
@@ -152,6 +154,7 @@ def test_damage_is_recovered_from(folder, damage):
     (path,) = programs_in(folder)
     data = path.read_bytes()
     if damage == "facts":
+        wait_for_writers()
         for kept in folder.rglob("*.kernel"):
             kept.write_bytes(b"nonsense")
     elif damage == "gone":
@@ -254,6 +257,7 @@ def test_another_process_finds_it_without_ir_or_onnx(tmp_path):
     path = tmp_path / "model.onnx"
     onnx.save(dense(), path)
     (expected,) = tcopt.compile(path).run({"x": np.ones((2, 8), np.float32)})
+    wait_for_writers()
     command = [sys.executable, "-c", _WARM, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"True [] {expected.tobytes().hex()}"
