@@ -74,11 +74,25 @@ def compile_for_cpu(
         return _build(module, phases, builder, report)
 
 
-def compile_for_device(model: Imported, phases: Sequence[Phase], report: Report) -> DeviceProgram:
-    """The program of a model whose kernels run on a device; raises as `compile_for_cpu`."""
-    with report.step("import"):
-        module = model.module()
-    program = build_for_device(module, phases, report.step)
+def compile_for_device(
+    model: Imported,
+    phases: Sequence[Phase],
+    cache: KernelCache | None,
+    workers: int | None,
+    report: Report,
+    *,
+    timed: bool = False,
+) -> DeviceProgram:
+    """The program of a model whose kernels run on a device; arguments and errors as above.
+
+    Args:
+        timed: whether each run of the program notes the time of its launches.
+    """
+    with KernelBuilder(phases, cache, workers) as builder:
+        with report.step("import"):
+            module = model.module()
+            builder.expect(module)
+        program = build_for_device(module, phases, builder, report.step, timed=timed)
     program.compile_times.update(report.seconds)
     report.done()
     return program

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tcopt.backends.llvm.host import named_target
 from tcopt.compiler.content import Source
 from tcopt.compiler.kernel_cache import KernelCache
-from tcopt.compiler.pipeline import Phase, is_device, pipeline, with_clocks
+from tcopt.compiler.pipeline import Phase, is_device, pipeline, with_clocks, with_origins
 from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
 from tcopt.compiler.report import Progress, Report
 from tcopt.frontends.onnx.errors import MissingShapesError, MissingValuesError
@@ -80,9 +80,8 @@ def compile(
             if entry is not None:
                 entry.keep_open(*declared)
             model = Model.lazy(specializer, *declared)
-    if not is_device(target):
-        timed = compiler.timed_program
-        model.instrumented = _Specializer(timed, given_shapes, given_values)
+    timed = compiler.timed_program
+    model.instrumented = _Specializer(timed, given_shapes, given_values)
     return model
 
 
@@ -143,27 +142,34 @@ class _Compiler:
             entry.keep_program(program, files)
         return program
 
-    def timed_program(self, shapes: Shapes, values: Values) -> Program:
+    def timed_program(self, shapes: Shapes, values: Values) -> AnyProgram:
         """The program with clocks around its kernels, and remarks; never from the cache."""
         from tcopt.compiler.facts import with_remarks
 
         with collect_remarks() as remarks:
-            phases = with_clocks(self._phases)
-            program, _ = self._compile(shapes, values, phases, Report(self._progress))
-        assert isinstance(program, Program)
+            change = with_origins if self._on_device else with_clocks
+            phases, report = change(self._phases), Report(self._progress)
+            program, _ = self._compile(shapes, values, phases, report, timed=True)
         return with_remarks(program, remarks)
 
     def _compile(
-        self, shapes: Shapes, values: Values, phases: Sequence[Phase], report: Report
+        self,
+        shapes: Shapes,
+        values: Values,
+        phases: Sequence[Phase],
+        report: Report,
+        *,
+        timed: bool = False,
     ) -> tuple[AnyProgram, set[Path]]:
         """A program, and the files that were read beside the model."""
         with quiet_collector():
             from tcopt.compiler import driver
 
             imported = driver.Imported(self._source, shapes, values)
-            if self._on_device:
-                return driver.compile_for_device(imported, phases, report), set()
             kept = KernelCache.of_user() if self._cache else None
+            if self._on_device:
+                given = (imported, phases, kept, self._workers, report)
+                return driver.compile_for_device(*given, timed=timed), set()
             program = driver.compile_for_cpu(imported, phases, kept, self._workers, report)
             return program, imported.files
 

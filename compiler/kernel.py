@@ -9,6 +9,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
+from tcopt.runtime.device.steps import KernelLaunch
 from tcopt.support.locations import describe_location, nearest_location
 from tcopt.support.remarks import Remark, replay
 
@@ -27,6 +28,8 @@ class Kernel:
         parallel: whether it has a parallel loop.
         remarks: what passes and rules decided, about no particular place of a model.
         seconds: how long each phase took when it was compiled.
+        launches: for a device, what a call of the function launches; `code` is then the text of
+            these kernels.
     """
 
     symbol: str
@@ -36,6 +39,7 @@ class Kernel:
     parallel: bool
     remarks: tuple[Remark, ...]
     seconds: dict[str, float]
+    launches: tuple[KernelLaunch, ...] = ()
 
     def to_bytes(self) -> bytes:
         """What `from_bytes` reads."""
@@ -46,6 +50,7 @@ class Kernel:
             "parallel": self.parallel,
             "remarks": [asdict(remark) for remark in self.remarks],
             "seconds": self.seconds,
+            "launches": [asdict(launch) for launch in self.launches],
         }
         header = json.dumps(facts).encode()
         return len(header).to_bytes(_LENGTH_BYTES, "little") + header + self.code
@@ -69,12 +74,20 @@ class Kernel:
             parallel=facts["parallel"],
             remarks=tuple(Remark(**remark) for remark in facts["remarks"]),
             seconds=facts["seconds"],
+            launches=tuple(_launch(launch) for launch in facts["launches"]),
         )
 
     def replay_remarks(self, name: str, where: str) -> None:
         """Pass the remarks on, as made about the function `name` at a place of a model."""
         if self.remarks:
             replay([replace(r, subject=_named(r.subject, name), where=where) for r in self.remarks])
+
+
+def _launch(facts: dict[str, Any]) -> KernelLaunch:
+    """A launch whose tuples JSON has made lists."""
+    return KernelLaunch(
+        facts["kernel"], *(tuple(facts[name]) for name in ("grid", "block", "arguments"))
+    )
 
 
 def describe_place(function: Operation) -> str:

@@ -180,10 +180,13 @@ def kernel_phases(phases: Iterable[Phase]) -> list[Phase]:
     ]
 
 
+def with_origins(phases: list[Phase]) -> list[Phase]:
+    """The same phases, with kernel calls that know their ONNX nodes."""
+    named = f"{_TE[0]}{{origins=true}}"
+    return [Phase(n, text.replace(_TE[0], named) if n == "te" else text) for n, text in phases]
+
+
 def with_clocks(phases: list[Phase]) -> list[Phase]:
-    """The same phases, with a clock around each kernel call that knows its ONNX nodes."""
-    passes = {
-        "te": lambda text: text.replace(_TE[0], f"{_TE[0]}{{origins=true}}"),
-        "kernel": lambda text: f"{text},instrument",
-    }
-    return [Phase(name, passes[name](text) if name in passes else text) for name, text in phases]
+    """The same phases, with a clock around each kernel call, which knows its ONNX nodes."""
+    named = with_origins(phases)
+    return [Phase(n, f"{text},instrument" if n == "kernel" else text) for n, text in named]

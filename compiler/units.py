@@ -24,6 +24,7 @@ from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region
 
+from tcopt.backends.device_source import device_source
 from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.machine import assemble_object
 from tcopt.backends.llvm.module import target_of
@@ -34,6 +35,8 @@ from tcopt.compiler.kernel import Kernel, without_place
 from tcopt.compiler.passes import run_passes, shared_context
 from tcopt.compiler.pipeline import Phase
 from tcopt.dialects import loop, te
+from tcopt.dialects.target import gpu_target_of
+from tcopt.runtime.device.steps import KernelLaunch, launches_of
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import collect_remarks
 
@@ -108,19 +111,25 @@ def _compile(
             run_passes(module, phase.passes)
             seconds[phase.name] = time.perf_counter() - start
     start = time.perf_counter()
-    workspace = _take_caller(module)
-    target = target_of(module)
-    text = emit_text(module, target)
-    code = assemble_object(text, target)
+    launches, workspace = _take_caller(module)
+    device = gpu_target_of(module)
+    if device is None:
+        target = target_of(module)
+        text = emit_text(module, target)
+        code = assemble_object(text, target)
+        externals = tuple(sorted(external_names(text)))
+    else:
+        code, externals = device_source(module, device).encode(), ()
     seconds["code"] = time.perf_counter() - start
     return Kernel(
         symbol=symbol_of(name).strip('"'),
         code=code,
-        externals=tuple(sorted(external_names(text))),
+        externals=externals,
         workspace=workspace,
         parallel=any(isinstance(op, scf.ParallelOp) for op in module.walk()),
         remarks=without_place(remarks),
         seconds=seconds,
+        launches=launches,
     )
 
 
@@ -139,15 +148,25 @@ def _caller_of(function: KernelFunction, name: str) -> func.FuncOp:
     return func.FuncOp(_CALLER, type_, Region(block), StringAttr("private"))
 
 
-def _take_caller(module: ModuleOp) -> tuple[str, ...]:
-    """Erase the caller; the types of the buffers that it had to allocate, in their order."""
+def _take_caller(module: ModuleOp) -> tuple[tuple[KernelLaunch, ...], tuple[str, ...]]:
+    """Erase the caller.
+
+    Returns:
+        What it launches on a device, and the types of the buffers that it had to allocate, in
+        their order.
+    """
     for op in module.ops:
         if isinstance(op, func.FuncOp) and op.sym_name.data == _CALLER:
+            if gpu_target_of(module) is not None:
+                launches, allocated = launches_of(op, module)
+                op.detach()
+                op.erase()
+                return tuple(launches), tuple(str(buffer.type) for buffer in allocated)
             calls = [inner for inner in op.body.block.ops if isinstance(inner, func.CallOp)]
             if len(calls) != 1:
                 break
             buffers = [v for v in calls[0].arguments if isinstance(v.owner, memref.AllocOp)]
             op.detach()
             op.erase()
-            return tuple(str(buffer.type) for buffer in buffers)
+            return (), tuple(str(buffer.type) for buffer in buffers)
     raise PassFailedError("the passes on kernels removed the call of one")

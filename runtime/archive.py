@@ -26,6 +26,9 @@ from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError
 
 FORMAT = 3
+DEVICE_DESCRIPTION = "device.json"
+"""What a model for a device has instead of `model.json`."""
+
 _PAGE = 4096
 _READ = 1 << 20
 _LOCAL_HEADER = 30
@@ -57,6 +60,15 @@ def write_program(stream: BinaryIO, program: Program) -> None:
         info = _aligned_member("weights.bin", archive)
         with archive.open(info, "w", force_zip64=True) as member:
             member.write(program.weights.data)
+
+
+def is_for_device(path: Path) -> bool:
+    """Whether a file holds a model for a device, see `runtime.device.archive`."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return DEVICE_DESCRIPTION in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def read_archive(path: Path) -> Program:

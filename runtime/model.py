@@ -19,6 +19,7 @@ from tcopt.support.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.program import DeviceProgram
+    from tcopt.runtime.device.session import DeviceSession
 
 Array = NDArray[Any]
 AnyProgram: TypeAlias = "Program | DeviceProgram"
@@ -62,7 +63,7 @@ class Model:
         self._programs: OrderedDict[tuple[object, ...], AnyProgram] = OrderedDict()
         self._lock = Lock()
         self._threads: int | None = None
-        self._timed: tuple[tuple[object, ...], Program] | None = None
+        self._timed: tuple[tuple[object, ...], AnyProgram] | None = None
         self.instrumented: Specialization | None = None
         """Compiles the model again with clocks around its kernels, for `profile`."""
 
@@ -128,6 +129,19 @@ class Model:
             return results
         return [results[names.index(name)] for name in outputs]
 
+    def session(self) -> DeviceSession:
+        """Memory on the device for the inputs and outputs of a model, which the caller keeps.
+
+        Raises:
+            UnsupportedError: the model is for a CPU or its shapes are open, or there is no device.
+        """
+        program = self.program
+        if isinstance(program, Program):
+            raise UnsupportedError(
+                "a model for a CPU keeps nothing on a device", hint="its `run` copies nothing"
+            )
+        return program.session()
+
     def profile(self, feeds: Mapping[str, Any], runs: int = 20) -> Profile:
         """Where the time goes: run the model with a clock around each kernel.
 
@@ -169,18 +183,16 @@ class Model:
             program = self._timed_program(arrays)
         return Explanation.of(program.timed or (), program.remarks)
 
-    def _timed_program(self, arrays: Sequence[Array]) -> Program:
+    def _timed_program(self, arrays: Sequence[Array]) -> AnyProgram:
         if self.instrumented is None:
             raise UnsupportedError(
-                "a model that was loaded, or is for a device, cannot be profiled or explained",
-                hint="compile it from the ONNX file for a CPU and ask that",
+                "a model that was loaded cannot be profiled or explained",
+                hint="compile it from the ONNX file and ask that",
             )
         # Fixed shapes may be explained without feeds.
         feeds = {spec.name: a for spec, a in zip(self.inputs, arrays, strict=False)}
         if self._timed is None or self._timed[0] != self.instrumented.key(feeds):
-            program = self.instrumented.compile(feeds)
-            assert isinstance(program, Program)
-            self._timed = self.instrumented.key(feeds), program
+            self._timed = self.instrumented.key(feeds), self.instrumented.compile(feeds)
         return self._timed[1]
 
     def _program_for(self, arrays: Sequence[Array]) -> AnyProgram:
@@ -208,14 +220,14 @@ class Model:
         Raises:
             InputError: the place is not writable.
             BackendError: a library is wanted and there is no C compiler.
-            UnsupportedError: the model was compiled for a device.
+            UnsupportedError: a library is wanted of a model for a device.
         """
         place, program = Path(path), self.program
         if not isinstance(program, Program):
-            raise UnsupportedError(
-                "a model for a device cannot be saved", hint="compile it where it runs"
-            )
-        if place.suffix == ".so":
+            from tcopt.runtime.device.archive import write_device_archive
+
+            write_device_archive(place, program)
+        elif place.suffix == ".so":
             from tcopt.runtime.library import write_library
 
             write_library(place, program)
@@ -232,8 +244,12 @@ def load(path: str | Path) -> Model:
         InputError: no such file, not a compiled model, or made for another CPU.
     """
     from tcopt.backends.llvm.residency import release_code_pages
-    from tcopt.runtime.archive import read_archive
+    from tcopt.runtime.archive import is_for_device, read_archive
 
+    if is_for_device(Path(path)):
+        from tcopt.runtime.device.archive import read_device_archive
+
+        return Model.of(read_device_archive(Path(path)))
     model = Model.of(read_archive(Path(path)))
     release_code_pages()
     return model

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tcopt.backends.llvm.host import default_threads
 
 if TYPE_CHECKING:
+    from tcopt.runtime.device.program import DeviceProgram
     from tcopt.runtime.program import Program
     from tcopt.support.origins import Origin
 
@@ -35,6 +36,8 @@ class TimedKernel:
     bytes: int
     parallel: bool
     rule: str = ""
+    threads: int = 0
+    """Threads of its grid on a device; 0 on a CPU, where they are those of the run."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,7 @@ class Profile:
             share=share,
             gflops=sum(call.origin.work for call in calls) / seconds,
             gbps=sum(call.bytes for call in calls) / seconds,
-            threads=self.threads if first.parallel else 1,
+            threads=first.threads or (self.threads if first.parallel else 1),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -173,7 +176,7 @@ class Profile:
 
 
 def measure_profile(
-    program: Program, feeds: Sequence[NDArray[Any]], runs: int, threads: int | None
+    program: Program | DeviceProgram, feeds: Sequence[NDArray[Any]], runs: int, threads: int | None
 ) -> Profile:
     """Run an instrumented program and keep the times of all its runs but the first two."""
     times = np.zeros((runs, len(program.timed or ()), 2), np.int64)

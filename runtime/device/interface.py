@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.device.steps import Step
 
 Array = NDArray[Any]
+Times = NDArray[np.int64]
 Buffer = Any
 """Memory of a device; what it is its runtime knows."""
+Kernels = Any
+"""Kernels on a device; what they are its runtime knows."""
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A text that a device's compiler takes, and the kernels in it."""
+
+    text: str
+    kernels: tuple[str, ...]
 
 
 class Device(Protocol):
@@ -31,8 +44,40 @@ class Device(Protocol):
         """Wait for all that was asked for before, and copy the start of a buffer to an array."""
         ...
 
+    def copy(self, source: Buffer, target: Buffer, size: int) -> None:
+        """Put a copy of the first bytes of a buffer on the queue."""
+        ...
+
+    def wait(self) -> None:
+        """Wait for all that was asked for before."""
+        ...
+
+    def load(self, sources: Sequence[KernelSource]) -> Kernels:
+        """Compile kernels for the device.
+
+        Raises:
+            BackendError: the device does not take them.
+        """
+        ...
+
     def prepare(
-        self, source: str, steps: Sequence[Step], buffers: Sequence[Buffer]
-    ) -> Callable[[], None]:
-        """Compile kernels, and what puts all steps on the queue when it is called."""
+        self, kernels: Kernels, steps: Sequence[Step], buffers: Sequence[Buffer]
+    ) -> PreparedSteps:
+        """Steps that can be put on the queue at once, again and again."""
+        ...
+
+
+class PreparedSteps(Protocol):
+    """Launches and copies on certain buffers."""
+
+    def start(self) -> None:
+        """Put all steps on the queue."""
+        ...
+
+    def seconds(self, runs: int) -> float:
+        """How long a run takes of so many one after the other."""
+        ...
+
+    def times(self) -> Times:
+        """Run once; when each step starts and ends, [steps, 2], nanoseconds."""
         ...

@@ -7,7 +7,8 @@ it does not matter how a driver wants parts of buffers to be aligned.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.opencl.names import kernel_name
+from tcopt.runtime.device.interface import KernelSource, Times
 from tcopt.runtime.device.steps import Copy, Launch, Step
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import BackendError, UnsupportedError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     import pyopencl
 
 Array = NDArray[Any]
+Bytes = NDArray[np.uint8]
 
 DEVICE_ENVIRONMENT = "TCOPT_OPENCL_DEVICE"
 """A part of the name of the device to take."""
@@ -73,58 +76,101 @@ class OpenCLDevice:
                 hint=f"{DEVICE_ENVIRONMENT} names another device",
             )
         self._context = cl.Context([device])
-        self._queue = cl.CommandQueue(self._context)
+        self.queue = cl.CommandQueue(self._context)
 
-    def allocate(self, size: int) -> NDArray[np.uint8]:
+    def allocate(self, size: int) -> Bytes:
         return self._cl.csvm_empty(self._context, max(size, 1), np.uint8, alignment=ALIGNMENT)
 
-    def write(self, array: Array, buffer: NDArray[np.uint8]) -> None:
+    def write(self, array: Array, buffer: Bytes) -> None:
         if array.nbytes:
             target = self._pointer(buffer[: array.nbytes])
-            self._cl.enqueue_copy(self._queue, target, array.reshape(-1), is_blocking=True)
+            self._cl.enqueue_copy(self.queue, target, array.reshape(-1), is_blocking=True)
 
-    def read(self, buffer: NDArray[np.uint8], array: Array) -> None:
+    def read(self, buffer: Bytes, array: Array) -> None:
         if array.nbytes:
             source = self._pointer(buffer[: array.nbytes])
-            self._cl.enqueue_copy(self._queue, array.reshape(-1), source, is_blocking=True)
+            self._cl.enqueue_copy(self.queue, array.reshape(-1), source, is_blocking=True)
         else:
-            self._queue.finish()
+            self.queue.finish()
+
+    def copy(self, source: Bytes, target: Bytes, size: int) -> None:
+        if size:
+            places = (self._pointer(buffer[:size]) for buffer in (target, source))
+            self._cl.enqueue_copy(self.queue, *places, is_blocking=False)
+
+    def wait(self) -> None:
+        self.queue.finish()
+
+    def load(self, sources: Sequence[KernelSource]) -> dict[str, Any]:
+        """Programs by the names of their kernels."""
+        programs: dict[str, Any] = {}
+        for source in sources:
+            try:
+                program = self._cl.Program(self._context, source.text).build(["-cl-std=CL1.2"])
+            except self._cl.Error as error:
+                raise BackendError(f"{self.name} does not take the kernels: {error}") from error
+            programs |= dict.fromkeys(source.kernels, program)
+        return programs
 
     def prepare(
-        self, source: str, steps: Sequence[Step], buffers: Sequence[NDArray[np.uint8]]
-    ) -> Callable[[], None]:
+        self, kernels: Mapping[str, Any], steps: Sequence[Step], buffers: Sequence[Bytes]
+    ) -> OpenCLSteps:
+        return OpenCLSteps(self, [self._call(kernels, step, buffers) for step in steps])
+
+    def timed_queue(self) -> Any:
+        """A queue that notes when each thing starts and ends."""
         cl = self._cl
-        try:
-            program = cl.Program(self._context, source).build(["-cl-std=CL1.2"])
-        except cl.Error as error:
-            raise BackendError(f"{self.name} does not take the kernels: {error}") from error
-        calls = [self._call(program, step, buffers) for step in steps]
-
-        def run() -> None:
-            for call in calls:
-                call()
-
-        return run
+        properties = cl.command_queue_properties.PROFILING_ENABLE
+        return cl.CommandQueue(self._context, properties=properties)
 
     def _call(
-        self, program: Any, step: Step, buffers: Sequence[NDArray[np.uint8]]
-    ) -> Callable[[], object]:
-        cl, queue = self._cl, self._queue
+        self, kernels: Mapping[str, Any], step: Step, buffers: Sequence[Bytes]
+    ) -> Callable[[Any], Any]:
+        """What puts a step on a queue, and returns its event."""
+        cl = self._cl
 
         if isinstance(step, Copy):
             target, source = (
                 self._pointer(buffers[place.buffer][place.offset : place.offset + step.size])
                 for place in (step.target, step.source)
             )
-            return lambda: cl.enqueue_copy(queue, target, source, is_blocking=False)
+            return lambda queue: cl.enqueue_copy(queue, target, source, is_blocking=False)
         assert isinstance(step, Launch)
         places = [self._pointer(buffers[p.buffer][p.offset :]) for p in step.arguments]
         # A kernel object of its own for each launch keeps its arguments from run to run.
-        kernel = cl.Kernel(program, kernel_name(step.kernel))
+        kernel = cl.Kernel(kernels[step.kernel], kernel_name(step.kernel))
         kernel.set_args(*places)
         total = tuple(g * b for g, b in zip(step.grid, step.block, strict=True))
-        return lambda: cl.enqueue_nd_range_kernel(queue, kernel, total, step.block)
+        return lambda queue: cl.enqueue_nd_range_kernel(queue, kernel, total, step.block)
 
-    def _pointer(self, bytes: NDArray[np.uint8]) -> Any:
+    def _pointer(self, bytes: Bytes) -> Any:
         """Where a part of a buffer begins, as pyopencl takes it."""
         return self._cl.SVM(bytes)
+
+
+class OpenCLSteps:
+    """Launches and copies on certain buffers."""
+
+    def __init__(self, device: OpenCLDevice, calls: Sequence[Callable[[Any], Any]]):
+        self._device = device
+        self._calls = calls
+
+    def start(self) -> None:
+        for call in self._calls:
+            call(self._device.queue)
+
+    def seconds(self, runs: int) -> float:
+        self._device.wait()
+        begin = time.perf_counter()
+        for _ in range(runs):
+            self.start()
+        self._device.wait()
+        return (time.perf_counter() - begin) / runs
+
+    def times(self) -> Times:
+        self._device.wait()
+        queue = self._device.timed_queue()
+        events = [call(queue) for call in self._calls]
+        queue.finish()
+        spans = [(event.profile.start, event.profile.end) for event in events]
+        return np.array(spans, np.int64).reshape(-1, 2)

@@ -9,8 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.device.interface import Device
+from tcopt.dialects.target import GpuTargetAttr
+from tcopt.runtime.device.devices import device_for
+from tcopt.runtime.device.interface import Device, KernelSource, Times
+from tcopt.runtime.device.session import DeviceSession, Resident
 from tcopt.runtime.device.steps import Step
+from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.remarks import Remark
 
@@ -22,16 +26,20 @@ class DeviceProgram:
     """Kernels, and what is done with them.
 
     Attributes:
-        source: the kernels, as the device's compiler takes them.
+        target: what the kernels are for.
+        sources: the kernels, as the device's compiler takes them.
         steps: the launches and copies of one run.
-        device: gives the device, at the first run.
         inputs, outputs, weights, workspace_bytes, report, compile_times, remarks,
         kernels_compiled: as in `runtime.program.Program`.
+        timed: what is known of each launch, of those in a loop over time once; None for a
+            program that is not profiled.
+        entries: for each step the number of its entry in `timed`, None for a copy.
+        device: gives the device, at the first run.
     """
 
-    source: str
+    target: GpuTargetAttr
+    sources: list[KernelSource]
     steps: list[Step]
-    device: Callable[[], Device]
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]
     weights: NDArray[np.uint8]
@@ -39,48 +47,48 @@ class DeviceProgram:
     report: dict[str, int] = field(default_factory=dict[str, int])
     compile_times: dict[str, float] = field(default_factory=dict[str, float])
     remarks: tuple[Remark, ...] = ()
-    timed: None = None
+    timed: list[TimedKernel] | None = None
+    entries: list[int | None] = field(default_factory=list[int | None])
     kernels_compiled: int = 0
+    device: Callable[[GpuTargetAttr], Device] = device_for
 
     def __post_init__(self) -> None:
-        self._loaded: _Loaded | None = None
+        self._resident: Resident | None = None
+        self._session: DeviceSession | None = None
+        self.times: Times = np.zeros((len(self.timed or ()), 2), np.int64)
+
+    @property
+    def source(self) -> str:
+        """All kernels as one text, for people."""
+        return "\n".join(source.text for source in self.sources)
+
+    def session(self) -> DeviceSession:
+        """New memory for inputs, outputs and intermediates; kernels and weights are shared.
+
+        Raises:
+            UnsupportedError: there is no device.
+            BackendError: the device does not take the kernels.
+        """
+        if self._resident is None:
+            self._resident = Resident(self, self.device(self.target))
+        return DeviceSession(self, self._resident)
 
     def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Array]:
         """Run on checked inputs, in order; not from two threads at once."""
-        if self._loaded is None:
-            self._loaded = _Loaded(self)
-        return self._loaded.run(feeds)
-
-
-class _Loaded:
-    """A program on its device: memory and compiled kernels, weights in their place."""
-
-    def __init__(self, program: DeviceProgram):
-        self.device = program.device()
-        self.outputs = program.outputs
-        sizes = [_bytes_of(spec) for spec in (*program.inputs, *program.outputs)]
-        self.buffers = [
-            self.device.allocate(size)
-            for size in (*sizes, program.weights.nbytes, program.workspace_bytes)
-        ]
-        self.device.write(program.weights, self.buffers[len(sizes)])
-        self.start = self.device.prepare(program.source, program.steps, self.buffers)
-
-    def run(self, feeds: Sequence[Array]) -> list[Array]:
-        for array, buffer in zip(feeds, self.buffers, strict=False):
-            self.device.write(array, buffer)
-        self.start()
-        results: list[Array] = []
-        for spec, buffer in zip(self.outputs, self.buffers[len(feeds) :], strict=False):
-            array = np.empty(_shape_of(spec), spec.dtype)
-            self.device.read(buffer, array)
-            results.append(array)
+        if self._session is None:
+            self._session = self.session()
+        if self.timed is None:
+            return self._session.run(feeds)
+        results, times = self._session.run_timed(feeds)
+        self._sum_up(times)
         return results
 
-
-def _shape_of(spec: TensorSpec) -> tuple[int, ...]:
-    return tuple(d for d in spec.shape if isinstance(d, int))
-
-
-def _bytes_of(spec: TensorSpec) -> int:
-    return int(np.prod(_shape_of(spec), dtype=np.int64)) * spec.dtype.itemsize
+    def _sum_up(self, times: Times) -> None:
+        """The time of each entry: from the start of its first step, as long as all its steps."""
+        self.times[:] = 0
+        for (begin, end), entry in zip(times, self.entries, strict=True):
+            if entry is None:
+                continue
+            if not self.times[entry, 0]:
+                self.times[entry] = begin
+            self.times[entry, 1] += end - begin

@@ -6,7 +6,7 @@ place in one of a few buffers. A run goes through the list and evaluates nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,24 +57,78 @@ class Copy:
 Step = Launch | Copy
 
 
-def steps_of(main: func.FuncOp, module: ModuleOp) -> list[Step]:
-    """What a host function does, in order.
+@dataclass(frozen=True)
+class KernelLaunch:
+    """A launch that is part of a function which the host calls.
 
+    Attributes:
+        arguments: positions of what the kernel is given among the function's arguments.
+    """
+
+    kernel: str
+    grid: Sizes
+    block: Sizes
+    arguments: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HostSteps:
+    """What a host function does.
+
+    Attributes:
+        steps: launches and copies, in order.
+        calls: the call that a launch is part of, once for each launch written in the code.
+        entries: for each step its number in `calls`; None for a copy.
+    """
+
+    steps: list[Step]
+    calls: list[tuple[func.CallOp, KernelLaunch]]
+    entries: list[int | None]
+
+
+def steps_of(main: func.FuncOp, launches: Mapping[str, Sequence[KernelLaunch]]) -> HostSteps:
+    """What a host function does.
+
+    Args:
+        launches: those of each function that is called, by its name.
     Raises:
         PassFailedError: it holds an op that no device can be told.
     """
-    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
-    host = _Host(functions)
+    host = _Host(launches)
     host.places = {value: Place(number) for number, value in enumerate(main.body.block.args)}
     host.run(main.body.block)
-    return host.steps
+    return HostSteps(host.steps, host.calls, host.entries)
+
+
+def launches_of(caller: func.FuncOp, module: ModuleOp) -> tuple[list[KernelLaunch], list[SSAValue]]:
+    """What a function launches that calls nothing but kernels of its module.
+
+    Returns:
+        The launches, and the buffers that the function allocates: their arguments after its own.
+    """
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
+    buffers: list[SSAValue] = [
+        op.memref for op in caller.body.block.ops if isinstance(op, memref.AllocOp)
+    ]
+    positions = {v: number for number, v in enumerate((*caller.body.block.args, *buffers))}
+    launches: list[KernelLaunch] = []
+    for call in caller.body.block.ops:
+        if isinstance(call, func.CallOp):
+            kernel = functions[call.callee.string_value()]
+            grid, block = sizes_of(kernel, GRID_SIZE), sizes_of(kernel, BLOCK_SIZE)
+            places = tuple(positions[value] for value in call.arguments)
+            launches.append(KernelLaunch(kernel.sym_name.data, grid, block, places))
+    return launches, buffers
 
 
 class _Host:
     """The evaluation of a host function."""
 
-    def __init__(self, functions: Mapping[str, func.FuncOp]):
-        self.functions = functions
+    def __init__(self, launches: Mapping[str, Sequence[KernelLaunch]]):
+        self.launches = launches
+        self.calls: list[tuple[func.CallOp, KernelLaunch]] = []
+        self.entries: list[int | None] = []
+        self._numbers: dict[func.CallOp, int] = {}
         self.places: dict[SSAValue, Place] = {}
         self.numbers: dict[SSAValue, int] = {}
         self.steps: list[Step] = []
@@ -121,13 +175,21 @@ class _Host:
 
     def _copy(self, op: memref.CopyOp) -> None:
         source, target = self.places[op.source], self.places[op.destination]
-        self.steps.append(Copy(source, target, memref_bytes(op.source.type)))
+        self._add(Copy(source, target, memref_bytes(op.source.type)), None)
 
     def _call(self, op: func.CallOp) -> None:
-        kernel = self.functions[op.callee.string_value()]
-        grid, block = sizes_of(kernel, GRID_SIZE), sizes_of(kernel, BLOCK_SIZE)
-        arguments = tuple(self.places[value] for value in op.arguments)
-        self.steps.append(Launch(kernel.sym_name.data, grid, block, arguments))
+        launches = self.launches[op.callee.string_value()]
+        if op not in self._numbers:
+            self._numbers[op] = len(self.calls)
+            self.calls += [(op, launch) for launch in launches]
+        places = [self.places[value] for value in op.arguments]
+        for number, launch in enumerate(launches, self._numbers[op]):
+            arguments = tuple(places[position] for position in launch.arguments)
+            self._add(Launch(launch.kernel, launch.grid, launch.block, arguments), number)
+
+    def _add(self, step: Step, entry: int | None) -> None:
+        self.steps.append(step)
+        self.entries.append(entry)
 
     def _for(self, op: scf.ForOp) -> None:
         lower, upper, step = (self.numbers[value] for value in (op.lb, op.ub, op.step))
