@@ -130,8 +130,9 @@ def _device_pipeline(kind: str, name: str, precision: str) -> list[Phase]:
     if kind == "cuda":
         # Other pipelines are told without xDSL, which this module's targets need.
         from tcopt.backends.named_gpus import DEFAULT_CUDA
+        from tcopt.runtime.device.cuda import local_arch
 
-        name = name or DEFAULT_CUDA
+        name = name or local_arch() or DEFAULT_CUDA
         # Other devices have these functions themselves.
         kernel = (*kernel[: kernel.index("dce")], "expand-math", *kernel[kernel.index("dce") :])
     elif name:

@@ -96,7 +96,7 @@ def _program(facts: dict[str, Any], archive: zipfile.ZipFile) -> DeviceProgram:
         steps=[_step(step) for step in facts["steps"]],
         inputs=[spec_of(spec) for spec in facts["inputs"]],
         outputs=[spec_of(spec) for spec in facts["outputs"]],
-        weights=np.frombuffer(archive.read("weights.bin"), np.uint8),
+        weights=np.array(np.frombuffer(archive.read("weights.bin"), np.uint8)),
         workspace_bytes=facts["workspace_bytes"],
         report=facts["report"],
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -101,20 +101,19 @@ class OpenCLDevice:
     def wait(self) -> None:
         self.queue.finish()
 
-    def load(self, sources: Sequence[KernelSource]) -> dict[str, Any]:
-        """Programs by the names of their kernels."""
-        programs: dict[str, Any] = {}
-        for source in sources:
-            try:
-                program = self._cl.Program(self._context, source.text).build(["-cl-std=CL1.2"])
-            except self._cl.Error as error:
-                raise BackendError(f"{self.name} does not take the kernels: {error}") from error
-            programs |= dict.fromkeys(source.kernels, program)
-        return programs
+    def load(self, sources: Sequence[KernelSource]) -> Any:
+        """One program, which takes a compiler less time than many."""
+        if not sources:
+            return None
+        # Sources may have functions in common; blank lines are between definitions.
+        parts = dict.fromkeys(p for source in sources for p in source.text.strip().split("\n\n"))
+        try:
+            text = "\n\n".join(parts) + "\n"
+            return self._cl.Program(self._context, text).build(["-cl-std=CL1.2"])
+        except self._cl.Error as error:
+            raise BackendError(f"{self.name} does not take the kernels: {error}") from error
 
-    def prepare(
-        self, kernels: Mapping[str, Any], steps: Sequence[Step], buffers: Sequence[Bytes]
-    ) -> OpenCLSteps:
+    def prepare(self, kernels: Any, steps: Sequence[Step], buffers: Sequence[Bytes]) -> OpenCLSteps:
         return OpenCLSteps(self, [self._call(kernels, step, buffers) for step in steps])
 
     def timed_queue(self) -> Any:
@@ -123,9 +122,7 @@ class OpenCLDevice:
         properties = cl.command_queue_properties.PROFILING_ENABLE
         return cl.CommandQueue(self._context, properties=properties)
 
-    def _call(
-        self, kernels: Mapping[str, Any], step: Step, buffers: Sequence[Bytes]
-    ) -> Callable[[Any], Any]:
+    def _call(self, program: Any, step: Step, buffers: Sequence[Bytes]) -> Callable[[Any], Any]:
         """What puts a step on a queue, and returns its event."""
         cl = self._cl
 
@@ -138,7 +135,7 @@ class OpenCLDevice:
         assert isinstance(step, Launch)
         places = [self._pointer(buffers[p.buffer][p.offset :]) for p in step.arguments]
         # A kernel object of its own for each launch keeps its arguments from run to run.
-        kernel = cl.Kernel(kernels[step.kernel], kernel_name(step.kernel))
+        kernel = cl.Kernel(program, kernel_name(step.kernel))
         kernel.set_args(*places)
         total = tuple(g * b for g, b in zip(step.grid, step.block, strict=True))
         return lambda queue: cl.enqueue_nd_range_kernel(queue, kernel, total, step.block)

@@ -85,10 +85,11 @@ class DeviceProgram:
 
     def _sum_up(self, times: Times) -> None:
         """The time of each entry: from the start of its first step, as long as all its steps."""
-        self.times[:] = 0
+        seen: set[int] = set()
         for (begin, end), entry in zip(times, self.entries, strict=True):
             if entry is None:
                 continue
-            if not self.times[entry, 0]:
+            if entry not in seen:
+                seen.add(entry)
                 self.times[entry] = begin
             self.times[entry, 1] += end - begin

@@ -13,7 +13,9 @@ from models.checks import assert_close, run_reference
 from models.light_models import random_inputs
 from tcopt.runtime.device.opencl import DEVICE_ENVIRONMENT, opencl_device
 from tcopt.runtime.device.program import DeviceProgram
-from tcopt.support.errors import UnsupportedError
+from tcopt.runtime.device.steps import Launch
+from tcopt.schedules.rules import rules_for
+from tcopt.support.errors import InputError, UnsupportedError
 
 # As a part of the output's range. Both sides compute in float32 and sum in different orders;
 # OpenCL's functions may be off by a few units in the last place.
@@ -119,6 +121,65 @@ def test_source_is_made_without_a_device() -> None:
     program = tcopt.compile(onnx.parser.parse_model(SMALL), "opencl").program
     assert isinstance(program, DeviceProgram)
     assert "__kernel" in program.source and len(program.steps) == 1
+
+
+@needs_device
+def test_a_saved_model_runs(rng: np.random.Generator, tmp_path) -> None:
+    model = convolutional.residual_net(12, 5)
+    feeds = random_inputs(model, 0)
+    compiled = tcopt.compile(model, "opencl")
+    compiled.save(tmp_path / "net.tcm")
+    loaded = tcopt.load(tmp_path / "net.tcm")
+    for kept, ours in zip(loaded.run(feeds), compiled.run(feeds), strict=True):
+        np.testing.assert_array_equal(kept, ours)
+    (tmp_path / "again.tcm").write_bytes((tmp_path / "net.tcm").read_bytes())
+    loaded.save(tmp_path / "again.tcm")
+    assert (tmp_path / "again.tcm").read_bytes() == (tmp_path / "net.tcm").read_bytes()
+
+
+@needs_device
+def test_callers_keep_tensors_on_the_device(rng: np.random.Generator) -> None:
+    """Sessions share weights and kernels, and nothing else; tensors go between them as they are."""
+    model = tcopt.compile(onnx.parser.parse_model(SMALL), "opencl")
+    first, second = model.session(), model.session()
+    x = rng.standard_normal((4, 8)).astype(np.float32)
+    first.inputs["x"].write(x)
+    first.start()
+    second.inputs["x"].copy_from(first.outputs["y"])
+    second.start()
+    np.testing.assert_array_equal(second.outputs["y"].read(), 4 * np.maximum(x, 0))
+    np.testing.assert_array_equal(first.outputs["y"].read(), 2 * np.maximum(x, 0))
+    assert first.seconds(3) > 0
+    with pytest.raises(InputError, match=r"float32\[4, 8\], and was given float32\[8, 4\]"):
+        first.inputs["x"].write(x.T)
+
+
+@needs_device
+def test_launches_are_timed(rng: np.random.Generator) -> None:
+    model = transformers.bert_block(11, 40, 5)
+    profile = tcopt.compile(model, "opencl").profile(random_inputs(model, 0), 2)
+    calls = profile.calls()
+    assert all(call.us > 0 and call.nodes and call.threads > 0 for call in calls)
+    assert {call.rule for call in calls} <= {"", *(r.name for r in rules_for("gpu"))}
+    assert any("matmul" in call.ops for call in calls)
+
+
+def test_equal_kernels_are_compiled_once_and_kept(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TCOPT_CACHE", "1")
+    monkeypatch.setenv("TCOPT_CACHE_DIR", str(tmp_path))
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+twice (float[4, 8] x, float[8, 8] w) => (float[4, 8] y) {
+  a = MatMul(x, w)  b = MatMul(a, w)  y = MatMul(b, w)
+}""")
+    first = tcopt.compile(model, "opencl").program
+    assert isinstance(first, DeviceProgram)
+    assert first.kernels_compiled == len(first.sources) == 1
+    assert len([step for step in first.steps if isinstance(step, Launch)]) == 3
+    second = tcopt.compile(model, "opencl").program
+    assert isinstance(second, DeviceProgram)
+    assert second.kernels_compiled == 0 and second.sources == first.sources
 
 
 def test_what_a_device_model_cannot_do_is_said(tmp_path) -> None:
