@@ -22,6 +22,7 @@ class Phase(NamedTuple):
 
 
 _SIMPLIFY = (
+    "fake-quantization-to-integer",
     "fold-constants",
     "fold-shapes",
     "decompose",
@@ -36,6 +37,7 @@ _GRAPH = (
     "gather-pixels",
     "convert-layout",
     "pack-matmul",
+    "pack-dots",
     "winograd",
     "sink-concat",
     "fold-constants",
@@ -119,7 +121,7 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
     if accuracy != DEFAULT:
         graph = graph.replace("winograd", f"winograd{{accuracy={accuracy}}}")
     if precision != PRECISE:
-        graph = graph.replace("winograd", f"lower-precision{{to={precision}}},pack-dots,winograd")
+        graph = graph.replace("pack-dots", f"lower-precision{{to={precision}}},pack-dots")
     return _phases(graph, ",".join(_KERNEL))
 
 

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
+from tcopt.dialects.arith_ import ExtSIOp, ExtUIOp, SIToFPOp
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.support.affine import Dim, extents_to_ranges, linear_sum, to_expr
 
@@ -134,7 +135,7 @@ def _is_product(op: object) -> bool:
 
 def _uncast(value: SSAValue) -> object:
     op = value.owner
-    while isinstance(op, arith.ExtFOp | arith.ExtSIOp | arith.ExtUIOp | arith.SIToFPOp):
+    while isinstance(op, arith.ExtFOp | ExtSIOp | ExtUIOp | SIToFPOp):
         op = op.operands[0].owner
     return op
 
@@ -188,6 +189,11 @@ def element_bits(block: loop.BlockOp) -> int:
         if isinstance(op, loop.LoadOp | loop.StoreOp):
             widths.append(_bits(_element(op.memref)))
     return max(widths)
+
+
+def buffer_bits(buffer: SSAValue) -> int:
+    """Size of a buffer in bits."""
+    return prod(buffer_shape(buffer)) * _bits(_element(buffer))
 
 
 def _bits(element: Attribute) -> int:

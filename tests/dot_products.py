@@ -30,8 +30,15 @@ CASES = (
     Case("bf16_dot", "bf16", "bf16", "f32"),
     Case("s8_dot", "i8", "i8", "i32"),
     Case("u8s8_dot", "ui8", "i8", "i32"),
+    Case("s16_dot", "i16", "i16", "i32"),
 )
-_NUMPY = {"bf16": ml_dtypes.bfloat16, "f32": np.float32, "i8": np.int8, "ui8": np.uint8}
+_NUMPY = {
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "i8": np.int8,
+    "i16": np.int16,
+    "ui8": np.uint8,
+}
 
 
 def product(case: Case, rows: int, columns: int, depth: int) -> FuncOp:

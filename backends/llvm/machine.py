@@ -27,11 +27,22 @@ def initialize_native() -> None:
 
 
 @cache
+def _keep_sums_in_order() -> None:
+    """Leave sums of integers as they are written.
+
+    LLVM would shorten their chains, by sums of products that wait in registers until accumulators
+    have none left.
+    """
+    llvm.set_option("", "-x86-machine-combiner=0")
+
+
+@cache
 def target_machine(target: CpuTarget) -> llvm.TargetMachine:
     """LLVM's description of a target, able to generate code for it.
 
     Raises InputError if this LLVM has no such target.
     """
+    _keep_sums_in_order()
     triple = target.triple
     if triple.split("-")[0] == llvm.get_process_triple().split("-")[0]:
         initialize_native()

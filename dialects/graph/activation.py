@@ -19,6 +19,7 @@ from tcopt.dialects.graph.attributes import (
 from tcopt.dialects.graph.elementwise import Domain, UnaryOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.numerics import erf, sigmoid, softplus
+from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.types import Array
 from tcopt.dialects.te import api as te
 
@@ -38,6 +39,10 @@ class ReluOp(UnaryOp):
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """Always."""
         return True
+
+    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
+        """The integers' sign is the sign."""
+        return ScaledOps([ReluOp(operands[0].integers)])
 
     def compute(self, x: Array) -> Array:
         """The value by numpy."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, UnitAttr, i1
+from xdsl.dialects.builtin import TensorType, UnitAttr, i1, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
@@ -22,6 +22,7 @@ from tcopt.dialects.graph.elementwise import (
 )
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.numerics import truncated_division
+from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.types import (
     AnyTensor,
     Array,
@@ -45,6 +46,16 @@ class AddOp(BinaryOp):
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """If both operands are."""
         return all(operands)
+
+    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
+        """Sums of products and a bias of their scale."""
+        lhs, rhs = operands
+        wide = all(element_type(x.integers) == i32 for x in operands)
+        return (
+            ScaledOps([AddOp(lhs.integers, rhs.integers)])
+            if wide and lhs.scales_like(rhs)
+            else None
+        )
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """The value by numpy."""

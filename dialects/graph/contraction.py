@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import f32, i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from tcopt.dialects.graph.binary import MulOp
 from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.quantize import is_quantized
+from tcopt.dialects.graph.scaled import Scaled, ScaledOps
+from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.stages import widen
-from tcopt.dialects.graph.types import Array, element_type, is_half, tensor
+from tcopt.dialects.graph.types import Array, element_type, is_half, shape_of, tensor
 from tcopt.dialects.te import api as te
 
 
@@ -67,6 +70,42 @@ class ContractionOp(GraphOp, ABC):
             return super().evaluate(*arrays)
         result = self.compute(*(array.astype(np.float64) for array in arrays))
         return (result.astype(np.int64).astype(np.int32).reshape(self.shape),)
+
+    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
+        """Products of 16-bit integers, whose scales multiply, summed in i32.
+
+        Data has one scale; weights have one, or one for each channel of the result.
+        """
+        data, weights = operands
+        shape = self._scale_shape(weights)
+        if shape is None or not data.is_uniform:
+            return None
+        if any(element_type(x.integers) != i16 for x in operands):
+            return None
+        properties = {**self.properties, "result_element": i32}
+        integers = type(self).create(
+            operands=[x.integers for x in operands],
+            result_types=[tensor(self.shape, i32)],
+            properties=properties,
+        )
+        laid = ReshapeOp(weights.scale, shape)
+        one = ReshapeOp(data.scale, ())
+        return ScaledOps([integers], [laid, one, MulOp(laid, one)])
+
+    def _scale_shape(self, weights: Scaled) -> list[int] | None:
+        """The shape that weights' scales have for the result; None if it depends on terms."""
+        if weights.is_uniform:
+            return []
+        linear, shape = self.linear_weight(), shape_of(weights.scale)
+        rank = len(shape_of(weights.integers))
+        if linear is None or rank - len(shape) > linear.axis:
+            return None
+        axis = linear.axis - rank
+        if any(n != 1 for place, n in enumerate(shape) if place - len(shape) != axis):
+            return None
+        result = [1] * len(self.shape)
+        result[linear.channel] = shape[axis]
+        return result
 
     def in_groups(self, group: int) -> Sequence[Operation] | None:
         """Ops for the same result, the last of which gives it, whose weights hold `group` terms

@@ -34,7 +34,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import UNIT, FusionKind, floats, ints
 from tcopt.dialects.graph.borders import Border
-from tcopt.dialects.graph.types import AnyTensor, Array, is_half, numpy_dtype, type_of
+from tcopt.dialects.graph.scaled import Scaled, ScaledOps
+from tcopt.dialects.graph.types import AnyTensor, Array, is_half, numpy_dtype, tensor, type_of
 from tcopt.dialects.te import api as te
 
 
@@ -220,6 +221,19 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
         None if the op is best as it is.
         """
         return None
+
+    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
+        """The same on real numbers that are integers times a scale, computed on the integers.
+
+        None if the op has no such form, or scales do not allow it. Integers are i16 or i32, and
+        have no zero point.
+        """
+        return None
+
+    def on_elements(self, x: SSAValue) -> GraphOp:
+        """The same op on an operand, its only one, and for a result of other element type."""
+        result = tensor(self.shape, type_of(x).element_type)
+        return type(self).create(operands=[x], result_types=[result], properties=self.properties)
 
     def linear_weight(self) -> LinearWeight | None:
         """The operand in which the result is linear, channel by channel; None without one."""

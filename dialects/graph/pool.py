@@ -25,6 +25,7 @@ from tcopt.dialects.graph.attributes import (
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.reduce import ReduceOp
+from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.stages import image_compute, tap_axes, widen, window_taps
 from tcopt.dialects.graph.types import (
     AnyTensor,
@@ -160,6 +161,13 @@ class PoolOp(GraphOp):
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """As the operand; a norm always."""
         return operands[0] or self.kind.data is PoolKind.LP
+
+    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
+        """A maximum, which increasing numbers have in common."""
+        (x,) = operands
+        if self.kind.data is not PoolKind.MAX or not x.is_uniform:
+            return None
+        return ScaledOps([self.on_elements(x.integers)])
 
     def work(self) -> int:
         """One operation for each element of each window."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, UnitAttr, i64
+from xdsl.dialects.builtin import TensorType, UnitAttr, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -25,7 +25,11 @@ from tcopt.dialects.graph.attributes import (
     integer,
     ints,
 )
+from tcopt.dialects.graph.binary import MulOp
+from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.stages import Indices, narrow, reduce_stage, widen
 from tcopt.dialects.graph.types import (
@@ -142,6 +146,22 @@ class ReduceOp(ReductionOp):
         if self.kind.data not in _KEEPS_SINGLE or self._count() != 1:
             return None
         return (ReshapeOp(self.x, self.shape),)
+
+    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
+        """Extrema, and sums in i32, of which a mean is a part."""
+        (x,), kind = operands, self.kind.data
+        if not x.is_uniform:
+            return None
+        if kind in (ReduceKind.MAX, ReduceKind.MIN):
+            return ScaledOps([self.on_elements(x.integers)])
+        if kind not in (ReduceKind.SUM, ReduceKind.MEAN):
+            return None
+        wide, axes = CastOp(x.integers, i32), self.axes.get_values()
+        ops = [wide, ReduceOp(wide, kind="sum", axes=axes, keepdims=self.keepdims is not None)]
+        if kind is ReduceKind.SUM:
+            return ScaledOps(ops)
+        part = ConstantOp.literal(np.float32(1 / max(self._count(), 1)))
+        return ScaledOps(ops, [part, MulOp(x.scale, part)])
 
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
         """Over spatial dimensions that stay as 1."""

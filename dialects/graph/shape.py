@@ -23,6 +23,7 @@ from tcopt.dialects.graph.attributes import (
     ints,
 )
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.stages import read_broadcast, reshape_indices
 from tcopt.dialects.graph.types import (
     AnyTensor,
@@ -46,6 +47,15 @@ class MovementOp(GraphOp, ABC):
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """As the operand."""
         return operands[0]
+
+    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
+        """The integers moved, and scales with them unless they all have one."""
+        (x,) = operands
+        if x.is_uniform:
+            return ScaledOps([self.on_elements(x.integers)])
+        if shape_of(x.scale) != shape_of(x.integers):
+            return None
+        return ScaledOps([self.on_elements(x.integers)], [self.on_elements(x.scale)])
 
 
 @irdl_op_definition

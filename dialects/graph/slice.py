@@ -22,6 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.attributes import Int, Ints, PadMode, PadModeAttr, integer, ints
 from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.shape import MovementOp
 from tcopt.dialects.graph.stages import Indices
 from tcopt.dialects.graph.types import (
@@ -182,6 +183,16 @@ class ConcatOp(GraphOp):
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """If all operands are."""
         return all(operands)
+
+    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
+        """Parts of one type and one scale."""
+        first, *others = operands
+        types = {element_type(part.integers) for part in operands}
+        same = all(part.is_uniform and part.scales_like(first) for part in others)
+        if len(types) > 1 or not first.is_uniform or not same:
+            return None
+        parts = [part.integers for part in operands]
+        return ScaledOps([ConcatOp(parts, axis=self.axis.value.data)])
 
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
         """Along any axis, channels included: whole blocks follow each other."""

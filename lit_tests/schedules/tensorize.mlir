@@ -59,7 +59,7 @@ sched.sequence @s for @f {
 // -----
 
 // There is no such intrinsic.
-// CHECK: tensorize: argument 'intrinsic': there is no intrinsic 'dp2a' {{.*}}; one of bf16_dot, s8_dot, u8s8_dot
+// CHECK: tensorize: argument 'intrinsic': there is no intrinsic 'dp2a' {{.*}}; one of bf16_dot, s16_dot, s8_dot, u8s8_dot
 loop.func @f(%y: memref<4xf32>) {
   loop.for %i = 0 to 2 {
     loop.block "b" (%vi: spatial 4 = %i) {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.builtin import IntegerType, ModuleOp, f32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -18,7 +18,7 @@ from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.weights import WeightStore, weights_of
 from tcopt.dialects.target import cpu_target_of
 from tcopt.passes.graph.channel_blocks import (
@@ -143,7 +143,7 @@ class _Conversion:
         return replaced
 
     def _converted(self, op: GraphOp) -> GraphOp | None:
-        if len(op.results) != 1 or element_type(op.results[0]) != f32 or op in self.unwanted:
+        if len(op.results) != 1 or not _fits_lanes(op.results[0]) or op in self.unwanted:
             return None
         if isinstance(op, ConvOp):
             return self._convolution(op)
@@ -166,8 +166,9 @@ class _Conversion:
         if op.x not in self.computed and stays_plain(op, self.lanes):
             return None
         form, inner = f"OI{spatial}", block_of(x[1], self.lanes)
-        if groups == 1 and x[1] < min(inner, SMALLEST_BLOCK) and op.x not in self.computed:
-            # Images of one to three channels are read as they are.
+        is_few = groups == 1 and x[1] < min(inner, SMALLEST_BLOCK) and op.x not in self.computed
+        if is_few and is_float(element_type(op.x)):
+            # Images of one to three channels are read as they are; integers lie side by side.
             if 2 * w[0] <= self.lanes:
                 return None
             return self._blocked_conv(op, op.x, op.w, form, f"{block}o")
@@ -249,7 +250,7 @@ class _Conversion:
 
     def _fits(self, value: SSAValue, op: GraphOp) -> bool:
         shape, rank = shape_of(value), len(op.shape)
-        if element_type(value) != f32 or len(shape) > rank:
+        if not _fits_lanes(value) or len(shape) > rank:
             return False
         if value in self.computed and len(shape) < rank:
             # Blocks of an image with fewer dimensions lie along another axis.
@@ -312,6 +313,12 @@ class _Conversion:
     def _insert(self, op: GraphOp, user: Operation) -> SSAValue:
         self.body.insert_op_before(op, user)
         return op.results[0]
+
+
+def _fits_lanes(value: SSAValue) -> bool:
+    """Whether a block of elements fills a vector at most: those of f32 and narrower integers."""
+    element = element_type(value)
+    return element == f32 or (isinstance(element, IntegerType) and 8 <= element.bitwidth <= 32)
 
 
 def _is_per_channel(shape: Sequence[int], rank: int) -> bool:

@@ -17,7 +17,7 @@ from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.group import GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
 from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
 from tcopt.passes.graph.fusion_remarks import remark_groups
 from tcopt.passes.graph.permuted_stores import may_permute, stores_vectors
@@ -36,7 +36,8 @@ class FuseOps(ModulePass):
       whole rows stay outside, because other threads could help with them.
     - Injective ops fuse with one another.
     - A border of zeros (`graph.pad`) joins what produces its operand, and nothing else.
-    - Every group takes the slices that only it reads.
+    - Every group takes the slices that only it reads, and beside a heavy op what widens the
+      elements that it reads, such as a dequantisation.
     - A contraction takes ops that change the order of its result (transpose, with the views
       around it, or the way back from blocks of channels), where vectors can be stored in
       that order: then it writes them there, and nothing is moved. That needs a CPU target,
@@ -191,15 +192,20 @@ class _Fusion:
         return [*group, *users] if op is not None and op.is_border else group
 
     def with_parts(self, group: list[int]) -> list[int]:
-        """The group and the slices that its ops alone read."""
-        members = set(group)
-        for place in group:
+        """The group, the slices that its ops alone read, and what widens elements for them."""
+        members, pending = set(group), list(group)
+        while pending:
+            place = pending.pop()
             for operand in self.ops[place].operands:
                 owner = operand.owner
                 producer = self.place.get(owner) if isinstance(owner, Operation) else None
                 op = None if producer is None else self.fusable(producer)
-                if op is not None and op.is_part and self.users(producer or 0) <= set(group):
-                    members.add(producer or 0)
+                if op is None or producer is None or producer in members:
+                    continue
+                joins = op.is_part or (place != group[0] and _widens(op))
+                if joins and self.users(producer) <= members and len(members) < self.max_ops:
+                    members.add(producer)
+                    pending.append(producer)
         return sorted(members)
 
     def _next_exit(self, group: list[int]) -> list[int] | None:
@@ -279,6 +285,12 @@ class _Fusion:
             old.name_hint = None
             old.replace_all_uses_with(new)
         body.add_op(YieldOp(*last.results))
+
+
+def _widens(op: GraphOp) -> bool:
+    """Whether an elementwise op reads fewer bytes than it gives."""
+    read = sum(bytes_of(type_of(operand)) for operand in op.operands)
+    return op.is_elementwise and read < bytes_of(op.type)
 
 
 FEW_ROWS = 16

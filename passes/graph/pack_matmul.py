@@ -15,6 +15,7 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.matmul import MatmulOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
+from tcopt.dialects.graph.quantize import is_quantized
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
 from tcopt.support.errors import PassFailedError
@@ -83,8 +84,8 @@ class _Packing:
         if not isinstance(op.rhs.owner, ConstantOp):
             return "the right operand is not constant"
         element = element_type(op.rhs)
-        if len(shape_of(op.rhs)) != 2 or not is_float(element):
-            return "the right operand is no matrix of floats"
+        if len(shape_of(op.rhs)) != 2 or not (is_float(element) or is_quantized(element)):
+            return "the right operand is no matrix of floats or narrow integers"
         if 0 in op.shape or 0 in shape_of(op.lhs):
             return "it has no elements"
         if self.width:

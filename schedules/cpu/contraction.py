@@ -27,7 +27,7 @@ from math import ceil, prod
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.loop import BlockOp
-from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
+from tcopt.dialects.loop.analysis import value_ranges
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import has_enough_tasks, parallelize
@@ -37,7 +37,13 @@ from tcopt.schedules.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.epilogue import attach_epilogue, stores_apart, take_epilogue
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.nests import variable_loops
-from tcopt.schedules.patterns import Access, BlockPattern, element_bits, match_block
+from tcopt.schedules.patterns import (
+    Access,
+    BlockPattern,
+    buffer_bits,
+    element_bits,
+    match_block,
+)
 from tcopt.schedules.rules import Declined, schedule_rule
 from tcopt.support.affine import linear_sum, sum_range
 
@@ -170,7 +176,7 @@ def _space(pattern: BlockPattern, roles: Roles, lanes: int) -> Space:
 
 
 def _bytes(terms: list[Access]) -> int:
-    return sum(4 * prod(buffer_shape(term.buffer)) for term in terms)
+    return sum(buffer_bits(t.buffer) // 8 for t in terms)
 
 
 def _tile(

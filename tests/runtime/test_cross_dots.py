@@ -38,8 +38,8 @@ int main(void) {
 
 @pytest.mark.parametrize(
     ("case", "instruction"),
-    list(zip(CASES, ("bfdot", "sdot", "usdot"), strict=True)),
-    ids=[case.name for case in CASES],
+    list(zip(CASES[:3], ("bfdot", "sdot", "usdot"), strict=True)),
+    ids=[case.name for case in CASES[:3]],
 )
 def test_products_on_arm(
     case: Case, instruction: str, rng: np.random.Generator, tmp_path: Path

@@ -80,13 +80,15 @@ def test_a_sequence_says_the_same() -> None:
         ("znver4", r"vdpbf16ps\s+.*\{1to16\}, %zmm", CASES[0]),
         ("sapphirerapids", r"vdpbf16ps\s+.*\{1to16\}, %zmm", CASES[0]),
         ("sapphirerapids", r"vpdpbusd\s+.*%zmm", CASES[2]),
+        ("sapphirerapids", r"vpdpwssd\s+.*%zmm", CASES[3]),
+        ("haswell", r"vpmaddwd\s+.*%ymm", CASES[3]),
         ("neoverse-v1", r"bfdot\s+v", CASES[0]),
         ("neoverse-v1", r"sdot\s+v", CASES[1]),
     ],
 )
 def test_accumulators_stay_in_registers(target: str, instruction: str, case: Case) -> None:
     """The hot loop is the instruction once an accumulator; nothing is stored in it."""
-    lanes, rows = (4 if target.startswith("neoverse") else 16), 6
+    lanes, rows = {"neoverse-v1": 4, "haswell": 8}.get(target, 16), 6
     text = emit_assembly(lowered(scheduled(case, rows, 2 * lanes, 64, lanes), target))
     blocks = re.split(r"^\.?L[\w.]+:", text, flags=re.MULTILINE)
     (hot,) = [block for block in blocks if re.search(instruction, block)]

@@ -14,7 +14,7 @@ from tcopt.backends.llvm.registry import emits
 from tcopt.backends.llvm.types import element_of, lanes, llvm_type, splat
 from tcopt.dialects.simd import DotOp
 
-_I8, _I32 = IntegerType(8), IntegerType(32)
+_I8, _I16, _I32 = IntegerType(8), IntegerType(16), IntegerType(32)
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Instruction:
         element: the factors' element type in its signature.
         broadcast_last: whether the operand that may come from memory, as one group for all
             lanes, is the last one; that is where `lhs` goes then.
+        accumulates: whether it adds to an operand; else the sum is added up beside it.
     """
 
     requires: frozenset[str]
@@ -41,6 +42,7 @@ class Instruction:
     name: Callable[[int], str]
     element: str
     broadcast_last: bool = False
+    accumulates: bool = True
 
 
 def _bits(text: str) -> Callable[[int], str]:
@@ -52,6 +54,20 @@ _X86, _ARM = "x86_64", "aarch64"
 _SIGNED, _MIXED, _UNSIGNED = (False, False), (True, False), (True, True)
 _NEON = "llvm.aarch64.neon.{}.v4i32.v16i8"
 _BUSD = _bits("llvm.x86.avx512.vpdpbusd.{}")
+_WSSD = _bits("llvm.x86.avx512.vpdpwssd.{}")
+_MADD = {
+    16: "llvm.x86.avx512.pmaddw.d.512",
+    8: "llvm.x86.avx2.pmadd.wd",
+    4: "llvm.x86.sse2.pmadd.wd",
+}
+
+
+def _pairs(widths: tuple[int, ...], *requires: str) -> Instruction:
+    """Products of 16-bit integers, added in pairs."""
+    needed = frozenset({_X86, *requires})
+    kind, name = (_I16, _I32), _MADD.__getitem__
+    return Instruction(needed, kind, _SIGNED, 2, widths, name, "i16", accumulates=False)
+
 
 INSTRUCTIONS = (
     Instruction(
@@ -119,6 +135,19 @@ INSTRUCTIONS = (
         lambda width: _NEON.format("usdot"),
         "i8",
     ),
+    Instruction(
+        frozenset({_X86, "avx512vnni", "avx512vl"}),
+        (_I16, _I32),
+        _SIGNED,
+        2,
+        (16, 8, 4),
+        _WSSD,
+        "i16",
+    ),
+    Instruction(frozenset({_X86, "avxvnni"}), (_I16, _I32), _SIGNED, 2, (8, 4), _WSSD, "i16"),
+    _pairs((16, 8, 4), "avx512bw"),
+    _pairs((8, 4), "avx2"),
+    _pairs((4,)),
 )
 
 
@@ -194,8 +223,11 @@ def _call(
     if held != taken:
         factors = [e.assign(f"bitcast {held} {value} to {taken}") for value in factors]
     total = f"<{width} x {scalar}>"
-    arguments = [(total, acc), *((taken, value) for value in factors)]
-    return e.call_intrinsic(instruction.name(width), total, arguments)
+    arguments = [(taken, value) for value in factors]
+    if instruction.accumulates:
+        arguments.insert(0, (total, acc))
+    result = e.call_intrinsic(instruction.name(width), total, arguments)
+    return result if instruction.accumulates else e.assign(f"add {total} {acc}, {result}")
 
 
 def _part(e: FunctionEmitter, value: str, element: str, count: int, start: int, size: int) -> str:

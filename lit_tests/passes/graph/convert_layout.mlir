@@ -291,3 +291,17 @@ func.func @pointwise(%x: tensor<1x4x6x6xf32>, %w: tensor<8x4x1x1xf32>, %y: tenso
   %c = graph.conv %y, %v : tensor<1x64x1x1xf32>
   return %b, %c : tensor<1x8x6x6xf32>, tensor<1x64x1x1xf32>
 }
+
+// Integers are stored in blocks too; few channels as well, for groups of them to lie side by side.
+// CHECK-LABEL: func.func @integers
+// CHECK: %[[X:.*]] = graph.layout_transform %x {src = "NCHW", dst = "NCHW4c"} : tensor<1x1x6x6x4xi16>
+// CHECK: %c = graph.blocked_conv %[[X]], %{{.*}} {result_element = i32} : tensor<1x2x4x4x4xi32>
+// CHECK: %q = graph.requantize %c, %s, %z {centered} : tensor<1x2x4x4x4xi16>
+// CHECK: graph.layout_transform %q {src = "NCHW4c", dst = "NCHW"} : tensor<1x8x4x4xi16>
+func.func @integers(%x: tensor<1x3x6x6xi16>, %w: tensor<8x3x3x3xi16>) -> tensor<1x8x4x4xi16> {
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<3> : tensor<ui8>
+  %c = graph.conv %x, %w {result_element = i32} : tensor<1x8x4x4xi32>
+  %q = graph.requantize %c, %s, %z {centered} : tensor<1x8x4x4xi16>
+  return %q : tensor<1x8x4x4xi16>
+}

@@ -220,3 +220,21 @@ func.func @outside(%x: tensor<8xf32>) -> tensor<16xf32> {
   %2 = graph.reshape %1 : tensor<16xf32>
   return %2 : tensor<16xf32>
 }
+
+// What only widens the elements of a heavy op's other operand joins, what makes them narrow does not.
+// CHECK-LABEL: func.func @widened
+// CHECK:       graph.group kind = injective
+// CHECK-NEXT:    graph.quantize
+// CHECK-NEXT:    graph.yield
+// CHECK:       graph.group kind = complex_out_fusable
+// CHECK-NEXT:    graph.conv
+// CHECK-NEXT:    graph.dequantize
+// CHECK-NEXT:    graph.add
+// CHECK-NEXT:    graph.yield
+func.func @widened(%x: tensor<1x4x4x4xf32>, %w: tensor<8x4x1x1xf32>, %b: tensor<1x8x4x4xf32>, %s: tensor<f32>, %z: tensor<ui8>) -> tensor<1x8x4x4xf32> {
+  %q = graph.quantize %b, %s, %z : tensor<1x8x4x4xui8>
+  %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+  %d = graph.dequantize %q, %s, %z : tensor<1x8x4x4xf32>
+  %y = graph.add %c, %d : tensor<1x8x4x4xf32>
+  return %y : tensor<1x8x4x4xf32>
+}

@@ -68,3 +68,17 @@ func.func @others(%x: tensor<3x8xf32>, %a: tensor<3x8xbf16>, %q: tensor<2x8x32xb
   %z = graph.packed_matmul %a, %q {columns = 50, result_element = f32} : tensor<3x50xf32>
   return %y, %z : tensor<3x50xf32>, tensor<3x50xf32>
 }
+
+// -----
+
+// Every x86 adds products of 16-bit integers in pairs.
+// CHECK-LABEL: func.func @integers
+// CHECK:         graph.packed_matmul %x, %{{.*}} {columns = 50, result_element = i32} : tensor<3x50xi32>
+// NONE-LABEL:  func.func @integers
+// NONE:          %[[T:.*]] = graph.transpose %{{.*}} {perm = [0, 1, 3, 2]} : tensor<2x4x32x2xi16>
+// NONE-NEXT:     graph.packed_matmul %x, %[[T]] {columns = 50, result_element = i32} : tensor<3x50xi32>
+func.func @integers(%x: tensor<3x8xi16>) -> tensor<3x50xi32> {
+  %p = graph.constant dense<5> : tensor<2x8x32xi16>
+  %y = graph.packed_matmul %x, %p {columns = 50, result_element = i32} : tensor<3x50xi32>
+  return %y : tensor<3x50xi32>
+}

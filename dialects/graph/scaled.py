@@ -1,0 +1,41 @@
+"""Real tensors known as integers times a scale, and operators that work on the integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.dialects.graph.types import Array, shape_of
+
+
+class Scaled(NamedTuple):
+    """A real tensor: integers, each times a scale."""
+
+    integers: SSAValue
+    scale: SSAValue
+    """f32, above zero; it broadcasts against the integers."""
+    known: Array | None
+    """The scale's value, where it is known."""
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all elements have one scale."""
+        return all(extent == 1 for extent in shape_of(self.scale))
+
+    def scales_like(self, other: Scaled) -> bool:
+        """Whether scales are known to be equal, up to the rounding of a product of two."""
+        if self.known is None or other.known is None:
+            return self.scale is other.scale
+        return bool(np.allclose(*np.broadcast_arrays(self.known, other.known), rtol=2e-7, atol=0))
+
+
+class ScaledOps(NamedTuple):
+    """Ops that compute a scaled tensor."""
+
+    integers: Sequence[Operation]
+    """The last one gives the integers."""
+    scale: Sequence[Operation] = ()
+    """The last one gives the scale, which is that of the first operand where there are none."""

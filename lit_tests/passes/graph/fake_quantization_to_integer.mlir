@@ -1,0 +1,87 @@
+// RUN: tcopt %s -p fake-quantization-to-integer,fold-constants,canonicalize | filecheck %s
+
+// A layer with its bias is computed on centred integers, and its result quantised by one product.
+// CHECK-LABEL: func.func @layer
+// CHECK:       %[[X:.*]] = graph.cast %x : tensor<1x4x4x4xi16>
+// CHECK:       %[[C:.*]] = graph.sub %[[X]], %{{.*}} : tensor<1x4x4x4xi16>
+// CHECK:       %[[S:.*]] = graph.conv %[[C]], %{{.*}} {result_element = i32} : tensor<1x8x4x4xi32>
+// CHECK:       %[[B:.*]] = graph.add %[[S]], %{{.*}} : tensor<1x8x4x4xi32>
+// CHECK:       %[[R:.*]] = graph.relu %[[B]] : tensor<1x8x4x4xi32>
+// CHECK:       %[[F:.*]] = graph.constant dense<2.500000e-01> : tensor<f32>
+// CHECK:       %[[Q:.*]] = graph.requantize %[[R]], %[[F]], %{{.*}} {centered} : tensor<1x8x4x4xi16>
+// CHECK:       %[[Z:.*]] = graph.add %[[Q]], %{{.*}} : tensor<1x8x4x4xi16>
+// CHECK:       %q = graph.cast %[[Z]] : tensor<1x8x4x4xui8>
+// CHECK-NEXT:  func.return %q
+func.func @layer(%x: tensor<1x4x4x4xui8>) -> tensor<1x8x4x4xui8> {
+  %w = graph.constant @w : tensor<8x4x1x1xi8>
+  %b = graph.constant dense<[[[0]], [[1]], [[2]], [[3]], [[4]], [[5]], [[6]], [[7]]]> : tensor<8x1x1xi32>
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %quarter = graph.constant dense<0.25> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %z = graph.constant dense<100> : tensor<ui8>
+  %none = graph.constant dense<0> : tensor<i8>
+  %zero = graph.constant dense<0> : tensor<i32>
+  %0 = graph.dequantize %x, %half, %z : tensor<1x4x4x4xf32>
+  %1 = graph.dequantize %w, %half, %none : tensor<8x4x1x1xf32>
+  %2 = graph.conv %0, %1 : tensor<1x8x4x4xf32>
+  %3 = graph.dequantize %b, %quarter, %zero : tensor<8x1x1xf32>
+  %4 = graph.add %2, %3 : tensor<1x8x4x4xf32>
+  %5 = graph.relu %4 : tensor<1x8x4x4xf32>
+  %q = graph.quantize %5, %one, %z : tensor<1x8x4x4xui8>
+  return %q : tensor<1x8x4x4xui8>
+}
+
+// What compares and moves elements keeps integers and scale: quantised again they are the same.
+// CHECK-LABEL: func.func @moved
+// CHECK:       %[[C:.*]] = graph.sub
+// CHECK-NEXT:  %[[M:.*]] = graph.pool %[[C]] {kind = max, kernel = [2, 2]} : tensor<1x4x3x3xi16>
+// CHECK-NEXT:  %[[T:.*]] = graph.transpose %[[M]] {perm = [0, 2, 3, 1]} : tensor<1x3x3x4xi16>
+// CHECK:       %[[Z:.*]] = graph.add %[[T]], %{{.*}} : tensor<1x3x3x4xi16>
+// CHECK-NEXT:  %q = graph.cast %[[Z]] : tensor<1x3x3x4xui8>
+func.func @moved(%x: tensor<1x4x4x4xui8>) -> tensor<1x3x3x4xui8> {
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<100> : tensor<ui8>
+  %0 = graph.dequantize %x, %half, %z : tensor<1x4x4x4xf32>
+  %1 = graph.pool %0 {kind = max, kernel = [2, 2]} : tensor<1x4x3x3xf32>
+  %2 = graph.transpose %1 {perm = [0, 2, 3, 1]} : tensor<1x3x3x4xf32>
+  %q = graph.quantize %2, %half, %z : tensor<1x3x3x4xui8>
+  return %q : tensor<1x3x3x4xui8>
+}
+
+// Other operators get real numbers of the centred integers, which the model's own subtraction of
+// the zero point gets too; nothing quantises with the zero point.
+// CHECK-LABEL: func.func @both
+// CHECK:       %[[Q:.*]] = graph.quantize %x, %{{.*}}, %{{.*}} {centered} : tensor<2x4xi16>
+// CHECK:       %[[D:.*]] = graph.dequantize %[[Q]]
+// CHECK:       %[[E:.*]] = graph.sigmoid %[[D]] : tensor<2x4xf32>
+// CHECK:       %[[P:.*]] = graph.matmul %[[Q]], %w {result_element = i32} : tensor<2x3xi32>
+// CHECK-NEXT:  func.return %[[E]], %[[P]]
+func.func @both(%x: tensor<2x4xf32>, %w: tensor<4x3xi16>) -> (tensor<2x4xf32>, tensor<2x3xi32>) {
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<100> : tensor<ui8>
+  %wide = graph.constant dense<100> : tensor<i16>
+  %q = graph.quantize %x, %half, %z : tensor<2x4xui8>
+  %0 = graph.dequantize %q, %half, %z : tensor<2x4xf32>
+  %1 = graph.sigmoid %0 : tensor<2x4xf32>
+  %2 = graph.cast %q : tensor<2x4xi16>
+  %3 = graph.sub %2, %wide : tensor<2x4xi16>
+  %4 = graph.matmul %3, %w {result_element = i32} : tensor<2x3xi32>
+  return %1, %4 : tensor<2x4xf32>, tensor<2x3xi32>
+}
+
+// A scale that differs along summed channels, and integers of 16 bits, leave it to real numbers.
+// CHECK-LABEL: func.func @not_possible
+// CHECK:       graph.conv %{{.*}}, %{{.*}} : tensor<1x8x4x4xf32>
+// CHECK:       graph.matmul %{{.*}}, %{{.*}} : tensor<2x2xf32>
+func.func @not_possible(%x: tensor<1x4x4x4xui8>, %w: tensor<8x4x1x1xi8>, %s: tensor<4x1x1xf32>, %a: tensor<2x2xi16>) -> (tensor<1x8x4x4xf32>, tensor<2x2xf32>) {
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %z = graph.constant dense<100> : tensor<ui8>
+  %none = graph.constant dense<0> : tensor<i8>
+  %none16 = graph.constant dense<0> : tensor<i16>
+  %0 = graph.dequantize %x, %half, %z : tensor<1x4x4x4xf32>
+  %1 = graph.dequantize %w, %s, %none : tensor<8x4x1x1xf32>
+  %2 = graph.conv %0, %1 : tensor<1x8x4x4xf32>
+  %3 = graph.dequantize %a, %half, %none16 : tensor<2x2xf32>
+  %4 = graph.matmul %3, %3 : tensor<2x2xf32>
+  return %2, %4 : tensor<1x8x4x4xf32>, tensor<2x2xf32>
+}

@@ -1,0 +1,123 @@
+"""Networks quantised to 8 bits run on integers, and give what their definition gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from onnx import ModelProto
+from xdsl.dialects.builtin import ModuleOp, i16, i32
+
+import tcopt
+from models import convolutional
+from models.checks import run_imported, run_reference
+from models.light_models import random_inputs
+from models.network import Network
+from models.quantized import output_step, quantized
+from tcopt.compiler import lower, pipeline
+from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.types import element_type
+from tcopt.dialects.loop import IntrinOp
+from tcopt.frontends.onnx import import_model
+from tcopt.runtime.device.opencl import opencl_device
+from tcopt.support.errors import UnsupportedError
+
+
+def residual() -> ModelProto:
+    """A residual block with a projection, small, its batch norms folded by the quantiser."""
+    return convolutional.residual_net(16, 8)
+
+
+def mixed() -> ModelProto:
+    """What real numbers compute lies between layers of integers."""
+    net = Network("mixed", seed=3)
+    x = net.input("image", [1, 4, 9, 9])
+    y = net.add("Sigmoid", net.conv(x, 4, 8))
+    z = net.conv(y, 8, 8, groups=8)
+    both = net.add("Concat", net.add("LeakyRelu", z, alpha=0.1), y, axis=1)
+    pooled = net.add("AveragePool", both, kernel_shape=[2, 2], strides=[2, 2])
+    rows = net.add("Reshape", pooled, net.ints(1, -1))
+    return net.model(**{net.gemm(rows, 256, 6): [1, 6]})
+
+
+KINDS: dict[str, Callable[[ModelProto], ModelProto]] = {
+    "QDQ": lambda model: quantized(model, "QDQ"),
+    "QDQ_by_channel": lambda model: quantized(model, "QDQ", per_channel=True),
+    "QDQ_signed": lambda model: quantized(model, "QDQ", signed=True),
+    "QOperator": lambda model: quantized(model, "QOperator"),
+}
+
+
+def steps_apart(model: ModelProto, target: str) -> tuple[float, float]:
+    """How far the results are from the definition's and from onnxruntime's, in steps."""
+    feeds = random_inputs(model, 7)
+    (ours,) = tcopt.compile(model, target).run(feeds)
+    (exact,), (theirs,) = run_imported(model, feeds), run_reference(model, feeds)
+    assert ours.dtype == theirs.dtype
+    step = output_step(model)
+    return tuple(float(np.abs(ours - other).max()) / step for other in (exact, theirs))
+
+
+@pytest.mark.parametrize(
+    ("network", "kind"),
+    [(residual, "QDQ_by_channel"), (residual, "QOperator"), (mixed, "QDQ_signed")],
+)
+def test_results(network: Callable[[], ModelProto], kind: str) -> None:
+    """Products of scales round differently from products of scaled numbers, rarely by a step."""
+    exact, theirs = steps_apart(KINDS[kind](network()), "cpu")
+    assert exact <= 1.01
+    assert theirs <= 1.01
+
+
+def test_dynamic_results() -> None:
+    """Sums are exact, but scales are computed when the model runs: a number at a half may round
+    otherwise, by a step of 1/255 of the range."""
+    model = quantized(mixed(), "dynamic")
+    feeds = random_inputs(model, 7)
+    (ours,) = tcopt.compile(model).run(feeds)
+    (theirs,) = run_reference(model, feeds)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=np.ptp(theirs) / 255)
+
+
+def _has_device() -> bool:
+    try:
+        opencl_device()
+    except UnsupportedError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not _has_device(), reason="no OpenCL device")
+def test_results_on_a_device() -> None:
+    model = KINDS["QDQ_by_channel"](convolutional.residual_net(12, 5))
+    exact, theirs = steps_apart(model, "opencl")
+    assert exact <= 1.01
+    assert theirs <= 1.01
+
+
+def _lowered(model: ModelProto, until: str) -> ModuleOp:
+    module = import_model(model)
+    phases = pipeline("cpu:haswell")
+    lower(module, phases[: [phase.name for phase in phases].index(until) + 1])
+    return module
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_contractions_are_of_integers(kind: str) -> None:
+    """All of them, with weights in pairs and channels in blocks; nothing real is stored between."""
+    module = _lowered(KINDS[kind](residual()), "graph")
+    products = [op for op in module.walk() if isinstance(op, ContractionOp)]
+    assert len(products) == 7
+    for op in products:
+        assert [element_type(v) for v in (*op.operands, *op.results)] == [i16, i16, i32]
+        assert op.in_groups(2) is None
+    assert sum(isinstance(op, BlockedConvOp) for op in products) == 6
+
+
+def test_products_become_dot_products() -> None:
+    """By the rules for contractions, in pairs of 16-bit integers."""
+    module = _lowered(KINDS["QDQ"](residual()), "schedule")
+    dots = [op for op in module.walk() if isinstance(op, IntrinOp)]
+    assert [op.intrin.data for op in dots] == ["s16_dot"] * 7
