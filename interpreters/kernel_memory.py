@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
-from tcopt.support.errors import InputError, TcoptError, describe_location
-from tcopt.support.locations import nearest_location
+from tcopt.support.errors import InputError, TcoptError
+from tcopt.support.locations import describe_location, nearest_location
 
 Array = NDArray[Any]
 Numbers = NDArray[np.int64]
