@@ -78,6 +78,8 @@ _GPU_KERNEL = (
     "compact-buffers",
     "align-storage",
     "lower-blocks",
+    "inject-virtual-threads",
+    "double-buffer",
     "insert-barriers",
     "vectorize",
     "unroll-loops",

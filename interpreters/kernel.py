@@ -22,6 +22,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, SHARED_SPACE, sizes_of
 from tcopt.dialects.loop.memory import FENCE
 from tcopt.dialects.memref_ import PrefetchOp
+from tcopt.dialects.vector_ import GatherOp, ScatterOp
 from tcopt.interpreters.kernel_memory import Buffer, Numbers, RaceError, Threads, Watch
 from tcopt.interpreters.kernel_vectors import VECTOR_RULES
 from tcopt.interpreters.scalars import evaluate_scalar
@@ -85,6 +86,10 @@ class _Launch:
             scf.YieldOp: lambda _: None,
             vector.LoadOp: self._load,
             vector.StoreOp: self._store,
+            vector.MaskedLoadOp: self._masked_load,
+            vector.MaskedStoreOp: self._masked_store,
+            GatherOp: self._gather,
+            ScatterOp: self._scatter,
         }
 
     def run(self, arrays: Sequence[Array]) -> None:
@@ -278,6 +283,74 @@ class _Launch:
         self._note(buffer.write, places, op)
         active = np.broadcast_to(self._spread(lanes), places.shape)
         buffer.values[places[active]] = np.broadcast_to(self.values[value], places.shape)[active]
+
+    def _masked_load(self, op: vector.MaskedLoadOp) -> None:
+        offsets = np.arange(_lanes(op.result.type))
+        self._lanes_in(op, op.base, op.indices, offsets, op.mask, op.pass_thru, op.result)
+
+    def _gather(self, op: GatherOp) -> None:
+        offsets = self.values[op.index_vec]
+        self._lanes_in(op, op.base, op.indices, offsets, op.mask, op.pass_thru, op.result)
+
+    def _masked_store(self, op: vector.MaskedStoreOp) -> None:
+        offsets = np.arange(_lanes(op.value_to_store.type))
+        self._lanes_out(op, op.base, op.indices, offsets, op.mask, op.value_to_store)
+
+    def _scatter(self, op: ScatterOp) -> None:
+        offsets = self.values[op.index_vec]
+        self._lanes_out(op, op.base, op.indices, offsets, op.mask, op.value_to_store)
+
+    def _lanes_in(
+        self,
+        op: Operation,
+        base: SSAValue,
+        indices: Sequence[SSAValue],
+        offsets: Any,
+        mask: SSAValue,
+        otherwise: SSAValue,
+        result: SSAValue,
+    ) -> None:
+        """Load the lanes whose mask is on, each at an offset from the first one's place."""
+        buffer = self.buffers[base]
+        places, on = self._lane_places(buffer, indices, offsets, mask, op)
+        who = np.broadcast_to(self.everyone[:, None], places.shape)
+        buffer.read(places[on], who[on], op)
+        loaded = buffer.values[np.where(on, places, 0)]
+        self.values[result] = np.where(on, loaded, self.values[otherwise])
+
+    def _lanes_out(
+        self,
+        op: Operation,
+        base: SSAValue,
+        indices: Sequence[SSAValue],
+        offsets: Any,
+        mask: SSAValue,
+        value: SSAValue,
+    ) -> None:
+        """Store the lanes whose mask is on."""
+        buffer = self.buffers[base]
+        places, on = self._lane_places(buffer, indices, offsets, mask, op)
+        who = np.broadcast_to(self.everyone[:, None], places.shape)
+        buffer.write(places[on], who[on], op)
+        buffer.values[places[on]] = np.broadcast_to(self.values[value], places.shape)[on]
+
+    def _lane_places(
+        self,
+        buffer: Buffer,
+        indices: Sequence[SSAValue],
+        offsets: Any,
+        mask: SSAValue,
+        op: Operation,
+    ) -> tuple[Numbers, NDArray[np.bool_]]:
+        values = [self.values[index] for index in indices]
+        # The first lane may be off, and then lie outside.
+        first = buffer.places(values, np.zeros_like(self.active), op)
+        places = first[:, None] + offsets
+        on = np.broadcast_to(self.values[mask] & self.active[:, None], places.shape)
+        low = (buffer.owner * buffer.size)[:, None]
+        if (on & ((places < low) | (places >= low + buffer.size))).any():
+            raise InputError(f"a lane lies outside of %{buffer.name}", op=op)
+        return places, on
 
     def _spread(self, lanes: int) -> NDArray[np.bool_]:
         return self.active[:, None] if lanes else self.active

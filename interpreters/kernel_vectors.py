@@ -75,6 +75,13 @@ def _step(op: StepOp, operands: Sequence[Any]) -> Any:
     return np.arange(op.result.type.get_shape()[0])
 
 
+def _create_mask(op: vector.CreateMaskOp, operands: Sequence[Any]) -> Any:
+    (count,) = operands
+    assert isa(op.mask_vector.type, VectorType)
+    lanes = np.arange(op.mask_vector.type.get_shape()[0])
+    return lanes < np.asarray(count)[..., None]
+
+
 def _reduction(op: ReductionOp, operands: Sequence[Any]) -> Any:
     function = _COMBINERS.get(op.kind.data.value)
     if function is None:
@@ -107,6 +114,7 @@ def _dot(op: DotOp, operands: Sequence[Any]) -> Any:
 
 VECTOR_RULES: dict[str, Rule] = {
     "vector.broadcast": _broadcast,
+    "vector.create_mask": _create_mask,
     "vector.extract": _extract,
     "vector.fma": _fma,
     "vector.from_elements": _from_elements,

@@ -30,6 +30,7 @@ from tcopt.schedules.primitives.cache_write import cache_write
 from tcopt.schedules.primitives.compute_at import compute_at
 from tcopt.schedules.primitives.compute_inline import compute_inline
 from tcopt.schedules.primitives.decompose_reduction import decompose_reduction
+from tcopt.schedules.primitives.double_buffer import double_buffer
 from tcopt.schedules.primitives.fuse import fuse
 from tcopt.schedules.primitives.parallel import parallel
 from tcopt.schedules.primitives.prefetch import prefetch
@@ -293,6 +294,12 @@ class Schedule:
         op, value = self.block_op(block), self._recorder.block(_name(block))
         storage_align(self._state, op, dim, factor, offset)
         self._recorder.add(sched.StorageAlignOp(value, dim, factor, offset))
+
+    def double_buffer(self, block: BlockLike) -> None:
+        """Fetch the next tile of the shared buffer that a block fills while one is used."""
+        op, value = self.block_op(block), self._recorder.block(_name(block))
+        double_buffer(self._state, op)
+        self._recorder.add(sched.DoubleBufferOp(value))
 
     def prefetch(self, block: BlockLike, buffer: int, ahead: Loop, at: Loop) -> None:
         """Bring near what a block reads of a buffer, counted in the order of its reads, in the

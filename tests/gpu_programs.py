@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,11 @@ from tcopt.dialects.te import api as te
 from tcopt.interpreters.kernel import run_kernel
 from tcopt.passes.loop.stage_nests import lower_function
 from tcopt.schedules import Schedule
+from tcopt.schedules.api import Block, Loop
 
 LOOP_PASSES = (
-    "compact-buffers,align-storage,lower-blocks,insert-barriers,vectorize,unroll-loops,"
-    "lower-loop-to-kernel"
+    "compact-buffers,align-storage,lower-blocks,inject-virtual-threads,double-buffer,"
+    "insert-barriers,vectorize,unroll-loops,lower-loop-to-kernel"
 )
 KERNEL_PASSES = "promote-registers,dce"
 
@@ -34,34 +36,69 @@ def matmul(m: int, n: int, depth: int) -> loop.FuncOp:
     return lower_function(te.func("matmul", [a, b], [y]))
 
 
-def tile_matmul(
-    sch: Schedule, rows: int, columns: int, depth: int, threads: tuple[int, int]
-) -> None:
+@dataclass(frozen=True)
+class Tiling:
+    """How a matrix product is spread over threads; pairs are for rows and columns.
+
+    Attributes:
+        own: elements of a thread in one place.
+        threads: threads of a block.
+        virtual: places in which a thread has elements.
+        depth: of a tile in shared memory.
+        vector: elements that are fetched at a time.
+        padding: what is added to the rows of shared tiles.
+    """
+
+    own: tuple[int, int] = (2, 2)
+    threads: tuple[int, int] = (4, 4)
+    virtual: tuple[int, int] = (1, 1)
+    depth: int = 4
+    vector: int = 1
+    padding: int = 0
+    double_buffer: bool = False
+    unroll: bool = False
+
+
+def tile_matmul(sch: Schedule, tiling: Tiling) -> None:
     """Tiles of both factors in shared memory, a tile of sums in the registers of each thread."""
     y = sch.get_block("y")
     out = sch.cache_write(y, "register")
     i, j, k = sch.get_loops(y)
-    block_i, thread_i, own_i = sch.split(i, [None, threads[0], rows])
-    block_j, thread_j, own_j = sch.split(j, [None, threads[1], columns])
-    k_outer, k_inner = sch.split(k, [None, depth])
-    sch.reorder(block_i, block_j, thread_i, thread_j, k_outer, k_inner, own_i, own_j)
+    factors = list(zip(tiling.virtual, tiling.threads, tiling.own, strict=True))
+    block_i, virtual_i, thread_i, own_i = sch.split(i, [None, *factors[0]])
+    block_j, virtual_j, thread_j, own_j = sch.split(j, [None, *factors[1]])
+    k_outer, k_inner = sch.split(k, [None, tiling.depth])
+    outer = (block_i, block_j, virtual_i, virtual_j, thread_i, thread_j)
+    sch.reorder(*outer, k_outer, k_inner, own_i, own_j)
     sch.bind(block_i, "blockIdx.y")
     sch.bind(block_j, "blockIdx.x")
     sch.bind(thread_i, "threadIdx.y")
     sch.bind(thread_j, "threadIdx.x")
+    sch.virtual_thread(virtual_i)
+    sch.virtual_thread(virtual_j)
     sch.reverse_compute_at(out, thread_j)
     sch.decompose_reduction(y, k_outer)
     for name in ("a", "b"):
-        fetch_together(sch, sch.cache_read(y, name, "shared"), k_outer, threads)
+        copy = sch.cache_read(y, name, "shared")
+        fetch_together(sch, copy, k_outer, tiling.threads, tiling.vector)
+        if tiling.padding:
+            sch.storage_align(copy, 0, tiling.padding + 1, tiling.padding)
+        if tiling.double_buffer:
+            sch.double_buffer(copy)
+    if tiling.unroll:
+        for loop_ in (k_inner, own_i, own_j):
+            sch.unroll(loop_)
 
 
-def fetch_together(sch: Schedule, copy, at, threads: tuple[int, int], vector: int = 1) -> None:
+def fetch_together(
+    sch: Schedule, copy: Block, at: Loop, threads: tuple[int, int], vector: int = 1
+) -> None:
     """Let all threads of a block fill a buffer that they share."""
     sch.compute_at(copy, at)
     loops = sch.get_loops(copy)
     inner = loops[loops.index(at) + 1 :]
-    all_ = sch.fuse(*inner) if len(inner) > 1 else inner[0]
-    _, y, x, lanes = sch.split(all_, [None, *threads, vector])
+    whole = sch.fuse(*inner) if len(inner) > 1 else inner[0]
+    _, y, x, lanes = sch.split(whole, [None, *threads, vector])
     sch.bind(y, "threadIdx.y")
     sch.bind(x, "threadIdx.x")
     if vector > 1:

@@ -26,6 +26,9 @@ from tcopt.dialects.loop.attrs import Scope, ScopeAttr
 FENCE = "fence"
 """The attribute of a barrier that says what memory it is for beside shared memory: `global`."""
 
+DOUBLE_BUFFER = "double_buffer"
+"""The attribute of a `loop.alloc` that is to be two buffers, used in turn."""
+
 STORAGE_ALIGN = "storage_align"
 """The attribute of a `loop.alloc` that asks for strides: dimension, factor and offset."""
 

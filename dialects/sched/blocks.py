@@ -101,6 +101,13 @@ class ReverseComputeInlineOp(_BlockOp):
 
 
 @irdl_op_definition
+class DoubleBufferOp(_BlockOp):
+    """The next tile is fetched while one is used: `sched.double_buffer %x_shared`."""
+
+    name = "sched.double_buffer"
+
+
+@irdl_op_definition
 class CacheReadOp(SchedOp):
     """A block reads a copy in another memory: `%c = sched.cache_read %mm of 0 into shared`.
 

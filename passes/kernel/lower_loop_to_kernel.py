@@ -33,6 +33,7 @@ from tcopt.passes.kernel.lowering_access import AccessLowering, Condition
 from tcopt.passes.kernel.lowering_levels import LevelWriter
 from tcopt.passes.kernel.memory_sizes import memref_bytes
 from tcopt.passes.kernel.thread_axes import Grid
+from tcopt.passes.kernel.thread_private import drop_thread_dimensions
 from tcopt.passes.loop.table_folds import constant_index, splat
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
@@ -79,6 +80,8 @@ class LowerLoopToKernelPass(ModulePass):
         for inner in tuple(op.ops):
             if isinstance(inner, loop.FuncOp):
                 grid = Grid.of(inner) if is_gpu else None
+                if is_gpu:
+                    drop_thread_dimensions(inner)
                 Rewriter.replace_op(inner, FunctionLowering(inner, self.fma, grid).run(), [])
             elif isinstance(inner, func.FuncOp) and not inner.is_declaration:
                 _lower_calls(inner)

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_programs import (
+    Tiling,
     barriers_of,
     kernel_of,
     matmul,
@@ -28,13 +29,23 @@ TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 @given(data=st.data())
 def test_shared_tiles(data: st.DataObject) -> None:
     """Tiles that divide nothing, with more threads than work or less, give the product."""
-    threads = data.draw(st.integers(2, 4)), data.draw(st.integers(2, 4))
-    rows, columns, tile = (data.draw(st.integers(1, 3)) for _ in range(3))
-    m = rows * threads[0] + data.draw(st.integers(0, 6))
-    n = columns * threads[1] + data.draw(st.integers(0, 6))
-    depth = tile + data.draw(st.integers(0, 6))
+    few = st.integers(1, 3)
+    tiling = Tiling(
+        own=(data.draw(few), data.draw(few)),
+        threads=(data.draw(st.integers(2, 4)), data.draw(st.integers(2, 4))),
+        virtual=(data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2))),
+        depth=data.draw(few),
+        vector=data.draw(st.sampled_from([1, 2, 4])),
+        padding=data.draw(st.integers(0, 1)),
+        double_buffer=data.draw(st.booleans()),
+        unroll=data.draw(st.booleans()),
+    )
+    more = st.integers(0, 6)
+    m = tiling.own[0] * tiling.threads[0] * tiling.virtual[0] + data.draw(more)
+    n = tiling.own[1] * tiling.threads[1] * tiling.virtual[1] + data.draw(more)
+    depth = tiling.depth + data.draw(more)
     sch = Schedule(matmul(m, n, depth))
-    tile_matmul(sch, rows, columns, tile, threads)
+    tile_matmul(sch, tiling)
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     a = rng.standard_normal((m, depth), np.float32)
     b = rng.standard_normal((depth, n), np.float32)
@@ -45,13 +56,23 @@ def test_shared_tiles(data: st.DataObject) -> None:
     np.testing.assert_allclose(result, a @ b, **TOLERANCE)
 
 
-def test_every_barrier_is_needed(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    ("tiling", "barriers"),
+    [
+        (Tiling(), 2),
+        (Tiling(double_buffer=True), 1),
+        (Tiling(own=(1, 1), virtual=(2, 2)), 2),
+        (Tiling(own=(1, 1), virtual=(2, 2), double_buffer=True), 1),
+    ],
+)
+def test_every_barrier_is_needed(tiling: Tiling, barriers: int, rng: np.random.Generator) -> None:
     """Without any one of them threads read what is not there yet, or no longer."""
     sch = Schedule(matmul(9, 7, 10))
-    tile_matmul(sch, 2, 2, 4, (4, 4))
+    tile_matmul(sch, tiling)
     kernel = kernel_of(sch.func)
     a, b = rng.standard_normal((9, 10), np.float32), rng.standard_normal((10, 7), np.float32)
-    assert barriers_of(kernel) >= 2
+    assert barriers_of(kernel) == barriers
+    np.testing.assert_allclose(run_on_threads(kernel, a, b, shape=(9, 7)), a @ b, **TOLERANCE)
     for number in range(barriers_of(kernel)):
         with pytest.raises(RaceError, match=r"of %[ab]_shared, which thread .* without a barrier"):
             run_on_threads(without_barrier(kernel, number), a, b, shape=(9, 7))
@@ -59,7 +80,7 @@ def test_every_barrier_is_needed(rng: np.random.Generator) -> None:
 
 def test_races_may_be_let_through(rng: np.random.Generator) -> None:
     sch = Schedule(matmul(4, 4, 4))
-    tile_matmul(sch, 1, 1, 2, (4, 4))
+    tile_matmul(sch, Tiling(own=(1, 1), depth=2))
     kernel = without_barrier(kernel_of(sch.func), 0)
     arrays = [rng.standard_normal((4, 4), np.float32) for _ in range(3)]
     run_kernel(kernel, arrays, check_races=False)

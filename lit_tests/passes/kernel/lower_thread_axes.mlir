@@ -57,3 +57,59 @@ loop.func @h(%x: memref<8xf32>) {
     loop.store %a, %x[%i] : memref<8xf32>
   }
 }
+
+// -----
+
+// What all threads keep in registers by their number is one element in each of them.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK: func.func private @own
+// CHECK: %r = memref.alloca() {{.*}} : memref<2xf32>
+loop.func @own(%x: memref<64x2xf32>, %y: memref<64x2xf32>) {
+  loop.for %t = 0 to 64 thread threadIdx.x {
+    %r = loop.alloc register : memref<2x64xf32>
+    loop.for %i = 0 to 2 {
+      loop.for %c = 0 to 64 thread threadIdx.x {
+        %a = loop.load %x[%c, %i] : memref<64x2xf32>
+        loop.store %a, %r[%i, %c] : memref<2x64xf32>
+      }
+    }
+    loop.for %i = 0 to 2 {
+      loop.for %c = 0 to 64 thread threadIdx.x {
+        %a = loop.load %r[%i, %c] : memref<2x64xf32>
+        loop.store %a, %y[%c, %i] : memref<64x2xf32>
+      }
+    }
+  }
+}
+}
+
+// -----
+
+// A loop has no more threads than the one of its axis around it.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK: threadIdx.x has 64 iterations inside of a loop with 32
+loop.func @more(%x: memref<64xf32>, %y: memref<64xf32>) {
+  loop.for %t = 0 to 32 thread threadIdx.x {
+    loop.for %c = 0 to 64 thread threadIdx.x {
+      %a = loop.load %x[%c] : memref<64xf32>
+      loop.store %a, %y[%c] : memref<64xf32>
+    }
+  }
+}
+}
+
+// -----
+
+// Threads share memory that is said to be shared.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK: %t would be global memory that a kernel allocates for several threads
+loop.func @global(%x: memref<64xf32>, %y: memref<64xf32>) {
+  %t = loop.alloc global : memref<64xf32>
+  loop.for %c = 0 to 64 thread threadIdx.x {
+    %a = loop.load %x[%c] : memref<64xf32>
+    loop.store %a, %t[%c] : memref<64xf32>
+    %b = loop.load %t[%c] : memref<64xf32>
+    loop.store %b, %y[%c] : memref<64xf32>
+  }
+}
+}

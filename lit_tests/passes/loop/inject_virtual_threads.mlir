@@ -1,0 +1,90 @@
+// RUN: tcopt %s -p inject-virtual-threads --split-input-file | filecheck %s
+
+// What both do alike, filling shared memory, is done once; each has its own register.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK-LABEL: loop.func @shared
+// CHECK:       loop.for %t = 0 to 16 thread threadIdx.x {
+// CHECK-NEXT:    %r = loop.alloc register : memref<2x1xf32>
+// CHECK-NEXT:    %zero = arith.constant
+// CHECK-NEXT:    loop.for %v = 0 to 2 unrolled {
+// CHECK-NEXT:      loop.store %zero, %r[%v, 0]
+// CHECK:         loop.for %k = 0 to 4 {
+// CHECK-NEXT:      loop.for %c = 0 to 32 {
+// CHECK-NEXT:        %a = loop.load %x[%k * 16 + %c]
+// CHECK-NEXT:        loop.store %a, %s[%c]
+// CHECK:           loop.for %v = 0 to 2 unrolled {
+// CHECK-NEXT:        %b = loop.load %s[%v * 16 + %t]
+// CHECK-NEXT:        %o = loop.load %r[%v, 0]
+// CHECK-NEXT:        %n = arith.addf %o, %b
+// CHECK-NEXT:        loop.store %n, %r[%v, 0]
+// CHECK:         loop.for %v = 0 to 2 unrolled {
+// CHECK-NEXT:      %e = loop.load %r[%v, 0]
+// CHECK-NEXT:      loop.store %e, %y[%v * 16 + %t]
+loop.func @shared(%x: memref<64xf32>, %y: memref<32xf32>) {
+  %s = loop.alloc shared : memref<32xf32>
+  loop.for %v = 0 to 2 virtual {
+    loop.for %t = 0 to 16 thread threadIdx.x {
+      %r = loop.alloc register : memref<1xf32>
+      %zero = arith.constant 0.0 : f32
+      loop.store %zero, %r[0] : memref<1xf32>
+      loop.for %k = 0 to 4 {
+        loop.for %c = 0 to 32 {
+          %a = loop.load %x[%k * 16 + %c] else 0.0 : memref<64xf32>
+          loop.store %a, %s[%c] : memref<32xf32>
+        }
+        %b = loop.load %s[%v * 16 + %t] : memref<32xf32>
+        %o = loop.load %r[0] : memref<1xf32>
+        %n = arith.addf %o, %b : f32
+        loop.store %n, %r[0] : memref<1xf32>
+      }
+      %e = loop.load %r[0] : memref<1xf32>
+      loop.store %e, %y[%v * 16 + %t] : memref<32xf32>
+    }
+  }
+}
+}
+
+// -----
+
+// A condition on the virtual thread stays inside of the loop over them, as do vectors.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK-LABEL: loop.func @guard
+// CHECK:       loop.for %t = 0 to 4 thread threadIdx.x {
+// CHECK-NEXT:    loop.for %v = 0 to 2 unrolled {
+// CHECK-NEXT:      loop.guard ([%v * 4 + %t] in 7) {
+// CHECK:         loop.for %v = 0 to 2 unrolled {
+// CHECK-NEXT:      loop.for %l = 0 to 4 vectorized {
+loop.func @guard(%x: memref<8x4xf32>, %y: memref<8x4xf32>) {
+  loop.for %v = 0 to 2 virtual {
+    loop.for %t = 0 to 4 thread threadIdx.x {
+      loop.guard ([%v * 4 + %t] in 7) {
+        %a = loop.load %x[%v * 4 + %t, 0] : memref<8x4xf32>
+        loop.store %a, %y[%v * 4 + %t, 0] : memref<8x4xf32>
+      }
+      loop.for %l = 0 to 4 vectorized {
+        %a = loop.load %x[%v * 4 + %t, %l] : memref<8x4xf32>
+        loop.store %a, %y[%v * 4 + %t, %l] : memref<8x4xf32>
+      }
+    }
+  }
+}
+}
+
+// -----
+
+// A value that is used further inside keeps what is around it together.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK-LABEL: loop.func @value
+// CHECK:       loop.for %v = 0 to 2 unrolled {
+// CHECK-NEXT:    %a = loop.load %x[%v]
+// CHECK-NEXT:    loop.for %k = 0 to 4 {
+// CHECK-NEXT:      loop.store %a, %y[%v * 4 + %k]
+loop.func @value(%x: memref<2xf32>, %y: memref<8xf32>) {
+  loop.for %v = 0 to 2 virtual {
+    %a = loop.load %x[%v] : memref<2xf32>
+    loop.for %k = 0 to 4 {
+      loop.store %a, %y[%v * 4 + %k] : memref<8xf32>
+    }
+  }
+}
+}

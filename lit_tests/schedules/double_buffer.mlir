@@ -1,0 +1,89 @@
+// RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
+
+// The buffer is marked for the pass that follows.
+// CHECK: %x_shared = loop.alloc shared {double_buffer} : memref<64x32xf32>
+loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
+  loop.for %i = 0 to 64 {
+    loop.for %k = 0 to 32 {
+      loop.block "sum" (%vi: spatial 64 = %i, %vk: reduce 32 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %y[%vi] : memref<64xf32>
+        }
+        %a = loop.load %x[%vi, %vk] : memref<64x32xf32>
+        %o = loop.load %y[%vi] : memref<64xf32>
+        %n = arith.addf %o, %a : f32
+        loop.store %n, %y[%vi] : memref<64xf32>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %sum = sched.get_block "sum"
+  %i, %k = sched.get_loops %sum
+  %b, %t = sched.split %i by [?, 16]
+  %ko, %ki = sched.split %k by [?, 8]
+  sched.bind %b to blockIdx.x
+  sched.bind %t to threadIdx.x
+  %x = sched.cache_read %sum of "x" into shared
+  sched.compute_at %x at %ko
+  sched.double_buffer %x
+}
+
+// -----
+
+// Only what the threads of a block share is fetched for the next iteration.
+// CHECK: illegal-schedule: 'sched.double_buffer': double_buffer: argument 'block': %y is not shared
+loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
+  loop.for %i = 0 to 64 {
+    loop.for %k = 0 to 32 {
+      loop.block "sum" (%vi: spatial 64 = %i, %vk: reduce 32 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %y[%vi] : memref<64xf32>
+        }
+        %a = loop.load %x[%vi, %vk] : memref<64x32xf32>
+        %o = loop.load %y[%vi] : memref<64xf32>
+        %n = arith.addf %o, %a : f32
+        loop.store %n, %y[%vi] : memref<64xf32>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %sum = sched.get_block "sum"
+  %i, %k = sched.get_loops %sum
+  %b, %t = sched.split %i by [?, 16]
+  %ko, %ki = sched.split %k by [?, 8]
+  sched.bind %b to blockIdx.x
+  sched.bind %t to threadIdx.x
+  %x = sched.cache_read %sum of "x" into shared
+  sched.compute_at %x at %ko
+  sched.double_buffer %sum
+}
+
+// -----
+
+// It has to be filled again and again.
+// CHECK: illegal-schedule: 'sched.double_buffer': double_buffer: argument 'block': %x_shared is filled once, in no loop
+loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
+  loop.for %i = 0 to 64 {
+    loop.for %k = 0 to 32 {
+      loop.block "sum" (%vi: spatial 64 = %i, %vk: reduce 32 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %y[%vi] : memref<64xf32>
+        }
+        %a = loop.load %x[%vi, %vk] : memref<64x32xf32>
+        %o = loop.load %y[%vi] : memref<64xf32>
+        %n = arith.addf %o, %a : f32
+        loop.store %n, %y[%vi] : memref<64xf32>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %sum = sched.get_block "sum"
+  %x = sched.cache_read %sum of "x" into shared
+  sched.double_buffer %x
+}

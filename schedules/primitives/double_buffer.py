@@ -1,0 +1,41 @@
+"""double_buffer: the next tile is fetched while the present one is used."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import UnitAttr
+
+from tcopt.dialects.loop import BlockOp, Scope
+from tcopt.dialects.loop.memory import DOUBLE_BUFFER
+from tcopt.schedules.failure import illegal
+from tcopt.schedules.state import State, alloc_of, loops_of, value_label, written_buffer
+
+
+def double_buffer(state: State, block: BlockOp) -> None:
+    """Let the buffer that `block` fills be two, so that one is filled while the other is used.
+
+        %s = loop.alloc shared : memref<64xf32>
+    ->
+        %s = loop.alloc shared {double_buffer} : memref<64xf32>
+
+    The pass `double-buffer` splits the block into loads, which come before the use of the
+    present tile, and stores after it. Threads then wait once in each iteration, and not for
+    memory. Needs twice the shared memory.
+
+    Args:
+        block: the only writer of a shared buffer, computed at a serial loop.
+    Raises:
+        ScheduleError: the buffer is not shared, has another writer, or no loop is around.
+    """
+    buffer = written_buffer(block, "double_buffer")
+    alloc, label = alloc_of(buffer), value_label(buffer)
+    if alloc is None or alloc.scope.data is not Scope.SHARED:
+        hint = "cache_read into shared makes a buffer to fill"
+        raise illegal("double_buffer", "block", f"{label} is not shared", op=block, hint=hint)
+    if any(writer is not block for writer in state.writers(buffer)):
+        reason = f"another block writes {label} too"
+        raise illegal("double_buffer", "block", reason, op=block)
+    if not any(each.axis is None for each in loops_of(alloc)):
+        hint = "compute_at moves it to where it is used"
+        reason = f"{label} is filled once, in no loop"
+        raise illegal("double_buffer", "block", reason, op=block, hint=hint)
+    alloc.attributes[DOUBLE_BUFFER] = UnitAttr()
