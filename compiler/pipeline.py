@@ -78,6 +78,7 @@ _GPU_KERNEL = (
     "compact-buffers",
     "align-storage",
     "lower-blocks",
+    "lower-thread-reductions",
     "inject-virtual-threads",
     "double-buffer",
     "insert-barriers",

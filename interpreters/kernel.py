@@ -22,6 +22,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, SHARED_SPACE, sizes_of
 from tcopt.dialects.loop.memory import FENCE
 from tcopt.dialects.memref_ import PrefetchOp
+from tcopt.dialects.simt import ShuffleOp
 from tcopt.dialects.vector_ import GatherOp, ScatterOp
 from tcopt.interpreters.kernel_memory import Buffer, Numbers, RaceError, Threads, Watch
 from tcopt.interpreters.kernel_vectors import VECTOR_RULES
@@ -90,6 +91,7 @@ class _Launch:
             vector.MaskedStoreOp: self._masked_store,
             GatherOp: self._gather,
             ScatterOp: self._scatter,
+            ShuffleOp: self._shuffle,
         }
 
     def run(self, arrays: Sequence[Array]) -> None:
@@ -204,6 +206,19 @@ class _Launch:
         self.rounds[passed] += 1
         if FENCE in op.attributes:
             self.global_rounds[passed] += 1
+
+    def _shuffle(self, op: ShuffleOp) -> None:
+        number = self.everyone % self.threads.per_block
+        other = number ^ op.distance
+        missing = self.active & (other >= self.threads.per_block)
+        source = self.everyone - number + np.where(missing, number, other)
+        missing |= self.active & ~self.active[source]
+        if missing.any():
+            thread = self.threads.name(int(np.flatnonzero(missing)[0]))
+            message = f"{thread} wants the value of a thread that is not there"
+            raise RaceError(message, op=op)
+        value = self.values[op.value]
+        self.values[op.result] = value[source] if np.ndim(value) else value
 
     # Values.
 

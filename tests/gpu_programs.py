@@ -21,8 +21,9 @@ from tcopt.schedules import Schedule
 from tcopt.schedules.api import Block, Loop
 
 LOOP_PASSES = (
-    "compact-buffers,align-storage,lower-blocks,inject-virtual-threads,double-buffer,"
-    "insert-barriers,vectorize,unroll-loops,lower-loop-to-kernel"
+    "compact-buffers,align-storage,lower-blocks,lower-thread-reductions,"
+    "inject-virtual-threads,double-buffer,insert-barriers,vectorize,unroll-loops,"
+    "lower-loop-to-kernel"
 )
 KERNEL_PASSES = "promote-registers,dce"
 
@@ -34,6 +35,29 @@ def matmul(m: int, n: int, depth: int) -> loop.FuncOp:
     k = te.reduce_axis(depth, "k")
     y = te.compute((m, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="y")
     return lower_function(te.func("matmul", [a, b], [y]))
+
+
+def row_sums(rows: int, columns: int) -> loop.FuncOp:
+    """y[i] = sum of x[i, k] over k."""
+    x = te.placeholder((rows, columns), name="x")
+    k = te.reduce_axis(columns, "k")
+    y = te.compute((rows,), lambda i: te.sum(x[i, k], axis=k), name="y")
+    return lower_function(te.func("row_sums", [x], [y]))
+
+
+def share_rows(sch: Schedule, threads: int, rows: int) -> None:
+    """Several threads for each row, whose sums are combined; several rows for a block."""
+    _, k = sch.get_loops("y")
+    _, part = sch.split(k, [None, threads])
+    partial = sch.rfactor(part)
+    i, step, thread = sch.get_loops(partial)
+    sch.reorder(thread, step)
+    block, row = sch.split(i, [None, rows])
+    sch.bind(block, "blockIdx.x")
+    sch.bind(row, "threadIdx.y")
+    sch.bind(thread, "threadIdx.x")
+    sch.set_scope(partial, "register")
+    sch.bind(sch.get_loops("y")[-1], "threadIdx.x")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ def taken_names() -> frozenset[str]:
     from tcopt.backends.opencl.ops.math import FUNCTIONS
 
     calls = {*FUNCTIONS.values(), "abs", "fmax", "fmin", "max", "min", "select", "barrier"}
+    calls.add("sub_group_shuffle_xor")
     return frozenset(calls.union(_WORDS.split()))
 
 

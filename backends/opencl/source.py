@@ -17,8 +17,12 @@ from tcopt.dialects.vector_ import ScatterOp
 from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, KERNEL, sizes_of
 from tcopt.support.origins import node_names
 
-_EXTENSIONS = {"double": "cl_khr_fp64", "half": "cl_khr_fp16"}
-"""What has to be enabled for a type."""
+_EXTENSIONS = {
+    "double": "cl_khr_fp64",
+    "half": "cl_khr_fp16",
+    "sub_group_shuffle_xor": "cl_khr_subgroup_shuffle",
+}
+"""What has to be enabled for a type or a function."""
 
 _CONTRACT = "#pragma OPENCL FP_CONTRACT OFF"
 """A product and a sum round once where the text says `fma`, and nowhere else."""
@@ -43,7 +47,7 @@ def write_source(module: ModuleOp) -> str:
     body = "\n\n".join([*helpers.functions.values(), *kernels])
     if not body:
         return ""
-    words = set(re.findall(r"[a-z]+", body))
+    words = {*re.findall(r"[a-z]+", body), *re.findall(r"[a-z_]+", body)}
     used = [name for type, name in _EXTENSIONS.items() if type in words]
     if not halves and "cl_khr_fp16" in used:
         used.remove("cl_khr_fp16")

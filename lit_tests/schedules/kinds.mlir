@@ -331,3 +331,28 @@ sched.sequence @s for @f {
   %d = sched.fuse %d0, %d1
   sched.bind %d to threadIdx.x
 }
+
+// -----
+
+// Threads may combine their terms, where a loop does nothing else.
+// CHECK:         loop.for %k = 0 to 32 thread threadIdx.x {
+// CHECK-NEXT:      loop.block "sum"
+loop.func @f(%x: memref<32xf32>, %y: memref<1xf32>) {
+  loop.for %k = 0 to 32 {
+    loop.block "sum" (%vk: reduce 32 = %k) {
+      loop.init {
+        %zero = arith.constant 0.0 : f32
+        loop.store %zero, %y[0] : memref<1xf32>
+      }
+      %a = loop.load %x[%vk] : memref<32xf32>
+      %o = loop.load %y[0] : memref<1xf32>
+      %n = arith.addf %o, %a : f32
+      loop.store %n, %y[0] : memref<1xf32>
+    }
+  }
+}
+sched.sequence @s for @f {
+  %sum = sched.get_block "sum"
+  %k = sched.get_loops %sum
+  sched.bind %k to threadIdx.x
+}

@@ -7,12 +7,15 @@ each thread.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from tcopt.dialects import loop
 from tcopt.passes.loop.dimensions import Access, accesses_of, drop_dimensions, reshape
 from tcopt.passes.loop.indexing import shape_of
+from tcopt.support.errors import PassFailedError
 
 _PRIVATE = (loop.Scope.REGISTER, loop.Scope.LOCAL)
 
@@ -26,16 +29,34 @@ def drop_thread_dimensions(function: loop.FuncOp) -> None:
         if not accesses:
             continue
         shape = shape_of(op.result)
-        around = {each.axis for each in loop.enclosing_loops(op) if loop.is_thread(each)}
-        dropped: set[int] = set()
+        dropped: dict[int, loop.ThreadAxisAttr] = {}
         for dim in range(len(shape)):
             axes = {_thread_axis(access, dim) for access in accesses}
-            if len(axes) == 1 and axes <= around:
-                dropped.add(dim)
+            (axis,) = axes if len(axes) == 1 else (None,)
+            if axis is not None:
+                dropped[dim] = axis
+        _check_own(op, accesses, set(dropped.values()))
         if dropped:
             for access in accesses:
                 drop_dimensions(access, dropped)
             reshape(op, [extent for dim, extent in enumerate(shape) if dim not in dropped])
+
+
+def _check_own(
+    alloc: loop.AllocOp, accesses: Sequence[Access], axes: Collection[loop.ThreadAxisAttr]
+) -> None:
+    """Check that what each thread stores in a buffer of its own is meant for itself."""
+    outer = set(loop.enclosing_loops(alloc))
+    for access in accesses:
+        for each in loop.enclosing_loops(access):
+            threads = loop.is_thread(each) and each not in outer and each.trip_count > 1
+            if isinstance(access, loop.StoreOp) and threads and each.axis not in axes:
+                raise PassFailedError(
+                    f"threads store in %{alloc.result.name_hint or 'unnamed'}, which each of them "
+                    "has in its registers, what others would read",
+                    op=access,
+                    hint="let it be shared, or index it by the number of the thread alone",
+                )
 
 
 def _thread_axis(access: Access, dim: int) -> loop.ThreadAxisAttr | None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from tcopt.dialects.loop import (
     THREAD_AXES,
+    BlockOp,
     ForOp,
+    IterKind,
     LoopKind,
     LoopKindAttr,
     Scope,
+    StoreOp,
     ThreadAxis,
     ThreadAxisAttr,
 )
+from tcopt.dialects.loop.analysis import binding_values
+from tcopt.passes.loop.lane_reductions import update_of
 from tcopt.schedules.conflicts import check_independent, check_serial
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.state import (
@@ -37,6 +42,9 @@ def bind(state: State, loop: ForOp, axis: ThreadAxis) -> None:
             loop.for %c = 0 to 64 thread threadIdx.x {
               loop.block "x_shared" (%v: spatial 512 = %k * 64 + %c) {...}
 
+    A loop over which a block reduces may be bound to `threadIdx` if it holds nothing else: the
+    threads then combine their terms, by `lower-thread-reductions`. `rfactor` makes such a loop.
+
     Args:
         loop: a serial loop.
         axis: the axis, used by no loop inside.
@@ -55,9 +63,22 @@ def bind(state: State, loop: ForOp, axis: ThreadAxis) -> None:
     for other in loops_of(loop):
         if other.axis is not None and other.axis.data is axis:
             _check_shared_work(loop, other, axis)
-    check_independent("bind", loop)
+    if not (axis in THREAD_AXES and _combines_threads(loop)):
+        check_independent("bind", loop)
     loop.kind = LoopKindAttr(LoopKind.THREAD)
     loop.axis = ThreadAxisAttr(axis)
+
+
+def _combines_threads(loop: ForOp) -> bool:
+    """Whether all a loop does is to combine a term of each iteration with one element."""
+    (first, *others) = loop.body.block.ops
+    if others or not isinstance(first, BlockOp):
+        return False
+    variable = loop.induction_variable
+    kinds = [k for p, k in enumerate(first.iter_kinds) if variable in binding_values(first, p)]
+    stores = [op for op in first.body.block.ops if isinstance(op, StoreOp)]
+    is_reduced = bool(kinds) and all(kind is IterKind.REDUCE for kind in kinds)
+    return is_reduced and len(stores) == 1 and update_of(stores[0]) is not None
 
 
 def _check_shared_work(loop: ForOp, outer: ForOp, axis: ThreadAxis) -> None:

@@ -124,3 +124,17 @@ func.func private @total(%x: memref<8x4xf32>) attributes {gpu.kernel, gpu.known_
   memref.store %r, %x[%c0, %c0] : memref<8x4xf32>
   func.return
 }
+
+// Threads of a sub-group hand values to each other.
+// CHECK:      void shuffle(
+// CHECK:        const float x_1 = x[thread];
+// CHECK-NEXT:   const float other = sub_group_shuffle_xor(x_1, 4);
+// CHECK-NEXT:   x[thread] = x_1 + other;
+func.func private @shuffle(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 8, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %thread = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
+  %0 = memref.load %x[%thread] : memref<8xf32>
+  %1 = simt.shuffle %0 xor 4 : f32
+  %2 = arith.addf %0, %1 : f32
+  memref.store %2, %x[%thread] : memref<8xf32>
+  func.return
+}

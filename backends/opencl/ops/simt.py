@@ -1,0 +1,13 @@
+"""simt: values handed on within a sub-group."""
+
+from __future__ import annotations
+
+from tcopt.backends.opencl.registry import writes
+from tcopt.backends.opencl.writer import KernelWriter
+from tcopt.dialects.simt import ShuffleOp
+
+
+@writes(ShuffleOp)
+def write_shuffle(k: KernelWriter, op: ShuffleOp) -> None:
+    text = f"sub_group_shuffle_xor({k.text(op.value)}, {op.distance})"
+    k.assign(op.result, text, default="other")
