@@ -38,6 +38,17 @@ NAMED_GPUS: dict[str, GpuTargetAttr] = {
         vector_bits=128,
         cores=16,
     ),
+    "mali": GpuTargetAttr(
+        "opencl",
+        "mali",
+        features="fp16",
+        warp=1,
+        max_threads=256,
+        registers=64,
+        shared=0,
+        vector_bits=128,
+        cores=4,
+    ),
     "sm_70": _cuda("sm_70", 80, "mma_f16"),
     "sm_75": _cuda("sm_75", 72, "mma_f16,mma_s8"),
     "sm_80": _cuda("sm_80", 108, "mma_f16,mma_s8,mma_bf16,mma_tf32,cp_async"),
@@ -45,8 +56,8 @@ NAMED_GPUS: dict[str, GpuTargetAttr] = {
     "sm_89": _cuda("sm_89", 128, "mma_f16,mma_s8,mma_bf16,mma_tf32,cp_async"),
     "sm_90": _cuda("sm_90", 132, "mma_f16,mma_s8,mma_bf16,mma_tf32,cp_async"),
 }
-"""Devices by name; `opencl` has what nearly every OpenCL device has, `sm_80` is an A100 and so on.
-"""
+"""Devices by name; `opencl` has what nearly every OpenCL device has, `mali` what those of the Mali
+family have, whose memory is the CPU's; `sm_80` is an A100 and so on."""
 
 DEFAULT_CUDA = "sm_80"
 """What PTX is for where nothing names a device; newer devices take it too."""

@@ -140,8 +140,6 @@ def _device_pipeline(kind: str, name: str, precision: str) -> list[Phase]:
         name = name or local_arch() or DEFAULT_CUDA
         # Other devices have these functions themselves.
         kernel = (*kernel[: kernel.index("dce")], "expand-math", *kernel[kernel.index("dce") :])
-    elif name:
-        raise UnsupportedError(f"target {kind} has no kinds with names, such as '{name}'")
     graph = ",".join((f"set-target{{gpu={name or kind}}}", *_GPU_GRAPH))
     return _phases(graph, ",".join(kernel))
 

@@ -7,6 +7,7 @@ happen where the IR has them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -189,7 +190,9 @@ class KernelWriter:
             self._mask_bits[result] = bits
         made = Text(text) if isinstance(text, str) else text
         uses = list(result.uses)
-        if len(uses) == 1 and uses[0].operation.parent is op.parent and len(made.text) < 100:
+        if uses and re.fullmatch(r"\w+ [+-] \d+", made.text):
+            self.define(result, made)
+        elif len(uses) == 1 and uses[0].operation.parent is op.parent and len(made.text) < 100:
             self.define(result, made)
         elif uses:
             self.assign(result, made.text, default=_DEFAULT_NAMES.get(self.type_of(result), "v"))

@@ -9,6 +9,12 @@ from xdsl.ir import Attribute
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.schedules.rules import target_facts
 
+MOST_LANES = 4
+"""Elements of one vector: what one access of 128 bits moves of 32-bit numbers."""
+
+LIKELY_THREADS = 256
+"""Threads of a block that leave room for others on the same core."""
+
 
 @dataclass(frozen=True)
 class GpuFacts:
@@ -18,9 +24,10 @@ class GpuFacts:
         warp: threads that run in lockstep.
         max_threads: most threads of a block.
         registers: 32-bit registers of one thread.
-        shared: bytes that the threads of a block share.
+        shared: bytes that the threads of a block share; 0 where that is no nearer than memory.
         vector_bits: the widest load of one thread.
         cores: blocks that run at once.
+        capabilities: what hardware intrinsics ask for.
     """
 
     warp: int
@@ -29,19 +36,40 @@ class GpuFacts:
     shared: int
     vector_bits: int
     cores: int
+    capabilities: frozenset[str] = frozenset()
 
     def block_threads(self, work_items: int) -> int:
         """A good number of threads for a block: all that fit, fewer where there is little work."""
-        threads = self.max_threads
+        threads = min(self.max_threads, LIKELY_THREADS)
         while threads > self.warp and threads // 2 >= work_items:
             threads //= 2
         return threads
+
+    def lanes(self, bits: int) -> int:
+        """Elements of a width that one thread loads at once."""
+        return max(1, min(MOST_LANES, self.vector_bits // bits))
+
+    @property
+    def running(self) -> int:
+        """Threads that run at once."""
+        return self.cores * min(self.max_threads, LIKELY_THREADS)
+
+    @property
+    def accumulators(self) -> int:
+        """Numbers that a thread keeps, beside what it loads and where it is."""
+        return self.registers // 2
 
 
 @target_facts("gpu")
 def gpu_facts(target: Attribute | None) -> GpuFacts:
     """What GPU rules are given for a target."""
     assert isinstance(target, GpuTargetAttr)
-    numbers = (target.warp, target.max_threads, target.registers)
-    sizes = (target.shared, target.vector_bits, target.cores)
-    return GpuFacts(*(number.data for number in (*numbers, *sizes)))
+    return GpuFacts(
+        warp=target.warp.data,
+        max_threads=target.max_threads.data,
+        registers=target.registers.data,
+        shared=target.shared.data,
+        vector_bits=target.vector_bits.data,
+        cores=target.cores.data,
+        capabilities=frozenset(filter(None, target.features.data.split(","))),
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.gpu.facts import GpuFacts
-from tcopt.schedules.handles import Block, Loop
+from tcopt.schedules.gpu.threads import spread
+from tcopt.schedules.handles import Block
 from tcopt.schedules.rules import Declined, schedule_rule
 from tcopt.schedules.spatial import spatial_loops
 
@@ -28,19 +29,9 @@ def element_a_thread(sch: Schedule, block: Block, facts: GpuFacts) -> None:
         return
     reduces = sch.block_op(block).is_reduction
     copy = sch.cache_write(block, "register") if reduces else None
-    thread = bind_elements(sch, spatial_loops(sch, block), facts)
+    thread = spread(sch, spatial_loops(sch, block), facts)
     if copy is not None:
         inner = sch.get_loops(block)
         first = inner[inner.index(thread) + 1]
         sch.decompose_reduction(block, first)
         sch.reverse_compute_at(copy, thread)
-
-
-def bind_elements(sch: Schedule, loops: list[Loop], facts: GpuFacts) -> Loop:
-    """Spread perfectly nested loops over blocks of threads; the loop over threads."""
-    all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-    threads = facts.block_threads(sch.extent(all))
-    outer, thread = sch.split(all, factors=[None, threads])
-    sch.bind(outer, "blockIdx.x")
-    sch.bind(thread, "threadIdx.x")
-    return thread

@@ -1,0 +1,33 @@
+"""Loops on the threads of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcopt.schedules.api import Schedule
+from tcopt.schedules.gpu.facts import GpuFacts
+from tcopt.schedules.handles import Loop
+
+
+def spread(sch: Schedule, loops: Sequence[Loop], facts: GpuFacts) -> Loop:
+    """Spread perfectly nested loops over blocks of threads; the loop over threads.
+
+    Neighbouring threads run neighbouring iterations of the innermost loop.
+    """
+    all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    threads = facts.block_threads(sch.extent(all))
+    outer, thread = sch.split(all, factors=[None, threads])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(thread, "threadIdx.x")
+    return thread
+
+
+def write_out(sch: Schedule, loops: Sequence[Loop], lanes: int) -> None:
+    """Write a thread's loops out: the innermost as a vector of so many lanes."""
+    *outer, last = loops
+    if lanes > 1 and sch.extent(last) == lanes:
+        sch.vectorize(last)
+    else:
+        outer.append(last)
+    for each in outer:
+        sch.unroll(each)
