@@ -25,6 +25,7 @@ from tcopt.support.affine import (
     Range,
     linear_sum,
     sum_range,
+    to_expr,
 )
 
 
@@ -100,9 +101,12 @@ def _known_dims(sums: Sequence[LinearSum], ranges: Sequence[Range], guards: _Gua
     limits = dict(guards)
     for total in sums:
         for digit in _digits(total, ranges, guards) or ():
-            by_source.setdefault(digit.source, []).append(digit)
+            whole = _whole(digit, ranges)
+            by_source.setdefault(whole.source, []).append(whole)
     known: set[int] = set()
     for source, digits in by_source.items():
+        others = [d for o, found in by_source.items() if o != source for d in found]
+        digits = [*digits, *(d for d in others if _is_digit_of(d, source))]
         low, high = sum_range(source, ranges)
         if not _covers(digits, (low, min(high, limits.get(source, high + 1) - 1))):
             continue
@@ -144,6 +148,32 @@ def _digit(atom: Atom, factor: int, ranges: Sequence[Range]) -> _Digit:
             return _Digit(inner.operand, inner.divisor, atom.divisor, factor)
         case Mod():
             return _Digit(atom.operand, 1, atom.divisor, factor)
+
+
+def _whole(digit: _Digit, ranges: Sequence[Range]) -> _Digit:
+    """The same digit of what its source is a part of: `%a * 16 + %b floordiv 16` is
+    `(%a * 256 + %b) floordiv 16`."""
+    parts = [(atom, factor) for atom, factor in digit.source.terms if isinstance(atom, FloorDiv)]
+    if len(parts) != 1 or len(digit.source.terms) == 1:
+        return digit
+    (part, factor) = parts[0]
+    if factor != 1:
+        return digit
+    rest = LinearSum(tuple(t for t in digit.source.terms if t[0] != part), digit.source.constant)
+    expr = to_expr(rest) * part.divisor + to_expr(part.operand)
+    source = linear_sum(expr, ranges)
+    return _Digit(source, digit.lower * part.divisor, digit.extent, digit.scale)
+
+
+def _is_digit_of(digit: _Digit, source: LinearSum) -> bool:
+    """Whether a digit of another source is one of this too: they differ by multiples of what
+    the digit leaves out."""
+    place = digit.lower * digit.extent
+    factors = dict(source.terms)
+    for atom, factor in digit.source.terms:
+        factors[atom] = factors.get(atom, 0) - factor
+    apart = (*factors.values(), source.constant - digit.source.constant)
+    return all(difference % place == 0 for difference in apart)
 
 
 def _covers(digits: Sequence[_Digit], range_: Range) -> bool:

@@ -190,9 +190,9 @@ class KernelWriter:
             self._mask_bits[result] = bits
         made = Text(text) if isinstance(text, str) else text
         uses = list(result.uses)
-        if uses and re.fullmatch(r"\w+ [+-] \d+", made.text):
-            self.define(result, made)
-        elif len(uses) == 1 and uses[0].operation.parent is op.parent and len(made.text) < 100:
+        is_short = re.fullmatch(r"\w+ [+-] \d+", made.text) is not None
+        is_inline = len(uses) == 1 and uses[0].operation.parent is op.parent
+        if uses and (is_short or (is_inline and len(made.text) < 100)):
             self.define(result, made)
         elif uses:
             self.assign(result, made.text, default=_DEFAULT_NAMES.get(self.type_of(result), "v"))

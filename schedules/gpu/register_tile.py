@@ -83,6 +83,8 @@ def only_contraction(sch: Schedule) -> BlockPattern | Declined:
     sums = [p for p in patterns if p is not None and p.is_contraction]
     if len(sums) != 1:
         return Declined(f"{len(sums)} blocks add products of two loaded values, one is wanted")
+    if len(sums[0].terms) != 2:
+        return Declined(f"the products are of {len(sums[0].terms)} operands")
     others = [p for p in patterns if p is None or p.block.is_reduction]
     if len(others) > 1:
         return Declined("another block reduces too")
@@ -198,6 +200,7 @@ def _write_out_tile(sch: Schedule, block: Block, around: Loop, lanes: int) -> No
     """Write out the loops over a thread's tile."""
     loops, op = sch.get_loops(block), sch.block_op(block)
     own = [o for o in loops[loops.index(around) + 1 :] if is_spatial(sch, o, op)]
+    own = [o for o in own if sch.extent(o) > 1]
     if own:
         write_out(sch, own, lanes)
 

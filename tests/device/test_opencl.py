@@ -11,28 +11,12 @@ import tcopt
 from models import convolutional, transformers
 from models.checks import assert_close, run_reference
 from models.light_models import random_inputs
+from opencl_device import TOLERANCE, needs_device
 from tcopt.runtime.device.opencl import DEVICE_ENVIRONMENT, opencl_device
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Launch
 from tcopt.schedules.rules import rules_for
 from tcopt.support.errors import InputError, UnsupportedError
-
-# As a part of the output's range. Both sides compute in float32 and sum in different orders;
-# OpenCL's functions may be off by a few units in the last place.
-TOLERANCE = 1e-5
-
-
-def _has_device() -> bool:
-    try:
-        opencl_device()
-    except UnsupportedError:
-        return False
-    return True
-
-
-needs_device = pytest.mark.skipif(
-    not _has_device(), reason="no OpenCL device; on Debian: apt-get install pocl-opencl-icd"
-)
 
 NETWORKS = {
     "residual_net": lambda: convolutional.residual_net(12, 5),

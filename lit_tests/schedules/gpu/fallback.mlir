@@ -10,16 +10,23 @@
 // CHECK:            loop.for %k = 0 to 70 {
 // CHECK:      loop.for %i0_i1o = 0 to 3 thread blockIdx.x {
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
-te.func @f(%x: tensor<3x70xf32>, %w: tensor<70x200xf32>) -> tensor<3x200xf32> {
+te.func @f(%x: tensor<3x70xf32>, %w: tensor<70x200xf32>, %v: tensor<70x200xf32>) -> tensor<3x200xf32> {
   %m = te.compute "product" [%i = 3, %j = 200] reduce [%k = 70] sum : tensor<3x200xf32> {
     %0 = te.read %x[%i, %k] : tensor<3x70xf32>
     %1 = te.read %w[%k, %j] : tensor<70x200xf32>
     %2 = arith.mulf %0, %1 : f32
     te.yield %2 : f32
   }
-  %y = te.compute "twice" [%i0 = 3, %i1 = 200] : tensor<3x200xf32> {
+  %n = te.compute "other" [%i = 3, %j = 200] reduce [%k = 70] sum : tensor<3x200xf32> {
+    %0 = te.read %x[%i, %k] : tensor<3x70xf32>
+    %1 = te.read %v[%k, %j] : tensor<70x200xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  %y = te.compute "both" [%i0 = 3, %i1 = 200] : tensor<3x200xf32> {
     %0 = te.read %m[%i0, %i1] : tensor<3x200xf32>
-    %1 = arith.addf %0, %0 : f32
+    %3 = te.read %n[%i0, %i1] : tensor<3x200xf32>
+    %1 = arith.addf %0, %3 : f32
     te.yield %1 : f32
   }
   te.return %y : tensor<3x200xf32>

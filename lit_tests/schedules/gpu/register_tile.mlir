@@ -1,0 +1,62 @@
+// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks --split-input-file | filecheck %s
+// RUN: tcopt %s -p lower-te-to-loop,schedule --split-input-file | filecheck %s --check-prefix=RULE
+
+// A tile of rows and lanes of sums in a thread's registers; what follows is computed there.
+// RULE:       rule = "gpu-register-tile"
+// CHECK:      loop.func @product
+// CHECK-NEXT:   loop.for %io_joo = 0 to 4 thread blockIdx.x {
+// CHECK-NEXT:     loop.for %io_joi = 0 to 256 thread threadIdx.x {
+// CHECK-NEXT:       %m = loop.alloc register : memref<6x4xf32>
+// CHECK-NEXT:       loop.for %ii = 0 to 6 unrolled {
+// CHECK-NEXT:         loop.for %ji = 0 to 4 vectorized {
+// CHECK:            loop.for %ko = 0 to 16 {
+// CHECK-NEXT:         loop.for %ki = 0 to 4 unrolled {
+// CHECK-NEXT:           loop.for %ii = 0 to 6 unrolled {
+// CHECK-NEXT:             loop.for %ji = 0 to 4 vectorized {
+// CHECK-NEXT:               loop.load %x[%ii + %io_joo * 24 + %io_joi floordiv 64 * 6, %ko * 4 + %ki]
+// CHECK-NEXT:               loop.load %w[%ko * 4 + %ki, %ji + %io_joi mod 64 * 4]
+// CHECK:            loop.for %i = 0 to 6 unrolled {
+// CHECK-NEXT:         loop.for %j = 0 to 4 vectorized {
+// CHECK-NEXT:           loop.load %m[%i, %j]
+// CHECK-NEXT:           loop.load %b[%j + %io_joi mod 64 * 4]
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 1, max_threads = 256, registers = 64, shared = 0, vector_bits = 128, cores = 4>} {
+te.func @product(%x: tensor<96x64xf32>, %w: tensor<64x256xf32>, %b: tensor<256xf32>) -> tensor<96x256xf32> {
+  %m = te.compute "product" [%i = 96, %j = 256] reduce [%k = 64] sum : tensor<96x256xf32> {
+    %0 = te.read %x[%i, %k] : tensor<96x64xf32>
+    %1 = te.read %w[%k, %j] : tensor<64x256xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  %y = te.compute "biased" [%i = 96, %j = 256] : tensor<96x256xf32> {
+    %0 = te.read %m[%i, %j] : tensor<96x256xf32>
+    %1 = te.read %b[%j] : tensor<256xf32>
+    %2 = arith.addf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %y : tensor<96x256xf32>
+}
+}
+
+// -----
+
+// Little work goes to more threads rather than to taller tiles; rows without whole vectors have one
+// element a thread.
+// RULE:       rule = "gpu-register-tile"
+// CHECK:      loop.func @small
+// CHECK-NEXT:   loop.for %i_jo = 0 to 1 thread blockIdx.x {
+// CHECK-NEXT:     loop.for %i_ji = 0 to 256 thread threadIdx.x {
+// CHECK-NEXT:       loop.alloc register : memref<1x1xf32>
+// CHECK-NEXT:       loop.guard ([%i_ji floordiv 21] in 7) {
+// CHECK:              loop.for %ko = 0 to 8 {
+// CHECK-NEXT:           loop.for %ki = 0 to 8 unrolled {
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 1, max_threads = 256, registers = 64, shared = 0, vector_bits = 128, cores = 4>} {
+te.func @small(%x: tensor<7x64xf32>, %w: tensor<64x21xf32>) -> tensor<7x21xf32> {
+  %m = te.compute "product" [%i = 7, %j = 21] reduce [%k = 64] sum : tensor<7x21xf32> {
+    %0 = te.read %x[%i, %k] : tensor<7x64xf32>
+    %1 = te.read %w[%k, %j] : tensor<64x21xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %m : tensor<7x21xf32>
+}
+}
