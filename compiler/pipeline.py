@@ -103,7 +103,8 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
     """The phases of a target, in order.
 
     Args:
-        target: `cpu` for this machine, or a named CPU such as `cpu:cortex-a72`; `opencl`; `cuda`
+        target: `cpu` for this machine, or a named CPU such as `cpu:cortex-a72`; `opencl`, or a
+            named device such as `opencl:mali`; `cuda`
             for this machine's device, or a named one such as `cuda:sm_80`.
         accuracy: `strict`, `default` or `fast`: which faster algorithms that round more may
             be used; see docs/accuracy.md.

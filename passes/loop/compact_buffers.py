@@ -101,21 +101,22 @@ def _compact(alloc: loop.AllocOp, known: Knowledge) -> None:
     if len(accesses) < len(ordered):
         # An intrinsic addresses tiles whose sizes are not known here.
         return
-    # Whole vectors fit into registers: a tail has its own, of which some lanes go unused.
-    in_registers = alloc.scope.data is loop.Scope.REGISTER
+    # Whole vectors fit into registers: a tail has its own, of which some lanes go unused. So do
+    # whole tiles into shared memory.
     is_shared = alloc.scope.data is loop.Scope.SHARED
+    has_tails = is_shared or alloc.scope.data is loop.Scope.REGISTER
     # A buffer never moves out of a loop: its iterations may run at the same time.
     own = len(loops_around(alloc))
     for depth in range(len(candidates), own - 1, -1):
         held = candidates[:depth]
         fixed = [each for each in held if not (is_shared and loop.is_in_block(each))]
         inner = {o.induction_variable for path in paths for o in path if o not in fixed}
-        boxes = [intervals(op, inner, known, clipped=not in_registers) for op in accesses]
+        boxes = [intervals(op, inner, known, clipped=not has_tails) for op in accesses]
         if depth > own:
             entered = [each for each in held[own:] if each in fixed]
             if not _is_private(entered, alloc.result, accesses, boxes):
                 continue
-        box = _bounding_box(boxes, shape_of(alloc.result), clipped=not in_registers)
+        box = _bounding_box(boxes, shape_of(alloc.result), clipped=not has_tails)
         holder = _block_of_threads(held) if is_shared else held
         block = holder[-1].body.block if holder else function.body.block
         _place(alloc, block.first_op)

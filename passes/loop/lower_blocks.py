@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
 from tcopt.passes.loop.guards import hoist_guards
-from tcopt.passes.loop.indexing import IndexedOp, Knowledge, shape_of, simplify_access
+from tcopt.passes.loop.indexing import IndexedOp, Knowledge, is_inside, shape_of, simplify_access
 from tcopt.passes.loop.lane_reductions import neutral, update_of
 from tcopt.passes.loop.substitution import substitute_values
 from tcopt.passes.loop.tails import split_tails
@@ -55,6 +57,9 @@ class LowerBlocksPass(ModulePass):
         loop.guard ([%i * 2 + %k - 1] in 16) {
           %a = loop.load %x[%i * 2 + %k - 1] : memref<16xf32>
           ...
+
+    A thread of a GPU's block may compute in its registers what lies outside of a domain, from
+    registers and shared memory: such guards are left out, as nothing reads the results.
 
     Where the last iterations of a loop leave an unrolled or vectorized tile partly empty, they
     are split off, so that the others run without guards or masks; see `tails.py`.
@@ -118,7 +123,9 @@ def _lower_block(op: loop.BlockOp, known: Knowledge) -> None:
     environment: dict[SSAValue, tuple[AffineExpr, Sequence[SSAValue]]] = {}
     exprs: list[AffineExpr] = []
     extents: list[int] = []
-    for variable, binding, extent in zip(op.iter_vars, bindings, op.domain, strict=True):
+    reduced: list[bool] = []
+    variables = zip(op.iter_vars, bindings, op.domain, op.iter_kinds, strict=True)
+    for variable, binding, extent, kind in variables:
         environment[variable] = (binding, operands)
         holds = known.decide(binding, operands, extent)
         if holds is False or extent == 0:
@@ -128,7 +135,15 @@ def _lower_block(op: loop.BlockOp, known: Knowledge) -> None:
         if holds is None:
             exprs.append(binding)
             extents.append(extent)
+            reduced.append(kind is loop.IterKind.REDUCE)
     body = op.body.block
+    if not all(reduced) and _is_unseen(op):
+        # Indices are simplified for all points, and a guard that stays does no harm to them.
+        substitute_values(body, environment, known)
+        if all(is_inside(each, known) for each in body.ops if isinstance(each, _ACCESSES)):
+            exprs = [expr for expr, is_reduced in zip(exprs, reduced, strict=True) if is_reduced]
+            extents = [n for n, is_reduced in zip(extents, reduced, strict=True) if is_reduced]
+        environment = {}
     if op.init is not None:
         _lower_init(op, op.init, known)
     with known.inside_guard(exprs, operands, extents):
@@ -143,6 +158,29 @@ def _lower_block(op: loop.BlockOp, known: Knowledge) -> None:
         op.erase()
     else:
         _inline(body, op)
+
+
+_ACCESSES = (loop.LoadOp, loop.StoreOp)
+
+_TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
+"""What may fail for numbers that nobody has set."""
+
+
+def _is_unseen(op: loop.BlockOp) -> bool:
+    """Whether a block does nothing but compute registers of a GPU's thread from registers and
+    shared memory."""
+    if op.init is not None or not any(map(loop.is_thread, loop.enclosing_loops(op))):
+        return False
+    for inner in op.body.block.ops:
+        if isinstance(inner, _ACCESSES):
+            alloc = inner.memref.owner
+            scope = alloc.scope.data if isinstance(alloc, loop.AllocOp) else loop.Scope.GLOBAL
+            is_near = scope is loop.Scope.SHARED and isinstance(inner, loop.LoadOp)
+            if scope is not loop.Scope.REGISTER and not is_near:
+                return False
+        elif not is_side_effect_free(inner) or isinstance(inner, _TRAPS):
+            return False
+    return True
 
 
 def _skip_neutral_terms(body: Block, known: Knowledge) -> None:

@@ -180,6 +180,17 @@ def accumulate(
 ) -> None:
     """Keep a thread's sums in registers through a reduction inside of a loop, and write out the
     last steps of it."""
+    inner = unroll_steps(sch, reduce, sums)
+    if inner:
+        init = sch.decompose_reduction(block, inner[0])
+        write_out_tile(sch, init, around, lanes)
+    sch.set_scope(block, "register")
+    write_out_tile(sch, block, around, lanes)
+
+
+def unroll_steps(sch: Schedule, reduce: list[Loop], sums: int) -> list[Loop]:
+    """Write out the last steps of a reduction for a thread with so many sums; the loops that
+    are left, outermost first."""
     left = min(MOST_STEPS, max(WRITTEN_OUT // sums, 1))
     inner = list(reduce)
     while inner and sch.extent(inner[-1]) <= left:
@@ -190,13 +201,10 @@ def accumulate(
         if steps > 1:
             inner[-1], step = sch.split(inner[-1], factors=[None, steps])
             sch.unroll(step)
-        init = sch.decompose_reduction(block, inner[0])
-        _write_out_tile(sch, init, around, lanes)
-    sch.set_scope(block, "register")
-    _write_out_tile(sch, block, around, lanes)
+    return inner
 
 
-def _write_out_tile(sch: Schedule, block: Block, around: Loop, lanes: int) -> None:
+def write_out_tile(sch: Schedule, block: Block, around: Loop, lanes: int) -> None:
     """Write out the loops over a thread's tile."""
     loops, op = sch.get_loops(block), sch.block_op(block)
     own = [o for o in loops[loops.index(around) + 1 :] if is_spatial(sch, o, op)]
@@ -210,5 +218,7 @@ def finish(sch: Schedule, epilogue: Block, thread: Loop, lanes: int) -> None:
     sch.reverse_compute_at(epilogue, thread)
     loops = sch.get_loops(epilogue)
     own = loops[loops.index(thread) + 1 :]
+    if own and 1 < lanes < sch.extent(own[-1]):
+        own = [*own[:-1], *sch.split(own[-1], factors=[None, lanes])]
     if own:
         write_out(sch, own, lanes)

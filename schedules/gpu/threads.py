@@ -31,3 +31,13 @@ def write_out(sch: Schedule, loops: Sequence[Loop], lanes: int) -> None:
         outer.append(last)
     for each in outer:
         sch.unroll(each)
+
+
+def share_work(sch: Schedule, loops: Sequence[Loop], threads: tuple[int, int]) -> None:
+    """Let the threads of a block, so many along y and x, do together what they all need."""
+    if not loops:
+        return
+    all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    _, down, across = sch.split(all, factors=[None, *threads])
+    sch.bind(down, "threadIdx.y")
+    sch.bind(across, "threadIdx.x")

@@ -69,3 +69,13 @@ def test_register_tiles_of_convolutions() -> None:
 @needs_device
 def test_register_tiles_of_products() -> None:
     check(PRODUCTS, "opencl:mali", {"gpu-register-tile", "gpu-injective"})
+
+
+@needs_device
+def test_shared_tiles_of_convolutions() -> None:
+    check(CONVOLUTIONS, "opencl", {"gpu-shared-tile", "gpu-register-tile"})
+
+
+@needs_device
+def test_shared_tiles_of_products() -> None:
+    check(PRODUCTS, "opencl", {"gpu-shared-tile", "gpu-injective"})

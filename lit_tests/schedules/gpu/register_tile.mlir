@@ -40,14 +40,16 @@ te.func @product(%x: tensor<96x64xf32>, %w: tensor<64x256xf32>, %b: tensor<256xf
 // -----
 
 // Little work goes to more threads rather than to taller tiles; rows without whole vectors have one
-// element a thread.
+// element a thread. What is not stored needs no condition.
 // RULE:       rule = "gpu-register-tile"
 // CHECK:      loop.func @small
 // CHECK-NEXT:   loop.for %i_jo = 0 to 1 thread blockIdx.x {
 // CHECK-NEXT:     loop.for %i_ji = 0 to 256 thread threadIdx.x {
 // CHECK-NEXT:       loop.alloc register : memref<1x1xf32>
+// CHECK-NEXT:       arith.constant
+// CHECK-NEXT:       loop.store %{{.*}}, %m_register[0, 0]
 // CHECK-NEXT:       loop.guard ([%i_ji floordiv 21] in 7) {
-// CHECK:              loop.for %ko = 0 to 8 {
+// CHECK-NEXT:         loop.for %ko = 0 to 8 {
 // CHECK-NEXT:           loop.for %ki = 0 to 8 unrolled {
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 1, max_threads = 256, registers = 64, shared = 0, vector_bits = 128, cores = 4>} {
 te.func @small(%x: tensor<7x64xf32>, %w: tensor<64x21xf32>) -> tensor<7x21xf32> {

@@ -1,0 +1,69 @@
+// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,insert-barriers --split-input-file | filecheck %s
+// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,align-storage,lower-blocks,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
+
+// Threads fetch both operands together, wait, and multiply from shared memory. Rows that are outside
+// of the result are computed as well, and not stored.
+// KERNEL:     func.func private @product({{.*}} gpu.known_block_size = array<i32: 4, 8, 1>
+// CHECK:      loop.for %io = 0 to 2 thread blockIdx.y {
+// CHECK:        %x_shared = loop.alloc shared : memref<16x16xf32>
+// CHECK-NEXT:   %w_shared = loop.alloc shared : memref<16x32xf32>
+// CHECK-NEXT:   loop.for %im = 0 to 8 thread threadIdx.y {
+// CHECK-NEXT:     loop.for %jb = 0 to 4 thread threadIdx.x {
+// CHECK-NEXT:       %m = loop.alloc register : memref<2x8xf32>
+// CHECK:            loop.for %d0_d1o = 0 to 8 {
+// CHECK-NEXT:         loop.for %d0_d1m = 0 to 8 thread threadIdx.y {
+// CHECK-NEXT:           loop.for %d0_d1i = 0 to 4 thread threadIdx.x {
+// CHECK-NEXT:             loop.guard ([%io * 16 + %d0_d1o * 2 + (%d0_d1m * 4 + %d0_d1i) floordiv 16] in 21) {
+// CHECK:            loop.barrier
+// CHECK-NEXT:       loop.for %kio = 0 to 2 {
+// CHECK-NOT:          loop.guard
+// CHECK:                  loop.load %x_shared[%im * 2 + %ii, %kio * 8 + %kii]
+// CHECK-NEXT:             loop.load %w_shared[%kio * 8 + %kii, %jb * 8 + %jc * 4 + %jd]
+// CHECK:            loop.for %i = 0 to 2 unrolled {
+// CHECK-NEXT:         loop.guard ([%io * 16 + %im * 2 + %i] in 21) {
+// CHECK:                loop.for %ji = 0 to 4 vectorized {
+// CHECK-NEXT:             loop.load %m[%i, %jo * 4 + %ji]
+// CHECK-NEXT:             loop.load %b[%jb * 8 + %jo * 4 + %ji]
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 4, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
+te.func @product(%x: tensor<21x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32>) -> tensor<21x32xf32> {
+  %m = te.compute "product" [%i = 21, %j = 32] reduce [%k = 16] sum : tensor<21x32xf32> {
+    %0 = te.read %x[%i, %k] : tensor<21x16xf32>
+    %1 = te.read %w[%k, %j] : tensor<16x32xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  %y = te.compute "biased" [%i = 21, %j = 32] : tensor<21x32xf32> {
+    %0 = te.read %m[%i, %j] : tensor<21x32xf32>
+    %1 = te.read %b[%j] : tensor<32xf32>
+    %2 = arith.addf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %y : tensor<21x32xf32>
+}
+}
+
+// -----
+
+// A padded image is computed where it is shared.
+// KERNEL:     func.func private @convolution(
+// CHECK:      %p = loop.alloc shared : memref<1x4x4x10xf32>
+// CHECK-NEXT: %w_shared = loop.alloc shared : memref<4x4x3x3xf32>
+// CHECK:      loop.load %x[0, (%c_y_x_o * 8 + %c_y_x_m * 2 + %c_y_x_i) floordiv 40, {{.*}}] else 0.000000e+00
+// CHECK:      loop.barrier
+// CHECK-NEXT: loop.for %ci = 0 to 4 {
+// CHECK-NEXT:   loop.for %ry = 0 to 3 unrolled {
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 4, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
+te.func @convolution(%x: tensor<1x4x6x8xf32>, %w: tensor<6x4x3x3xf32>) -> tensor<1x6x6x8xf32> {
+  %p = te.compute "pad" [%n = 1, %c = 4, %y = 8, %x_ = 10] : tensor<1x4x8x10xf32> {
+    %0 = te.read %x[%n, %c, %y - 1, %x_ - 1] else 0.0 : tensor<1x4x6x8xf32>
+    te.yield %0 : f32
+  }
+  %m = te.compute "conv" [%n = 1, %f = 6, %y = 6, %x_ = 8] reduce [%c = 4, %ry = 3, %rx = 3] sum : tensor<1x6x6x8xf32> {
+    %0 = te.read %p[%n, %c, %y + %ry, %x_ + %rx] : tensor<1x4x8x10xf32>
+    %1 = te.read %w[%f, %c, %ry, %rx] : tensor<6x4x3x3xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %m : tensor<1x6x6x8xf32>
+}
+}
