@@ -141,8 +141,9 @@ def _lower_block(op: loop.BlockOp, known: Knowledge) -> None:
         # Indices are simplified for all points, and a guard that stays does no harm to them.
         substitute_values(body, environment, known)
         if all(is_inside(each, known) for each in body.ops if isinstance(each, _ACCESSES)):
-            exprs = [expr for expr, is_reduced in zip(exprs, reduced, strict=True) if is_reduced]
-            extents = [n for n, is_reduced in zip(extents, reduced, strict=True) if is_reduced]
+            apart = [not r and _tells_apart(e, op) for e, r in zip(exprs, reduced, strict=True)]
+            exprs = [expr for expr, is_apart in zip(exprs, apart, strict=True) if not is_apart]
+            extents = [n for n, is_apart in zip(extents, apart, strict=True) if not is_apart]
         environment = {}
     if op.init is not None:
         _lower_init(op, op.init, known)
@@ -179,6 +180,19 @@ def _is_unseen(op: loop.BlockOp) -> bool:
             if scope is not loop.Scope.REGISTER and not is_near:
                 return False
         elif not is_side_effect_free(inner) or isinstance(inner, _TRAPS):
+            return False
+    return True
+
+
+def _tells_apart(condition: AffineExpr, op: loop.BlockOp) -> bool:
+    """Whether what a block writes where a condition does not hold, it writes nowhere else: the
+    condition is on the thread, or on what its stores are indexed by."""
+    stores = [inner for inner in op.body.block.ops if isinstance(inner, loop.StoreOp)]
+    for position in condition.used_dims():
+        value = op.operands[position]
+        around = loop.loop_of(value)
+        is_bound = around is not None and around.axis is not None
+        if not is_bound and not all(value in store.indices for store in stores):
             return False
     return True
 

@@ -43,6 +43,27 @@ products (
   u = MatMul (a, g)
 }}"""
 
+REDUCTIONS = f"""{_HEAD}
+reductions (
+  float[3, 5, 70] x, float[70] s, float[70] b, float[2, 3, 9, 12] p, float[2, 40, 200] q,
+  float[3, 2100] long
+) => (
+  float[3, 5, 70] soft, float[3, 5, 70] norm, float[2, 3, 4, 6] pool, float[2, 3, 1, 1] mean,
+  float[2, 3, 9, 12] group, float[2, 1, 200] top, float[2, 40, 200] log,
+  float[3, 2100] part
+) {{
+  soft = Softmax <axis = -1> (x)
+  norm = LayerNormalization <axis = -1> (x, s, b)
+  pool = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [0, 0, 0, 1]> (p)
+  mean = GlobalAveragePool (p)
+  g1 = Constant <value_floats = [1.0, 2.0, 3.0]> ()
+  group = InstanceNormalization (p, g1, g1)
+  axes = Constant <value_ints = [1]> ()
+  top = ReduceMax (q, axes)
+  log = LogSoftmax <axis = 1> (q)
+  part = Softmax <axis = 1> (long)
+}}"""
+
 
 def check(text: str, target: str, rules: set[str]) -> None:
     """Run a model on random inputs; the rules that scheduled its kernels are these."""
@@ -79,3 +100,8 @@ def test_shared_tiles_of_convolutions() -> None:
 @needs_device
 def test_shared_tiles_of_products() -> None:
     check(PRODUCTS, "opencl", {"gpu-shared-tile", "gpu-injective"})
+
+
+@needs_device
+def test_reductions() -> None:
+    check(REDUCTIONS, "opencl", {"gpu-reduction"})

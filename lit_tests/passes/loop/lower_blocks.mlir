@@ -294,12 +294,15 @@ loop.func @together(%x: memref<30x4xf32>, %y: memref<30xf32>) {
 // -----
 
 // What a GPU's thread computes in registers from shared memory it may compute outside of the domain
-// too, where its tile reaches beyond; terms of a sum it may not.
+// too, where its tile reaches beyond; but it may not add what is there to anything.
 // CHECK-LABEL: loop.func @tile
 // CHECK:       loop.for %t = 0 to 8 thread threadIdx.x {
 // CHECK:         loop.for %k = 0 to 4 {
 // CHECK-NEXT:      loop.guard ([%k] in 3) {
 // CHECK-NEXT:        loop.load %s[%t, %k]
+// CHECK:         loop.for %p = 0 to 2 {
+// CHECK-NEXT:      loop.guard ([%p * 8 + %t] in 13) {
+// CHECK-NEXT:        loop.load %s[%t, %p]
 // CHECK:         loop.guard ([%t] in 7) {
 // CHECK-NEXT:      loop.load %r[0]
 loop.func @tile(%y: memref<7xf32>) {
@@ -309,6 +312,14 @@ loop.func @tile(%y: memref<7xf32>) {
     loop.for %k = 0 to 4 {
       loop.block "sum" (%v: spatial 7 = %t, %w: reduce 3 = %k) {
         %a = loop.load %s[%v, %w] : memref<8x4xf32>
+        %b = loop.load %r[0] : memref<1xf32>
+        %c = arith.addf %a, %b : f32
+        loop.store %c, %r[0] : memref<1xf32>
+      }
+    }
+    loop.for %p = 0 to 2 {
+      loop.block "share" (%v: spatial 13 = %p * 8 + %t, %w: spatial 8 = %t, %q: spatial 2 = %p) {
+        %a = loop.load %s[%w, %q] : memref<8x4xf32>
         %b = loop.load %r[0] : memref<1xf32>
         %c = arith.addf %a, %b : f32
         loop.store %c, %r[0] : memref<1xf32>
