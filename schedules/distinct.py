@@ -7,7 +7,7 @@ iterations apart when no digit overlaps the next, and the digits of a loop give 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
@@ -86,7 +86,8 @@ def _known_inside(block: BlockOp, positions: Sequence[int], loop: ForOp) -> set[
             guards.append((LinearSum(moving, 0), block.domain[position] - total.constant))
         if position in positions:
             sums.append(LinearSum(moving, 0))
-    return {values[d] for d in _known_dims(sums, ranges, guards) & inside}
+    still = set(range(len(values))) - inside
+    return {values[d] for d in _known_dims(sums, ranges, guards, still) & inside}
 
 
 def _dims(atom: Atom) -> set[int]:
@@ -95,26 +96,61 @@ def _dims(atom: Atom) -> set[int]:
     return set[int]().union(*(_dims(a) for a, _ in atom.operand.terms))
 
 
-def _known_dims(sums: Sequence[LinearSum], ranges: Sequence[Range], guards: _Guards) -> set[int]:
-    """Dimensions whose value follows from the values of all `sums`."""
-    by_source: dict[LinearSum, list[_Digit]] = {}
+def _known_dims(
+    sums: Sequence[LinearSum],
+    ranges: Sequence[Range],
+    guards: _Guards,
+    still: Collection[int] = (),
+) -> set[int]:
+    """Dimensions whose value follows from the values of all `sums`.
+
+    Args:
+        still: dimensions whose value is known.
+    """
+    digits = [
+        _whole(digit, ranges) for total in sums for digit in _digits(total, ranges, guards) or ()
+    ]
     limits = dict(guards)
-    for total in sums:
-        for digit in _digits(total, ranges, guards) or ():
-            whole = _whole(digit, ranges)
-            by_source.setdefault(whole.source, []).append(whole)
     known: set[int] = set()
-    for source, digits in by_source.items():
-        others = [d for o, found in by_source.items() if o != source for d in found]
-        digits = [*digits, *(d for d in others if _is_digit_of(d, source))]
-        low, high = sum_range(source, ranges)
-        if not _covers(digits, (low, min(high, limits.get(source, high + 1) - 1))):
-            continue
-        if len(source.terms) == 1 and isinstance(dim := source.terms[0][0], Dim):
-            known.add(dim.position)
+    for source in _candidates(dict.fromkeys(digit.source for digit in digits)):
+        own = [o for d in digits if (o := _as_digit_of(d, source, ranges)) is not None]
+        # As the rest stands still, the source is told by as many values as what moves takes.
+        moving = LinearSum(tuple(t for t in source.terms if not _dims(t[0]) <= {*still}), 0)
+        if moving == source:
+            low, high = sum_range(source, ranges)
+            wanted = (low, min(high, limits.get(source, high + 1) - 1))
         else:
-            known |= _known_dims([source], ranges, ())
+            low, high = sum_range(moving, ranges)
+            wanted = (min(sum_range(source, ranges)[0], 0), high - low)
+        if not moving.terms or not _covers(own, wanted):
+            continue
+        if len(moving.terms) == 1 and isinstance(dim := moving.terms[0][0], Dim):
+            known.add(dim.position)
+        elif sums != [moving]:
+            known |= _known_dims([moving], ranges, (), still)
     return known
+
+
+def _candidates(sources: Iterable[LinearSum]) -> Iterator[LinearSum]:
+    """Sums that digits may be digits of: their sources, and what two of them are parts of, such
+    as `%a * 8 + %b * 2 + %c` for `%a * 4 + %b` and `%b * 2 + %c`."""
+    found = list(sources)
+    yield from found
+    for low in found:
+        for high in found:
+            scale = _ratio(low, high)
+            atoms = {atom for atom, _ in low.terms}
+            missing = tuple((a, f * scale) for a, f in high.terms if a not in atoms)
+            if scale and missing and len(missing) < len(high.terms):
+                yield LinearSum((*missing, *low.terms), low.constant)
+
+
+def _ratio(low: LinearSum, high: LinearSum) -> int:
+    """How many times as large factors are in one sum as in another; 0 if that differs."""
+    factors = dict(low.terms)
+    ratios = {factors[atom] / factor for atom, factor in high.terms if atom in factors}
+    ratio = ratios.pop() if len(ratios) == 1 else 0
+    return int(ratio) if ratio >= 1 and ratio == int(ratio) else 0
 
 
 def _digits(total: LinearSum, ranges: Sequence[Range], guards: _Guards) -> list[_Digit] | None:
@@ -165,15 +201,23 @@ def _whole(digit: _Digit, ranges: Sequence[Range]) -> _Digit:
     return _Digit(source, digit.lower * part.divisor, digit.extent, digit.scale)
 
 
-def _is_digit_of(digit: _Digit, source: LinearSum) -> bool:
-    """Whether a digit of another source is one of this too: they differ by multiples of what
-    the digit leaves out."""
-    place = digit.lower * digit.extent
+def _as_digit_of(digit: _Digit, source: LinearSum, ranges: Sequence[Range]) -> _Digit | None:
+    """The same digit as one of another source, where the sources differ by multiples of what
+    the digit leaves out, and by what is below it."""
+    if digit.source == source:
+        return digit
+    if not (scale := _ratio(source, digit.source)):
+        return None
+    place = scale * digit.lower * digit.extent
     factors = dict(source.terms)
     for atom, factor in digit.source.terms:
-        factors[atom] = factors.get(atom, 0) - factor
-    apart = (*factors.values(), source.constant - digit.source.constant)
-    return all(difference % place == 0 for difference in apart)
+        factors[atom] = factors.get(atom, 0) - scale * factor
+    rest = tuple((atom, factor) for atom, factor in factors.items() if factor % place)
+    constant = source.constant - scale * digit.source.constant
+    low, high = sum_range(LinearSum(rest, constant), ranges)
+    if low < 0 or high >= scale:
+        return None
+    return _Digit(source, digit.lower * scale, digit.extent, digit.scale)
 
 
 def _covers(digits: Sequence[_Digit], range_: Range) -> bool:

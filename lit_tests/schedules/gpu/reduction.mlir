@@ -2,6 +2,22 @@
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,align-storage,lower-blocks,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
 
 // A block of threads a row: each has its share of every step, and they meet in shared memory.
+// KERNEL:     func.func private @softmax({{.*}} gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_grid_size = array<i32: 5, 1, 1>
+// CHECK:      loop.for %i = 0 to 5 thread blockIdx.x {
+// CHECK:        %e = loop.alloc shared : memref<1x192xf32>
+// CHECK:        loop.for %ki = 0 to 64 thread threadIdx.x {
+// CHECK:          loop.for %ko = 0 to 3 {
+// CHECK-NEXT:       loop.guard ([%ko * 64 + %ki] in 150) {
+// CHECK:            arith.maximumf
+// CHECK:          loop.store %{{.*}}, %m_rf_1[%ki, 0]
+// CHECK:        loop.barrier
+// CHECK-NEXT:   loop.for %kio = 0 to 4 thread threadIdx.x {
+// CHECK:          loop.store %{{.*}}, %m_rf[%kio, 0]
+// CHECK:        loop.barrier
+// CHECK-NEXT:   loop.for %kio = 0 to 4 {
+// CHECK:          loop.store %{{.*}}, %m[0]
+// CHECK:        loop.for %ji = 0 to 64 thread threadIdx.x {
+// CHECK:          math.exp
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 4, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
 te.func @softmax(%x: tensor<5x150xf32>) -> tensor<5x150xf32> {
   %m = te.compute "max" [%i = 5] reduce [%k = 150] max : tensor<5xf32> {
@@ -32,6 +48,10 @@ te.func @softmax(%x: tensor<5x150xf32>) -> tensor<5x150xf32> {
 // -----
 
 // A window has a thread of its own.
+// CHECK:      loop.for %d0_d1i = 0 to 64 thread threadIdx.x {
+// CHECK:        loop.guard ([%d0_d1i floordiv 7] in 7) {
+// CHECK-NEXT:     loop.for %ry = 0 to 3 {
+// CHECK-NEXT:       loop.for %rx = 0 to 3 {
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 4, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
 te.func @pool(%x: tensor<9x9xf32>) -> tensor<7x7xf32> {
   %m = te.compute "max" [%i = 7, %j = 7] reduce [%ry = 3, %rx = 3] max : tensor<7x7xf32> {

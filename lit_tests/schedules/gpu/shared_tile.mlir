@@ -13,7 +13,7 @@
 // CHECK:            loop.for %d0_d1o = 0 to 8 {
 // CHECK-NEXT:         loop.for %d0_d1m = 0 to 8 thread threadIdx.y {
 // CHECK-NEXT:           loop.for %d0_d1i = 0 to 4 thread threadIdx.x {
-// CHECK-NEXT:             loop.guard ([%io * 16 + %d0_d1o * 2 + (%d0_d1m * 4 + %d0_d1i) floordiv 16] in 21) {
+// CHECK-NEXT:             loop.guard ([%io * 16 + %d0_d1o * 2 + %d0_d1m floordiv 4] in 21) {
 // CHECK:            loop.barrier
 // CHECK-NEXT:       loop.for %kio = 0 to 2 {
 // CHECK-NOT:          loop.guard
@@ -48,7 +48,7 @@ te.func @product(%x: tensor<21x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32
 // KERNEL:     func.func private @convolution(
 // CHECK:      %p = loop.alloc shared : memref<1x4x4x10xf32>
 // CHECK-NEXT: %w_shared = loop.alloc shared : memref<4x4x3x3xf32>
-// CHECK:      loop.load %x[0, (%c_y_x_o * 8 + %c_y_x_m * 2 + %c_y_x_i) floordiv 40, {{.*}}] else 0.000000e+00
+// CHECK:      loop.load %x[0, {{.*}}] else 0.000000e+00
 // CHECK:      loop.barrier
 // CHECK-NEXT: loop.for %ci = 0 to 4 {
 // CHECK-NEXT:   loop.for %ry = 0 to 3 unrolled {
