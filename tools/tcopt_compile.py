@@ -29,7 +29,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     parser = cli.ArgumentParser(PROG, __doc__)
     add = parser.add_argument
     add("model", nargs="?", help="an ONNX model")
-    add("--target", default="cpu", help="what to compile for (cpu)")
+    add("--target", default="cpu", help="what to compile for: cpu, opencl, cuda:sm_80 ... (cpu)")
     cli.add_accuracy(parser)
     add("-o", "--output-file", help="file to write: model.tcm, or IR with --compile-to")
     add("--compile-to", metavar="PHASE", help="stop after a phase and print its IR")
@@ -57,6 +57,12 @@ def _argument_parser() -> argparse.ArgumentParser:
         help="kernels with a smaller part of the work are left out of the text (0.01)",
     )
     add(
+        "--ptxas",
+        action="store_true",
+        help="for CUDA: print what each kernel takes, registers above all; a model is written "
+        "with -o only",
+    )
+    add(
         "--no-cache",
         action="store_true",
         help="compile every kernel, and keep none on disk",
@@ -79,7 +85,19 @@ def _run(args: argparse.Namespace) -> int:
         return _print_level(args, shapes)
     if args.explain is not None:
         return _explain(args, shapes)
+    if args.ptxas:
+        return _assemble(args, shapes)
     return _compile(args, shapes)
+
+
+def _assemble(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
+    from tcopt.tools.ptxas_table import resources_text
+
+    model, _ = compile_model(args, shapes, cache=not args.no_cache)
+    print(resources_text(model))
+    if args.output_file:
+        model.save(args.output_file)
+    return 0
 
 
 def _explain(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:

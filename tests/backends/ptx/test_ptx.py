@@ -19,6 +19,7 @@ from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.support.cuda_files import LIBDEVICE_ENVIRONMENT, PTXAS_ENVIRONMENT, find_ptxas
 from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.tools import tcopt_compile
 
 needs_ptxas = pytest.mark.skipif(
     find_ptxas() is None, reason="no ptxas; pip install nvidia-cuda-nvcc-cu12"
@@ -114,3 +115,16 @@ def test_other_devices_take_no_ptx() -> None:
     module = ModuleOp([], {TARGET_ATTRIBUTE: NAMED_GPUS["opencl"]})
     with pytest.raises(InputError, match="takes no PTX"):
         write_ptx(module)
+
+
+@needs_ptxas
+def test_command_lists_what_kernels_take(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+small (float[4, 8] x) => (float[4, 8] y) { y = Relu(x) }""")
+    path = tmp_path / "small.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert tcopt_compile.main([str(path), "--target", "cuda:sm_80", "--ptxas"]) == 0
+    said = capsys.readouterr().out
+    assert "1 kernels for sm_80, 0 of them spill registers" in said and "relu" in said
+    assert tcopt_compile.main([str(path), "--ptxas"]) == 1
+    assert "ptxas takes kernels for CUDA alone" in capsys.readouterr().err

@@ -1,0 +1,44 @@
+"""What the kernels of a model take on a CUDA device, as ptxas says it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from tcopt.support.errors import UnsupportedError
+from tcopt.tools.text_tables import render
+
+if TYPE_CHECKING:
+    from tcopt.runtime import Model
+
+
+def resources_text(model: Model) -> str:
+    """A table of the registers, the spills and the memory of each kernel.
+
+    Raises:
+        UnsupportedError: the model is not for CUDA, or there is no ptxas.
+        BackendError: ptxas does not take a kernel.
+    """
+    from tcopt.backends.ptx.ptxas import assemble
+    from tcopt.runtime.device.program import DeviceProgram
+
+    program = model.program
+    if not isinstance(program, DeviceProgram) or program.target.api.data != "cuda":
+        raise UnsupportedError(
+            "ptxas takes kernels for CUDA alone", hint="name a target such as cuda:sm_80"
+        )
+    arch = program.target.arch.data
+    found = [kernel for source in program.sources for kernel in assemble(source.text, arch)[1]]
+    spilling = sum(kernel.spill_stores > 0 for kernel in found)
+    title = f"{len(found)} kernels for {arch}, {spilling} of them spill registers"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    headings = ("registers", "spilled bytes", "stack bytes", "shared bytes", "threads at once")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("kernel", overflow="fold")
+    for kernel in found:
+        spilled = f"{kernel.spill_stores}+{kernel.spill_loads}" if kernel.spill_stores else "0"
+        numbers = (kernel.stack, kernel.shared, kernel.threads_at_once())
+        table.add_row(str(kernel.registers), spilled, *map(str, numbers), kernel.kernel)
+    return render(table)
