@@ -8,13 +8,15 @@ each thread.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 
-from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.ir import Operation
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
 from tcopt.dialects import loop
 from tcopt.passes.loop.dimensions import Access, accesses_of, drop_dimensions, reshape
-from tcopt.passes.loop.indexing import shape_of
+from tcopt.passes.loop.indexing import Knowledge, shape_of
 from tcopt.support.errors import PassFailedError
 
 _PRIVATE = (loop.Scope.REGISTER, loop.Scope.LOCAL)
@@ -31,10 +33,10 @@ def drop_thread_dimensions(function: loop.FuncOp) -> None:
         shape = shape_of(op.result)
         dropped: dict[int, loop.ThreadAxisAttr] = {}
         for dim in range(len(shape)):
-            axes = {_thread_axis(access, dim) for access in accesses}
-            (axis,) = axes if len(axes) == 1 else (None,)
-            if axis is not None:
-                dropped[dim] = axis
+            axes = [_thread_axes(access, dim) for access in accesses]
+            common = axes[0].intersection(*axes[1:]) - set(dropped.values())
+            if common:
+                dropped[dim] = min(common, key=lambda axis: axis.data.value)
         _check_own(op, accesses, set(dropped.values()))
         if dropped:
             for access in accesses:
@@ -59,11 +61,39 @@ def _check_own(
                 )
 
 
-def _thread_axis(access: Access, dim: int) -> loop.ThreadAxisAttr | None:
-    """The axis whose position is an index, as the attribute of the loop over it."""
+def _thread_axes(access: Access, dim: int) -> set[loop.ThreadAxisAttr]:
+    """The axes along which the number of the thread is one index of an access."""
     expr = access.map.data.results[dim]
-    if not isinstance(expr, AffineDimExpr):
-        return None
-    value: SSAValue = access.indices[expr.position]
-    found = loop.loop_of(value)
-    return found.axis if found is not None and loop.is_thread(found) else None
+    around = [each for each in loop.enclosing_loops(access) if loop.is_thread(each)]
+    if any(row[dim] for row in access.lane_steps):
+        return set()
+    match expr:
+        case AffineDimExpr():
+            variable = access.indices[expr.position]
+            found = [each for each in around if each.induction_variable is variable]
+        case AffineConstantExpr():
+            # A condition may let a single thread come here.
+            ranges = _known_at(access).ranges
+            only = (expr.value, expr.value)
+            found = [each for each in around if ranges[each.induction_variable] == only]
+        case _:
+            found = []
+    return {each.axis for each in found if each.axis is not None}
+
+
+def _known_at(op: Operation) -> Knowledge:
+    """What is known of the loops around an op."""
+    known = Knowledge()
+    parents: list[Operation] = []
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, loop.FuncOp):
+        parents.append(parent)
+        parent = parent.parent_op()
+    with ExitStack() as stack:
+        for each in reversed(parents):
+            if isinstance(each, loop.ForOp):
+                known.enter_loop(each)
+            elif isinstance(each, loop.GuardOp):
+                conditions = (each.map.data.results, each.indices, each.condition_extents)
+                stack.enter_context(known.inside_guard(*conditions))
+        return replace(known, ranges=dict(known.ranges), facts=[])

@@ -20,7 +20,8 @@ Access = loop.LoadOp | loop.StoreOp
 
 def accesses_of(alloc: loop.AllocOp) -> list[Access] | None:
     """The loads and stores of a buffer; None if something else uses it."""
-    users = dict.fromkeys(use.operation for use in alloc.result.uses)
+    uses = (use.operation for use in alloc.result.uses)
+    users = dict.fromkeys(op for op in uses if op.parent is not None)
     found = [op for op in users if isinstance(op, loop.LoadOp | loop.StoreOp)]
     return found if len(found) == len(users) else None
 
