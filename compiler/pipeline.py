@@ -74,6 +74,7 @@ _GPU_GRAPH = (
     "fuse-ops",
 )
 _GPU_KERNEL = (
+    "lower-intrinsics",
     "expand-borders",
     "compact-buffers",
     "align-storage",

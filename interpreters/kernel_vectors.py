@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.simd import DotOp
+from tcopt.dialects.simt import MmaOp
 from tcopt.dialects.vector_ import FromElementsOp, ReductionOp, StepOp
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import UnsupportedError
@@ -112,6 +113,11 @@ def _dot(op: DotOp, operands: Sequence[Any]) -> Any:
     return accumulator + products.sum(axis=-1, dtype=dtype)
 
 
+def _mma(op: MmaOp, operands: Sequence[Any]) -> Any:
+    accumulator, a, b = operands
+    return accumulator + a.astype(accumulator.dtype) @ b.astype(accumulator.dtype)
+
+
 VECTOR_RULES: dict[str, Rule] = {
     "vector.broadcast": _broadcast,
     "vector.create_mask": _create_mask,
@@ -123,5 +129,6 @@ VECTOR_RULES: dict[str, Rule] = {
     "vector.shuffle": _shuffle,
     "vector.step": _step,
     "simd.dot": _dot,
+    "simt.mma": _mma,
 }
 """The value of a vector op, by its name."""

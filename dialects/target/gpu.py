@@ -78,6 +78,11 @@ class GpuTargetAttr(ParametrizedAttribute):
         """Whether the device can do what a feature names."""
         return feature in self.features.data.split(",")
 
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What intrinsics may require: the way to reach it, and its features."""
+        return frozenset({self.api.data, *filter(None, self.features.data.split(","))})
+
     def verify(self) -> None:
         if self.api.data not in APIS:
             raise VerifyException(f'api "{self.api.data}" should be one of {", ".join(APIS)}')

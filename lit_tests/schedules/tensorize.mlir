@@ -59,7 +59,7 @@ sched.sequence @s for @f {
 // -----
 
 // There is no such intrinsic.
-// CHECK: tensorize: argument 'intrinsic': there is no intrinsic 'dp2a' {{.*}}; one of bf16_dot, s16_dot, s8_dot, u8s8_dot
+// CHECK: tensorize: argument 'intrinsic': there is no intrinsic 'dp2a' {{.*}}; one of bf16_dot, dp4a, {{.*}}, u8s8_dot
 loop.func @f(%y: memref<4xf32>) {
   loop.for %i = 0 to 2 {
     loop.block "b" (%vi: spatial 4 = %i) {
@@ -325,4 +325,87 @@ loop.func @f(%y: memref<f32>) {
 sched.sequence @s for @f {
   %a = sched.get_block "a"
   sched.tensorize %a as "bf16_dot"
+}
+
+// -----
+
+// A product of small matrices is one instruction of a warp.
+// CHECK-LABEL: loop.func @f
+// CHECK-NEXT:    loop.block "mm"
+// CHECK-NEXT:      loop.intrin "mma_m16n8k16_f16" outs(%y[%vi, %vj] by [1, 0] [0, 1] : memref<16x8xf32>) ins(%x[%vi, %vk] by [1, 0] [0, 1] : memref<16x16xf16>, %w[%vk, %vj] by [1, 0] [0, 1] : memref<16x8xf16>)
+loop.func @f(%x: memref<16x16xf16>, %w: memref<16x8xf16>, %y: memref<16x8xf32>) {
+  loop.for %i = 0 to 16 {
+    loop.for %j = 0 to 8 {
+      loop.for %k = 0 to 16 {
+        loop.block "mm" (%vi: spatial 16 = %i, %vj: spatial 8 = %j, %vk: reduce 16 = %k) {
+          %a = loop.load %x[%vi, %vk] : memref<16x16xf16>
+          %0 = arith.extf %a : f16 to f32
+          %b = loop.load %w[%vk, %vj] : memref<16x8xf16>
+          %1 = arith.extf %b : f16 to f32
+          %c = arith.mulf %0, %1 : f32
+          %d = loop.load %y[%vi, %vj] : memref<16x8xf32>
+          %e = arith.addf %d, %c : f32
+          loop.store %e, %y[%vi, %vj] : memref<16x8xf32>
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %mm = sched.get_block "mm"
+  sched.tensorize %mm as "mma_m16n8k16_f16"
+}
+
+// -----
+
+// Half as deep, it is another one.
+// CHECK: illegal-schedule: 'sched.tensorize': tensorize: argument 'target': the loops do not match intrinsic 'mma_m16n8k16_f16': {{.*}}8{{.*}}16
+loop.func @f(%x: memref<16x8xf16>, %w: memref<8x8xf16>, %y: memref<16x8xf32>) {
+  loop.for %i = 0 to 16 {
+    loop.for %j = 0 to 8 {
+      loop.for %k = 0 to 8 {
+        loop.block "mm" (%vi: spatial 16 = %i, %vj: spatial 8 = %j, %vk: reduce 8 = %k) {
+          %a = loop.load %x[%vi, %vk] : memref<16x8xf16>
+          %0 = arith.extf %a : f16 to f32
+          %b = loop.load %w[%vk, %vj] : memref<8x8xf16>
+          %1 = arith.extf %b : f16 to f32
+          %c = arith.mulf %0, %1 : f32
+          %d = loop.load %y[%vi, %vj] : memref<16x8xf32>
+          %e = arith.addf %d, %c : f32
+          loop.store %e, %y[%vi, %vj] : memref<16x8xf32>
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %mm = sched.get_block "mm"
+  sched.tensorize %mm as "mma_m16n8k16_f16"
+}
+
+// -----
+
+// Its factors are of one type.
+// CHECK: illegal-schedule: 'sched.tensorize': tensorize: argument 'target': the loops do not match intrinsic 'mma_m16n8k8_bf16': {{.*}}f16
+loop.func @f(%x: memref<16x8xf16>, %w: memref<8x8xf16>, %y: memref<16x8xf32>) {
+  loop.for %i = 0 to 16 {
+    loop.for %j = 0 to 8 {
+      loop.for %k = 0 to 8 {
+        loop.block "mm" (%vi: spatial 16 = %i, %vj: spatial 8 = %j, %vk: reduce 8 = %k) {
+          %a = loop.load %x[%vi, %vk] : memref<16x8xf16>
+          %0 = arith.extf %a : f16 to f32
+          %b = loop.load %w[%vk, %vj] : memref<8x8xf16>
+          %1 = arith.extf %b : f16 to f32
+          %c = arith.mulf %0, %1 : f32
+          %d = loop.load %y[%vi, %vj] : memref<16x8xf32>
+          %e = arith.addf %d, %c : f32
+          loop.store %e, %y[%vi, %vj] : memref<16x8xf32>
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %mm = sched.get_block "mm"
+  sched.tensorize %mm as "mma_m16n8k8_bf16"
 }

@@ -101,7 +101,7 @@ loop.func @border(%x: memref<4xf32>) {
 // -----
 
 // An intrinsic is one that is declared.
-// CHECK: there is no intrinsic 'dot'; one of bf16_dot, s16_dot, s8_dot, u8s8_dot
+// CHECK: there is no intrinsic 'dot'; one of bf16_dot, dp4a, {{.*}}, u8s8_dot
 loop.func @f(%x: memref<4xf32>) {
   loop.intrin "dot" outs(%x[0] : memref<4xf32>) ins(%x[0] : memref<4xf32>)
 }
