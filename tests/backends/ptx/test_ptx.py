@@ -11,6 +11,7 @@ from onnx import ModelProto
 from xdsl.dialects.builtin import ModuleOp
 
 from models import convolutional, transformers
+from models.quantized import quantized
 from tcopt.backends.named_gpus import NAMED_GPUS
 from tcopt.backends.ptx.ptxas import KernelResources, assemble
 from tcopt.backends.ptx.source import write_ptx
@@ -28,6 +29,7 @@ needs_ptxas = pytest.mark.skipif(
 NETWORKS = {
     "residual_net": lambda: convolutional.residual_net(12, 5),
     "bert_block": lambda: transformers.bert_block(11, 40, 5),
+    "quantized_net": lambda: quantized(convolutional.residual_net(12, 5), "QDQ"),
 }
 ARCHITECTURES = sorted(name for name in NAMED_GPUS if name.startswith("sm_"))
 
