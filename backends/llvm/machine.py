@@ -26,6 +26,22 @@ def initialize_native() -> None:
     llvm.initialize_native_asmprinter()
 
 
+_IN_ORDER = ("cortex-a34", "cortex-a35", "cortex-a53", "cortex-a55", "cortex-a510", "cortex-a520")
+"""Cores that wait at a load whose result is not there yet."""
+
+
+def _tuning(target: CpuTarget) -> str:
+    """What is added to a target's features for the instruction scheduler.
+
+    On AArch64 it takes loads as far ahead of their use as latencies say, so that register tiles
+    spill. Cores that execute out of order do that by themselves.
+    """
+    is_arm = target.triple.startswith("aarch64")
+    if not is_arm or target.cpu in _IN_ORDER:
+        return ""
+    return f"{',' if target.features else ''}+disable-latency-sched-heuristic"
+
+
 @cache
 def _keep_sums_in_order() -> None:
     """Leave sums of integers as they are written.
@@ -54,7 +70,7 @@ def target_machine(target: CpuTarget) -> llvm.TargetMachine:
         raise InputError(f'no LLVM target for triple "{triple}"', hint=str(error)) from error
     return found.create_target_machine(
         cpu=target.cpu,
-        features=target.features,
+        features=f"{target.features}{_tuning(target)}",
         opt=CODEGEN_LEVEL,
         reloc="pic",
         codemodel="small",

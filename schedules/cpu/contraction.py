@@ -47,8 +47,9 @@ from tcopt.schedules.patterns import (
 from tcopt.schedules.rules import Declined, schedule_rule
 from tcopt.support.affine import linear_sum, sum_range
 
-UNROLLED_PRODUCTS = 112
-"""Multiply-adds up to which the innermost reduce loops are written out."""
+UNROLLED_PRODUCTS = 108
+"""Multiply-adds up to which the innermost reduce loops are written out. Larger tiles gain little,
+and where there are 32 registers, loads of several steps grouped by LLVM make them spill."""
 
 
 @dataclass(frozen=True)
