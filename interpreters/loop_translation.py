@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
@@ -108,6 +108,9 @@ class Translator:
             case loop.GuardOp():
                 self._line(f"if {self._conditions(op.map.data.results, op.indices, op)}:")
                 self._block(op.body.block)
+            case scf.IfOp():
+                self._line(f"if {self.names[op.cond]}:")
+                self._block(op.true_region.block)
             case loop.AllocOp():
                 self._alloc(op)
             case loop.LoadOp():
@@ -122,7 +125,7 @@ class Translator:
                 self._mask(op)
             case arith.ConstantOp():
                 self._constant(op)
-            case loop.BarrierOp() | loop.InitOp() | loop.PrefetchOp():
+            case loop.BarrierOp() | loop.InitOp() | loop.PrefetchOp() | scf.YieldOp():
                 pass
             case _:
                 self._value_op(op)

@@ -100,6 +100,10 @@ from tcopt.dialects.graph.reduce import (
 )
 from tcopt.dialects.graph.resize import ResizeOp
 from tcopt.dialects.graph.scan import ScanOp
+from tcopt.dialects.graph.scatter import (
+    ScatterElementsOp,
+    ScatterNdOp,
+)
 from tcopt.dialects.graph.shape import (
     BroadcastToOp,
     DepthToSpaceOp,
@@ -118,6 +122,7 @@ from tcopt.dialects.graph.softmax import (
     LogSoftmaxOp,
     SoftmaxOp,
 )
+from tcopt.dialects.graph.top_k import TopKOp
 from tcopt.dialects.graph.types import (
     AnyTensor,
     tensor,
@@ -237,6 +242,8 @@ __all__ = [
     "RsqrtOp",
     "SelectOp",
     "ScanOp",
+    "ScatterElementsOp",
+    "ScatterNdOp",
     "SeluOp",
     "SigmoidOp",
     "SignOp",
@@ -252,6 +259,7 @@ __all__ = [
     "TanOp",
     "TanhOp",
     "TileOp",
+    "TopKOp",
     "TransposeOp",
     "TriluOp",
     "UnaryOp",

@@ -82,6 +82,16 @@ class Extremum(StrEnum):
     MIN = "min"
 
 
+class ScatterReduction(StrEnum):
+    """How scattered updates combine with what is there, as ONNX names it."""
+
+    NONE = "none"
+    ADD = "add"
+    MUL = "mul"
+    MAX = "max"
+    MIN = "min"
+
+
 class PoolKind(StrEnum):
     """What a pooling window computes; `lp` is the p-norm."""
 
@@ -170,6 +180,13 @@ class ExtremumAttr(EnumAttribute[Extremum], SpacedOpaqueSyntaxAttribute):
 
 
 @irdl_attr_definition
+class ScatterReductionAttr(EnumAttribute[ScatterReduction], SpacedOpaqueSyntaxAttribute):
+    """The reduction of a scatter."""
+
+    name = "graph.scatter_reduction"
+
+
+@irdl_attr_definition
 class PoolKindAttr(EnumAttribute[PoolKind], SpacedOpaqueSyntaxAttribute):
     """The kind of a pooling."""
 
@@ -217,6 +234,7 @@ ATTRIBUTES: list[type[Attribute]] = [
     ComparePredicateAttr,
     ReduceKindAttr,
     ExtremumAttr,
+    ScatterReductionAttr,
     PoolKindAttr,
     PadModeAttr,
     ResizeModeAttr,

@@ -191,6 +191,11 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
         return False
 
     @property
+    def is_opaque(self) -> bool:
+        """Whether the op is a kernel of its own, written as loops (see `OpaqueOp`)."""
+        return False
+
+    @property
     def is_part(self) -> bool:
         """Whether the op takes a part of its operand, which can be read in place."""
         return False

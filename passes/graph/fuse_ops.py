@@ -140,7 +140,7 @@ class _Fusion:
         op = self.ops[place]
         if place in self.grouped or not isinstance(op, GraphOp) or isinstance(op, ConstantOp):
             return None
-        return None if op.is_view or op.is_joined else op
+        return None if op.is_view or op.is_joined or op.is_opaque else op
 
     def claim(self, group: list[int]) -> None:
         """Make a group of these places."""

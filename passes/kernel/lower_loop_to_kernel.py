@@ -129,6 +129,7 @@ class FunctionLowering:
             loop.StoreOp: self._store,
             arith.AddfOp: self._addf,
             ScaleOp: self._scale,
+            scf.IfOp: self._if,
         }
 
     def run(self) -> func.FuncOp:
@@ -187,13 +188,16 @@ class FunctionLowering:
         elif op.trip_count == 1:
             self.values[op.induction_variable] = self.writer.constant(0)
             self._ops(op.body.block)
-        elif op.loop_kind is loop.LoopKind.PARALLEL and not self._is_in_parallel(op):
+        elif self._is_outermost_parallel(op):
             self._parallel(op)
         else:
             self._serial(op)
 
-    def _is_in_parallel(self, op: loop.ForOp) -> bool:
-        return any(
+    def _is_outermost_parallel(self, op: loop.ForOp) -> bool:
+        """Whether to share a loop among the CPU's threads; those of a GPU are bound loops."""
+        if op.loop_kind is not loop.LoopKind.PARALLEL or self.grid is not None:
+            return False
+        return not any(
             outer.loop_kind is loop.LoopKind.PARALLEL and outer.trip_count > 1
             for outer in loop.enclosing_loops(op)
         )
@@ -281,6 +285,15 @@ class FunctionLowering:
                 self._ops(body)
                 writer.write(scf.YieldOp())
         writer.write(scf.IfOp(writer.all_of(conditions), [], Region(block)))
+
+    def _if(self, op: scf.IfOp) -> None:
+        """A branch on data, of kernels written as loops; it has no results."""
+        if op.results or op.false_region.blocks:
+            raise PassFailedError("a branch with results or an else is left in a kernel", op=op)
+        block = Block()
+        with self.writer.inside_guard([], [], []), self.writer.level(block, is_loop=False):
+            self._ops(op.true_region.block)
+        self.writer.write(scf.IfOp(self.values[op.cond], [], Region(block)))
 
     def _alloc(self, op: loop.AllocOp) -> None:
         if self.grid is not None:

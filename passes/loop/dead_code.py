@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.ir import Block
-from xdsl.traits import is_side_effect_free
+from xdsl.traits import IsTerminator, is_side_effect_free
 
 from tcopt.dialects import loop
 
@@ -29,8 +29,9 @@ def erase_dead_ops(block: Block) -> None:
     """Erase unused loads and pure ops, and loops, guards and blocks that do nothing."""
     for op in reversed(tuple(block.ops)):
         for region in op.regions:
-            erase_dead_ops(region.block)
-        if any(result.uses for result in op.results):
+            for inner in region.blocks:
+                erase_dead_ops(inner)
+        if op.has_trait(IsTerminator) or any(result.uses for result in op.results):
             continue
         if isinstance(op, loop.ForOp | loop.GuardOp | loop.BlockOp | loop.InitOp):
             removable = op.body.block.is_empty

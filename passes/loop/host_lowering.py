@@ -26,14 +26,17 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop, te
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.opaque import OpaqueOp
 from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.weights import WeightStore, attach_weights, weights_of
 from tcopt.dialects.te.names import symbols_of, unique_name
+from tcopt.dialects.te.scalar import storage_type
 from tcopt.passes.kernel.memory_sizes import memref_bytes
 from tcopt.passes.loop.joins import Joins, is_join, origin_of, part_offsets
 from tcopt.passes.loop.stage_nests import AnyMemRef, copy_function, memref_of
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
+from tcopt.support.locations import set_location
 
 
 class HostLowering:
@@ -50,6 +53,7 @@ class HostLowering:
     def __init__(self, module: ModuleOp):
         self.module = module
         self.copies: dict[Attribute, str] = {}
+        self.opaque: dict[object, str] = {}
         self.names = symbols_of(module)
         self.buffers: dict[SSAValue, SSAValue] = {}
         self.targets: dict[SSAValue, Callable[[], SSAValue]] = {}
@@ -122,6 +126,8 @@ class HostLowering:
                 self._lower_constant(op)
             case GraphOp(is_joined=True):
                 self._lower_join(op)
+            case OpaqueOp():
+                self._lower_opaque(op)
             case UnrealizedConversionCastOp() | GraphOp(is_view=True):
                 source = self.buffers[op.operands[0]]
                 type_ = memref_of(op.results[0].type)
@@ -136,6 +142,39 @@ class HostLowering:
         call = loop.CallOp(op.callee.string_value(), [*arguments, *outputs])
         call.attributes.update(op.attributes)
         self._insert(call, op.location)
+
+    def _lower_opaque(self, op: OpaqueOp) -> None:
+        """A call of the op's own loops, which equal ops share."""
+        key = (
+            op.name,
+            tuple(sorted(op.properties.items(), key=lambda item: item[0])),
+            tuple(op.operand_types),
+            tuple(op.result_types),
+        )
+        name = self.opaque.get(key)
+        if name is None:
+            name = self.opaque[key] = unique_name(op.name.rpartition(".")[2], self.names)
+            function = op.kernel(name)
+            function.location = op.location
+            set_location([function], op.location)
+            self._add_function(function)
+        buffers = [self.buffers[value] for value in op.operands]
+        buffers += [self._result_buffer(result, op.location) for result in op.results]
+        arguments = [self._signless(buffer, op.location) for buffer in buffers]
+        call = loop.CallOp(name, arguments)
+        call.attributes.update(op.attributes)
+        self._insert(call, op.location)
+
+    def _signless(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
+        """A buffer with the element type in which values are kept."""
+        assert isa(buffer.type, AnyMemRef)
+        element = storage_type(buffer.type.get_element_type())
+        return self._view(buffer, MemRefType(element, buffer.type.get_shape()), location)
+
+    def _add_function(self, function: loop.FuncOp) -> None:
+        first = self.module.body.block.first_op
+        assert first is not None
+        self.module.body.block.insert_op_before(function, first)
 
     def _result_buffer(self, result: SSAValue, location: LocationAttr) -> SSAValue:
         """The buffer that receives a result: the one it has to be in, or a new one."""
@@ -228,10 +267,7 @@ class HostLowering:
             parts = ["copy", *map(str, type_.get_shape()), str(type_.get_element_type())]
             name = unique_name("_".join(parts), self.names)
             self.copies[type_] = name
-            function = copy_function(name, type_, location)
-            first = self.module.body.block.first_op
-            assert first is not None
-            self.module.body.block.insert_op_before(function, first)
+            self._add_function(copy_function(name, type_, location))
         self._insert(loop.CallOp(self.copies[type_], [source, target]), location)
 
     def _insert(self, op: Operation, location: LocationAttr) -> Operation:

@@ -58,8 +58,8 @@ def unit_of(op: Operation) -> Unit | None:
         *body, last = op.body.block.ops
         assert isinstance(last, YieldOp)
         return Unit(op, tuple(o for o in body if isinstance(o, GraphOp)), tuple(last.values))
-    in_place = isinstance(op, GraphOp) and (op.is_view or op.is_joined)
-    if isinstance(op, GraphOp) and not in_place and not isinstance(op, ConstantOp):
+    stays = isinstance(op, GraphOp) and (op.is_view or op.is_joined or op.is_opaque)
+    if isinstance(op, GraphOp) and not stays and not isinstance(op, ConstantOp):
         return Unit(op, (op,), tuple(op.results))
     return None
 
@@ -81,8 +81,8 @@ class LowerGraphToTe(ModulePass):
     """Define each fused group, and each operator outside of groups, as a `te.func`.
 
     The operators' own definitions say what is computed. Groups that are equal in structure
-    share one function. Uniform constants become numbers in it. Constants and views stay in
-    the host function.
+    share one function. Uniform constants become numbers in it. Constants, views and opaque
+    operators stay in the host function.
 
         %y = graph.group kind = injective {
           %0 = graph.add %x, %b : tensor<8x4xf32>

@@ -108,3 +108,32 @@ def compress(ctx: NodeContext) -> SSAValue:
     ctx.check(len(condition) <= ctx.shape(x)[axis], "the condition is longer than the axis")
     places = ctx.array(np.flatnonzero(condition).astype(np.int64))
     return ctx.emit(graph.GatherOp(x, places, axis=axis))
+
+
+@handler("Scatter", until=11)
+def scatter(ctx: NodeContext) -> SSAValue:
+    """Elements replaced along an axis: the name of ScatterElements before opset 11."""
+    return _scatter_elements(ctx, "none")
+
+
+@handler("ScatterElements")
+def scatter_elements(ctx: NodeContext) -> SSAValue:
+    """Elements replaced along an axis, or combined with updates."""
+    return _scatter_elements(ctx, ctx.get_string("reduction", "none"))
+
+
+def _scatter_elements(ctx: NodeContext, reduction: str) -> SSAValue:
+    x, indices, updates = ctx.input(0), ctx.input(1), ctx.input(2)
+    axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
+    _check_range(ctx, indices, ctx.shape(x)[axis])
+    return ctx.emit(
+        graph.ScatterElementsOp(x, indices, updates, axis=axis, reduction=reduction)
+    )
+
+
+@handler("ScatterND")
+def scatter_nd(ctx: NodeContext) -> SSAValue:
+    """Slices replaced at index vectors, or combined with updates."""
+    reduction = ctx.get_string("reduction", "none")
+    x, indices, updates = ctx.input(0), ctx.input(1), ctx.input(2)
+    return ctx.emit(graph.ScatterNdOp(x, indices, updates, reduction=reduction))

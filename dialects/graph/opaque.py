@@ -1,0 +1,77 @@
+"""Operators whose steps depend on one another: kernels of their own, written as loops."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute
+
+from tcopt.dialects.graph.attributes import FusionKind
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.types import Array, is_half, numpy_dtype, type_of
+from tcopt.dialects.loop.structure import FuncOp
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.te import api as te
+from tcopt.dialects.te.scalar import storage_type
+
+
+class OpaqueOp(GraphOp, ABC):
+    """An operator that no tensor expression defines: sorting, scattering, suppression.
+
+    It fuses with nothing. `write` writes its kernel as loops; `compute_all` is what these must
+    give, by numpy.
+    """
+
+    FUSION: ClassVar[FusionKind] = FusionKind.OPAQUE
+
+    @abstractmethod
+    def write(self, k: KernelWriter, *buffers: Buffer) -> None:
+        """Write the kernel; buffers are the operands', then the results'."""
+
+    @abstractmethod
+    def compute_all(self, *arrays: Any) -> Sequence[Array]:
+        """All results by numpy, from one array for each operand; 16-bit floats arrive as f32."""
+
+    @property
+    def is_opaque(self) -> bool:
+        """It has loops of its own."""
+        return True
+
+    def compute(self, *args: Any, **kwargs: Any) -> Array:
+        """The first result."""
+        return self.compute_all(*args)[0]
+
+    def tensor_expression(self, *args: Any, **kwargs: Any) -> te.Tensor:
+        """There is none."""
+        raise te.ExpressionError(f"{self.name} is written as loops, not as a tensor expression")
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        """The results by numpy, with the shapes and dtypes of the result types."""
+        wide = [
+            array.astype(np.float32) if is_half(type_of(operand).element_type) else array
+            for array, operand in zip(arrays, self.operands, strict=True)
+        ]
+        values: list[Array] = []
+        with np.errstate(all="ignore"):
+            computed = self.compute_all(*wide)
+        for value, result in zip(computed, self.results, strict=True):
+            type_ = type_of(result)
+            dtype = numpy_dtype(type_.element_type)
+            values.append(np.asarray(value).astype(dtype, copy=False).reshape(type_.get_shape()))
+        return tuple(values)
+
+    def kernel(self, name: str) -> FuncOp:
+        """The loops: a function of the operands' buffers and the results'."""
+        buffers: dict[str, tuple[MemRefType[Attribute], Attribute]] = {}
+        for kind, values in (("in", self.operands), ("out", self.results)):
+            for place, value in enumerate(values):
+                dtype = type_of(value).element_type
+                shape = type_of(value).get_shape()
+                buffers[f"{kind}{place}"] = (MemRefType(storage_type(dtype), shape), dtype)
+        writer = KernelWriter(name, buffers)
+        self.write(writer, *(writer[label] for label in buffers))
+        return writer.finish()

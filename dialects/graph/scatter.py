@@ -1,0 +1,216 @@
+"""Writing at computed places: scatter_elements and scatter_nd."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import (
+    Int,
+    ScatterReduction,
+    ScatterReductionAttr,
+    integer,
+)
+from tcopt.dialects.graph.opaque import OpaqueOp
+from tcopt.dialects.graph.types import (
+    AnyTensor,
+    Array,
+    element_type,
+    normalize_axis,
+    shape_of,
+    type_of,
+)
+from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+
+_NUMPY = {
+    ScatterReduction.ADD: np.add,
+    ScatterReduction.MUL: np.multiply,
+    ScatterReduction.MAX: np.maximum,
+    ScatterReduction.MIN: np.minimum,
+}
+
+
+class ScatterOp(OpaqueOp, ABC):
+    """x with elements replaced by updates, or combined with them by the `reduction`.
+
+    A negative index counts from the end; an index outside of x changes nothing. Updates are
+    applied in their order.
+    """
+
+    x = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    updates = operand_def(TensorType)
+    reduction = prop_def(
+        ScatterReductionAttr, default_value=ScatterReductionAttr(ScatterReduction.NONE)
+    )
+    result = result_def(TensorType)
+
+    @abstractmethod
+    def check(self, x: Sequence[int], indices: Sequence[int], updates: Sequence[int]) -> bool:
+        """Whether the shapes fit."""
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """x's type."""
+        if not isinstance(element_type(self.indices), IntegerType):
+            raise VerifyException(f"indices must be integers, got {element_type(self.indices)}")
+        if element_type(self.updates) != element_type(self.x):
+            raise VerifyException(f"updates are {self.updates.type}, not of {self.x.type}'s type")
+        if not self.check(shape_of(self.x), shape_of(self.indices), shape_of(self.updates)):
+            raise VerifyException(
+                f"indices {self.indices.type} and updates {self.updates.type} do not fit "
+                f"{self.x.type}"
+            )
+        return (type_of(self.x),)
+
+    def fill(self, k: KernelWriter, x: Buffer, result: Buffer) -> None:
+        """Copy x."""
+        with k.loops(x.shape, parallel=True) as place:
+            result[place] = x[place]
+
+    def update(self, k: KernelWriter, result: Buffer, place: Sequence[Scalar], new: Scalar) -> None:
+        """Replace an element, or combine it with another."""
+        match self.reduction.data:
+            case ScatterReduction.ADD:
+                new = result[place] + new
+            case ScatterReduction.MUL:
+                new = result[place] * new
+            case ScatterReduction.MAX:
+                new = result[place].maximum(new)
+            case ScatterReduction.MIN:
+                new = result[place].minimum(new)
+            case _:
+                pass
+        result[place] = new
+
+    def assign(self, result: Array, places: Any, updates: Array) -> None:
+        """The same by numpy."""
+        combine = _NUMPY.get(self.reduction.data)
+        if combine is None:
+            result[places] = updates
+        else:
+            combine.at(result, places, updates)
+
+
+def _wrapped(k: KernelWriter, index: Scalar, extent: int) -> Scalar:
+    """An index of which negative ones count from the end."""
+    place = index.cast(INDEX)
+    return k.select(place < 0, place + extent, place, INDEX)
+
+
+@irdl_op_definition
+class ScatterElementsOp(ScatterOp):
+    """result[indices[i, j], j] = updates[i, j] for axis 0; elsewhere x."""
+
+    name = "graph.scatter_elements"
+
+    axis = prop_def(Int, default_value=integer(0))
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        indices: SSAValue | Operation,
+        updates: SSAValue | Operation,
+        *,
+        axis: int = 0,
+        reduction: str = "none",
+    ):
+        value = SSAValue.get(x)
+        super().__init__(
+            [value, indices, updates],
+            {
+                "axis": integer(normalize_axis(axis, len(shape_of(value)))),
+                "reduction": ScatterReductionAttr(ScatterReduction(reduction)),
+            },
+        )
+
+    def check(self, x: Sequence[int], indices: Sequence[int], updates: Sequence[int]) -> bool:
+        """Indices and updates are alike, and inside of x beside the axis."""
+        axis = self.axis.value.data
+        if len(x) != len(indices) or indices != updates or not 0 <= axis < len(x):
+            return False
+        return all(p <= n for d, (n, p) in enumerate(zip(x, indices, strict=True)) if d != axis)
+
+    def compute_all(self, x: Any, indices: Any, updates: Any) -> Sequence[Array]:
+        """The value by numpy."""
+        axis, result = self.axis.value.data, np.array(x)
+        places = list(np.indices(indices.shape))
+        own = np.where(indices < 0, indices + x.shape[axis], indices).astype(np.int64)
+        inside = (own >= 0) & (own < x.shape[axis])
+        places[axis] = own
+        self.assign(result, tuple(place[inside] for place in places), updates[inside])
+        return (result,)
+
+    def write(self, k: KernelWriter, *buffers: Buffer) -> None:
+        """Lines along the axis are independent, the updates of one are not."""
+        x, indices, updates, result = buffers
+        axis = self.axis.value.data
+        self.fill(k, x, result)
+        beside = [extent for d, extent in enumerate(indices.shape) if d != axis]
+        with (
+            k.loops(beside, parallel=True) as line,
+            k.loop(indices.shape[axis]) as step,
+        ):
+            at = [*line[:axis], step, *line[axis:]]
+            place = _wrapped(k, indices[at], x.shape[axis])
+            with k.when((place >= 0) & (place < x.shape[axis])):
+                self.update(k, result, [*line[:axis], place, *line[axis:]], updates[at])
+
+
+@irdl_op_definition
+class ScatterNdOp(ScatterOp):
+    """Each last-axis vector of the indices is a place in the leading axes of x, for a slice of
+    the updates."""
+
+    name = "graph.scatter_nd"
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        indices: SSAValue | Operation,
+        updates: SSAValue | Operation,
+        *,
+        reduction: str = "none",
+    ):
+        kind = ScatterReductionAttr(ScatterReduction(reduction))
+        super().__init__([x, indices, updates], {"reduction": kind})
+
+    def check(self, x: Sequence[int], indices: Sequence[int], updates: Sequence[int]) -> bool:
+        """The updates have the indices' leading axes, then those of x that are not indexed."""
+        if not indices or indices[-1] > len(x):
+            return False
+        return tuple(updates) == (*indices[:-1], *x[indices[-1] :])
+
+    def compute_all(self, x: Any, indices: Any, updates: Any) -> Sequence[Array]:
+        """The value by numpy."""
+        result, depth = np.array(x), indices.shape[-1]
+        rows = indices.reshape(-1, depth).astype(np.int64)
+        rows = np.where(rows < 0, rows + np.array(x.shape[:depth], np.int64), rows)
+        slices = updates.reshape(len(rows), *x.shape[depth:])
+        inside = ((rows >= 0) & (rows < x.shape[:depth])).all(axis=1)
+        if depth:
+            self.assign(result, tuple(rows[inside].T), slices[inside])
+        else:
+            for row in slices:
+                self.assign(result, (), row)
+        return (result,)
+
+    def write(self, k: KernelWriter, *buffers: Buffer) -> None:
+        """Places may repeat, so updates are applied one after the other."""
+        x, indices, updates, result = buffers
+        depth = indices.shape[-1]
+        self.fill(k, x, result)
+        with k.loops(indices.shape[:-1]) as row:
+            extents = x.shape[:depth]
+            places = [_wrapped(k, indices[[*row, d]], extent) for d, extent in enumerate(extents)]
+            inside = k.scalar(1, INDEX).equals(1)
+            for place, extent in zip(places, extents, strict=True):
+                inside = inside & (place >= 0) & (place < extent)
+            with k.when(inside), k.loops(x.shape[depth:]) as rest:
+                self.update(k, result, [*places, *rest], updates[[*row, *rest]])

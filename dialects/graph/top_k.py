@@ -1,0 +1,133 @@
+"""The k greatest or least elements of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, UnitAttr, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import Int, flag, integer
+from tcopt.dialects.graph.opaque import OpaqueOp
+from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
+from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+
+_INSERTION_LIMIT = 32
+"""Up to so many elements are kept sorted while a row is read; more are found by sorting it."""
+
+
+@irdl_op_definition
+class TopKOp(OpaqueOp):
+    """The k greatest (or `smallest`) elements of each row, in order, and their places.
+
+        %values, %places = graph.top_k %x {k = 5} : tensor<8x5xf32>, tensor<8x5xi64>
+
+    x has shape [rows, n]. Of equal elements the one at the lower place comes first.
+    """
+
+    name = "graph.top_k"
+
+    x = operand_def(TensorType)
+    k = prop_def(Int)
+    smallest = opt_prop_def(UnitAttr)
+    values = result_def(TensorType)
+    places = result_def(TensorType)
+
+    def __init__(self, x: SSAValue | Operation, k: int, *, smallest: bool = False):
+        super().__init__([x], {"k": integer(k), "smallest": flag(smallest)})
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """[rows, k], twice."""
+        shape, k = shape_of(self.x), self.k.value.data
+        if len(shape) != 2 or not 0 <= k <= shape[1]:
+            raise VerifyException(f"there are no {k} elements in each row of {self.x.type}")
+        extents = (shape[0], k)
+        return tensor(extents, element_type(self.x)), tensor(extents, i64)
+
+    def compute_all(self, x: Any) -> Sequence[Array]:
+        """The values by numpy."""
+        if self.smallest is not None:
+            order = np.argsort(x, axis=-1, kind="stable")
+        else:
+            # Reversed twice: equal elements keep their order.
+            backwards = np.argsort(x[:, ::-1], axis=-1, kind="stable")[:, ::-1]
+            order = x.shape[1] - 1 - backwards
+        places = order[:, : self.k.value.data].astype(np.int64)
+        return np.take_along_axis(x, places, axis=-1), places
+
+    def write(self, k: KernelWriter, *buffers: Buffer) -> None:
+        """Rows are independent."""
+        x, values, places = buffers
+        rows, count = values.shape
+        if count == 0:
+            return
+        with k.loop(rows, parallel=True) as row:
+            if count <= _INSERTION_LIMIT:
+                self._insert(k, x, values, places, row)
+            else:
+                self._sort(k, x, values, places, row)
+
+    def _precedes(self, a: Scalar, b: Scalar) -> Scalar:
+        return a < b if self.smallest is not None else a > b
+
+    def _insert(self, k: KernelWriter, x: Buffer, values: Buffer, places: Buffer, row: Scalar):
+        """Each element that belongs there goes to its place among the first k so far."""
+        count = values.shape[1]
+        with k.loop(x.shape[1]) as i:
+            new = x[row, i]
+            enters = k.variable(INDEX, count)
+            with k.when(i < count):
+                enters.set(i)
+            with k.loop(count) as step:
+                place = (count - 1) - step
+                with k.when(place < i), k.when(self._precedes(new, values[row, place])):
+                    with k.when(place < count - 1):
+                        values[row, place + 1] = values[row, place]
+                        places[row, place + 1] = places[row, place]
+                    enters.set(place)
+            with k.when(enters.get() < count):
+                values[row, enters.get()] = new
+                places[row, enters.get()] = i.cast(i64)
+
+    def _sort(self, k: KernelWriter, x: Buffer, values: Buffer, places: Buffer, row: Scalar):
+        """Merge sort of the places: runs of 1, 2, 4, ... from one half of `order` to the other."""
+        extent, count = x.shape[1], values.shape[1]
+        passes = max(extent - 1, 0).bit_length()
+        order = k.workspace((2, extent), INDEX)
+        with k.loop(extent) as i:
+            order[0, i] = i
+        width = k.variable(INDEX, 1)
+        left, right = k.variable(INDEX, 0), k.variable(INDEX, 0)
+        middle, end = k.variable(INDEX, 0), k.variable(INDEX, 0)
+        with k.loop(passes) as step:
+            source = step.modulo(2)
+            left.set(0)
+            end.set(0)
+            with k.loop(extent) as i:
+                with k.when(i.equals(end.get())):
+                    left.set(i)
+                    middle.set((i + width.get()).minimum(extent))
+                    right.set(middle.get())
+                    end.set((i + width.get() + width.get()).minimum(extent))
+                from_left = k.variable(INDEX, 0)
+                with k.when(left.get() < middle.get()):
+                    from_left.set(1)
+                    with k.when(right.get() < end.get()):
+                        first, second = order[source, left.get()], order[source, right.get()]
+                        with k.when(self._precedes(x[row, second], x[row, first])):
+                            from_left.set(0)
+                with k.when(from_left.get().equals(1)):
+                    order[(1 - source), i] = order[source, left.get()]
+                    left.set(left.get() + 1)
+                with k.when(from_left.get().equals(0)):
+                    order[(1 - source), i] = order[source, right.get()]
+                    right.set(right.get() + 1)
+            width.set(width.get() + width.get())
+        with k.loop(count) as i:
+            place = order[passes % 2, i]
+            values[row, i] = x[row, place]
+            places[row, i] = place.cast(i64)

@@ -1,0 +1,276 @@
+"""Loops written by hand: kernels whose steps depend on one another or on data.
+
+What a tensor expression cannot say (sorting, scattering, suppression) is written as loops over
+buffers, in Python that reads like the kernel:
+
+    k = KernelWriter("cumulate", {"x": (memref_type, f32), "y": (memref_type, f32)})
+    total = k.variable(f32, 0)
+    with k.loop(100) as i:
+        total.set(total.get() + k["x"][i])
+        k["y"][i] = total.get()
+    function = k.finish()
+
+The result is a `loop.func` without blocks: there is nothing in it to schedule. Loops have static
+extents; what depends on data is said by `when`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IndexType, MemRefType, i1
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from tcopt.dialects.arith_ import IndexCastOp, SelectOp
+from tcopt.dialects.loop.access import LoadOp, StoreOp
+from tcopt.dialects.loop.attrs import LoopKind, Scope
+from tcopt.dialects.loop.memory import AllocOp
+from tcopt.dialects.loop.structure import ForOp, FuncOp
+from tcopt.dialects.te.dtypes import is_unsigned
+from tcopt.dialects.te.scalar import Emitter, storage_type
+from tcopt.support.access_syntax import unique_operands
+
+AnyMemRef = MemRefType[Attribute]
+INDEX = IndexType()
+
+
+class Scalar:
+    """A value in a kernel: an element of a buffer, or an index.
+
+    Arithmetic and comparisons have the meaning of the element type, signed or unsigned; numbers
+    adapt to it. Indices mix with numbers only.
+    """
+
+    def __init__(self, writer: KernelWriter, value: SSAValue, dtype: Attribute):
+        self.writer = writer
+        self.value = value
+        self.dtype = dtype
+
+    def _binary(self, kind: str, other: Operand, swapped: bool = False) -> Scalar:
+        rhs = self.writer.scalar(other, self.dtype)
+        operands = (rhs.value, self.value) if swapped else (self.value, rhs.value)
+        return Scalar(
+            self.writer, self.writer.emitter.operation(kind, operands, self.dtype), self.dtype
+        )
+
+    def _compare(self, predicate: str, other: Operand) -> Scalar:
+        rhs = self.writer.scalar(other, self.dtype)
+        emitter = self.writer.emitter
+        return Scalar(
+            self.writer, emitter.compare(predicate, self.value, rhs.value, self.dtype), i1
+        )
+
+    def __add__(self, other: Operand) -> Scalar:
+        return self._binary("add", other)
+
+    def __sub__(self, other: Operand) -> Scalar:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: Operand) -> Scalar:
+        return self._binary("sub", other, swapped=True)
+
+    def __mul__(self, other: Operand) -> Scalar:
+        return self._binary("mul", other)
+
+    def __truediv__(self, other: Operand) -> Scalar:
+        return self._binary("div", other)
+
+    def __and__(self, other: Operand) -> Scalar:
+        return self._binary("and", other)
+
+    def __or__(self, other: Operand) -> Scalar:
+        return self._binary("or", other)
+
+    def __invert__(self) -> Scalar:
+        return self._binary("xor", 1)
+
+    def __lt__(self, other: Operand) -> Scalar:
+        return self._compare("lt", other)
+
+    def __le__(self, other: Operand) -> Scalar:
+        return self._compare("le", other)
+
+    def __gt__(self, other: Operand) -> Scalar:
+        return self._compare("gt", other)
+
+    def __ge__(self, other: Operand) -> Scalar:
+        return self._compare("ge", other)
+
+    def equals(self, other: Operand) -> Scalar:
+        """Whether two values are equal."""
+        return self._compare("eq", other)
+
+    def differs(self, other: Operand) -> Scalar:
+        """Whether two values differ; true when one is nan."""
+        return self._compare("ne", other)
+
+    def modulo(self, other: int) -> Scalar:
+        """The remainder by a positive number, of a value that is not negative."""
+        return self._binary("fmod", other)
+
+    def maximum(self, other: Operand) -> Scalar:
+        """The greater of two; nan wins."""
+        return self._binary("max", other)
+
+    def minimum(self, other: Operand) -> Scalar:
+        """The lesser of two; nan wins."""
+        return self._binary("min", other)
+
+    def cast(self, dtype: Attribute) -> Scalar:
+        """The value as another element type, or as an index."""
+        emitter = self.writer.emitter
+        if dtype == self.dtype:
+            return self
+        if dtype == INDEX:
+            value = emitter.to_index(self.value, is_unsigned(self.dtype))
+        elif self.dtype == INDEX:
+            value = emitter.add(IndexCastOp(self.value, storage_type(dtype)))
+        else:
+            value = emitter.cast(self.value, self.dtype, dtype)
+        return Scalar(self.writer, value, dtype)
+
+
+Operand = Scalar | int | float
+
+
+class Buffer:
+    """A buffer of a kernel: `b[i, j]` reads an element and `b[i, j] = v` writes it."""
+
+    def __init__(self, writer: KernelWriter, value: SSAValue, dtype: Attribute):
+        type_ = value.type
+        assert isinstance(type_, MemRefType)
+        self.writer = writer
+        self.value = value
+        self.dtype = dtype
+        self.shape: tuple[int, ...] = type_.get_shape()
+
+    def _access(self, indices: Operand | Sequence[Operand]) -> tuple[AffineMap, list[SSAValue]]:
+        listed = list(indices) if isinstance(indices, Sequence) else [indices]
+        operands = [self.writer.scalar(index, INDEX).value for index in listed]
+        return unique_operands(AffineMap.identity(len(operands)), operands)
+
+    def __getitem__(self, indices: Operand | Sequence[Operand]) -> Scalar:
+        map, operands = self._access(indices)
+        load = LoadOp(self.value, map, operands)
+        return Scalar(self.writer, self.writer.emitter.add(load), self.dtype)
+
+    def __setitem__(self, indices: Operand | Sequence[Operand], value: Operand) -> None:
+        map, operands = self._access(indices)
+        stored = self.writer.scalar(value, self.dtype)
+        self.writer.block.add_op(StoreOp(stored.value, self.value, map, operands))
+
+
+class Variable:
+    """A number that changes while a kernel runs."""
+
+    def __init__(self, buffer: Buffer):
+        self._buffer = buffer
+
+    def get(self) -> Scalar:
+        """The value it has now."""
+        value = self._buffer[0]
+        return value
+
+    def set(self, value: Operand) -> None:
+        """Give it another value."""
+        self._buffer[0] = value
+
+
+class KernelWriter:
+    """Writes one `loop.func`.
+
+    Args:
+        name: the function's symbol.
+        buffers: its arguments by name, inputs first: type, and the element type as the graph
+            level has it, whose sign decides the arithmetic.
+    """
+
+    def __init__(self, name: str, buffers: Mapping[str, tuple[AnyMemRef, Attribute]]):
+        self.name = name
+        types = [type_ for type_, _ in buffers.values()]
+        self.block = Block(arg_types=types)
+        self.emitter = Emitter(self.block)
+        self._types = types
+        self._body = self.block
+        self._buffers: dict[str, Buffer] = {}
+        for (label, (_, dtype)), argument in zip(buffers.items(), self.block.args, strict=True):
+            argument.name_hint = label
+            self._buffers[label] = Buffer(self, argument, dtype)
+
+    def __getitem__(self, name: str) -> Buffer:
+        """An argument."""
+        return self._buffers[name]
+
+    def scalar(self, value: Operand, dtype: Attribute) -> Scalar:
+        """A number of type `dtype`; values stay as they are.
+
+        Raises:
+            TypeError: a value of another type, which would need a cast.
+        """
+        if isinstance(value, Scalar):
+            if value.dtype != dtype:
+                raise TypeError(f"a value of type {value.dtype} where {dtype} is needed")
+            return value
+        if dtype == INDEX:
+            return Scalar(self, self.emitter.index_constant(int(value)), dtype)
+        return Scalar(self, self.emitter.constant(value, dtype), dtype)
+
+    def select(self, condition: Scalar, a: Operand, b: Operand, dtype: Attribute) -> Scalar:
+        """`a` where the condition holds, else `b`; both are computed."""
+        chosen = (self.scalar(a, dtype).value, self.scalar(b, dtype).value)
+        return Scalar(self, self.emitter.add(SelectOp(condition.value, *chosen)), dtype)
+
+    def variable(self, dtype: Attribute, value: Operand) -> Variable:
+        """A variable, with its first value."""
+        variable = Variable(self._alloc((1,), dtype, Scope.REGISTER))
+        variable.set(value)
+        return variable
+
+    def workspace(self, shape: Sequence[int], dtype: Attribute) -> Buffer:
+        """A buffer to work in, alive in the innermost loop around; its elements are undefined."""
+        return self._alloc(shape, dtype, Scope.GLOBAL)
+
+    def _alloc(self, shape: Sequence[int], dtype: Attribute, scope: Scope) -> Buffer:
+        element = dtype if dtype == INDEX else storage_type(dtype)
+        alloc = AllocOp(MemRefType(element, shape), scope)
+        self.block.add_op(alloc)
+        return Buffer(self, alloc.result, dtype)
+
+    @contextmanager
+    def loop(self, extent: int, *, parallel: bool = False) -> Generator[Scalar]:
+        """Steps 0 to `extent`; in parallel, they may run in any order or at once."""
+        body = Block(arg_types=[INDEX])
+        body.args[0].name_hint = "i"
+        kind = LoopKind.PARALLEL if parallel and extent > 1 else LoopKind.SERIAL
+        with self._inside(body):
+            yield Scalar(self, body.args[0], INDEX)
+        self.block.add_op(ForOp(extent, Region(body), kind))
+
+    @contextmanager
+    def loops(self, extents: Sequence[int], *, parallel: bool = False) -> Generator[list[Scalar]]:
+        """A nest of loops, the first outermost."""
+        with ExitStack() as stack:
+            yield [stack.enter_context(self.loop(e, parallel=parallel)) for e in extents]
+
+    @contextmanager
+    def when(self, condition: Scalar) -> Generator[None]:
+        """What runs only where a condition holds."""
+        body = Block()
+        with self._inside(body):
+            yield
+        body.add_op(scf.YieldOp())
+        self.block.add_op(scf.IfOp(condition.value, [], Region(body)))
+
+    @contextmanager
+    def _inside(self, block: Block) -> Generator[None]:
+        outer = self.block, self.emitter
+        self.block, self.emitter = block, Emitter(block)
+        yield
+        self.block, self.emitter = outer
+
+    def finish(self) -> FuncOp:
+        """The function."""
+        return FuncOp(self.name, self._types, Region(self._body))

@@ -1,0 +1,92 @@
+"""The compiler behind ONNX's own backend interface, as its conformance suite drives it.
+
+    rep = Backend.prepare(onnx.load("model.onnx"))
+    outputs = rep.run([x])
+
+The suite is `onnx.backend.test.BackendTest(Backend, __name__)`; see `docs/conformance.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto
+from onnx.backend.base import Backend as OnnxBackend
+from onnx.backend.base import BackendRep as OnnxBackendRep
+
+from tcopt.support.errors import InputError
+
+if TYPE_CHECKING:
+    from tcopt.runtime import Model
+
+
+class BackendRep(OnnxBackendRep):
+    """A prepared model: takes its inputs in the model's order, or by name."""
+
+    def __init__(self, model: Model):
+        self.model = model
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Run the model.
+
+        Args:
+            inputs: a sequence in the model's order, a mapping by name, or one array. Whatever
+                numpy makes an array of will do.
+        Raises:
+            InputError: more or fewer inputs than the model has, or of other types or shapes.
+        """
+        specs = self.model.inputs
+        if isinstance(inputs, Mapping):
+            feeds = dict(inputs)
+        else:
+            given = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+            if len(given) != len(specs):
+                raise InputError(f"the model has {len(specs)} inputs, {len(given)} were given")
+            feeds = {spec.name: value for spec, value in zip(specs, given, strict=True)}
+        arrays = {name: np.asarray(value) for name, value in feeds.items()}
+        return tuple(self.model.run(arrays))
+
+
+class Backend(OnnxBackend):
+    """ONNX's backend interface over `tcopt.compile` for this machine's CPU."""
+
+    @classmethod
+    def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> BackendRep:
+        """Compile a model; keywords are those of `tcopt.compile`.
+
+        Raises:
+            TcoptError: the model is malformed or not supported.
+        """
+        import tcopt
+
+        return BackendRep(tcopt.compile(model, **kwargs))
+
+    @classmethod
+    def run_model(
+        cls, model: ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any
+    ) -> tuple[Any, ...]:
+        """Compile a model and run it once."""
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+    @classmethod
+    def run_node(
+        cls,
+        node: NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """Run one node on arrays; the newest opset unless `opset_version` says otherwise."""
+        from tcopt.frontends.onnx.single_node import node_model
+
+        arrays = [np.asarray(value) for value in inputs]
+        model = node_model(node, arrays, kwargs.pop("opset_version", None))
+        return cls.run_model(model, arrays, device, **kwargs)
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Only the CPU that this process runs on."""
+        return device.split(":")[0] == "CPU"
