@@ -108,9 +108,6 @@ class Translator:
             case loop.GuardOp():
                 self._line(f"if {self._conditions(op.map.data.results, op.indices, op)}:")
                 self._block(op.body.block)
-            case scf.IfOp():
-                self._line(f"if {self.names[op.cond]}:")
-                self._block(op.true_region.block)
             case loop.AllocOp():
                 self._alloc(op)
             case loop.LoadOp():
@@ -125,7 +122,7 @@ class Translator:
                 self._mask(op)
             case arith.ConstantOp():
                 self._constant(op)
-            case loop.BarrierOp() | loop.InitOp() | loop.PrefetchOp() | scf.YieldOp():
+            case loop.BarrierOp() | loop.InitOp() | loop.PrefetchOp():
                 pass
             case _:
                 self._value_op(op)
@@ -313,6 +310,15 @@ class Translator:
     def _value_op(self, op: Operation) -> None:
         names = [self.names[operand] for operand in op.operands]
         match op:
+            case scf.ForOp():
+                name = self._define(op.body.block.args[0])
+                self._line(f"for {name} in range({', '.join(names)}):")
+                self._block(op.body.block)
+            case scf.IfOp():
+                self._line(f"if {names[0]}:")
+                self._block(op.true_region.block)
+            case scf.YieldOp():
+                pass
             case BroadcastOp():
                 self._broadcast(op, names[0])
             case DotOp():

@@ -49,11 +49,13 @@ from tcopt.dialects.graph.binary import (
     SubOp,
     XorOp,
 )
+from tcopt.dialects.graph.bitcast import BitcastOp
 from tcopt.dialects.graph.cast import (
     CastOp,
     IsInfOp,
     IsNanOp,
 )
+from tcopt.dialects.graph.col2im import Col2ImOp
 from tcopt.dialects.graph.constant import (
     ConstantOp,
     IotaOp,
@@ -62,6 +64,8 @@ from tcopt.dialects.graph.conv import (
     ConvOp,
 )
 from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
+from tcopt.dialects.graph.cumulate import CumulateOp
+from tcopt.dialects.graph.determinant import DeterminantOp
 from tcopt.dialects.graph.elementwise import (
     BinaryOp,
     ElementwiseOp,
@@ -84,6 +88,7 @@ from tcopt.dialects.graph.layout import (
     LayoutTransformOp,
 )
 from tcopt.dialects.graph.matmul import MatmulOp
+from tcopt.dialects.graph.max_places import MaxPlacesOp
 from tcopt.dialects.graph.norm import (
     BatchNormOp,
     GroupNormOp,
@@ -95,10 +100,12 @@ from tcopt.dialects.graph.norm import (
 from tcopt.dialects.graph.pool import PoolOp
 from tcopt.dialects.graph.reduce import (
     ArgReduceOp,
-    CumsumOp,
     ReduceOp,
 )
 from tcopt.dialects.graph.resize import ResizeOp
+from tcopt.dialects.graph.reverse_sequence import ReverseSequenceOp
+from tcopt.dialects.graph.roi_align import RoiAlignOp
+from tcopt.dialects.graph.sample import SampleOp
 from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.scatter import (
     ScatterElementsOp,
@@ -113,6 +120,7 @@ from tcopt.dialects.graph.shape import (
     TransposeOp,
     TriluOp,
 )
+from tcopt.dialects.graph.shift import ShiftLeftOp, ShiftRightOp
 from tcopt.dialects.graph.slice import (
     ConcatOp,
     PadOp,
@@ -162,6 +170,15 @@ from tcopt.dialects.graph.weights import (
 )
 
 __all__ = [
+    "ShiftRightOp",
+    "ShiftLeftOp",
+    "SampleOp",
+    "RoiAlignOp",
+    "ReverseSequenceOp",
+    "MaxPlacesOp",
+    "DeterminantOp",
+    "Col2ImOp",
+    "BitcastOp",
     "AbsOp",
     "AcosOp",
     "AcoshOp",
@@ -186,7 +203,7 @@ __all__ = [
     "ConvTransposeOp",
     "CosOp",
     "CoshOp",
-    "CumsumOp",
+    "CumulateOp",
     "DIALECT",
     "DepthToSpaceOp",
     "DivOp",

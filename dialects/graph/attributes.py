@@ -92,6 +92,21 @@ class ScatterReduction(StrEnum):
     MIN = "min"
 
 
+class SamplePadding(StrEnum):
+    """What lies outside of the data that graph.sample interpolates, as ONNX names it."""
+
+    ZEROS = "zeros"
+    BORDER = "border"
+    REFLECTION = "reflection"
+
+
+class CumulateKind(StrEnum):
+    """What graph.cumulate makes of the elements so far."""
+
+    SUM = "sum"
+    PROD = "prod"
+
+
 class PoolKind(StrEnum):
     """What a pooling window computes; `lp` is the p-norm."""
 
@@ -187,6 +202,20 @@ class ScatterReductionAttr(EnumAttribute[ScatterReduction], SpacedOpaqueSyntaxAt
 
 
 @irdl_attr_definition
+class SamplePaddingAttr(EnumAttribute[SamplePadding], SpacedOpaqueSyntaxAttribute):
+    """The padding of a sampling."""
+
+    name = "graph.sample_padding"
+
+
+@irdl_attr_definition
+class CumulateKindAttr(EnumAttribute[CumulateKind], SpacedOpaqueSyntaxAttribute):
+    """The kind of a cumulation."""
+
+    name = "graph.cumulate_kind"
+
+
+@irdl_attr_definition
 class PoolKindAttr(EnumAttribute[PoolKind], SpacedOpaqueSyntaxAttribute):
     """The kind of a pooling."""
 
@@ -235,6 +264,8 @@ ATTRIBUTES: list[type[Attribute]] = [
     ReduceKindAttr,
     ExtremumAttr,
     ScatterReductionAttr,
+    CumulateKindAttr,
+    SamplePaddingAttr,
     PoolKindAttr,
     PadModeAttr,
     ResizeModeAttr,

@@ -33,7 +33,7 @@ class OpaqueOp(GraphOp, ABC):
         """Write the kernel; buffers are the operands', then the results'."""
 
     @abstractmethod
-    def compute_all(self, *arrays: Any) -> Sequence[Array]:
+    def compute_all(self, *args: Any, **kwargs: Any) -> Sequence[Array]:
         """All results by numpy, from one array for each operand; 16-bit floats arrive as f32."""
 
     @property
@@ -64,7 +64,7 @@ class OpaqueOp(GraphOp, ABC):
             values.append(np.asarray(value).astype(dtype, copy=False).reshape(type_.get_shape()))
         return tuple(values)
 
-    def kernel(self, name: str) -> FuncOp:
+    def define(self, name: str) -> FuncOp:
         """The loops: a function of the operands' buffers and the results'."""
         buffers: dict[str, tuple[MemRefType[Attribute], Attribute]] = {}
         for kind, values in (("in", self.operands), ("out", self.results)):

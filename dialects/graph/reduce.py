@@ -1,4 +1,4 @@
-"""Reductions over axes, argmax and argmin, cumulative sums."""
+"""Reductions over axes, argmax and argmin."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ from tcopt.dialects.graph.types import (
     normalize_axis,
     shape_of,
     tensor,
-    type_of,
 )
 from tcopt.dialects.te import api as te
 
@@ -356,63 +355,3 @@ class ArgReduceOp(ReductionOp):
 
         combine = te.max if last else te.min
         return reduce_stage(x.shape, (axis,), combine, term, "arg_reduce", keepdims=keepdims)
-
-
-@irdl_op_definition
-class CumsumOp(ReductionOp):
-    """Running sums along an axis; `exclusive` leaves the own element out, `reverse` runs
-    from the end."""
-
-    name = "graph.cumsum"
-
-    axis = prop_def(Int)
-    exclusive = opt_prop_def(UnitAttr)
-    reverse = opt_prop_def(UnitAttr)
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        *,
-        axis: int,
-        exclusive: bool = False,
-        reverse: bool = False,
-    ):
-        value = SSAValue.get(x)
-        GraphOp.__init__(
-            self,
-            [value],
-            {
-                "axis": integer(normalize_axis(axis, len(shape_of(value)))),
-                "exclusive": flag(exclusive),
-                "reverse": flag(reverse),
-            },
-        )
-
-    def infer(self) -> Sequence[AnyTensor]:
-        """The operand's type."""
-        normalize_axis(self.axis.value.data, len(shape_of(self.x)))
-        return (type_of(self.x),)
-
-    def compute(self, x: Array) -> Array:
-        """The value by numpy."""
-        axis = self.axis.value.data
-        if self.reverse is not None:
-            x = np.flip(x, axis)
-        total = np.cumsum(x, axis=axis, dtype=x.dtype)
-        if self.exclusive is not None:
-            total = total - x
-        return np.flip(total, axis) if self.reverse is not None else total
-
-    def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """For each element, the sum of those before it: quadratic in the axis."""
-        axis, extent = self.axis.value.data, x.shape[self.axis.value.data]
-        reverse, exclusive = self.reverse is not None, self.exclusive is not None
-        k = te.reduce_axis(extent, "k")
-
-        def body(*axes: te.Axis) -> Any:
-            ahead = k - axes[axis] if reverse else axes[axis] - k
-            taken = ahead > 0 if exclusive else ahead >= 0
-            value = widen(x[(*axes[:axis], k, *axes[axis + 1 :])])
-            return te.sum(te.select(taken, value, te.const(0, value.dtype)), axis=k)
-
-        return narrow(te.compute(self.shape, body, name="cumsum"), self.type.element_type)

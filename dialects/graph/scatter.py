@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -137,10 +138,11 @@ class ScatterElementsOp(ScatterOp):
             return False
         return all(p <= n for d, (n, p) in enumerate(zip(x, indices, strict=True)) if d != axis)
 
-    def compute_all(self, x: Any, indices: Any, updates: Any) -> Sequence[Array]:
+    def compute_all(self, x: Array, indices: Array, updates: Array) -> Sequence[Array]:
         """The value by numpy."""
         axis, result = self.axis.value.data, np.array(x)
-        places = list(np.indices(indices.shape))
+        grid: Array = np.indices(indices.shape)
+        places = [grid[d] for d in range(indices.ndim)]
         own = np.where(indices < 0, indices + x.shape[axis], indices).astype(np.int64)
         inside = (own >= 0) & (own < x.shape[axis])
         places[axis] = own
@@ -187,10 +189,10 @@ class ScatterNdOp(ScatterOp):
             return False
         return tuple(updates) == (*indices[:-1], *x[indices[-1] :])
 
-    def compute_all(self, x: Any, indices: Any, updates: Any) -> Sequence[Array]:
+    def compute_all(self, x: Array, indices: Array, updates: Array) -> Sequence[Array]:
         """The value by numpy."""
         result, depth = np.array(x), indices.shape[-1]
-        rows = indices.reshape(-1, depth).astype(np.int64)
+        rows = indices.reshape(math.prod(indices.shape[:-1]), depth).astype(np.int64)
         rows = np.where(rows < 0, rows + np.array(x.shape[:depth], np.int64), rows)
         slices = updates.reshape(len(rows), *x.shape[depth:])
         inside = ((rows >= 0) & (rows < x.shape[:depth])).all(axis=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, UnitAttr, i64
@@ -48,7 +47,7 @@ class TopKOp(OpaqueOp):
         extents = (shape[0], k)
         return tensor(extents, element_type(self.x)), tensor(extents, i64)
 
-    def compute_all(self, x: Any) -> Sequence[Array]:
+    def compute_all(self, x: Array) -> Sequence[Array]:
         """The values by numpy."""
         if self.smallest is not None:
             order = np.argsort(x, axis=-1, kind="stable")

@@ -136,6 +136,11 @@ def is_unsigned_int(element: Attribute) -> bool:
     return element in _UNSIGNED.values()
 
 
+def bits_of(element: Attribute) -> int:
+    """The bits of an element."""
+    return 1 if element == i1 else 8 * numpy_dtype(element).itemsize
+
+
 def lowest(element: Attribute) -> float | int:
     """The identity of max: minus infinity, or an integer type's least value."""
     if isinstance(element, Float16Type | BFloat16Type | Float32Type | Float64Type):

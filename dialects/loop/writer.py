@@ -10,8 +10,7 @@ buffers, in Python that reads like the kernel:
         k["y"][i] = total.get()
     function = k.finish()
 
-The result is a `loop.func` without blocks: there is nothing in it to schedule. Loops have static
-extents; what depends on data is said by `when`.
+The result is a `loop.func` without blocks: there is nothing in it to schedule.
 """
 
 from __future__ import annotations
@@ -118,6 +117,11 @@ class Scalar:
     def minimum(self, other: Operand) -> Scalar:
         """The lesser of two; nan wins."""
         return self._binary("min", other)
+
+    def ceil(self) -> Scalar:
+        """The least integer not below a float, as a float."""
+        value = self.writer.emitter.operation("ceil", [self.value], self.dtype)
+        return Scalar(self.writer, value, self.dtype)
 
     def cast(self, dtype: Attribute) -> Scalar:
         """The value as another element type, or as an index."""
@@ -240,17 +244,29 @@ class KernelWriter:
         return Buffer(self, alloc.result, dtype)
 
     @contextmanager
-    def loop(self, extent: int, *, parallel: bool = False) -> Generator[Scalar]:
-        """Steps 0 to `extent`; in parallel, they may run in any order or at once."""
+    def loop(self, extent: int | Scalar, *, parallel: bool = False) -> Generator[Scalar]:
+        """Steps 0 to `extent`; in parallel, they may run in any order or at once.
+
+        An extent that is computed, an index, makes a serial loop.
+        """
         body = Block(arg_types=[INDEX])
         body.args[0].name_hint = "i"
+        if isinstance(extent, Scalar):
+            zero, one = self.scalar(0, INDEX).value, self.scalar(1, INDEX).value
+            with self._inside(body):
+                yield Scalar(self, body.args[0], INDEX)
+            body.add_op(scf.YieldOp())
+            self.block.add_op(scf.ForOp(zero, extent.value, one, [], Region(body)))
+            return
         kind = LoopKind.PARALLEL if parallel and extent > 1 else LoopKind.SERIAL
         with self._inside(body):
             yield Scalar(self, body.args[0], INDEX)
         self.block.add_op(ForOp(extent, Region(body), kind))
 
     @contextmanager
-    def loops(self, extents: Sequence[int], *, parallel: bool = False) -> Generator[list[Scalar]]:
+    def loops(
+        self, extents: Sequence[int | Scalar], *, parallel: bool = False
+    ) -> Generator[list[Scalar]]:
         """A nest of loops, the first outermost."""
         with ExitStack() as stack:
             yield [stack.enter_context(self.loop(e, parallel=parallel)) for e in extents]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto, NodeProto, defs, helper
 from onnx.backend.base import Backend as OnnxBackend
 from onnx.backend.base import BackendRep as OnnxBackendRep
 
@@ -80,10 +80,18 @@ class Backend(OnnxBackend):
         **kwargs: Any,
     ) -> tuple[Any, ...]:
         """Run one node on arrays; the newest opset unless `opset_version` says otherwise."""
-        from tcopt.frontends.onnx.single_node import node_model
-
         arrays = [np.asarray(value) for value in inputs]
-        model = node_model(node, arrays, kwargs.pop("opset_version", None))
+        names = [name for name in node.input if name]
+        values = [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for name, array in zip(names, arrays, strict=True)
+        ]
+        results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+        graph = helper.make_graph([node], "node", values, results)
+        opset = kwargs.pop("opset_version", defs.onnx_opset_version())
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
         return cls.run_model(model, arrays, device, **kwargs)
 
     @classmethod

@@ -42,7 +42,7 @@ class WindowAttributes:
         ):
             ctx.check(len(values) == count, f"{name} {values} should have {count} entries")
             ctx.check(name == "pads" or min(values) > 0, f"{name} {values} has an entry below 1")
-        auto_pad = ctx.get_string("auto_pad") or "NOTSET"
+        auto_pad = ctx.get_string("auto_pad", "NOTSET") or "NOTSET"
         ctx.check(auto_pad in _AUTO_PADS, f"auto_pad cannot be {auto_pad!r}")
         if auto_pad != "NOTSET" and any(pads):
             ctx.malformed(f"pads {pads} and auto_pad {auto_pad} exclude each other")

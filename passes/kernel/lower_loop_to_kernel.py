@@ -129,6 +129,7 @@ class FunctionLowering:
             loop.StoreOp: self._store,
             arith.AddfOp: self._addf,
             ScaleOp: self._scale,
+            scf.ForOp: self._counted,
             scf.IfOp: self._if,
         }
 
@@ -285,6 +286,21 @@ class FunctionLowering:
                 self._ops(body)
                 writer.write(scf.YieldOp())
         writer.write(scf.IfOp(writer.all_of(conditions), [], Region(block)))
+
+    def _counted(self, op: scf.ForOp) -> None:
+        """A loop whose bounds are data, of kernels written as loops; it has no results."""
+        if op.results:
+            raise PassFailedError("a loop with results is left in a kernel", op=op)
+        block = Block(arg_types=[IndexType()])
+        block.args[0].name_hint = op.body.block.args[0].name_hint
+        self.values[op.body.block.args[0]] = block.args[0]
+        with (
+            self.writer.inside_guard([], [], []),
+            self.writer.level(block, is_loop=True),
+        ):
+            self._ops(op.body.block)
+        lower, upper, step = self._mapped([op.lb, op.ub, op.step])
+        self.writer.write(scf.ForOp(lower, upper, step, [], Region(block)))
 
     def _if(self, op: scf.IfOp) -> None:
         """A branch on data, of kernels written as loops; it has no results."""

@@ -154,7 +154,7 @@ class HostLowering:
         name = self.opaque.get(key)
         if name is None:
             name = self.opaque[key] = unique_name(op.name.rpartition(".")[2], self.names)
-            function = op.kernel(name)
+            function = op.define(name)
             function.location = op.location
             set_location([function], op.location)
             self._add_function(function)

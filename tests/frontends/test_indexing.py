@@ -52,3 +52,28 @@ def test_places_of_known_conditions():
     condition = np.array([True, False, True])
     check_node("Compress", X, condition, axis=0, constants=[1])
     check_node("NonZero", np.array([[1, 0], [2, 3]], np.float32), constants=[0])
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+def test_scatter_elements(reduction: str):
+    indices = np.array([[[0, 1, 2, 0, -1]]], np.int64)
+    updates = np.array([[[5, -6, 70, 8, 9]]], np.float32)
+    check_node("ScatterElements", X, indices, updates, reduction=reduction, opset=18)
+
+
+def test_scatter_of_old_opsets():
+    indices, updates = np.array([[[3]]], np.int64), np.array([[[-1]]], np.float32)
+    check_node("Scatter", X, indices, updates, axis=1, opset=9)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+def test_scatter_nd(reduction: str):
+    indices = np.array([[0, 1], [2, -1], [1, 0]], np.int64)
+    updates = np.arange(15, dtype=np.float32).reshape(3, 5)
+    check_node("ScatterND", X, indices, updates, reduction=reduction, opset=18)
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_reverse_sequence(batch: int):
+    lengths = np.array([2, 0, 3, 1][: X.shape[batch]], np.int64)
+    check_node("ReverseSequence", X, lengths, batch_axis=batch, time_axis=1 - batch)

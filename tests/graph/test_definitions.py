@@ -146,7 +146,7 @@ def test_reduce_edges():
 
 
 @pytest.mark.parametrize("kind", ["max", "min"])
-def test_arg_reduce_and_cumsum(kind):
+def test_arg_reduce(kind):
     x = i64(3, 7, 2, low=0, high=3)
     for last in (False, True):
         for keep in (False, True):
@@ -154,9 +154,6 @@ def test_arg_reduce_and_cumsum(kind):
     nans = f32(3, 4)
     nans[1, 2] = np.nan
     run(graph.ArgReduceOp, nans, kind=kind, axis=1)
-    for exclusive in (False, True):
-        for reverse in (False, True):
-            run(graph.CumsumOp, f32(2, 5, 3), axis=-2, exclusive=exclusive, reverse=reverse)
 
 
 @pytest.mark.parametrize("batch", [((), ()), ((2,), ()), ((2, 1), (3,)), ((1,), (4,))])
@@ -357,3 +354,26 @@ LAYOUTS = [
 def test_layout_transform(src, dst, shape, result):
     x = f32(*shape)
     run(graph.LayoutTransformOp, x, src=src, dst=dst, shape=result)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_sample(mode, padding):
+    for half in (False, True):
+        options = {"mode": mode, "padding": padding, "half_border": half}
+        run(graph.SampleOp, f32(2, 3, 5, 4), f32(2, 2, 6, low=-9, high=9), **options)
+    run(graph.SampleOp, f32(1, 2, 1), f32(1, 1, 5), mode=mode, padding=padding)
+
+
+def test_shifts():
+    for dtype in (np.int8, np.int32, np.int64):
+        info = np.iinfo(dtype)
+        x = RNG.integers(info.min, info.max, (20,), dtype)
+        places = RNG.integers(0, 70, (20,)).astype(dtype)
+        run(graph.ShiftLeftOp, x, places)
+        run(graph.ShiftRightOp, x, places)
+
+
+def test_reverse_sequence():
+    run(graph.ReverseSequenceOp, f32(4, 5, 2), np.array([0, 3, 5, 1]), axis=1, batch_axis=0)
+    run(graph.ReverseSequenceOp, f32(4, 3), np.array([4, 2, 1]), axis=0, batch_axis=1)

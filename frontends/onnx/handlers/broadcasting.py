@@ -128,15 +128,9 @@ def where(ctx: NodeContext) -> SSAValue:
 
 @handler("BitShift")
 def bit_shift(ctx: NodeContext) -> SSAValue:
-    """Shift unsigned integers: multiply or divide by a power of two, or shift all out."""
+    """Shift integers; a right shift of a negative number rounds down."""
     x, places = ctx.input(0), ctx.input(1)
     direction = ctx.get_string("direction")
     ctx.check(direction in ("LEFT", "RIGHT"), f"direction cannot be {direction!r}")
-    dtype = ctx.builder.dtype_of(x)
-    if dtype.kind != "u":
-        ctx.unsupported("BitShift of signed integers is not supported")
-    last = ctx.literal(8 * dtype.itemsize - 1, x)
-    factor = ctx.emit(graph.PowOp(ctx.literal(2, x), ctx.emit(graph.MinOp(places, last))))
-    shifted = ctx.emit((graph.MulOp if direction == "LEFT" else graph.DivOp)(x, factor))
-    inside = ctx.emit(graph.CompareOp(places, last, predicate="le"))
-    return ctx.emit(graph.SelectOp(inside, shifted, ctx.literal(0, x)))
+    op = graph.ShiftLeftOp if direction == "LEFT" else graph.ShiftRightOp
+    return ctx.emit(op(x, places))

@@ -165,6 +165,15 @@ def cast_like(ctx: NodeContext) -> SSAValue:
     return x if target == ctx.element(x) else ctx.emit(graph.CastOp(x, target))
 
 
+@handler("BitCast")
+def bit_cast(ctx: NodeContext) -> SSAValue:
+    """The same bits as another type."""
+    x, target = ctx.input(0), ctx.get_element_type("to")
+    if target is None or target == ctx.element(x):
+        return x
+    return ctx.emit(graph.BitcastOp(x, target))
+
+
 @handler("Identity")
 def identity(ctx: NodeContext) -> SSAValue:
     """The operand itself."""

@@ -126,9 +126,7 @@ def _scatter_elements(ctx: NodeContext, reduction: str) -> SSAValue:
     x, indices, updates = ctx.input(0), ctx.input(1), ctx.input(2)
     axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
     _check_range(ctx, indices, ctx.shape(x)[axis])
-    return ctx.emit(
-        graph.ScatterElementsOp(x, indices, updates, axis=axis, reduction=reduction)
-    )
+    return ctx.emit(graph.ScatterElementsOp(x, indices, updates, axis=axis, reduction=reduction))
 
 
 @handler("ScatterND")
@@ -137,3 +135,42 @@ def scatter_nd(ctx: NodeContext) -> SSAValue:
     reduction = ctx.get_string("reduction", "none")
     x, indices, updates = ctx.input(0), ctx.input(1), ctx.input(2)
     return ctx.emit(graph.ScatterNdOp(x, indices, updates, reduction=reduction))
+
+
+@handler("ReverseSequence")
+def reverse_sequence(ctx: NodeContext) -> SSAValue:
+    """Rows turned around up to their lengths."""
+    x, lengths = ctx.input(0), ctx.input(1)
+    axis = ctx.axis(ctx.get_int("time_axis"), ctx.rank(x))
+    batch = ctx.axis(ctx.get_int("batch_axis"), ctx.rank(x))
+    return ctx.emit(graph.ReverseSequenceOp(x, lengths, axis=axis, batch_axis=batch))
+
+
+@handler("TensorScatter")
+def tensor_scatter(ctx: NodeContext) -> SSAValue:
+    """A cache with new rows written from a place that each batch entry names."""
+    cache, update = ctx.input(0), ctx.input(1)
+    shape, rank = ctx.shape(cache), ctx.rank(cache)
+    axis, mode = ctx.axis(ctx.get_int("axis"), rank), ctx.get_string("mode")
+    ctx.check(mode in ("linear", "circular"), f"mode cannot be {mode!r}")
+    extents = ctx.shape(update)
+    beside = [d for d in range(rank) if d != axis]
+    ctx.check(
+        axis > 0
+        and len(extents) == rank
+        and extents[axis] <= shape[axis]
+        and all(extents[d] == shape[d] for d in beside),
+        f"an update of {list(extents)} does not fit a cache of {list(shape)}",
+    )
+    lead = [1] * rank
+    lead[axis] = extents[axis]
+    places = ctx.array(np.arange(extents[axis]).reshape(lead))
+    starts = ctx.optional_input(2)
+    if starts is not None:
+        wide = ctx.emit(graph.CastOp(starts, i64)) if ctx.element(starts) != i64 else starts
+        own = ctx.emit(graph.ReshapeOp(wide, (shape[0], *[1] * (rank - 1))))
+        places = ctx.emit(graph.AddOp(places, own))
+    if mode == "circular":
+        places = ctx.emit(graph.ModOp(places, ctx.literal(shape[axis], places)))
+    places = ctx.emit(graph.BroadcastToOp(places, extents))
+    return ctx.emit(graph.ScatterElementsOp(cache, places, update, axis=axis))

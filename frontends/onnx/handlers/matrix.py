@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import graph
@@ -59,3 +61,13 @@ def _scaled(ctx: NodeContext, value: SSAValue, factor: float) -> SSAValue:
     if factor == 1.0:
         return value
     return ctx.emit(graph.MulOp(value, ctx.literal(factor, value)))
+
+
+@handler("Det")
+def determinant(ctx: NodeContext) -> SSAValue:
+    """Determinants of the matrices in the last two axes."""
+    x = ctx.input(0)
+    shape = ctx.shape(x)
+    ctx.check(len(shape) >= 2 and shape[-1] == shape[-2], f"{list(shape)} holds no square matrices")
+    flat = ctx.emit(graph.ReshapeOp(x, (math.prod(shape[:-2]), *shape[-2:])))
+    return ctx.emit(graph.ReshapeOp(ctx.emit(graph.DeterminantOp(flat)), shape[:-2]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 from xdsl.ir import SSAValue
 
@@ -10,6 +10,15 @@ from tcopt.dialects import graph
 from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.registry import handler
 from tcopt.frontends.onnx.windows import WindowAttributes
+
+
+def _kernel(ctx: NodeContext, x: SSAValue) -> list[int]:
+    kernel, shape = ctx.get_ints("kernel_shape") or [], ctx.shape(x)
+    ctx.check(
+        len(kernel) == len(shape) - 2 > 0,
+        f"kernel_shape {kernel} does not fit data of shape {list(shape)}",
+    )
+    return kernel
 
 
 def _pool(ctx: NodeContext, kind: str, *, count_include_pad: bool = False, p: int = 2) -> SSAValue:
@@ -20,11 +29,7 @@ def pooled(
     ctx: NodeContext, x: SSAValue, kind: str, *, count_include_pad: bool = False, p: int = 2
 ) -> SSAValue:
     """The pooling that a node's attributes describe, of any operand."""
-    kernel: Sequence[int] = ctx.get_ints("kernel_shape") or ()
-    ctx.check(
-        len(kernel) == ctx.rank(x) - 2 > 0,
-        f"kernel_shape {list(kernel)} does not fit data of shape {list(ctx.shape(x))}",
-    )
+    kernel = _kernel(ctx, x)
     window = WindowAttributes.of(ctx, kernel)
     return ctx.emit(
         graph.PoolOp(
@@ -42,10 +47,23 @@ def pooled(
 
 
 @handler("MaxPool")
-def max_pool(ctx: NodeContext) -> SSAValue:
-    """The greatest element of each window; not its index."""
-    ctx.single_output("the indices output")
-    return _pool(ctx, "max")
+def max_pool(ctx: NodeContext) -> SSAValue | list[SSAValue]:
+    """The greatest element of each window, and its place if that is asked for."""
+    if not ctx.output_used(1):
+        return _pool(ctx, "max")
+    x = ctx.input(0)
+    kernel = _kernel(ctx, x)
+    window = WindowAttributes.of(ctx, kernel)
+    op = graph.MaxPlacesOp(
+        x,
+        kernel=kernel,
+        strides=window.strides,
+        pads=window.pads(ctx.shape(x)[2:]),
+        dilations=window.dilations,
+        ceil_mode=ctx.get_bool("ceil_mode", 0) and window.auto_pad == "NOTSET",
+        column_major=ctx.get_bool("storage_order", 0),
+    )
+    return ctx.builder.append(op)
 
 
 @handler("AveragePool")
@@ -87,3 +105,49 @@ def global_lp_pool(ctx: NodeContext) -> SSAValue:
     if p in (1, 2):
         return ctx.emit(graph.ReduceOp(x, kind=f"l{p}", axes=axes, keepdims=True))
     return ctx.emit(graph.PoolOp(x, kind="lp", kernel=ctx.shape(x)[2:], p=p))
+
+
+@handler("MaxUnpool")
+def max_unpool(ctx: NodeContext) -> SSAValue:
+    """Maxima back at their places, zeros elsewhere."""
+    x, places = ctx.input(0), ctx.input(1)
+    kernel = _kernel(ctx, x)
+    shape = ctx.shape(x)
+    ctx.check(ctx.shape(places) == shape, "there should be a place for each element")
+    window = WindowAttributes.of(ctx, kernel)
+    low, high = window.stated_pads[: len(kernel)], window.stated_pads[len(kernel) :]
+    rows = zip(shape[2:], window.strides, kernel, low, high, strict=True)
+    inferred = (*shape[:2], *((n - 1) * s + k - a - b for n, s, k, a, b in rows))
+    ctx.check(min(inferred) >= 0, f"pads {window.stated_pads} leave nothing")
+    zero = ctx.builder.dtype_of(x).type(0)
+    flat = ctx.builder.splat((math.prod(inferred),), zero)
+    indices = ctx.emit(graph.ReshapeOp(places, (-1,)))
+    updates = ctx.emit(graph.ReshapeOp(x, (-1,)))
+    filled = ctx.emit(graph.ScatterElementsOp(flat, indices, updates))
+    result = ctx.emit(graph.ReshapeOp(filled, inferred))
+    wanted = ctx.optional_constant_ints(2, "the shape of the result") or list(inferred)
+    more = [n - own for n, own in zip(wanted, inferred, strict=False)]
+    ctx.check(
+        len(wanted) == len(inferred) and min(more) >= 0,
+        f"a result of {wanted} does not hold {list(inferred)}",
+    )
+    return ctx.emit(graph.PadOp(result, low=[0] * len(more), high=more)) if any(more) else result
+
+
+@handler("Col2Im")
+def col2im(ctx: NodeContext) -> SSAValue:
+    """Columns summed into the images that they were taken from."""
+    x = ctx.input(0)
+    image = ctx.constant_ints(1, "the shape of an image")
+    block = ctx.constant_ints(2, "the shape of a block")
+    window = WindowAttributes.of(ctx, block)
+    return ctx.emit(
+        graph.Col2ImOp(
+            x,
+            image=image,
+            block=block,
+            strides=window.strides,
+            pads=window.stated_pads,
+            dilations=window.dilations,
+        )
+    )

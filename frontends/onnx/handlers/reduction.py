@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import element_of
 from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.registry import Handler, handler, register_handler
+from tcopt.frontends.onnx.registry import Handler, register_handler
 
 _KINDS = {
     "ReduceL1": "l1",
@@ -72,16 +72,21 @@ for _op_type, _kind in {"ArgMax": "max", "ArgMin": "min"}.items():
     register_handler(_op_type, _arg_reduce(_kind))
 
 
-@handler("CumSum")
-def cumulative_sum(ctx: NodeContext) -> SSAValue:
-    """Running sums along an axis."""
-    x = ctx.input(0)
-    axis = ctx.constant_int(1, "the axis")
-    return ctx.emit(
-        graph.CumsumOp(
-            x,
-            axis=ctx.axis(axis, ctx.rank(x)),
-            exclusive=ctx.get_bool("exclusive"),
-            reverse=ctx.get_bool("reverse"),
+def _cumulate(kind: str) -> Handler:
+    def run(ctx: NodeContext) -> SSAValue:
+        x = ctx.input(0)
+        return ctx.emit(
+            graph.CumulateOp(
+                x,
+                kind=kind,
+                axis=ctx.axis(ctx.constant_int(1, "the axis"), ctx.rank(x)),
+                exclusive=ctx.get_bool("exclusive"),
+                reverse=ctx.get_bool("reverse"),
+            )
         )
-    )
+
+    return run
+
+
+for _op_type, _kind in {"CumSum": "sum", "CumProd": "prod"}.items():
+    register_handler(_op_type, _cumulate(_kind))

@@ -150,3 +150,30 @@ func.func @signature(%h: tensor<4xf32>, %xs: tensor<3x4xf32>) {
   %0 = graph.scan @whole(%h, %xs) {trip = 3, states = 1, scanned = 1} : (tensor<4xf32>, tensor<3x4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+// No row has more elements than it has.
+// CHECK: there are no 10 elements in each row of tensor<4x9xf32>
+func.func @top_k(%x: tensor<4x9xf32>) {
+  %0, %1 = graph.top_k %x {k = 10} : tensor<4x10xf32>, tensor<4x10xi64>
+  return
+}
+
+// -----
+
+// Updates have the shape of their places.
+// CHECK: indices tensor<2x9xi64> and updates tensor<2x8xf32> do not fit tensor<4x9xf32>
+func.func @scatter(%x: tensor<4x9xf32>, %i: tensor<2x9xi64>, %u: tensor<2x8xf32>) {
+  %0 = graph.scatter_elements %x, %i, %u : tensor<4x9xf32>
+  return
+}
+
+// -----
+
+// Bits stay where they are, so both types are equally wide.
+// CHECK: f32 and i64 differ in width
+func.func @bits(%x: tensor<4xf32>) {
+  %0 = graph.bitcast %x : tensor<4xi64>
+  return
+}

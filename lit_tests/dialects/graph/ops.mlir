@@ -90,3 +90,23 @@ func.func @weave(%x: tensor<1x12x5x5xf32>) -> tensor<1x3x8x8xf32> {
   %0 = graph.interleave %x {strides = [2, 2], starts = [1, 1], output = [8, 8]} : tensor<1x3x8x8xf32>
   return %0 : tensor<1x3x8x8xf32>
 }
+
+// Operators that are written as loops look like all others; those with two results list both types.
+// CHECK-LABEL: func.func @opaque
+func.func @opaque(%x: tensor<4x9xf32>, %i: tensor<2x9xi64>, %u: tensor<2x9xf32>) -> (tensor<4x3xf32>, tensor<4x3xi64>, tensor<4x9xf32>) {
+  // CHECK: %{{.*}}, %{{.*}} = graph.top_k %x {k = 3, smallest} : tensor<4x3xf32>, tensor<4x3xi64>
+  %0, %1 = graph.top_k %x {k = 3, smallest} : tensor<4x3xf32>, tensor<4x3xi64>
+  // CHECK: graph.scatter_elements %x, %i, %u {reduction = add} : tensor<4x9xf32>
+  %2 = graph.scatter_elements %x, %i, %u {reduction = add} : tensor<4x9xf32>
+  // CHECK: graph.cumulate %{{.*}} {kind = prod, axis = 1, exclusive} : tensor<4x9xf32>
+  %3 = graph.cumulate %2 {kind = prod, axis = 1, exclusive} : tensor<4x9xf32>
+  return %0, %1, %3 : tensor<4x3xf32>, tensor<4x3xi64>, tensor<4x9xf32>
+}
+
+// A bitcast is a view under another element type.
+// CHECK-LABEL: func.func @bits
+func.func @bits(%x: tensor<4xf32>) -> tensor<4xi32> {
+  // CHECK: graph.bitcast %x : tensor<4xi32>
+  %0 = graph.bitcast %x : tensor<4xi32>
+  return %0 : tensor<4xi32>
+}

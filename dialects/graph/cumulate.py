@@ -1,0 +1,100 @@
+"""Running sums and products along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, UnitAttr, f32
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+
+from tcopt.dialects.graph.attributes import (
+    CumulateKind,
+    CumulateKindAttr,
+    Int,
+    flag,
+    integer,
+)
+from tcopt.dialects.graph.opaque import OpaqueOp
+from tcopt.dialects.graph.types import (
+    AnyTensor,
+    Array,
+    element_type,
+    is_half,
+    normalize_axis,
+    shape_of,
+    type_of,
+)
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
+
+
+@irdl_op_definition
+class CumulateOp(OpaqueOp):
+    """The sum or product of the elements up to each one along an axis.
+
+    `exclusive` leaves the own element out, `reverse` runs from the end. 16-bit floats are summed
+    in f32.
+    """
+
+    name = "graph.cumulate"
+
+    x = operand_def(TensorType)
+    kind = prop_def(CumulateKindAttr)
+    axis = prop_def(Int)
+    exclusive = opt_prop_def(UnitAttr)
+    reverse = opt_prop_def(UnitAttr)
+    result = result_def(TensorType)
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        *,
+        kind: str,
+        axis: int,
+        exclusive: bool = False,
+        reverse: bool = False,
+    ):
+        value = SSAValue.get(x)
+        super().__init__(
+            [value],
+            {
+                "kind": CumulateKindAttr(CumulateKind(kind)),
+                "axis": integer(normalize_axis(axis, len(shape_of(value)))),
+                "exclusive": flag(exclusive),
+                "reverse": flag(reverse),
+            },
+        )
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """The operand's type."""
+        normalize_axis(self.axis.value.data, len(shape_of(self.x)))
+        return (type_of(self.x),)
+
+    def compute_all(self, x: Array) -> Sequence[Array]:
+        """The value by numpy."""
+        axis, is_sum = self.axis.value.data, self.kind.data is CumulateKind.SUM
+        if self.reverse is not None:
+            x = np.flip(x, axis)
+        total = (np.cumsum if is_sum else np.cumprod)(x, axis=axis, dtype=x.dtype)
+        if self.exclusive is not None:
+            neutral = np.full_like(x.take([0], axis), 0 if is_sum else 1)
+            total = np.concatenate([neutral, total], axis).take(range(x.shape[axis]), axis)
+        return (np.flip(total, axis) if self.reverse is not None else total,)
+
+    def write(self, k: KernelWriter, *buffers: Buffer) -> None:
+        """Lines along the axis are independent."""
+        x, result = buffers
+        axis, extent = self.axis.value.data, x.shape[self.axis.value.data]
+        is_sum = self.kind.data is CumulateKind.SUM
+        wide = f32 if is_half(element_type(self.x)) else element_type(self.x)
+        beside = [n for d, n in enumerate(x.shape) if d != axis]
+        with k.loops(beside, parallel=True) as line:
+            total = k.variable(wide, 0 if is_sum else 1)
+            with k.loop(extent) as step:
+                place = (extent - 1) - step if self.reverse is not None else step
+                at = [*line[:axis], place, *line[axis:]]
+                value, before = x[at].cast(wide), total.get()
+                total.set(before + value if is_sum else before * value)
+                chosen = before if self.exclusive is not None else total.get()
+                result[at] = chosen.cast(element_type(self.x))

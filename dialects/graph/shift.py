@@ -1,0 +1,64 @@
+"""Shifts of integers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from xdsl.irdl import irdl_op_definition
+
+from tcopt.dialects.graph.elementwise import BinaryOp, Domain
+from tcopt.dialects.graph.types import Array, bits_of, element_type, is_unsigned_int
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class ShiftLeftOp(BinaryOp):
+    """lhs * 2**rhs, wrapped around; 0 if all bits are shifted out."""
+
+    name = "graph.shift_left"
+    DOMAIN: ClassVar[Domain] = Domain.INTEGRAL
+    NEUTRAL_RHS: ClassVar[float | None] = 0
+
+    def compute(self, lhs: Array, rhs: Array) -> Array:
+        """The value by numpy."""
+        bits = bits_of(element_type(self.lhs))
+        inside = (rhs >= 0) & (rhs < bits)
+        return np.where(inside, np.left_shift(lhs, np.where(inside, rhs, 0).astype(lhs.dtype)), 0)
+
+    def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
+        """The value of one element."""
+        places, inside = _places(rhs)
+        return te.select(inside, te.shift_left(lhs, places), te.const(0, lhs.dtype))
+
+
+@irdl_op_definition
+class ShiftRightOp(BinaryOp):
+    """lhs / 2**rhs, rounded down: of a number with a sign, copies of it come in."""
+
+    name = "graph.shift_right"
+    DOMAIN: ClassVar[Domain] = Domain.INTEGRAL
+    NEUTRAL_RHS: ClassVar[float | None] = 0
+
+    def compute(self, lhs: Array, rhs: Array) -> Array:
+        """The value by numpy."""
+        bits = bits_of(element_type(self.lhs))
+        inside = (rhs >= 0) & (rhs < bits)
+        shifted = np.right_shift(lhs, np.where(inside, rhs, 0).astype(lhs.dtype))
+        return np.where(inside, shifted, np.where(lhs < 0, -1, 0).astype(lhs.dtype))
+
+    def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
+        """The value of one element."""
+        places, inside = _places(rhs)
+        shifted = te.shift_right(lhs, places)
+        rest = te.const(0, lhs.dtype)
+        if not is_unsigned_int(element_type(self.lhs)):
+            rest = te.select(lhs < 0, te.const(-1, lhs.dtype), rest)
+        return te.select(inside, shifted, rest)
+
+
+def _places(rhs: te.Expr) -> tuple[te.Expr, te.Expr]:
+    """By how much to shift, where that is less than all bits, and whether it is."""
+    bits = bits_of(rhs.dtype)
+    inside = te.all(rhs >= 0, rhs < bits)
+    return te.select(inside, rhs, te.const(0, rhs.dtype)), inside

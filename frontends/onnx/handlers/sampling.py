@@ -1,0 +1,136 @@
+"""Operators that interpolate at computed places."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.registry import handler
+from tcopt.frontends.onnx.windows import WindowAttributes
+
+_MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "cubic": "cubic"}
+
+
+@handler("GridSample")
+def grid_sample(ctx: NodeContext) -> SSAValue:
+    """Data interpolated at places in [-1, 1]; the last coordinate is along the first dimension."""
+    x, grid = ctx.input(0), ctx.input(1)
+    shape, rank = ctx.shape(x), ctx.rank(x) - 2
+    places = ctx.shape(grid)
+    ctx.check(
+        rank >= 1 and len(places) == rank + 2 and places[-1] == rank and places[0] == shape[0],
+        f"a grid of {list(places)} holds no places in data of {list(shape)}",
+    )
+    mode, padding = ctx.get_string("mode"), ctx.get_string("padding_mode")
+    ctx.check(mode == "nearest" or mode in _MODES, f"mode cannot be {mode!r}")
+    ctx.check(padding in ("zeros", "border", "reflection"), f"padding_mode cannot be {padding!r}")
+    corners = ctx.get_bool("align_corners")
+    # Coordinates come first, in the order of the dimensions.
+    front = ctx.emit(graph.TransposeOp(grid, [0, rank + 1, *range(1, rank + 1)]))
+    turned = ctx.array(np.arange(rank)[::-1].copy())
+    front = ctx.emit(graph.GatherOp(front, turned, axis=1))
+    extents = np.array(shape[2:], np.float64)
+    factor = (extents - 1) / 2 if corners else extents / 2
+    lead = (1, rank, *[1] * rank)
+    scaled = ctx.emit(graph.MulOp(front, ctx.literal(factor.reshape(lead), front)))
+    middle = ((extents - 1) / 2).reshape(lead)
+    absolute = ctx.emit(graph.AddOp(scaled, ctx.literal(middle, front)))
+    return ctx.emit(
+        graph.SampleOp(
+            x,
+            absolute,
+            mode=_MODES.get(mode, mode),
+            padding=padding,
+            half_border=not corners,
+        )
+    )
+
+
+@handler("DeformConv")
+def deform_conv(ctx: NodeContext) -> SSAValue:
+    """Convolution whose taps are moved by offsets: the moved taps, then a product."""
+    x, w, offset = ctx.input(0), ctx.input(1), ctx.input(2)
+    bias, mask = ctx.optional_input(3), ctx.optional_input(4)
+    kernel = ctx.get_ints("kernel_shape") or list(ctx.shape(w)[2:])
+    ctx.check(ctx.rank(x) == 4 and len(kernel) == 2, "data should have two spatial dimensions")
+    window = WindowAttributes.of(ctx, kernel)
+    batch, channels = ctx.shape(x)[:2]
+    group, parts = ctx.get_int("group", 1), ctx.get_int("offset_group", 1)
+    taps, out = math.prod(kernel), ctx.shape(offset)[2:]
+    ctx.check(
+        group > 0 and parts > 0 and channels % group == 0 and channels % parts == 0,
+        f"{channels} channels do not divide into {group} groups or {parts} of offsets",
+    )
+    ctx.check(
+        ctx.shape(offset) == (batch, parts * taps * 2, *out),
+        f"offsets of {list(ctx.shape(offset))} do not fit {parts} groups of {taps} taps",
+    )
+    moved = ctx.emit(graph.ReshapeOp(offset, (batch * parts, taps, 2, *out)))
+    moved = ctx.emit(graph.TransposeOp(moved, [0, 2, 1, 3, 4]))
+    still = _tap_places(window, kernel, out).reshape(1, 2, taps, *out)
+    places = ctx.emit(graph.AddOp(moved, ctx.literal(still, offset)))
+    split = (batch * parts, channels // parts)
+    data = ctx.emit(graph.ReshapeOp(x, (*split, *ctx.shape(x)[2:])))
+    sampled = ctx.emit(graph.SampleOp(data, places))
+    if mask is not None:
+        factor = ctx.emit(graph.ReshapeOp(mask, (batch * parts, 1, taps, *out)))
+        sampled = ctx.emit(graph.MulOp(sampled, factor))
+    depth, filters = channels // group * taps, ctx.shape(w)[0]
+    rows = ctx.emit(graph.ReshapeOp(sampled, (batch, group, depth, math.prod(out))))
+    weights = ctx.emit(graph.ReshapeOp(w, (1, group, filters // group, depth)))
+    product = ctx.emit(graph.MatmulOp(weights, rows))
+    result = ctx.emit(graph.ReshapeOp(product, (batch, filters, *out)))
+    if bias is None:
+        return result
+    column = ctx.emit(graph.ReshapeOp(bias, (1, filters, 1, 1)))
+    return ctx.emit(graph.AddOp(result, column))
+
+
+def _tap_places(window: WindowAttributes, kernel: list[int], out: tuple[int, ...]) -> np.ndarray:
+    """Where taps lie without offsets: [2, *kernel, *out]."""
+    places = np.zeros((2, *kernel, *out))
+    for d in range(2):
+        taps = np.arange(kernel[d]) * window.dilations[d] - window.stated_pads[d]
+        starts = np.arange(out[d]) * window.strides[d]
+        lead = [1] * 4
+        lead[d], lead[2 + d] = kernel[d], out[d]
+        places[d] = (taps[:, None] + starts[None, :]).reshape(lead)
+    return places
+
+
+@handler("RoiAlign", until=16)
+def roi_align_from_corners(ctx: NodeContext) -> SSAValue:
+    """Regions pooled; elements lie at whole coordinates."""
+    return _roi_align(ctx, half_pixel=False)
+
+
+@handler("RoiAlign", since=16)
+def roi_align(ctx: NodeContext) -> SSAValue:
+    """Regions pooled; elements lie at the centres of their areas if so asked."""
+    mode = ctx.get_string("coordinate_transformation_mode")
+    ctx.check(
+        mode in ("half_pixel", "output_half_pixel"),
+        f"coordinate_transformation_mode cannot be {mode!r}",
+    )
+    return _roi_align(ctx, half_pixel=mode == "half_pixel")
+
+
+def _roi_align(ctx: NodeContext, *, half_pixel: bool) -> SSAValue:
+    mode = ctx.get_string("mode")
+    ctx.check(mode in ("avg", "max"), f"mode cannot be {mode!r}")
+    return ctx.emit(
+        graph.RoiAlignOp(
+            ctx.input(0),
+            ctx.input(1),
+            ctx.input(2),
+            size=[ctx.get_int("output_height"), ctx.get_int("output_width")],
+            samples=ctx.get_int("sampling_ratio"),
+            scale=ctx.get_float("spatial_scale"),
+            maximum=mode == "max",
+            half_pixel=half_pixel,
+        )
+    )
