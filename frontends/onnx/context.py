@@ -77,7 +77,10 @@ class NodeContext:
         Raises:
             MissingValuesError: naming the model inputs it is computed from.
         """
-        operand = self.input(index)
+        return self.decided(self.input(index), what)
+
+    def decided(self, operand: SSAValue, what: str) -> np.ndarray:
+        """As `constant`, of any value."""
         value = self.known(operand)
         if value is None:
             raise MissingValuesError(
@@ -90,7 +93,11 @@ class NodeContext:
 
     def constant_ints(self, index: int, what: str) -> list[int]:
         """As `constant`, a 1-D (or scalar) integer operand as a list."""
-        value = self.constant(index, what)
+        return self.known_ints(self.input(index), what)
+
+    def known_ints(self, operand: SSAValue, what: str) -> list[int]:
+        """As `constant_ints`, of any value."""
+        value = self.decided(operand, what)
         if value.ndim > 1:
             self.malformed(f"{what} should be a 1-D tensor, not {list(value.shape)}")
         return [int(v) for v in value.reshape(-1)]

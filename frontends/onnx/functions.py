@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
-from onnx import FunctionProto, ModelProto, NodeProto, TypeProto
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TypeProto
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.types import type_of
 from tcopt.frontends.onnx.schemas import NodeSchema
 from tcopt.frontends.onnx.types import onnx_element_type
+from tcopt.frontends.onnx.values import SequenceValue, Value, Values
 from tcopt.support.errors import ImportModelError
 
 NODE_LIMIT = 200_000
@@ -96,7 +97,7 @@ def model_functions(model: ModelProto) -> dict[FunctionKey, FunctionProto]:
 
 
 def standard_body(
-    node: NodeProto, schema: NodeSchema, opset: int, operands: Sequence[SSAValue | None]
+    node: NodeProto, schema: NodeSchema, opset: int, operands: Values
 ) -> FunctionProto | None:
     """ONNX's own definition of an operator as a function, None if it has none."""
     raw = schema.raw
@@ -129,8 +130,11 @@ def _nearest(versions: Sequence[int], opset: int) -> int:
     return max((v for v in versions if v <= opset), default=min(versions))
 
 
-def _type_proto(value: SSAValue | None) -> TypeProto:
-    if value is None:
+def _type_proto(value: Value) -> TypeProto:
+    if isinstance(value, SequenceValue):
+        element = _type_proto(value.items[0]) if value.items else TypeProto()
+        return onnx.helper.make_sequence_type_proto(element)
+    if not isinstance(value, SSAValue):
         return TypeProto()
     type = type_of(value)
     return onnx.helper.make_tensor_type_proto(
@@ -145,23 +149,39 @@ def bound_nodes(function: FunctionProto, call: NodeProto) -> list[NodeProto]:
     """
     given = {attribute.name: attribute for attribute in function.attribute_proto}
     given.update({attribute.name: attribute for attribute in call.attribute})
-    nodes: list[NodeProto] = []
-    for node in function.node:
-        if not any(attribute.ref_attr_name for attribute in node.attribute):
-            nodes.append(node)
-            continue
-        bound = NodeProto()
-        bound.CopyFrom(node)
-        del bound.attribute[:]
-        for attribute in node.attribute:
-            if not attribute.ref_attr_name:
-                bound.attribute.append(attribute)
-            elif attribute.ref_attr_name in given:
-                copy = bound.attribute.add()
-                copy.CopyFrom(given[attribute.ref_attr_name])
-                copy.name = attribute.name
-        nodes.append(bound)
-    return nodes
+    return [_bound(node, given) for node in function.node]
+
+
+def _bound(node: NodeProto, given: Mapping[str, AttributeProto]) -> NodeProto:
+    """A node with references to attributes replaced, in its bodies too."""
+    if not _has_references(node):
+        return node
+    bound = NodeProto()
+    bound.CopyFrom(node)
+    del bound.attribute[:]
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            copy = bound.attribute.add()
+            copy.CopyFrom(attribute)
+            if attribute.type == AttributeProto.GRAPH:
+                del copy.g.node[:]
+                copy.g.node.extend(_bound(inner, given) for inner in attribute.g.node)
+        elif attribute.ref_attr_name in given:
+            copy = bound.attribute.add()
+            copy.CopyFrom(given[attribute.ref_attr_name])
+            copy.name = attribute.name
+    return bound
+
+
+def _has_references(node: NodeProto) -> bool:
+    return any(
+        attribute.ref_attr_name
+        or (
+            attribute.type == AttributeProto.GRAPH
+            and any(_has_references(inner) for inner in attribute.g.node)
+        )
+        for attribute in node.attribute
+    )
 
 
 def function_opset(function: FunctionProto, default: int) -> int:

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+)
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
@@ -17,7 +24,7 @@ from tcopt.dialects.graph.weights import WeightStore, attach_weights
 from tcopt.frontends.onnx.builder import GraphBuilder, name_hint, named_location
 from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.contrib import find_contrib_schema
-from tcopt.frontends.onnx.errors import MissingValuesError
+from tcopt.frontends.onnx.control_flow import CONTROL_FLOW, Bodies
 from tcopt.frontends.onnx.functions import (
     ExpansionBudget,
     bound_nodes,
@@ -32,8 +39,10 @@ from tcopt.frontends.onnx.ordering import in_order, node_label
 from tcopt.frontends.onnx.problems import Problems
 from tcopt.frontends.onnx.registry import Handler, find_handler
 from tcopt.frontends.onnx.schemas import NodeSchema, find_schema
+from tcopt.frontends.onnx.sequences import sequence_handler
 from tcopt.frontends.onnx.tensors import TensorReader
 from tcopt.frontends.onnx.types import element_type
+from tcopt.frontends.onnx.values import FAILED, Failed, Scope, Value, Values
 from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
 
 
@@ -79,15 +88,6 @@ def import_loaded(
     return _ModelImporter(model, reader, opset).run(shapes or {}, values or {})
 
 
-class _Failed:
-    """Stands for the outputs of a node that could not be imported."""
-
-
-_FAILED = _Failed()
-_Value = SSAValue | _Failed | None
-_Scope = dict[str, _Value]
-
-
 class _ModelImporter:
     def __init__(self, model: ModelProto, reader: TensorReader, opset: int):
         self.graph = model.graph
@@ -107,7 +107,7 @@ class _ModelImporter:
     ) -> ModuleOp:
         inputs = self._inputs()
         fix_inputs(inputs, shapes, values)
-        scope: _Scope = {}
+        scope: Scope = {}
         for item in inputs:
             argument = self.block.insert_arg(tensor(item.shape, item.element), len(self.block.args))
             self.builder.add_argument(argument, item.name)
@@ -159,7 +159,7 @@ class _ModelImporter:
             seen.add(info.name)
         return [declared_input(info) for info in infos]
 
-    def _outputs(self, scope: _Scope) -> list[SSAValue]:
+    def _outputs(self, scope: Scope) -> list[SSAValue]:
         if not self.graph.output:
             raise ImportModelError("the model has no outputs")
         results: list[SSAValue] = []
@@ -190,7 +190,7 @@ class _ModelImporter:
 
     # Nodes
 
-    def _operand(self, name: str, scope: _Scope, where: str) -> _Value:
+    def _operand(self, name: str, scope: Scope, where: str) -> Value:
         if not name:
             return None
         if name in scope:
@@ -202,23 +202,20 @@ class _ModelImporter:
             value = self.builder.constant(self.reader.read(weight, name), name)
         except UnsupportedError as error:
             self.problems.add(error)
-            value = _FAILED
+            value = FAILED
         scope[name] = value
         return value
 
     def _import_node(
-        self, node: NodeProto, scope: _Scope, opset: int, where: str, depth: int
+        self, node: NodeProto, scope: Scope, opset: int, where: str, depth: int
     ) -> None:
         self.builder.location = named_location(where)
         try:
-            if node.op_type == "If" and node.domain in STANDARD_DOMAINS:
-                results = self._branch(node, scope, opset, where, depth)
-            else:
-                operands = [self._operand(name, scope, where) for name in node.input]
-                results = self._results(node, operands, opset, where, depth)
+            operands = [self._operand(name, scope, where) for name in node.input]
+            results = self._results(node, operands, scope, opset, where, depth)
         except UnsupportedError as error:
             self.problems.add(error)
-            results = [_FAILED] * len(node.output)
+            results = [FAILED] * len(node.output)
         for name, value in zip(node.output, results, strict=False):
             if not name:
                 continue
@@ -232,8 +229,14 @@ class _ModelImporter:
                 )
 
     def _results(
-        self, node: NodeProto, operands: list[_Value], opset: int, where: str, depth: int
-    ) -> Sequence[_Value]:
+        self,
+        node: NodeProto,
+        operands: list[Value],
+        scope: Scope,
+        opset: int,
+        where: str,
+        depth: int,
+    ) -> Values:
         function = self.functions.get((node.domain, node.op_type, node.overload))
         if function is not None:
             return self._call(function, node, operands, opset, where, depth)
@@ -249,20 +252,46 @@ class _ModelImporter:
             raise UnsupportedError(
                 f"there is no operator {node.op_type!r} in opset {opset}", where=where
             )
+        if any(isinstance(value, Failed) for value in operands):
+            return [FAILED] * len(node.output)
+        special = self._special(node, schema, operands, scope, opset, where, depth)
+        if special is not None:
+            return special
         handle = find_handler(name, opset)
         if handle is None and not schema.has_body:
             raise UnsupportedError(f"operator {node.op_type} is not supported", where=where)
-        present = [value for value in operands if not isinstance(value, _Failed)]
-        if len(present) < len(operands):
-            return [_FAILED] * len(node.output)
         schema.check_form(node, where)
-        schema.check_types([value and value.type for value in present], where)
-        if handle is not None:
-            return self._handle(handle, node, schema, present, opset, where)
-        body = standard_body(node, schema, opset, present)
+        present = [value for value in operands if value is None or isinstance(value, SSAValue)]
+        if len(present) == len(operands):
+            schema.check_types([value and value.type for value in present], where)
+            if handle is not None:
+                return self._handle(handle, node, schema, present, opset, where)
+        body = standard_body(node, schema, opset, operands)
         if body is None:
             raise UnsupportedError(f"operator {node.op_type} is not supported", where=where)
         return self._call(body, node, operands, opset, where, depth)
+
+    def _special(
+        self,
+        node: NodeProto,
+        schema: NodeSchema,
+        operands: list[Value],
+        scope: Scope,
+        opset: int,
+        where: str,
+        depth: int,
+    ) -> Values | None:
+        """The results of operators with bodies, and of those on sequences; None for others."""
+        if node.domain not in STANDARD_DOMAINS:
+            return None
+        takes_lists = sequence_handler(node.op_type, operands)
+        if takes_lists is None and node.op_type not in CONTROL_FLOW:
+            return None
+        schema.check_form(node, where)
+        ctx = NodeContext(node, schema, [], self.builder, opset, where)
+        if takes_lists is not None:
+            return [takes_lists(ctx, operands)]
+        return Bodies(self, ctx, scope, depth).run(operands)
 
     def _handle(
         self,
@@ -294,11 +323,11 @@ class _ModelImporter:
         self,
         function: FunctionProto,
         node: NodeProto,
-        operands: list[_Value],
+        operands: list[Value],
         opset: int,
         where: str,
         depth: int,
-    ) -> Sequence[_Value]:
+    ) -> Sequence[Value]:
         self.budget.spend(len(function.node), depth, where)
         if len(operands) > len(function.input):
             raise ImportModelError(
@@ -307,7 +336,7 @@ class _ModelImporter:
                 where=where,
             )
         missing = [None] * (len(function.input) - len(operands))
-        scope: _Scope = dict(zip(function.input, [*operands, *missing], strict=True))
+        scope: Scope = dict(zip(function.input, [*operands, *missing], strict=True))
         inner_opset = function_opset(function, opset)
         for inner in in_order(bound_nodes(function, node), scope.keys()):
             label = f"{where}/{inner.name or inner.op_type}"
@@ -319,32 +348,17 @@ class _ModelImporter:
                 )
         return [scope.get(name) for name in function.output]
 
-    def _branch(
-        self, node: NodeProto, scope: _Scope, opset: int, where: str, depth: int
-    ) -> Sequence[_Value]:
-        """The branch of an If whose condition is known; it sees the names around it."""
-        condition = self._operand(node.input[0] if node.input else "", scope, where)
-        if isinstance(condition, _Failed):
-            return [_FAILED] * len(node.output)
-        known = None if condition is None else self.builder.known.get(condition)
-        if known is None or known.size != 1:
-            raise MissingValuesError(
-                "the condition of If is computed when the model runs",
-                self.builder.input_names_behind(condition) if condition else [],
-                where=where,
-            )
-        wanted = "then_branch" if known.reshape(-1)[0] else "else_branch"
-        graph = next((a.g for a in node.attribute if a.name == wanted), None)
-        if graph is None or len(graph.output) != len(node.output):
-            raise ImportModelError(f"If has no {wanted} with its outputs", where=where)
-        inner: _Scope = dict(scope)
-        for weight in graph.initializer:
+    def import_body(
+        self, body: GraphProto, scope: Scope, opset: int, where: str, depth: int
+    ) -> list[Value]:
+        """The values of a body's outputs; `scope` holds its inputs and the names around it."""
+        for weight in body.initializer:
             value = self.reader.read(weight, weight.name)
-            inner[weight.name] = self.builder.constant(value, weight.name)
-        self.budget.spend(len(graph.node), depth, where)
-        for step in in_order(graph.node, inner.keys() | self.initializers.keys()):
-            self._import_node(step, inner, opset, f"{where}/{node_label(step)}", depth + 1)
-        return [self._operand(info.name, inner, where) for info in graph.output]
+            scope[weight.name] = self.builder.constant(value, weight.name)
+        self.budget.spend(len(body.node), depth, where)
+        for step in in_order(body.node, scope.keys() | self.initializers.keys()):
+            self._import_node(step, scope, opset, f"{where}/{node_label(step)}", depth)
+        return [self._operand(info.name, scope, where) for info in body.output]
 
 
 def _names(names) -> ArrayAttr[StringAttr]:

@@ -7,6 +7,7 @@ from collections.abc import Container, Sequence
 
 from onnx import NodeProto
 
+from tcopt.frontends.onnx.subgraphs import used_names
 from tcopt.support.errors import ImportModelError
 
 
@@ -31,7 +32,7 @@ def in_order(nodes: Sequence[NodeProto], available: Container[str]) -> list[Node
     waits = [0] * len(nodes)
     users: dict[int, list[int]] = defaultdict(list)
     for index, node in enumerate(nodes):
-        for name in filter(None, node.input):
+        for name in used_names(node):
             source = producer.get(name)
             if source is not None:
                 waits[index] += 1
@@ -76,6 +77,6 @@ def _on_cycle(nodes: Sequence[NodeProto], producer: dict[str, int], stuck: set[i
     current = min(stuck)
     while current not in seen:
         seen.add(current)
-        sources = (producer.get(name, -1) for name in nodes[current].input if name)
+        sources = (producer.get(name, -1) for name in used_names(nodes[current]))
         current = next(source for source in sources if source in stuck)
     return current

@@ -5,7 +5,7 @@ import pytest
 
 from models.checks import check_node, node_model
 from tcopt.frontends.onnx import import_model
-from tcopt.support.errors import ImportModelError, UnsupportedError
+from tcopt.support.errors import ImportModelError
 
 CASES = {
     "plain": {"kernel_shape": [3, 2]},
@@ -45,14 +45,6 @@ def test_lp_pool(p: int, rng: np.random.Generator):
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_global_pool(op_type: str, rank: int, rng: np.random.Generator):
     check_node(op_type, rng.standard_normal((2, 3, *[5] * rank)).astype(np.float32))
-
-
-def test_indices_are_unsupported():
-    model = node_model(
-        "MaxPool", [np.ones((1, 1, 4, 4), np.float32)], outputs=2, kernel_shape=[2, 2]
-    )
-    with pytest.raises(UnsupportedError, match=r"indices output of MaxPool.*node"):
-        import_model(model)
 
 
 def test_kernel_must_fit_the_rank():

@@ -1,0 +1,159 @@
+"""Sequences and optionals: lists of known length, taken apart while a model is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.dialects.graph.types import shape_of
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.values import NOTHING, OptionalValue, SequenceValue, Value, Values
+
+_Handler = Callable[[NodeContext, Values], Value]
+_HANDLERS: dict[str, _Handler] = {}
+
+
+def sequence_handler(op_type: str, operands: Values) -> _Handler | None:
+    """The handler of an operator on sequences or optionals; None for operators on tensors."""
+    if op_type == "Identity" and not isinstance(operands[0], SequenceValue | OptionalValue):
+        return None
+    return _HANDLERS.get(op_type)
+
+
+def _handles(*op_types: str) -> Callable[[_Handler], _Handler]:
+    def register(handler: _Handler) -> _Handler:
+        _HANDLERS.update(dict.fromkeys(op_types, handler))
+        return handler
+
+    return register
+
+
+def _sequence(ctx: NodeContext, value: Value) -> tuple[SSAValue, ...]:
+    if not isinstance(value, SequenceValue):
+        ctx.malformed("its operand is no sequence")
+    return value.items
+
+
+def _tensor(ctx: NodeContext, value: Value) -> SSAValue:
+    if not isinstance(value, SSAValue):
+        ctx.malformed("its operand is no tensor")
+    return value
+
+
+def _place(ctx: NodeContext, value: Value, count: int) -> int:
+    """An index into a sequence, which must be known."""
+    (place,) = ctx.known_ints(_tensor(ctx, value), "the position")
+    ctx.check(-count <= place < count, f"position {place} is outside of {count} elements")
+    return place % count
+
+
+@_handles("SequenceEmpty")
+def _empty(ctx: NodeContext, operands: Values) -> Value:
+    return SequenceValue(())
+
+
+@_handles("SequenceConstruct")
+def _construct(ctx: NodeContext, operands: Values) -> Value:
+    return SequenceValue(tuple(_tensor(ctx, value) for value in operands))
+
+
+@_handles("SequenceInsert")
+def _insert(ctx: NodeContext, operands: Values) -> Value:
+    items = _sequence(ctx, operands[0])
+    place = len(items)
+    if len(operands) > 2 and operands[2] is not None:
+        place = _place(ctx, operands[2], len(items) + 1)
+    return SequenceValue((*items[:place], _tensor(ctx, operands[1]), *items[place:]))
+
+
+@_handles("SequenceErase")
+def _erase(ctx: NodeContext, operands: Values) -> Value:
+    items = _sequence(ctx, operands[0])
+    place = len(items) - 1
+    if len(operands) > 1 and operands[1] is not None:
+        place = _place(ctx, operands[1], len(items))
+    ctx.check(items, "the sequence is empty")
+    return SequenceValue((*items[:place], *items[place + 1 :]))
+
+
+@_handles("SequenceAt")
+def _at(ctx: NodeContext, operands: Values) -> Value:
+    items = _sequence(ctx, operands[0])
+    return items[_place(ctx, operands[1], len(items))]
+
+
+@_handles("SequenceLength")
+def _length(ctx: NodeContext, operands: Values) -> Value:
+    return ctx.array(np.array(len(_sequence(ctx, operands[0])), np.int64))
+
+
+@_handles("SplitToSequence")
+def _split(ctx: NodeContext, operands: Values) -> Value:
+    x = _tensor(ctx, operands[0])
+    shape = shape_of(x)
+    axis = ctx.axis(ctx.get_int("axis"), len(shape))
+    sizes, keep = [1] * shape[axis], ctx.get_bool("keepdims")
+    if len(operands) > 1 and operands[1] is not None:
+        given, keep = _tensor(ctx, operands[1]), True
+        sizes = ctx.known_ints(given, "the split")
+        if shape_of(given) == ():
+            ctx.check(sizes[0] > 0, f"a part of {sizes[0]} is none")
+            whole, rest = divmod(shape[axis], sizes[0])
+            sizes = sizes * whole + ([rest] if rest else [])
+    ctx.check(
+        min(sizes, default=0) >= 0 and sum(sizes) == shape[axis],
+        f"parts of {sizes} do not make {shape[axis]}",
+    )
+    parts: list[SSAValue] = []
+    start = 0
+    for size in sizes:
+        starts, extents = [0] * len(shape), list(shape)
+        starts[axis], extents[axis] = start, size
+        part = ctx.emit(graph.SliceOp(x, starts, extents))
+        if not keep:
+            part = ctx.emit(graph.ReshapeOp(part, (*shape[:axis], *shape[axis + 1 :])))
+        parts.append(part)
+        start += size
+    return SequenceValue(tuple(parts))
+
+
+@_handles("ConcatFromSequence")
+def _concat(ctx: NodeContext, operands: Values) -> Value:
+    items: Sequence[SSAValue] = _sequence(ctx, operands[0])
+    ctx.check(items, "the sequence is empty")
+    new = ctx.get_bool("new_axis")
+    rank = len(shape_of(items[0])) + new
+    axis = ctx.axis(ctx.get_int("axis"), rank)
+    if new:
+        shapes = [shape_of(item) for item in items]
+        items = [
+            ctx.emit(graph.ReshapeOp(item, (*s[:axis], 1, *s[axis:])))
+            for item, s in zip(items, shapes, strict=True)
+        ]
+    return ctx.emit(graph.ConcatOp(items, axis=axis))
+
+
+@_handles("Optional")
+def _optional(ctx: NodeContext, operands: Values) -> Value:
+    return operands[0] if operands and operands[0] is not None else NOTHING
+
+
+@_handles("OptionalHasElement")
+def _has_element(ctx: NodeContext, operands: Values) -> Value:
+    value = operands[0] if operands else None
+    return ctx.array(np.array(not (value is None or isinstance(value, OptionalValue))))
+
+
+@_handles("OptionalGetElement")
+def _get_element(ctx: NodeContext, operands: Values) -> Value:
+    value = operands[0]
+    ctx.check(value is not None and not isinstance(value, OptionalValue), "there is no element")
+    return value
+
+
+@_handles("Identity")
+def _identity(ctx: NodeContext, operands: Values) -> Value:
+    return operands[0]

@@ -1,0 +1,25 @@
+"""The names that bodies of nodes take from around them."""
+
+from __future__ import annotations
+
+from onnx import AttributeProto, GraphProto, NodeProto
+
+
+def captured_names(body: GraphProto) -> list[str]:
+    """The names that a body, or a body in it, takes from around it, each once."""
+    own = {info.name for info in body.input} | {weight.name for weight in body.initializer}
+    own.update(name for node in body.node for name in node.output)
+    names: dict[str, None] = {}
+    for node in body.node:
+        names.update(dict.fromkeys(name for name in used_names(node) if name not in own))
+    names.update(dict.fromkeys(info.name for info in body.output if info.name not in own))
+    return list(names)
+
+
+def used_names(node: NodeProto) -> list[str]:
+    """The names that a node uses, those in its bodies included, each once."""
+    names = dict.fromkeys(name for name in node.input if name)
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            names.update(dict.fromkeys(captured_names(attribute.g)))
+    return list(names)
