@@ -28,6 +28,9 @@ from tcopt.support.errors import UnsupportedError
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 """The operators that have bodies."""
 
+_STEP_LIMIT = 1024
+"""A loop of more steps, that are not alike, is not written out."""
+
 _UNROLLED_STEPS = 16
 """Loops of up to so many steps are written out, which lets shapes in them be known."""
 
@@ -156,6 +159,11 @@ class Bodies:
         step, current = 0, list(states)
         yes = self.ctx.array(np.array(True))
         while steps is None or step < steps:
+            if step == _STEP_LIMIT:
+                self.ctx.unsupported(
+                    f"a Loop of more than {step} steps, which its condition may end or whose "
+                    "values change their shapes, is not supported"
+                )
             number = self.ctx.array(np.array(step, np.int64))
             results = self._import(body, [number, yes, *current], self.scope, f"step {step}")
             goes_on, *rest = results

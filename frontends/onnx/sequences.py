@@ -65,7 +65,9 @@ def _insert(ctx: NodeContext, operands: Values) -> Value:
     items = _sequence(ctx, operands[0])
     place = len(items)
     if len(operands) > 2 and operands[2] is not None:
-        place = _place(ctx, operands[2], len(items) + 1)
+        (place,) = ctx.known_ints(_tensor(ctx, operands[2]), "the position")
+        ctx.check(abs(place) <= len(items), f"position {place} is outside of {len(items)} elements")
+        place += len(items) if place < 0 else 0
     return SequenceValue((*items[:place], _tensor(ctx, operands[1]), *items[place:]))
 
 
