@@ -8,11 +8,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: help run test pytest lit lint format docs bench setup tools clean
+.PHONY: help run test pytest lit conformance lint format docs bench setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
 	@echo "make test    every test (pytest and lit)"
+	@echo "make conformance  all of ONNX's backend suite (make test runs a part)"
 	@echo "make lint    ruff, pyright and the import directions"
 	@echo "make format  let ruff fix and format"
 	@echo "make docs    write the generated pages of docs/"
@@ -29,6 +30,9 @@ pytest: setup
 
 lit: setup
 	@$(BIN)/lit -j$(JOBS) --order=smart lit_tests
+
+conformance: setup
+	@$(BIN)/python tests/conformance/run.py --jobs $(JOBS)
 
 lint: setup
 	@$(BIN)/ruff check .

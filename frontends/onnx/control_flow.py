@@ -22,7 +22,7 @@ from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.errors import MissingValuesError
 from tcopt.frontends.onnx.subgraphs import captured_names
 from tcopt.frontends.onnx.types import numpy_dtype as onnx_dtype
-from tcopt.frontends.onnx.values import FAILED, Failed, Scope, Value, Values
+from tcopt.frontends.onnx.values import Scope, Value, Values
 from tcopt.support.errors import UnsupportedError
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
@@ -96,8 +96,6 @@ class Bodies:
     def _branch(self, operands: Values) -> Values:
         """The branch whose condition is known; otherwise both, and a choice of their results."""
         condition = operands[0] if operands else None
-        if isinstance(condition, Failed):
-            return [condition] * len(self.ctx.node.output)
         known = self._known(condition)
         if known is not None and known.size == 1:
             wanted = "then_branch" if known.reshape(-1)[0] else "else_branch"
@@ -133,8 +131,6 @@ class Bodies:
         self.ctx.check(
             len(body.output) >= 1 + len(states), "its body returns fewer values than it takes"
         )
-        if any(isinstance(state, Failed) for state in operands):
-            return [FAILED] * len(self.ctx.node.output)
         steps: int | None = None
         if count is not None:
             steps = int(self._decided(count, "the number of steps of Loop"))
@@ -224,8 +220,6 @@ class Bodies:
         self.ctx.check(inputs >= 1 and count >= 0, f"it has no {inputs} inputs to scan")
         values: list[SSAValue] = []
         for value in operands:
-            if isinstance(value, Failed):
-                return [value] * len(self.ctx.node.output)
             if not isinstance(value, SSAValue):
                 self.ctx.unsupported("Scan of what is no tensor is not supported")
             values.append(value)

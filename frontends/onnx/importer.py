@@ -252,15 +252,19 @@ class _ModelImporter:
             raise UnsupportedError(
                 f"there is no operator {node.op_type!r} in opset {opset}", where=where
             )
+        takes_lists = sequence_handler(name, operands)
+        has_bodies = name in CONTROL_FLOW
+        handle = find_handler(name, opset)
+        if not (handle or schema.has_body or takes_lists or has_bodies):
+            raise UnsupportedError(f"operator {node.op_type} is not supported", where=where)
         if any(isinstance(value, Failed) for value in operands):
             return [FAILED] * len(node.output)
-        special = self._special(node, schema, operands, scope, opset, where, depth)
-        if special is not None:
-            return special
-        handle = find_handler(name, opset)
-        if handle is None and not schema.has_body:
-            raise UnsupportedError(f"operator {node.op_type} is not supported", where=where)
         schema.check_form(node, where)
+        if takes_lists is not None or has_bodies:
+            ctx = NodeContext(node, schema, [], self.builder, opset, where)
+            if takes_lists is not None:
+                return [takes_lists(ctx, operands)]
+            return Bodies(self, ctx, scope, depth).run(operands)
         present = [value for value in operands if value is None or isinstance(value, SSAValue)]
         if len(present) == len(operands):
             schema.check_types([value and value.type for value in present], where)
@@ -270,28 +274,6 @@ class _ModelImporter:
         if body is None:
             raise UnsupportedError(f"operator {node.op_type} is not supported", where=where)
         return self._call(body, node, operands, opset, where, depth)
-
-    def _special(
-        self,
-        node: NodeProto,
-        schema: NodeSchema,
-        operands: list[Value],
-        scope: Scope,
-        opset: int,
-        where: str,
-        depth: int,
-    ) -> Values | None:
-        """The results of operators with bodies, and of those on sequences; None for others."""
-        if node.domain not in STANDARD_DOMAINS:
-            return None
-        takes_lists = sequence_handler(node.op_type, operands)
-        if takes_lists is None and node.op_type not in CONTROL_FLOW:
-            return None
-        schema.check_form(node, where)
-        ctx = NodeContext(node, schema, [], self.builder, opset, where)
-        if takes_lists is not None:
-            return [takes_lists(ctx, operands)]
-        return Bodies(self, ctx, scope, depth).run(operands)
 
     def _handle(
         self,
