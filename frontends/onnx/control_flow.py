@@ -196,9 +196,8 @@ class Bodies:
         with self._function(values, [number], body) as function:
             arguments = function.arguments
             yes = self.ctx.array(np.array(True))
-            results = self._import(
-                body, [arguments[count], yes, *arguments[:count]], function.scope, "step"
-            )
+            inputs = [arguments[count], yes, *arguments[:count]]
+            results = self._import(body, inputs, function.scope, "step")
             goes_on = self._known(results[0])
             outputs = [value for value in results[1:] if isinstance(value, SSAValue)]
             alike = len(outputs) == len(results) - 1 and all(
@@ -378,7 +377,7 @@ class _StepFunction:
     def __init__(
         self,
         builder: GraphBuilder,
-        arguments: list[SSAValue],
+        arguments: Sequence[SSAValue],
         fixed: list[SSAValue],
         scope: Scope,
     ):
