@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -122,7 +123,8 @@ class _Launch:
         self.passing = self._passing()
 
     def run(self) -> None:
-        if self.passing:
+        # One thread alone, as of a kernel that is written as loops, waits for nobody.
+        if self.passing and math.prod(self.threads.extents.values()) > 1:
             self._part(self.nest, frozenset())
 
     def _passing(self) -> set[SSAValue]:

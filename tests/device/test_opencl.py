@@ -35,6 +35,18 @@ def _check(model: ModelProto, feeds: dict[str, np.ndarray]) -> None:
 
 
 @needs_device
+def test_operators_written_as_loops() -> None:
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[3, 40, 2] x) => (float[3, 35, 2] sums, int64[3, 35, 2] places)
+      <int64 k = {35}, int64 axis = {1}>
+    { one = Constant <value_ints = [35]> ()
+      values, places = TopK <axis = 1> (x, one)
+      sums = CumSum (values, axis) }"""
+    x = np.random.default_rng(2).integers(0, 9, (3, 40, 2)).astype(np.float32)
+    _check(onnx.parser.parse_model(text), {"x": x})
+
+
+@needs_device
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name: str) -> None:
     model = NETWORKS[name]()

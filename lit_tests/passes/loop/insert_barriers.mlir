@@ -374,3 +374,24 @@ loop.func @same(%x: memref<64xf32>, %y: memref<64xf32>) {
   }
 }
 }
+
+// -----
+
+// A kernel of one thread, which branches on what it reads, waits for nobody.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK-LABEL: loop.func @alone
+// CHECK-NOT: loop.barrier
+loop.func @alone(%x: memref<64xf32>, %y: memref<64xf32>) {
+  loop.for %i = 0 to 64 {
+    %s = loop.alloc global : memref<64xf32>
+    %zero = arith.constant 0.0 : f32
+    %a = loop.load %x[%i] : memref<64xf32>
+    %c = arith.cmpf olt, %a, %zero : f32
+    scf.if %c {
+      loop.store %a, %s[%i] : memref<64xf32>
+      %b = loop.load %s[%i] : memref<64xf32>
+      loop.store %b, %y[%i] : memref<64xf32>
+    }
+  }
+}
+}
