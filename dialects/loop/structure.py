@@ -35,6 +35,9 @@ from tcopt.dialects.loop.attrs import (
 from tcopt.dialects.loop.block import BlockOp
 from tcopt.support.func_syntax import parse_function, print_function
 
+PRAGMA_UNROLL = "pragma_unroll"
+"""The attribute of a loop that asks the device's compiler to write out so many iterations."""
+
 
 @irdl_op_definition
 class FuncOp(IRDLOperation):
@@ -143,9 +146,13 @@ class ForOp(IRDLOperation):
             parser.raise_error("loops start at 0", at_position=zero_pos)
         parser.parse_keyword("to")
         extent = parser.parse_integer(allow_boolean=False)
-        kind = parser.parse_optional_str_enum(LoopKind) or LoopKind.SERIAL
-        axis = parser.parse_str_enum(ThreadAxis) if kind is LoopKind.THREAD else None
+        kind, axis = LoopKind.SERIAL, None
+        # A serial loop says no kind, and `attributes` is none.
         attributes = parser.parse_optional_attr_dict_with_keyword()
+        if attributes is None:
+            kind = parser.parse_optional_str_enum(LoopKind) or LoopKind.SERIAL
+            axis = parser.parse_str_enum(ThreadAxis) if kind is LoopKind.THREAD else None
+            attributes = parser.parse_optional_attr_dict_with_keyword()
         op = cls(extent, parser.parse_region([argument]), kind, axis)
         if attributes is not None:
             op.attributes.update(attributes.data)

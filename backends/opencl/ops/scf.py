@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from xdsl.dialects import memref, scf, vector
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tcopt.backends.opencl.ops.memref import loaded
@@ -13,6 +14,7 @@ from tcopt.backends.opencl.ops.vector_memory import loaded_vector
 from tcopt.backends.opencl.registry import writes
 from tcopt.backends.opencl.types import is_mask, lanes, mask_type
 from tcopt.backends.opencl.writer import PRECEDENCE, KernelWriter
+from tcopt.dialects.loop.structure import PRAGMA_UNROLL
 
 
 @writes(scf.ForOp)
@@ -34,6 +36,9 @@ def write_for(k: KernelWriter, op: scf.ForOp) -> None:
     step = k.text(op.step)
     advance = f"++{name}" if step == "1" else f"{name} += {step}"
     bound = k.text(op.ub, PRECEDENCE["<"] + 1)
+    pragma = op.attributes.get(PRAGMA_UNROLL)
+    if isinstance(pragma, IntegerAttr):
+        k.line(f"#pragma unroll {pragma.value.data}")
     with k.braces(f"for (int {name} = {k.text(op.lb)}; {name} < {bound}; {advance})"):
         _body(k, op.body.block, names)
 
