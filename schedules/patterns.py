@@ -196,6 +196,11 @@ def buffer_bits(buffer: SSAValue) -> int:
     return prod(buffer_shape(buffer)) * _bits(_element(buffer))
 
 
+def access_bits(access: Access) -> int:
+    """Width of the elements that an access moves, in bits."""
+    return _bits(_element(access.buffer))
+
+
 def _bits(element: Attribute) -> int:
     if isinstance(element, FixedBitwidthType):
         return element.bitwidth

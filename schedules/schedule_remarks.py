@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 
 from tcopt.dialects.loop import FuncOp
-from tcopt.dialects.sched import KnobOp, ParallelOp, SequenceOp, VectorizeOp
+from tcopt.dialects.sched import BindOp, KnobOp, ParallelOp, SequenceOp, VectorizeOp
 from tcopt.support.remarks import remark
 
 SCHEDULED = "scheduled"
@@ -26,5 +26,5 @@ def remark_schedule(function: FuncOp, sequence: SequenceOp) -> None:
                 remark(name, function, reason.data, missed=True)
     if not any(isinstance(op, VectorizeOp) for op in ops):
         remark(by, function, "not vectorised", missed=True)
-    if not any(isinstance(op, ParallelOp) for op in ops):
+    if not any(isinstance(op, ParallelOp | BindOp) for op in ops):
         remark(by, function, "stays on one thread", missed=True)

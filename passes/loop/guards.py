@@ -71,7 +71,9 @@ def _hoist_out_of(op: loop.ForOp) -> None:
         return
     variant = set[SSAValue](op.body.block.args).union(*(o.results for o in op.body.block.ops))
     shared = [c for c in conditions_of(guards[0]) if variant.isdisjoint(c[1])]
-    if any(map(_is_of_a_thread, shared)) and _threads_meet(op):
+    # Lanes are one thread's, and no others are waited for between them.
+    is_alone = op.loop_kind is loop.LoopKind.VECTORIZED
+    if any(map(_is_of_a_thread, shared)) and not is_alone and _threads_meet(op):
         shared = [c for c in shared if not _is_of_a_thread(c)]
     for guard in guards[1:]:
         present = conditions_of(guard)

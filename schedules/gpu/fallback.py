@@ -22,6 +22,24 @@ class Fallback:
         return None
 
 
+@schedule_rule(target="gpu", priority=-10)
+class Unfused:
+    """Rule for functions whose loops cannot be shown to be independent once they are fused."""
+
+    name = "gpu-unfused"
+
+    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+        for block in sch.blocks():
+            loops = sorted(spatial_loops(sch, block), key=sch.extent)
+            if loops:
+                outer, thread = sch.split(loops[-1], factors=[None, facts.max_threads])
+                sch.bind(outer, "blockIdx.x")
+                sch.bind(thread, "threadIdx.x")
+            if len(loops) > 1:
+                sch.bind(loops[-2], "blockIdx.y")
+        return None
+
+
 def element_a_thread(sch: Schedule, block: Block, facts: GpuFacts) -> None:
     """Let each thread compute one element of a block, sums in a register."""
     spatial = spatial_loops(sch, block)

@@ -37,7 +37,13 @@ from tcopt.schedules.gpu.register_tile import (
 from tcopt.schedules.gpu.threads import share_work
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.nests import variable_loops
-from tcopt.schedules.patterns import Access, BlockPattern, element_bits, match_block
+from tcopt.schedules.patterns import (
+    Access,
+    BlockPattern,
+    access_bits,
+    element_bits,
+    match_block,
+)
 from tcopt.schedules.rules import Declined, schedule_rule
 from tcopt.schedules.state import buffers_read
 from tcopt.support.remarks import remark
@@ -262,7 +268,7 @@ def schedule_tile(
     _bind(sch, blocks, "blockIdx.x")
     sch.bind(row_thread, "threadIdx.y")
     sch.bind(column_thread, "threadIdx.x")
-    left = _share_operands(sch, block, pattern, producers, part, tile)
+    left = _share_operands(sch, block, pattern, producers, part, tile, facts)
     unroll_steps(sch, reduce, tile.sums)
     init = sch.decompose_reduction(block, part)
     sch.set_scope(block, "register")
@@ -285,6 +291,7 @@ def _share_operands(
     producers: list[Block],
     part: Loop,
     tile: SharedTile,
+    facts: GpuFacts,
 ) -> list[Block]:
     """Let all threads of a block fetch what it needs for a part of the reduction.
 
@@ -303,8 +310,24 @@ def _share_operands(
             sch.set_scope(copy, "shared")
         sch.compute_at(copy, part)
         loops = sch.get_loops(copy)
-        share_work(sch, loops[loops.index(part) + 1 :], (tile.down, tile.across))
+        loops = loops[loops.index(part) + 1 :]
+        lanes = 1
+        if made is None and loops:
+            lanes = _copied_lanes(sch, term, loops, tile, facts)
+        share_work(sch, loops, (tile.down, tile.across), lanes)
     return left
+
+
+def _copied_lanes(
+    sch: Schedule, term: Access, loops: list[Loop], tile: SharedTile, facts: GpuFacts
+) -> int:
+    """Neighbours that a thread copies at once: whole vectors of rows that blocks divide evenly,
+    where there are enough of them for all threads."""
+    lanes = facts.lanes(access_bits(term))
+    width, row = sch.extent(loops[-1]), buffer_shape(term.buffer)[-1]
+    elements = prod(map(sch.extent, loops))
+    is_even = width % lanes == 0 and row % width == 0
+    return lanes if is_even and elements >= lanes * tile.threads else 1
 
 
 def _makes(sch: Schedule, producer: Block, term: Access, block: Block) -> bool:

@@ -33,11 +33,19 @@ def write_out(sch: Schedule, loops: Sequence[Loop], lanes: int) -> None:
         sch.unroll(each)
 
 
-def share_work(sch: Schedule, loops: Sequence[Loop], threads: tuple[int, int]) -> None:
-    """Let the threads of a block, so many along y and x, do together what they all need."""
+def share_work(
+    sch: Schedule, loops: Sequence[Loop], threads: tuple[int, int], lanes: int = 1
+) -> None:
+    """Let the threads of a block, so many along y and x, do together what they all need.
+
+    Args:
+        lanes: neighbours along the innermost loop that a thread handles as a vector.
+    """
     if not loops:
         return
     all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-    _, down, across = sch.split(all, factors=[None, *threads])
+    _, down, across, lane = sch.split(all, factors=[None, *threads, lanes])
     sch.bind(down, "threadIdx.y")
     sch.bind(across, "threadIdx.x")
+    if lanes > 1:
+        sch.vectorize(lane)

@@ -10,10 +10,11 @@
 // CHECK-NEXT:   loop.for %im = 0 to 8 thread threadIdx.y {
 // CHECK-NEXT:     loop.for %jb = 0 to 4 thread threadIdx.x {
 // CHECK-NEXT:       %m = loop.alloc register : memref<2x8xf32>
-// CHECK:            loop.for %d0_d1o = 0 to 8 {
-// CHECK-NEXT:         loop.for %d0_d1m = 0 to 8 thread threadIdx.y {
-// CHECK-NEXT:           loop.for %d0_d1i = 0 to 4 thread threadIdx.x {
-// CHECK-NEXT:             loop.guard ([%io * 16 + %d0_d1o * 2 + %d0_d1m floordiv 4] in 21) {
+// CHECK:            loop.for %d0_d1a = 0 to 2 {
+// CHECK-NEXT:         loop.for %d0_d1b = 0 to 8 thread threadIdx.y {
+// CHECK-NEXT:           loop.for %d0_d1c = 0 to 4 thread threadIdx.x {
+// CHECK-NEXT:             loop.guard ([%io * 16 + %d0_d1a * 8 + %d0_d1b] in 21) {
+// CHECK-NEXT:               loop.for %d0_d1d = 0 to 4 vectorized {
 // CHECK:            loop.barrier
 // CHECK-NEXT:       loop.for %kio = 0 to 2 {
 // CHECK-NOT:          loop.guard

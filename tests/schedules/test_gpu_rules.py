@@ -1,0 +1,18 @@
+"""GPU rules asked on their own."""
+
+from __future__ import annotations
+
+from schedule_programs import matmul
+from tcopt.backends.named_gpus import named_gpu
+from tcopt.dialects.loop import ForOp
+from tcopt.schedules import Schedule
+from tcopt.schedules.gpu.facts import gpu_facts
+from tcopt.schedules.gpu.fallback import Unfused
+
+
+def test_loops_are_bound_one_by_one_as_a_last_resort() -> None:
+    sch = Schedule(matmul())
+    assert Unfused().apply(sch, gpu_facts(named_gpu("opencl"))) is None
+    loops = [op for op in sch.func.walk() if isinstance(op, ForOp) and op.axis is not None]
+    axes = {op.axis.data.value for op in loops if op.axis is not None}
+    assert axes == {"blockIdx.x", "blockIdx.y", "threadIdx.x"}
