@@ -152,3 +152,22 @@ func.func private @dots(%a: memref<1xi32>, %w: memref<4xi8>) attributes {gpu.ker
   memref.store %3, %a[%c0] : memref<1xi32>
   func.return
 }
+
+// Values go from thread to thread of a warp a word at a time.
+// PTX-LABEL: .visible .entry shuffles(
+// PTX:         shfl.sync.bfly.b32 {{.*}}, {{.*}}, 16, 31, -1;
+// PTX-COUNT-2: shfl.sync.bfly.b32 {{.*}}, {{.*}}, 8, 31, -1;
+// PTX:         shfl.sync.bfly.b32 {{.*}}, {{.*}}, 4, 31, -1;
+func.func private @shuffles(%a: memref<64xf32>, %b: memref<64xf64>, %c: memref<64xi8>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %i = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
+  %0 = memref.load %a[%i] : memref<64xf32>
+  %1 = simt.shuffle %0 xor 16 : f32
+  memref.store %1, %a[%i] : memref<64xf32>
+  %2 = memref.load %b[%i] : memref<64xf64>
+  %3 = simt.shuffle %2 xor 8 : f64
+  memref.store %3, %b[%i] : memref<64xf64>
+  %4 = memref.load %c[%i] : memref<64xi8>
+  %5 = simt.shuffle %4 xor 4 : i8
+  memref.store %5, %c[%i] : memref<64xi8>
+  func.return
+}
