@@ -9,7 +9,7 @@ from tcopt.support.errors import UnsupportedError
 
 
 def device_source(module: ModuleOp, target: GpuTargetAttr) -> str:
-    """OpenCL C or PTX of a module's kernels.
+    """OpenCL C or PTX of a module's kernels, which are given buffers of a memory plan.
 
     Raises:
         UnsupportedError: an op or a type has no form there.
@@ -21,5 +21,5 @@ def device_source(module: ModuleOp, target: GpuTargetAttr) -> str:
     if target.api.data == "cuda":
         from tcopt.backends.ptx.source import write_ptx
 
-        return write_ptx(module, target)
+        return write_ptx(module, target, planned=True)
     raise UnsupportedError(f"kernels for {target.api.data} have no form as text")

@@ -6,6 +6,8 @@ overlap, and start at a multiple of what the argument's attribute `llvm.align` s
 
 from __future__ import annotations
 
+from math import gcd
+
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
@@ -14,10 +16,12 @@ from xdsl.utils.hints import isa
 from tcopt.backends.kernels import is_read_only, kernels_of
 from tcopt.backends.llvm.emitter import ModuleState
 from tcopt.backends.llvm.module import argument_alignment, assemble
+from tcopt.backends.llvm.ops.memref import memref_bytes
 from tcopt.backends.ptx.emitter import GLOBAL, KernelEmitter
 from tcopt.backends.ptx.names import entry_name
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, GRID_SIZE, sizes_of
+from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import UnsupportedError
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -28,19 +32,24 @@ _METADATA = """!0 = distinct !{!0}
 loops have no wish of their own here, ptxas unrolls what it finds worth it."""
 
 
-def emit_kernels(module: ModuleOp, target: GpuTargetAttr, data_layout: str = "") -> str:
+def emit_kernels(
+    module: ModuleOp, target: GpuTargetAttr, data_layout: str = "", *, planned: bool = False
+) -> str:
     """LLVM IR text of all kernels of a module: the functions marked `gpu.kernel`.
 
+    Args:
+        planned: whether what kernels are given are buffers of a memory plan, or slices of them,
+            which start at a multiple of their size.
     Raises:
         UnsupportedError: an op or a type has no form in PTX.
     """
     state = ModuleState(capabilities=frozenset(target.features.data.split(",")))
     for function in kernels_of(module):
-        emit_kernel(function, state, target)
+        emit_kernel(function, state, target, planned)
     return assemble(state, TRIPLE, data_layout, _METADATA)
 
 
-def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr) -> None:
+def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr, planned: bool) -> None:
     """Write one kernel into `state.functions`."""
     name = entry_name(function.sym_name.data)
     grid, block = (sizes_of(function, size) for size in (GRID_SIZE, BLOCK_SIZE))
@@ -53,6 +62,8 @@ def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr) -> 
         e.depths[root] = 0
         type = _buffer_type(function, argument)
         alignment = argument_alignment(function, number, type)
+        if planned:
+            alignment = max(alignment, gcd(ALIGNMENT, memref_bytes(type)))
         e.bind_buffer(argument, root, GLOBAL, alignment)
         access = "readonly " if is_read_only(argument) else ""
         parameters.append(

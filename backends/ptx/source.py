@@ -16,14 +16,18 @@ def write_llvm(module: ModuleOp, target: GpuTargetAttr | None = None) -> str:
     return emit_kernels(module, target, data_layout(target))
 
 
-def write_ptx(module: ModuleOp, target: GpuTargetAttr | None = None) -> str:
+def write_ptx(
+    module: ModuleOp, target: GpuTargetAttr | None = None, *, planned: bool = False
+) -> str:
     """PTX of all kernels of a module: the functions marked `gpu.kernel`.
 
     Args:
         target: by default the module's own, else `DEFAULT_CUDA`.
+        planned: whether kernels are given buffers of a memory plan, see `emit_kernels`.
     Raises:
         UnsupportedError: an op or a type has no form in PTX.
         InputError: the target is no CUDA device.
     """
     target = target or gpu_target_of(module) or named_gpu(DEFAULT_CUDA)
-    return assemble_ptx(emit_kernels(module, target, data_layout(target)), target)
+    text = emit_kernels(module, target, data_layout(target), planned=planned)
+    return assemble_ptx(text, target)

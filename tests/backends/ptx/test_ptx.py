@@ -10,6 +10,7 @@ import pytest
 from onnx import ModelProto
 from xdsl.dialects.builtin import ModuleOp
 
+import tcopt
 from models import convolutional, transformers
 from models.quantized import quantized
 from tcopt.backends.named_gpus import NAMED_GPUS
@@ -18,6 +19,7 @@ from tcopt.backends.ptx.source import write_ptx
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.frontends.onnx.importer import import_model
+from tcopt.runtime.device.program import DeviceProgram
 from tcopt.support.cuda_files import LIBDEVICE_ENVIRONMENT, PTXAS_ENVIRONMENT, find_ptxas
 from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.tools import tcopt_compile
@@ -117,6 +119,20 @@ def test_other_devices_take_no_ptx() -> None:
     module = ModuleOp([], {TARGET_ATTRIBUTE: NAMED_GPUS["opencl"]})
     with pytest.raises(InputError, match="takes no PTX"):
         write_ptx(module)
+
+
+def test_buffers_of_a_model_are_aligned() -> None:
+    """Those of the memory plan to 64 bytes; a slice, which may be anywhere in one, by its size."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+small (float[4, 8] x) => (float[4, 8] y) { y = Relu(x) }""")
+    compiled = tcopt.compile(model, "cuda:sm_80", cache=False).program
+    assert isinstance(compiled, DeviceProgram)
+    assert compiled.source.count(".ptr .global .align 64 ") == 2
+    odd = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+odd (float[3, 6] x) => (float[3, 6] y) { y = Relu(x) }""")
+    compiled = tcopt.compile(odd, "cuda:sm_80", cache=False).program
+    assert isinstance(compiled, DeviceProgram)
+    assert compiled.source.count(".ptr .global .align 8 ") == 2
 
 
 @needs_ptxas
