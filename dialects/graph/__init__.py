@@ -87,6 +87,7 @@ from tcopt.dialects.graph.layout import (
     Layout,
     LayoutTransformOp,
 )
+from tcopt.dialects.graph.lrn import LrnOp
 from tcopt.dialects.graph.matmul import MatmulOp
 from tcopt.dialects.graph.max_places import MaxPlacesOp
 from tcopt.dialects.graph.norm import (
@@ -94,7 +95,6 @@ from tcopt.dialects.graph.norm import (
     GroupNormOp,
     InstanceNormOp,
     LayerNormOp,
-    LrnOp,
     RmsNormOp,
 )
 from tcopt.dialects.graph.pool import PoolOp

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
@@ -371,83 +371,6 @@ def group_normalize(x: Array, scale: Array, bias: Array, groups: int, epsilon: f
     variance = np.mean(centred * centred, axis=2, keepdims=True)
     result = (centred / np.sqrt(variance + epsilon)).reshape(x.shape)
     return result * per_channel(scale, x.ndim) + per_channel(bias, x.ndim)
-
-
-@irdl_op_definition
-class LrnOp(NormalizationOp):
-    """Local response normalization of [N, C, spatial...] over `size` neighbour channels:
-    x / (bias + alpha / size * sum(x * x)) ** beta."""
-
-    name = "graph.lrn"
-
-    size = prop_def(Int)
-    alpha = prop_def(Float, default_value=real(1e-4))
-    beta = prop_def(Float, default_value=real(0.75))
-    bias = prop_def(Float, default_value=real(1.0))
-
-    def __init__(
-        self,
-        x: SSAValue | Operation,
-        *,
-        size: int,
-        alpha: float = 1e-4,
-        beta: float = 0.75,
-        bias: float = 1.0,
-    ):
-        super().__init__(
-            [x],
-            {
-                "size": integer(size),
-                "alpha": real(alpha),
-                "beta": real(beta),
-                "bias": real(bias),
-            },
-        )
-
-    def check_parameters(self) -> None:
-        """VerifyException unless there are channels and the size is positive."""
-        if len(shape_of(self.x)) < 2 or self.size.value.data < 1:
-            raise VerifyException("expects a channel dimension and a size of at least 1")
-
-    @property
-    def reach(self) -> tuple[int, int]:
-        """How many channels before and after take part."""
-        size = self.size.value.data
-        return (size - 1) // 2, size - 1 - (size - 1) // 2
-
-    def compute(self, x: Array) -> Array:
-        """The value by numpy."""
-        before, after = self.reach
-        widths = [(0, 0), (before, after)] + [(0, 0)] * (x.ndim - 2)
-        squares = np.pad(x * x, widths)
-        total = sum(squares[:, k : k + x.shape[1]] for k in range(self.size.value.data))
-        factor = self.alpha.value.data / self.size.value.data
-        return x / (self.bias.value.data + factor * np.asarray(total)) ** self.beta.value.data
-
-    def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """The sum of squares over neighbour channels, then the quotient."""
-        size = self.size.value.data
-        k = te.reduce_axis(size, "k")
-        before = self.reach[0]
-
-        def square(n: te.Axis, c: te.Axis, *places: te.Axis) -> Any:
-            value = widen(x.read((n, c + k - before, *places), default=0))
-            return te.sum(value * value, axis=k)
-
-        squares = image_compute(x.shape, square, "squares")
-        factor, bias = self.alpha.value.data / size, self.bias.value.data
-
-        def body(*axes: te.Axis) -> te.Expr:
-            total = squares[axes]
-            base = total * te.const(factor, total.dtype) + te.const(bias, total.dtype)
-            if self.beta.value.data == 0.75:
-                root = te.sqrt(base)
-                power = root * te.sqrt(root)
-            else:
-                power = te.pow(base, te.const(self.beta.value.data, total.dtype))
-            return te.cast(widen(x[axes]) / power, x.dtype)
-
-        return image_compute(x.shape, body, "lrn")
 
 
 def inverse_deviation(squares: te.Tensor, count: int, epsilon: float) -> te.Tensor:

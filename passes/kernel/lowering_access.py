@@ -240,6 +240,10 @@ class AccessLowering:
                 return self._broadcast_load(buffer, indices, type_)
             if stride in _SHUFFLED_STRIDES:
                 return self._strided_load(op, buffer, operands, stride, type_)
+        elif (
+            mask is None and stride == 1 and (first := self._place_in_row(op, operands)) is not None
+        ):
+            return self._row_part(op, buffer, indices, operands, first, conditions)
         elif mask is None and uniform and stride == 1:
             load = vector.LoadOp.create(operands=[buffer, *indices], result_types=[type_])
             return self._choose(conditions, operands, load, self.splat(op.default, type_))
@@ -259,6 +263,40 @@ class AccessLowering:
             return writer.pure(SelectOp, (mask, result, otherwise), type_)
         offsets = self._offsets(lanes, stride)
         return writer.write(GatherOp(buffer, indices, offsets, mask, otherwise)).results[0]
+
+    def _place_in_row(self, op: loop.LoadOp, operands: Sequence[SSAValue]) -> int | None:
+        """Where a vector begins that lies partly in a row as long as itself; None for others."""
+        type_, lanes = op.memref.type, _lanes(op.result.type)
+        expr, extent = op.map.data.results[-1], _shape(type_)[-1]
+        first, last = self.writer.known.bounds(expr, operands)
+        return first if first == last and extent == lanes and 0 < abs(first) < lanes else None
+
+    def _row_part(
+        self,
+        op: loop.LoadOp,
+        buffer: SSAValue,
+        indices: Sequence[SSAValue],
+        operands: Sequence[SSAValue],
+        first: int,
+        conditions: Sequence[Condition],
+    ) -> SSAValue:
+        """The whole row, moved by some lanes: all vectors that lie in it share one load."""
+        writer, type_ = self.writer, op.result.type
+        assert isa(type_, VectorType)
+        lanes, otherwise = _lanes(type_), self.splat(op.default, type_)
+        at = [*indices[:-1], writer.index(AffineConstantExpr(0), operands)]
+        here = [condition for condition in conditions if condition.step == 0]
+        if here:
+            key = (*at, "row", type_, op.default)
+            row = writer.loaded(buffer, key)
+            if row is None:
+                load = vector.LoadOp.create(operands=[buffer, *at], result_types=[type_])
+                row = self._choose(here, operands, load, otherwise)
+                writer.remember_load(buffer, key, row)
+        else:
+            row = self._contiguous_load(buffer, at, type_)
+        picks = [n if 0 <= n < lanes else lanes for n in range(first, first + lanes)]
+        return self._shuffle(row, otherwise, picks)
 
     def _broadcast_load(
         self, buffer: SSAValue, indices: Sequence[SSAValue], type: VectorType[Any]

@@ -245,6 +245,16 @@ def test_normalizations():
     for size in (1, 3, 4, 5):
         run(graph.LrnOp, x, size=size, alpha=0.3, beta=0.6, bias=1.5)
     run(graph.LrnOp, x, size=5)
+    for size in (1, 2, 5, 9):
+        run(graph.LrnOp, f32(2, 3, 5, 2, 4), size=size, alpha=0.3, beta=0.6, blocked=True)
+
+
+def test_lrn_of_blocks_is_that_of_channels():
+    x = f32(2, 12, 3, 2)
+    blocks = np.moveaxis(x.reshape(2, 3, 4, 3, 2), 2, -1)
+    plain = run(graph.LrnOp, x, size=5, alpha=0.5)
+    blocked = run(graph.LrnOp, np.ascontiguousarray(blocks), size=5, alpha=0.5, blocked=True)
+    np.testing.assert_allclose(np.moveaxis(blocked, -1, 2).reshape(x.shape), plain, rtol=1e-6)
 
 
 RESHAPES = [

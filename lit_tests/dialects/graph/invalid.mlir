@@ -54,6 +54,15 @@ func.func @domain(%x: tensor<2xi32>) {
 
 // -----
 
+// Windows over channels in blocks reach no further than the blocks beside their own.
+// CHECK: expects blocks of at least 3 channels
+func.func @reach(%x: tensor<1x4x3x3x2xf32>) {
+  %0 = graph.lrn %x {size = 7, blocked} : tensor<1x4x3x3x2xf32>
+  return
+}
+
+// -----
+
 // A reshape keeps the number of elements.
 // CHECK: tensor<2x3xf32> and tensor<5xf32> differ in number of elements
 func.func @reshape(%x: tensor<2x3xf32>) {

@@ -305,3 +305,19 @@ func.func @integers(%x: tensor<1x3x6x6xi16>, %w: tensor<8x3x3x3xi16>) -> tensor<
   %q = graph.requantize %c, %s, %z {centered} : tensor<1x8x4x4xi16>
   return %q : tensor<1x8x4x4xi16>
 }
+
+// Neighbour channels are found in the blocks beside, unless the last block is not full.
+// CHECK-LABEL: func.func @neighbours
+// CHECK:      %c = graph.blocked_conv
+// CHECK-NEXT: %n = graph.lrn %c {size = 5, blocked} : tensor<1x2x6x6x4xf32>
+// CHECK:      %d = graph.blocked_conv %n
+// CHECK:      %[[D:.*]] = graph.layout_transform %d {src = "NCHW4c", dst = "NCHW"} : tensor<1x6x4x4xf32>
+// CHECK-NEXT: %m = graph.lrn %[[D]] {size = 5} : tensor<1x6x4x4xf32>
+// TWICE-LABEL: func.func @neighbours
+func.func @neighbours(%x: tensor<1x4x8x8xf32>, %w: tensor<8x4x3x3xf32>, %v: tensor<6x8x3x3xf32>) -> tensor<1x6x4x4xf32> {
+  %c = graph.conv %x, %w : tensor<1x8x6x6xf32>
+  %n = graph.lrn %c {size = 5} : tensor<1x8x6x6xf32>
+  %d = graph.conv %n, %v : tensor<1x6x4x4xf32>
+  %m = graph.lrn %d {size = 5} : tensor<1x6x4x4xf32>
+  return %m : tensor<1x6x4x4xf32>
+}

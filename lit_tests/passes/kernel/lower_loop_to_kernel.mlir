@@ -74,6 +74,28 @@ loop.func @border(%x: memref<40xf32>, %y: memref<24xf32>) {
 
 // -----
 
+// Vectors that begin in a row as long as they are: one load of the row, and shuffles.
+// CHECK-LABEL: func.func private @rows
+// CHECK:       [[R:%.*]] = vector.load %x[%i, %c0] : memref<3x8xf32>, vector<8xf32>
+// CHECK-NEXT:  vector.shuffle [[R]], %{{.*}} [8, 8, 0, 1, 2, 3, 4, 5]
+// CHECK-NEXT:  vector.shuffle [[R]], %{{.*}} [1, 2, 3, 4, 5, 6, 7, 8]
+// CHECK:       [[N:%.*]] = scf.if %{{.*}} -> (vector<8xf32>) {
+// CHECK-NEXT:    vector.load %x[%{{.*}}, %c0] : memref<3x8xf32>, vector<8xf32>
+// CHECK:       vector.shuffle [[N]], %{{.*}} [7, 8, 8, 8, 8, 8, 8, 8]
+// CHECK-NOT:   vector.maskedload
+loop.func @rows(%x: memref<3x8xf32>, %y: memref<3x3x8xf32>) {
+  loop.for %i = 0 to 3 {
+    %a = loop.load %x[%i, -2] lanes [0, 1] else 0.5 : memref<3x8xf32>, vector<8xf32>
+    %b = loop.load %x[%i, 1] lanes [0, 1] else 0.5 : memref<3x8xf32>, vector<8xf32>
+    %c = loop.load %x[%i - 1, 7] lanes [0, 1] else 0.5 : memref<3x8xf32>, vector<8xf32>
+    loop.store %a, %y[%i, 0, 0] lanes [0, 0, 1] : memref<3x3x8xf32>, vector<8xf32>
+    loop.store %b, %y[%i, 1, 0] lanes [0, 0, 1] : memref<3x3x8xf32>, vector<8xf32>
+    loop.store %c, %y[%i, 2, 0] lanes [0, 0, 1] : memref<3x3x8xf32>, vector<8xf32>
+  }
+}
+
+// -----
+
 // Vector accesses: contiguous, masked at the end of a row, strided by shuffles, gathered.
 // CHECK-LABEL: func.func private @vectors
 // CHECK:       [[M:%.*]] = vector.create_mask %{{.*}} : vector<8xi1>
