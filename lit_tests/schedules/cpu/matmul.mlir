@@ -1,4 +1,4 @@
-// RUN: tcopt %s -p pack-matmul,fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule --split-input-file | filecheck %s
+// RUN: tcopt %s -p pack-matmul,fuse-ops,lower-graph-to-te,te-inline,split-axes,merge-axes,lower-te-to-loop,schedule --split-input-file | filecheck %s
 
 // A tile of rows by vectors stays in registers; bias and activation follow tile by tile.
 // CHECK:      sched.sequence @fused_matmul_add_relu_schedule for @fused_matmul_add_relu attributes {rule = "cpu-matmul"} {
