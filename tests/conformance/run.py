@@ -11,13 +11,15 @@ import multiprocessing
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import onnx
-from rich.progress import track
+from rich.progress import Progress
 
 from conformance.cases import PASSING, all_cases, passing_cases, run_case, set_home
 
@@ -50,16 +52,55 @@ others is there twice: as it is, and expanded.
 """
 
 
-def _run(name: str) -> tuple[str, str | None]:
-    return name, run_case(name)
+_SECONDS = 300
+"""The longest that a case may take."""
+
+_CHUNK = 50
+"""Cases that one process runs, one after the other."""
 
 
-def run_all(names: list[str], jobs: int) -> Outcomes:
+def _run_chunk(names: Sequence[str], results: Connection) -> None:
+    for name in names:
+        results.send((name, run_case(name)))
+
+
+def _outcomes(names: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """What went wrong with cases, each process running some; a case may end its process."""
+    left = list(names)
+    while left:
+        receiver, sender = multiprocessing.Pipe(duplex=False)
+        process = multiprocessing.get_context("fork").Process(
+            target=_run_chunk, args=(left[:_CHUNK], sender)
+        )
+        process.start()
+        sender.close()
+        for name in left[:_CHUNK]:
+            try:
+                outcome = receiver.recv() if receiver.poll(_SECONDS) else (name, "takes too long")
+            except EOFError:
+                outcome = (name, "ends its process")
+            yield outcome
+            left.remove(name)
+            if outcome[1] in ("takes too long", "ends its process"):
+                break
+        process.kill()
+        process.join()
+
+
+def run_all(names: Sequence[str], jobs: int) -> Outcomes:
     """What went wrong with each case; None for those that pass."""
-    # A case that ends its process must not end the run.
-    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=200) as pool:
-        results = pool.imap_unordered(_run, names, chunksize=4)
-        return dict(track(results, "conformance", total=len(names)))
+    shares = [names[job::jobs] for job in range(jobs)]
+    outcomes: dict[str, str | None] = {}
+    with ThreadPoolExecutor(jobs) as pool, Progress() as progress:
+        task = progress.add_task("conformance", total=len(names))
+
+        def share(own: Sequence[str]) -> None:
+            for name, problem in _outcomes(own):
+                outcomes[name] = problem
+                progress.advance(task)
+
+        list(pool.map(share, shares))
+    return outcomes
 
 
 def operator_of(name: str, operators: Mapping[str, str]) -> str:
