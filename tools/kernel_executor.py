@@ -72,6 +72,12 @@ def _run_host_op(
             start = op.static_offsets.get_values()[0]
             flat = values[op.source].reshape(-1)
             values[op.result] = flat[start : start + int(np.prod(shape))].reshape(shape)
+        case memref.ViewOp():
+            shape, dtype = _array_type(op.result.type)
+            start = int(values[op.byte_shift])
+            size = int(np.prod(shape)) * dtype.itemsize
+            bytes_ = values[op.source][start : start + size]
+            values[op.result] = bytes_.view(dtype).reshape(shape)
         case UnrealizedConversionCastOp():
             _, dtype = _array_type(op.outputs[0].type)
             values[op.outputs[0]] = values[op.inputs[0]].view(dtype)
@@ -101,7 +107,7 @@ def _slice_or_index(
 ) -> Array:
     match op:
         case loop.SliceOp():
-            return values[op.source][values[op.index]]
+            return values[op.source][int(values[op.index])]
         case arith.SubiOp():
             return values[op.lhs] - values[op.rhs]
         case _:

@@ -201,6 +201,15 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
         return False
 
     @property
+    def subview_offset(self) -> int | None:
+        """The byte of the first operand's data from which the result's lies there, in one piece.
+
+        Outside of groups the op is then a view of its operand's buffer, and nothing is copied.
+        None where the data is scattered, or does not start where buffers may.
+        """
+        return None
+
+    @property
     def stores_anywhere(self) -> bool:
         """Whether elements of the result are complete in registers, a tile at a time.
 

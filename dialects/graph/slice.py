@@ -31,11 +31,13 @@ from tcopt.dialects.graph.types import (
     bytes_of,
     element_type,
     normalize_axis,
+    numpy_dtype,
     shape_of,
     tensor,
     type_of,
 )
 from tcopt.dialects.te import api as te
+from tcopt.support.alignment import ALIGNMENT
 
 CACHE_LINE = 64
 """Bytes; the start of every buffer is a multiple of it."""
@@ -95,6 +97,22 @@ class SliceOp(MovementOp):
     def is_part(self) -> bool:
         """Where neighbours stay neighbours: elements are then read where they are."""
         return self.strides[-1:] in ((1,), ())
+
+    @property
+    def subview_offset(self) -> int | None:
+        """For neighbours along the outermost axis of which there are several, if the axes
+        inside of it are whole."""
+        shape, starts = shape_of(self.x), self.starts.get_values()
+        outer = next((axis for axis, count in enumerate(self.shape) if count != 1), len(shape))
+        if 0 in self.shape or shape[outer + 1 :] != self.shape[outer + 1 :]:
+            return None
+        if any(step != 1 for step in self.strides[outer:]):
+            return None
+        place = 0
+        for extent, start in zip(shape, starts, strict=True):
+            place = place * extent + start
+        offset = place * numpy_dtype(self.type.element_type).itemsize
+        return offset if offset % ALIGNMENT == 0 else None
 
     def unchanged(self) -> SSAValue | None:
         """The operand, if all of it is taken."""

@@ -37,13 +37,16 @@ class FuseOps(ModulePass):
     - Injective ops fuse with one another.
     - A border of zeros (`graph.pad`) joins what produces its operand, and nothing else.
     - Every group takes the slices that only it reads, and beside a heavy op what widens the
-      elements that it reads, such as a dequantisation.
+      elements that it reads, such as a dequantisation. Slices of contiguous memory in front of
+      a heavy op need no group.
     - A contraction takes ops that change the order of its result (transpose, with the views
       around it, or the way back from blocks of channels), where vectors can be stored in
       that order: then it writes them there, and nothing is moved. That needs a CPU target,
       which knows how long vectors are.
     - An opaque op stays alone. Constants, views (reshape) and
-      concatenations in memory stay outside of groups.
+      concatenations in memory stay outside of groups, and so does a slice of contiguous memory
+      that would be a kernel of its own: it is a view, unless it is a result or a part of a
+      concatenation, which is written to its place.
 
     A group has one result. An op joins only if its result is used nowhere but in the group,
     on every path: diamonds fuse, and nothing is computed twice. What the second input of an
@@ -119,7 +122,9 @@ class _Fusion:
                     group = self.with_border(self.permuted(self.forward(place)))
                     self.claim(self.with_parts(group))
         for place in self.candidates(FusionKind.INJECTIVE):
-            self.claim(self.backward([place]))
+            group = self.backward([place])
+            if len(group) > 1 or not self.is_subview(place):
+                self.claim(group)
         for place in self.candidates(FusionKind.OPAQUE):
             self.claim([place])
         groups = [sorted(group) for group in self.groups]
@@ -151,6 +156,22 @@ class _Fusion:
         """Places of the ops that use a result of the op at a place."""
         results = self.ops[place].results
         return {self.place[use.operation] for result in results for use in result.uses}
+
+    def is_subview(self, place: int) -> bool:
+        """Whether the op at a place can be a view, and some op reads it as one."""
+        op = self.ops[place]
+        return isinstance(op, GraphOp) and op.subview_offset is not None and self._is_read(place)
+
+    def _is_read(self, place: int) -> bool:
+        """Whether an op needs no copy of the result at a place of its own, through views."""
+        for user in self.users(place):
+            op = self.ops[user]
+            if isinstance(op, GraphOp) and op.is_view:
+                if self._is_read(user):
+                    return True
+            elif not (isinstance(op, func.ReturnOp) or (isinstance(op, GraphOp) and op.is_joined)):
+                return True
+        return False
 
     def forward(self, anchor: int) -> list[int]:
         """The anchor and the ops that may follow it and post-dominate it in turn."""
@@ -202,7 +223,8 @@ class _Fusion:
                 op = None if producer is None else self.fusable(producer)
                 if op is None or producer is None or producer in members:
                     continue
-                joins = op.is_part or (place != group[0] and _widens(op))
+                is_read_in_place = op.is_part and op.subview_offset is None
+                joins = is_read_in_place or (place != group[0] and _widens(op))
                 if joins and self.users(producer) <= members and len(members) < self.max_ops:
                     members.add(producer)
                     pending.append(producer)

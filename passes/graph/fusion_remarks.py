@@ -35,7 +35,7 @@ def _reason(
     if len(kernels) > 1:
         return f"{len(kernels)} kernels read the result, and nothing is computed twice"
     reader = readers[0]
-    if reader.is_view:
+    if reader.is_view or (reader not in group_of and reader.subview_offset is not None):
         return "a view lies between"
     if reader.fusion_kind is FusionKind.OPAQUE:
         return "it fuses with nothing"

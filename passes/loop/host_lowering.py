@@ -32,7 +32,7 @@ from tcopt.dialects.graph.weights import WeightStore, attach_weights, weights_of
 from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.passes.kernel.memory_sizes import memref_bytes
-from tcopt.passes.loop.joins import Joins, is_join, origin_of, part_offsets
+from tcopt.passes.loop.joins import Joins, is_join, origin_of, part_offsets, source_of
 from tcopt.passes.loop.stage_nests import AnyMemRef, copy_function, memref_of
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
@@ -132,6 +132,8 @@ class HostLowering:
                 source = self.buffers[op.operands[0]]
                 type_ = memref_of(op.results[0].type)
                 self.buffers[op.results[0]] = self._view(source, type_, op.location)
+            case GraphOp(subview_offset=int(offset)):
+                self._lower_subview(op, offset)
             case _:
                 hint = "run lower-graph-to-te first" if isinstance(op, GraphOp) else None
                 raise PassFailedError("cannot be lowered to loops", op=op, hint=hint)
@@ -196,6 +198,15 @@ class HostLowering:
                 part = self._placed(result, memref_of(operand.type), offset)
                 self._copy(self.buffers[operand], part, op.location)
         self.buffers[result] = self._placed(result, memref_of(result.type), 0)
+
+    def _lower_subview(self, op: GraphOp, offset: int) -> None:
+        """A part of the operand's buffer; it is never written through the view."""
+        source = self._bytes_of(self.buffers[op.operands[0]], op.location)
+        place = self._index(offset, op.location)
+        (result,) = op.results
+        view = memref.ViewOp(source, place, [], memref_of(result.type))
+        view.result.name_hint = result.name_hint
+        self.buffers[result] = self._insert(view, op.location).results[0]
 
     def _placed(self, value: SSAValue, type: AnyMemRef, offset: int) -> SSAValue:
         """A buffer of `type` from a byte of a value's data, which lies in a joined value's."""
@@ -331,9 +342,11 @@ class HostLowering:
         for value, slot in copied:
             self._insert(memref.CopyOp(self.buffers[value], slot), last.location)
         news = [self.buffers[value] for value in results[: len(states)]]
-        # A state may become another one's successor: take it before that is overwritten.
-        for position, new in enumerate(news):
-            if new in states and new is not states[position]:
+        # A state, or a part of it, may become another one's successor: take it before that is
+        # overwritten.
+        old = step.body.block.args[: len(states)]
+        for position, (value, new) in enumerate(zip(results, news, strict=False)):
+            if source_of(value) in old and new is not states[position]:
                 news[position] = self._alloc(cast(AnyMemRef, new.type), last.location)
                 self._insert(memref.CopyOp(new, news[position]), last.location)
         for new, state in zip(news, states, strict=True):

@@ -24,6 +24,16 @@ def origin_of(value: SSAValue) -> SSAValue:
     return value
 
 
+def source_of(value: SSAValue) -> SSAValue:
+    """The value in whose data `value` lies, as a view of it or of a part of it."""
+    value = origin_of(value)
+    owner = value.owner
+    while isinstance(owner, GraphOp) and owner.subview_offset is not None:
+        value = origin_of(owner.operands[0])
+        owner = value.owner
+    return value
+
+
 def is_join(value: SSAValue) -> bool:
     """Whether a value's data is that of an op's operands, one after the other."""
     return isinstance(value.owner, GraphOp) and value.owner.is_joined

@@ -58,10 +58,10 @@ def unit_of(op: Operation) -> Unit | None:
         *body, last = op.body.block.ops
         assert isinstance(last, YieldOp)
         return Unit(op, tuple(o for o in body if isinstance(o, GraphOp)), tuple(last.values))
-    stays = isinstance(op, GraphOp) and (op.is_view or op.is_joined or op.is_opaque)
-    if isinstance(op, GraphOp) and not stays and not isinstance(op, ConstantOp):
-        return Unit(op, (op,), tuple(op.results))
-    return None
+    if not isinstance(op, GraphOp) or isinstance(op, ConstantOp):
+        return None
+    in_place = op.is_view or op.is_joined or op.subview_offset is not None
+    return None if in_place or op.is_opaque else Unit(op, (op,), tuple(op.results))
 
 
 def origin_of(unit: Unit) -> Origin:

@@ -238,3 +238,47 @@ func.func @widened(%x: tensor<1x4x4x4xf32>, %w: tensor<8x4x1x1xf32>, %b: tensor<
   %y = graph.add %c, %d : tensor<1x8x4x4xf32>
   return %y : tensor<1x8x4x4xf32>
 }
+
+// A slice of contiguous memory that no group takes for free is a view: several readers, or a
+// contraction. One that is a result is a kernel.
+// CHECK-LABEL: func.func @subviews
+// CHECK-NEXT: %[[Q:.*]] = graph.slice %x {starts = [0, 0, 0]} : tensor<1x8x16xf32>
+// CHECK-NEXT: %[[K:.*]] = graph.slice %x {starts = [1, 0, 0]} : tensor<1x8x16xf32>
+// CHECK-NEXT: %[[S:.*]] = graph.group kind = complex_out_fusable {
+// CHECK-NEXT:   graph.matmul %[[Q]], %[[K]]
+// CHECK:      graph.group kind = injective {
+// CHECK-NEXT:   graph.slice %x {starts = [2, 0, 0]}
+// CHECK-NEXT:   graph.relu
+// CHECK-NEXT:   graph.yield
+// CHECK:      graph.group kind = injective {
+// CHECK-NEXT:   graph.slice %x {starts = [1, 0, 0]} : tensor<2x8x16xf32>
+// CHECK-NEXT:   graph.yield
+func.func @subviews(%x: tensor<3x8x16xf32>) -> (tensor<1x8x8xf32>, tensor<1x8x16xf32>, tensor<2x8x16xf32>) {
+  %q = graph.slice %x {starts = [0, 0, 0]} : tensor<1x8x16xf32>
+  %k = graph.slice %x {starts = [1, 0, 0]} : tensor<1x8x16xf32>
+  %s = graph.matmul %q, %k {transpose_b} : tensor<1x8x8xf32>
+  %v = graph.slice %x {starts = [2, 0, 0]} : tensor<1x8x16xf32>
+  %r = graph.relu %v : tensor<1x8x16xf32>
+  %t = graph.slice %x {starts = [1, 0, 0]} : tensor<2x8x16xf32>
+  return %s, %r, %t : tensor<1x8x8xf32>, tensor<1x8x16xf32>, tensor<2x8x16xf32>
+}
+
+// Slices that start inside of a cache line, or whose rows lie apart, are read in place.
+// CHECK-LABEL: func.func @no_subviews
+// CHECK-NEXT: graph.group kind = complex_out_fusable {
+// CHECK-NEXT:   graph.slice %x {starts = [4, 0]}
+// CHECK-NEXT:   graph.slice %x {starts = [1, 0]}
+// CHECK-NEXT:   graph.matmul
+// CHECK:      graph.group kind = complex_out_fusable {
+// CHECK-NEXT:   graph.slice %x {starts = [1, 0]} : tensor<2x12xf32>
+// CHECK-NEXT:   graph.matmul
+// CHECK-NEXT:   graph.add
+func.func @no_subviews(%x: tensor<8x12xf32>) -> tensor<2x2xf32> {
+  %a = graph.slice %x {starts = [1, 0]} : tensor<2x12xf32>
+  %b = graph.slice %x {starts = [4, 0]} : tensor<2x8xf32>
+  %c = graph.slice %x {starts = [1, 0]} : tensor<2x8xf32>
+  %s = graph.matmul %c, %b {transpose_b} : tensor<2x2xf32>
+  %t = graph.matmul %a, %a {transpose_b} : tensor<2x2xf32>
+  %y = graph.add %s, %t : tensor<2x2xf32>
+  return %y : tensor<2x2xf32>
+}

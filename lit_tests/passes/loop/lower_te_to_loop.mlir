@@ -169,6 +169,37 @@ func.func @main(%x: tensor<16xf32>) -> tensor<80xf32> {
 
 // -----
 
+// A slice of contiguous memory that starts where buffers may is a view, of a view too. As a
+// result, or as a part of a concatenation, it is copied.
+// CHECK-LABEL: func.func @main(%x: memref<4x16xf32>, %out0: memref<32xf32>, %out1: memref<16xf32>) {
+// CHECK:         %[[X:.*]] = builtin.unrealized_conversion_cast %{{.*}} : memref<64xf32> to memref<256xi8>
+// CHECK:         %[[C:.*]] = arith.constant 128 : index
+// CHECK-NEXT:    %a = memref.view %[[X]][%[[C]]][] : memref<256xi8> to memref<2x16xf32>
+// CHECK:         %[[A:.*]] = builtin.unrealized_conversion_cast %{{.*}} : memref<32xf32> to memref<128xi8>
+// CHECK:         %[[D:.*]] = arith.constant 64 : index
+// CHECK-NEXT:    %b = memref.view %[[A]][%[[D]]][] : memref<128xi8> to memref<16xf32>
+// CHECK:         loop.call @exp(%b, %e)
+// CHECK:         loop.call @copy_16_f32(%b, %{{.*}})
+// CHECK:         loop.call @copy_16_f32(%b, %out1)
+te.func @exp(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %e = te.compute "e" [%i = 16] : tensor<16xf32> {
+    %0 = te.read %x[%i] : tensor<16xf32>
+    %1 = math.exp %0 : f32
+    te.yield %1 : f32
+  }
+  te.return %e : tensor<16xf32>
+}
+func.func @main(%x: tensor<4x16xf32>) -> (tensor<32xf32>, tensor<16xf32>) {
+  %a = graph.slice %x {starts = [2, 0]} : tensor<2x16xf32>
+  %f = graph.reshape %a : tensor<32xf32>
+  %b = graph.slice %f {starts = [16]} : tensor<16xf32>
+  %e = te.call @exp(%b) : (tensor<16xf32>) -> tensor<16xf32>
+  %c = graph.concat %b, %e {axis = 0} : tensor<32xf32>
+  return %c, %b : tensor<32xf32>, tensor<16xf32>
+}
+
+// -----
+
 // A result that is an input, or returned before, is copied.
 // CHECK-LABEL: loop.func @copy_4_f32(%x: memref<4xf32>, %out: memref<4xf32>) {
 // CHECK-NEXT:    loop.for %i0 = 0 to 4 {
