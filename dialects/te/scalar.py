@@ -101,7 +101,16 @@ _FLOAT_UNARY: dict[str, Any] = {
     "acosh": math.AcoshOp,
     "atanh": math.AtanhOp,
 }
+_DIVISIONS = frozenset({"div", "floordiv", "mod", "fmod"})
 _PREDICATES = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+
+
+def _is_safe_divisor(value: SSAValue) -> bool:
+    """Whether a divisor is a number that divides everything."""
+    owner = value.owner
+    if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, IntegerAttr):
+        return False
+    return owner.value.value.data not in (0, -1)
 
 
 def storage_type(dtype: Attribute) -> Attribute:
@@ -141,7 +150,8 @@ class Emitter:
         """The operation `kind` on operands of type `dtype`.
 
         Integer `div` rounds towards zero, `floordiv` down; `mod` has the divisor's sign,
-        `fmod` the dividend's.
+        `fmod` the dividend's. Of integers, what is divided by zero gives zero, and the least
+        one divided by -1 wraps around; neither stops a program.
         """
         if kind in _PREDICATES:
             return self.compare(kind, operands[0], operands[1], dtype)
@@ -149,6 +159,13 @@ class Emitter:
             return self._unary(kind, operands[0], dtype)
         if is_float(dtype):
             return self._float_binary(kind, operands[0], operands[1])
+        if kind in _DIVISIONS and isa(dtype, IntegerType) and not _is_safe_divisor(operands[1]):
+            return self._safe_division(kind, operands[0], operands[1], dtype)
+        return self._integer_binary(kind, operands, dtype)
+
+    def _integer_binary(
+        self, kind: str, operands: Sequence[SSAValue], dtype: Attribute
+    ) -> SSAValue:
         table = _UNSIGNED_BINARY if is_unsigned(dtype) else _SIGNED_BINARY
         if kind in table:
             return self.add(table[kind](*operands))
@@ -179,6 +196,22 @@ class Emitter:
         if kind == "floordiv":
             return whole
         return self.add(arith.SubfOp(a, self.add(arith.MulfOp(whole, b))))
+
+    def _safe_division(self, kind: str, a: SSAValue, b: SSAValue, dtype: Attribute) -> SSAValue:
+        """A division that every processor can carry out, lanes beside the data included."""
+        zero, one = self.constant(0, dtype), self.constant(1, dtype)
+        is_zero = self.compare("eq", b, zero, dtype)
+        refused = is_zero
+        if not is_unsigned(dtype):
+            least = self.constant(-(1 << (width_of(dtype) - 1)), dtype)
+            is_least = self.compare("eq", a, least, dtype)
+            is_minus = self.compare("eq", b, self.constant(-1, dtype), dtype)
+            overflows = self.add(arith.AndIOp(is_least, is_minus))
+            refused = self.add(arith.OrIOp(is_zero, overflows))
+        divisor = self.add(SelectOp(refused, one, b))
+        value = self._integer_binary(kind, (a, divisor), dtype)
+        # What is left over by 1 is zero already.
+        return value if "mod" in kind else self.add(SelectOp(is_zero, zero, value))
 
     def _floor_modulo(self, a: SSAValue, b: SSAValue, dtype: Attribute) -> SSAValue:
         zero = self.constant(0, dtype)
