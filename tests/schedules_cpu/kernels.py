@@ -26,8 +26,7 @@ TOLERANCE = 2e-5
 
 _MARGIN = 80
 _PASSES = {phase.name: phase.passes for phase in pipeline()}
-_TE = _PASSES["te"].removeprefix("lower-graph-to-te,")
-_BEFORE = [Phase("te", _TE), Phase("loop", _PASSES["loop"])]
+_BEFORE = [Phase("te", "te-inline"), Phase("loop", _PASSES["loop"])]
 _SCHEDULE = Phase("schedule", _PASSES["schedule"])
 _KERNEL = Phase("kernel", _PASSES["kernel"].removesuffix(",plan-memory"))
 
