@@ -20,7 +20,7 @@ from tcopt.passes.loop.indexing import IndexedOp, Knowledge, is_inside, shape_of
 from tcopt.passes.loop.lane_reductions import neutral, update_of
 from tcopt.passes.loop.substitution import substitute_values
 from tcopt.passes.loop.tails import split_tails
-from tcopt.support.affine import Dim, LinearSum, linear_sum, sum_range, to_expr
+from tcopt.support.affine import Dim, linear_sum, sum_range
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,8 @@ def _lower_block(op: loop.BlockOp, known: Knowledge) -> None:
             op.erase()
             return
         if holds is None:
-            whole, count = _whole_lanes(binding, operands, extent, known)
-            exprs.append(whole)
-            extents.append(count)
+            exprs.append(binding)
+            extents.append(extent)
             reduced.append(kind is loop.IterKind.REDUCE)
     body = op.body.block
     if not all(reduced) and _is_unseen(op):
@@ -160,34 +159,6 @@ def _lower_block(op: loop.BlockOp, known: Knowledge) -> None:
         op.erase()
     else:
         _inline(body, op)
-
-
-def _whole_lanes(
-    expr: AffineExpr, operands: Sequence[SSAValue], extent: int, known: Knowledge
-) -> tuple[AffineExpr, int]:
-    """A condition that is the same for all lanes as one without them: `%i * 4 + %lane` is below
-    20 where `%i` is below 5."""
-    total = linear_sum(expr, known.ranges_of(operands))
-    lanes = [
-        (atom, factor)
-        for atom, factor in total.terms
-        if isinstance(atom, Dim) and _is_lane(operands[atom.position])
-    ]
-    if len(lanes) != 1 or lanes[0][1] != 1:
-        return expr, extent
-    low, high = sum_range(LinearSum(tuple(lanes), 0), known.ranges_of(operands))
-    count = high + 1
-    others = [(atom, factor) for atom, factor in total.terms if atom != lanes[0][0]]
-    parts = [factor for _, factor in others] + [total.constant, extent]
-    if low or count < 2 or any(part % count for part in parts):
-        return expr, extent
-    terms = tuple((atom, factor // count) for atom, factor in others)
-    return to_expr(LinearSum(terms, total.constant // count)), extent // count
-
-
-def _is_lane(value: SSAValue) -> bool:
-    around = loop.loop_of(value)
-    return around is not None and around.loop_kind is loop.LoopKind.VECTORIZED
 
 
 _ACCESSES = (loop.LoadOp, loop.StoreOp)

@@ -331,21 +331,3 @@ loop.func @tile(%y: memref<7xf32>) {
     }
   }
 }
-
-// -----
-
-// A condition that all lanes meet or none is one on the vector.
-// CHECK-LABEL: loop.func @lanes
-// CHECK:       loop.for %i = 0 to 8 {
-// CHECK-NEXT:    loop.guard ([%i] in 5) {
-// CHECK-NEXT:      loop.for %l = 0 to 4 vectorized {
-loop.func @lanes(%x: memref<20xf32>, %y: memref<20xf32>) {
-  loop.for %i = 0 to 8 {
-    loop.for %l = 0 to 4 vectorized {
-      loop.block "copy" (%v: spatial 20 = %i * 4 + %l) {
-        %a = loop.load %x[%v] : memref<20xf32>
-        loop.store %a, %y[%v] : memref<20xf32>
-      }
-    }
-  }
-}
