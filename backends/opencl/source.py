@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from xdsl.dialects import memref, vector
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
 
+from tcopt.backends.kernels import is_read_only, kernels_of
 from tcopt.backends.opencl.names import kernel_name
 from tcopt.backends.opencl.writer import Helpers, KernelWriter
 from tcopt.dialects.target import gpu_target_of
-from tcopt.dialects.vector_ import ScatterOp
-from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, KERNEL, sizes_of
+from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, sizes_of
 from tcopt.support.origins import node_names
 
 _EXTENSIONS = {
@@ -57,11 +55,6 @@ def write_source(module: ModuleOp) -> str:
     return "\n".join(head) + "\n\n" + body + "\n"
 
 
-def kernels_of(module: ModuleOp) -> Iterable[FuncOp]:
-    """The kernels of a module, in their order."""
-    return (op for op in module.ops if isinstance(op, FuncOp) and KERNEL in op.attributes)
-
-
 def write_kernel(function: FuncOp, helpers: Helpers, halves: bool = False) -> str:
     """One kernel; functions that it needs go to `helpers`.
 
@@ -70,7 +63,7 @@ def write_kernel(function: FuncOp, helpers: Helpers, halves: bool = False) -> st
     """
     writer = KernelWriter(helpers, halves)
     arguments = function.body.block.args
-    parameters = [writer.parameter(value, not _is_written(value)) for value in arguments]
+    parameters = [writer.parameter(value, is_read_only(value)) for value in arguments]
     writer.block(function.body.block)
     threads = sizes_of(function, BLOCK_SIZE)
     nodes = ", ".join(node_names(function.location))
@@ -85,16 +78,3 @@ def write_kernel(function: FuncOp, helpers: Helpers, halves: bool = False) -> st
 def _listed(parameters: Sequence[str]) -> str:
     joined = ", ".join(parameters)
     return joined if len(joined) < 80 else "\n    " + ",\n    ".join(parameters)
-
-
-def _is_written(value: SSAValue) -> bool:
-    return any(use.index == _TARGETS.get(use.operation.name) for use in value.uses)
-
-
-_TARGETS = {
-    memref.StoreOp.name: 1,
-    vector.StoreOp.name: 1,
-    vector.MaskedStoreOp.name: 0,
-    ScatterOp.name: 0,
-}
-"""The operand of ops that write which is the buffer."""

@@ -99,6 +99,10 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
         16-bit floats arrive as f32; `evaluate` rounds the value to the result's type.
         """
 
+    def compute_all(self, *args: Any, **kwargs: Any) -> Sequence[Array]:
+        """All results by numpy, as `compute` gives the only one."""
+        return (self.compute(*args, **kwargs),)
+
     @abstractmethod
     def tensor_expression(self, *args: Any, **kwargs: Any) -> te.Tensor:
         """The op's definition: the te tensor of its result from those of its operands."""
@@ -281,9 +285,13 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
             for array, operand in zip(arrays, self.operands, strict=True)
         ]
         with np.errstate(all="ignore"):
-            result = self.compute(*wide)
-        dtype = numpy_dtype(self.type.element_type)
-        return (np.asarray(result).astype(dtype, copy=False).reshape(self.shape),)
+            computed = self.compute_all(*wide)
+        values: list[Array] = []
+        for value, result in zip(computed, self.results, strict=True):
+            type_ = type_of(result)
+            dtype = numpy_dtype(type_.element_type)
+            values.append(np.asarray(value).astype(dtype, copy=False).reshape(type_.get_shape()))
+        return tuple(values)
 
     def verify_(self) -> None:
         """Recompute `infer` and compare; operands and results must be static tensors."""

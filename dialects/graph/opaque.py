@@ -6,13 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
 from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import Array, is_half, numpy_dtype, type_of
+from tcopt.dialects.graph.types import Array, type_of
 from tcopt.dialects.loop.structure import FuncOp
 from tcopt.dialects.loop.writer import Buffer, KernelWriter
 from tcopt.dialects.te import api as te
@@ -48,21 +47,6 @@ class OpaqueOp(GraphOp, ABC):
     def tensor_expression(self, *args: Any, **kwargs: Any) -> te.Tensor:
         """There is none."""
         raise te.ExpressionError(f"{self.name} is written as loops, not as a tensor expression")
-
-    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
-        """The results by numpy, with the shapes and dtypes of the result types."""
-        wide = [
-            array.astype(np.float32) if is_half(type_of(operand).element_type) else array
-            for array, operand in zip(arrays, self.operands, strict=True)
-        ]
-        values: list[Array] = []
-        with np.errstate(all="ignore"):
-            computed = self.compute_all(*wide)
-        for value, result in zip(computed, self.results, strict=True):
-            type_ = type_of(result)
-            dtype = numpy_dtype(type_.element_type)
-            values.append(np.asarray(value).astype(dtype, copy=False).reshape(type_.get_shape()))
-        return tuple(values)
 
     def define(self, name: str) -> FuncOp:
         """The loops: a function of the operands' buffers and the results'."""

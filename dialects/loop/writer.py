@@ -175,8 +175,7 @@ class Variable:
 
     def get(self) -> Scalar:
         """The value it has now."""
-        value = self._buffer[0]
-        return value
+        return self._buffer[0]
 
     def set(self, value: Operand) -> None:
         """Give it another value."""
