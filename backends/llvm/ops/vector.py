@@ -127,9 +127,11 @@ def emit_create_mask(e: FunctionEmitter, op: vector.CreateMaskOp) -> None:
     count = lanes(op.mask_vector.type)
     total: str | None = None
     for dimension, size in enumerate(op.mask_dim_sizes):
-        low = e.unary_intrinsic("smax", "i64", e.value(size), "0")
-        clamped = e.unary_intrinsic("smin", "i64", low, str(shape[dimension]))
-        narrow = e.assign(f"trunc i64 {clamped} to i32")
+        index = e.index_type
+        low = e.unary_intrinsic("smax", index, e.value(size), "0")
+        narrow = e.unary_intrinsic("smin", index, low, str(shape[dimension]))
+        if index != "i32":
+            narrow = e.assign(f"trunc {index} {narrow} to i32")
         bound = splat_value(e, "i32", narrow, count)
         coordinates = [point[dimension] for point in product(*map(range, shape))]
         part = e.assign(f"icmp slt <{count} x i32> {vector_literal('i32', coordinates)}, {bound}")
