@@ -56,6 +56,8 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("--output", type=Path, default=Path("results.json"), help="results (results.json)")
     add("--resume", action="store_true", help="keep the cases that the results have")
     add("--chart", type=Path, metavar="FILE.svg", help="draw a chart; .png and .pdf work too")
+    add("--page", type=Path, metavar="FILE.md", help="write the results as a page of Markdown")
+    add("--compile-times", type=Path, metavar="FILE", help="compile_time.py's results, for --page")
     add("--least", action="store_true", help="judge by least times, not medians: on a busy machine")
     add("--report", action="store_true", help="only show the results there are")
     add("--traceback", action="store_true", help="after an error, print the Python stack")
@@ -92,6 +94,11 @@ def _run(args: argparse.Namespace) -> int:
         from chart import draw
 
         draw(_all_outcomes(results, suites, args.least), args.chart)
+    if args.page:
+        from page import write_page
+
+        compiles = json.loads(args.compile_times.read_text()) if args.compile_times else ()
+        write_page(args.page, results, suites, compiles)
     return 0
 
 

@@ -123,11 +123,15 @@ def test_the_benchmarks_run_resume_and_sum_up(tmp_path):
     assert list(first) == ["D9"]
     assert first["D9"]["flops"] == 2 * 9 * 7 * 7 * 1024
     assert "depthwise convolutions" in shown
-    shown = run([*command, "--filter", "D[89]", "--resume"])
+    page = tmp_path / "page.md"
+    shown = run([*command, "--filter", "D[89]", "--resume", "--page", str(page)])
     both = json.loads(output.read_text())["cases"]
     assert both["D9"] == first["D9"]
     assert set(both) == {"D8", "D9"}
     assert "1/1 D8" in shown
+    (row,) = [line for line in page.read_text().splitlines() if line.startswith("| D9 |")]
+    ours = first["D9"]["runs"][0]["median_ms"]
+    assert row.split(" | ")[1:3] == [f"{ours[side]:.3g}" for side in ("tcopt", "onnxruntime")]
     assert chart.is_file() == chart_library()
     assert "C12" in run([sys.executable, "benchmarks/run.py", "--list"])
 
