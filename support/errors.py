@@ -6,10 +6,32 @@ ONNX node, where that came from, and what to do. Tools print `str(error)` and ex
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
+
+_PLACE_LENGTH = 300
+_MESSAGE_LENGTH = 20_000
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """The ONNX node that an error is about, as messages tell it.
+
+    Attributes:
+        operator: its operator, after its domain where that is not ONNX's own.
+        opset: the version of the domain's operators that it is written for.
+        inputs: each as `float32[1x3]`; `?` where nothing is known, `-` where left out.
+    """
+
+    operator: str
+    opset: int
+    inputs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.operator}({', '.join(self.inputs)}) of opset {self.opset}"
 
 
 class TcoptError(Exception):
@@ -20,6 +42,9 @@ class TcoptError(Exception):
         op: the operation concerned, named in the message with its location.
         where: location text, used when there is no op (an ONNX node, a file).
         hint: what the user can do about it.
+
+    Attributes:
+        node: the ONNX node concerned, None if there is none.
     """
 
     code: ClassVar[str] = "error"
@@ -32,17 +57,31 @@ class TcoptError(Exception):
         where: str | None = None,
         hint: str | None = None,
     ):
-        self.message = message
+        self.message = printable(message, _MESSAGE_LENGTH, "\n")
         self.op_name = op.name if op is not None else None
-        self.where = where or (None if op is None else _place(op))
-        self.hint = hint
+        place = where or (None if op is None else _place(op))
+        self.where = place and printable(place, _PLACE_LENGTH)
+        self.node: NodeFacts | None = None
+        self.hint = hint and printable(hint, _MESSAGE_LENGTH, "\n")
         super().__init__(str(self))
 
     def __str__(self) -> str:
         subject = f"'{self.op_name}': " if self.op_name else ""
         place = f" (at {self.where})" if self.where else ""
+        node = f" in {printable(str(self.node), _PLACE_LENGTH)}" if self.node else ""
         hint = f"; {self.hint}" if self.hint else ""
-        return f"{self.code}: {subject}{self.message}{place}{hint}"
+        return f"{self.code}: {subject}{self.message}{place}{node}{hint}"
+
+
+def printable(text: str, limit: int, allowed: str = "") -> str:
+    """Text from a file for a terminal: control characters are escaped, its length is bounded."""
+    if len(text) > limit:
+        text = f"{text[:limit]}..."
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in allowed else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def _place(op: Operation) -> str | None:

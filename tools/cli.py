@@ -57,10 +57,21 @@ def add_accuracy(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_shapes(parser: argparse.ArgumentParser) -> None:
+    """Add the option that fixes open dimensions."""
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME:1x3x224x224",
+        help="shape of an input that the model leaves open",
+    )
+
+
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Add the options of tools that run a model: shapes and values of its inputs."""
+    add_shapes(parser)
     add = parser.add_argument
-    add("--shape", action="append", default=[], metavar="NAME:1x3x224x224", help="input shape")
     add(
         "--input",
         action="append",

@@ -34,13 +34,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("-o", "--output-file", help="file to write: model.tcm, or IR with --compile-to")
     add("--compile-to", metavar="PHASE", help="stop after a phase and print its IR")
     add("--print-pipeline", action="store_true", help="print the passes after import, and stop")
-    add(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="NAME:1x3x224x224",
-        help="shape of an input that the model leaves open",
-    )
+    cli.add_shapes(parser)
     add("--time-passes", action="store_true", help="with --compile-to: time each pass (stderr)")
     add(
         "--explain",

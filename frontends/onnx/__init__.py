@@ -6,14 +6,17 @@ The names below are imported when they are first used: errors and readers need n
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tcopt.frontends.onnx.checking import CheckReport, check_model
     from tcopt.frontends.onnx.errors import MissingShapesError, MissingValuesError
     from tcopt.frontends.onnx.examples import example_models, find_example_model
     from tcopt.frontends.onnx.importer import import_model
     from tcopt.frontends.onnx.random_weights import randomize_weights
 
 _HOMES = {
+    "CheckReport": "checking",
     "MissingShapesError": "errors",
     "MissingValuesError": "errors",
+    "check_model": "checking",
     "example_models": "examples",
     "find_example_model": "examples",
     "import_model": "importer",
@@ -21,8 +24,10 @@ _HOMES = {
 }
 
 __all__ = [
+    "CheckReport",
     "MissingShapesError",
     "MissingValuesError",
+    "check_model",
     "example_models",
     "find_example_model",
     "import_model",

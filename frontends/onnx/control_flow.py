@@ -20,9 +20,10 @@ from tcopt.dialects.graph.types import numpy_dtype, shape_of, tensor, type_of
 from tcopt.frontends.onnx.builder import GraphBuilder
 from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.errors import MissingValuesError
+from tcopt.frontends.onnx.problems import AlreadyReported
 from tcopt.frontends.onnx.subgraphs import captured_names
 from tcopt.frontends.onnx.types import numpy_dtype as onnx_dtype
-from tcopt.frontends.onnx.values import Scope, Value, Values
+from tcopt.frontends.onnx.values import Failed, Scope, Value, Values
 from tcopt.support.errors import UnsupportedError
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
@@ -88,6 +89,10 @@ class Bodies:
         where = f"{self.ctx.where}/{label}" if label else self.ctx.where
         return self.importer.import_body(body, inner, self.ctx.opset, where, self.depth + 1)
 
+    def _imported(self, body: GraphProto, inputs: Values, scope: Scope, label: str) -> list[Value]:
+        """As `_import`, of a body whose nodes all could be imported."""
+        return _without_failures(self._import(body, inputs, scope, label))
+
     def _known(self, value: Value) -> np.ndarray | None:
         return self.importer.builder.known.get(value) if isinstance(value, SSAValue) else None
 
@@ -99,7 +104,7 @@ class Bodies:
         known = self._known(condition)
         if known is not None and known.size == 1:
             wanted = "then_branch" if known.reshape(-1)[0] else "else_branch"
-            return self._import(self._body(wanted, 0), [], self.scope, "")
+            return self._imported(self._body(wanted, 0), [], self.scope, "")
         if not isinstance(condition, SSAValue):
             self.ctx.malformed("its condition is missing")
         choices = [
@@ -107,7 +112,7 @@ class Bodies:
             for name in ("then_branch", "else_branch")
         ]
         results: list[Value] = []
-        for yes, no in zip(*choices, strict=True):
+        for yes, no in zip(*map(_without_failures, choices), strict=True):
             if not isinstance(yes, SSAValue) or not isinstance(no, SSAValue):
                 self._depends("the condition of If", condition)
             if yes.type != no.type:
@@ -161,7 +166,7 @@ class Bodies:
                     "values change their shapes, is not supported"
                 )
             number = self.ctx.array(np.array(step, np.int64))
-            results = self._import(body, [number, yes, *current], self.scope, f"step {step}")
+            results = self._imported(body, [number, yes, *current], self.scope, f"step {step}")
             goes_on, *rest = results
             current = rest[: len(states)]
             for column, value in zip(collected, rest[len(states) :], strict=True):
@@ -197,7 +202,7 @@ class Bodies:
             arguments = function.arguments
             yes = self.ctx.array(np.array(True))
             inputs = [arguments[count], yes, *arguments[:count]]
-            results = self._import(body, inputs, function.scope, "step")
+            results = self._imported(body, inputs, function.scope, "step")
             goes_on = self._known(results[0])
             outputs = [value for value in results[1:] if isinstance(value, SSAValue)]
             alike = len(outputs) == len(results) - 1 and all(
@@ -243,7 +248,7 @@ class Bodies:
             self.ctx.malformed("what it scans differs in the number of slices")
         with self._function(states, rows, body) as function:
             arguments = function.arguments[: count + len(rows)]
-            results = self._import(body, arguments, function.scope, "step")
+            results = self._imported(body, arguments, function.scope, "step")
             outputs: list[SSAValue] = []
             for value in results:
                 if not isinstance(value, SSAValue):
@@ -362,6 +367,12 @@ class Bodies:
             return [*states, *empty]
         op = graph.ScanOp(step.sym_name.data, steps, states, rows, fixed, types)
         return self.ctx.builder.append(op)
+
+
+def _without_failures(values: list[Value]) -> list[Value]:
+    if any(isinstance(value, Failed) for value in values):
+        raise AlreadyReported
+    return values
 
 
 def _copied(value: SSAValue, outer: GraphBuilder, inner: GraphBuilder) -> SSAValue:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from onnx import (
@@ -34,16 +35,19 @@ from tcopt.frontends.onnx.functions import (
     standard_body,
 )
 from tcopt.frontends.onnx.inputs import ModelInput, declared_input, fix_inputs
-from tcopt.frontends.onnx.loading import STANDARD_DOMAINS, check_header, load_model
+from tcopt.frontends.onnx.loading import check_header, load_model
+from tcopt.frontends.onnx.node_facts import STANDARD_DOMAINS, add_facts, operator_name
 from tcopt.frontends.onnx.ordering import in_order, node_label
-from tcopt.frontends.onnx.problems import Problems
+from tcopt.frontends.onnx.problems import AlreadyReported, Problems
 from tcopt.frontends.onnx.registry import Handler, find_handler
-from tcopt.frontends.onnx.schemas import NodeSchema, find_schema
+from tcopt.frontends.onnx.schemas import NodeSchema, find_schema, opset_advice
 from tcopt.frontends.onnx.sequences import sequence_handler
 from tcopt.frontends.onnx.tensors import TensorReader
 from tcopt.frontends.onnx.types import element_type
 from tcopt.frontends.onnx.values import FAILED, Failed, Scope, Value, Values
 from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
+
+T = TypeVar("T")
 
 
 def import_model(
@@ -85,18 +89,29 @@ def import_loaded(
 ) -> ModuleOp:
     """As `import_model`, for what `load_model` gave."""
     opset = check_header(model)
-    return _ModelImporter(model, reader, opset).run(shapes or {}, values or {})
+    problems = Problems()
+    module = ModelImporter(model, reader, opset, problems).run(shapes or {}, values or {})
+    problems.raise_all()
+    assert module is not None
+    return module
 
 
-class _ModelImporter:
-    def __init__(self, model: ModelProto, reader: TensorReader, opset: int):
+class ModelImporter:
+    """Imports one model, once.
+
+    Args:
+        problems: receives what is wrong; says by raising where to stop.
+    """
+
+    def __init__(self, model: ModelProto, reader: TensorReader, opset: int, problems: Problems):
         self.graph = model.graph
         self.opset = opset
         self.reader = reader
+        self.problems = problems
+        self.versions = {o.domain: o.version for o in model.opset_import}
         self.functions = model_functions(model)
         check_expansion(self.graph.node, self.functions)
         self.budget = ExpansionBudget()
-        self.problems = Problems()
         self.initializers = self._initializers()
         self.weights = WeightStore()
         self.block = Block()
@@ -104,10 +119,11 @@ class _ModelImporter:
 
     def run(
         self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, np.ndarray]
-    ) -> ModuleOp:
-        inputs = self._inputs()
-        fix_inputs(inputs, shapes, values)
+    ) -> ModuleOp | None:
+        """The module; None if there are problems."""
         scope: Scope = {}
+        inputs = self._inputs(scope)
+        fix_inputs(inputs, _without(scope, shapes), _without(scope, values))
         for item in inputs:
             argument = self.block.insert_arg(tensor(item.shape, item.element), len(self.block.args))
             self.builder.add_argument(argument, item.name)
@@ -115,10 +131,10 @@ class _ModelImporter:
                 self.builder.known[argument] = item.value
             scope[item.name] = argument
         available = scope.keys() | self.initializers.keys()
-        for node in in_order(self.graph.node, available):
-            self._import_node(node, scope, self.opset, node_label(node), 0)
-        self.problems.raise_all()
+        self._import_nodes(self.graph.node, available, scope, self.opset, "", 0)
         results = self._outputs(scope)
+        if self.problems.errors:
+            return None
         self.block.add_op(ReturnOp(*results))
         self.builder.erase_unused()
         return self._module(inputs, results)
@@ -139,36 +155,50 @@ class _ModelImporter:
 
     def _initializers(self) -> dict[str, TensorProto]:
         if self.graph.sparse_initializer:
-            raise UnsupportedError("sparse weights are not supported")
+            self.problems.add(UnsupportedError("sparse weights are not supported"))
         found: dict[str, TensorProto] = {}
         for weight in self.graph.initializer:
             if not weight.name:
-                raise ImportModelError("a weight has no name")
+                self.problems.add(ImportModelError("a weight has no name"))
             if weight.name in found:
-                raise ImportModelError(f"the weight {weight.name!r} is defined twice")
+                message = f"the weight {weight.name!r} is defined twice"
+                self.problems.add(ImportModelError(message))
             found[weight.name] = weight
         return found
 
-    def _inputs(self) -> list[ModelInput]:
+    def _inputs(self, scope: Scope) -> list[ModelInput]:
+        """The inputs; `scope` receives those whose declaration cannot be used."""
         # Before IR version 4 the weights are listed among the inputs.
         infos = [info for info in self.graph.input if info.name not in self.initializers]
-        seen: set[str] = set()
+        found: dict[str, ModelInput] = {}
         for info in infos:
-            if info.name in seen:
-                raise ImportModelError(f"the input {info.name!r} is declared twice")
-            seen.add(info.name)
-        return [declared_input(info) for info in infos]
+            try:
+                if info.name in found or info.name in scope:
+                    raise ImportModelError(f"the input {info.name!r} is declared twice")
+                found[info.name] = declared_input(info)
+            except TcoptError as error:
+                self.problems.add(error)
+                if info.name not in found:
+                    scope[info.name] = FAILED
+        return list(found.values())
 
     def _outputs(self, scope: Scope) -> list[SSAValue]:
         if not self.graph.output:
-            raise ImportModelError("the model has no outputs")
+            self.problems.add(ImportModelError("the model has no outputs"))
         results: list[SSAValue] = []
         for info in self.graph.output:
-            value = self._operand(info.name, scope, "model")
-            if not isinstance(value, SSAValue):
-                raise ImportModelError(f"nothing defines the output {info.name!r}")
-            self._check_output(info, value)
-            results.append(value)
+            try:
+                value = scope.get(info.name)
+                if info.name in self.initializers:
+                    value = self._operand(info.name, scope, "model")
+                if isinstance(value, Failed):
+                    continue
+                if not isinstance(value, SSAValue):
+                    raise ImportModelError(f"nothing defines the output {info.name!r}")
+                self._check_output(info, value)
+                results.append(value)
+            except TcoptError as error:
+                self.problems.add(error)
         return results
 
     def _check_output(self, info: ValueInfoProto, value: SSAValue) -> None:
@@ -195,16 +225,37 @@ class _ModelImporter:
             return None
         if name in scope:
             return scope[name]
-        weight = self.initializers.get(name)
-        if weight is None:
-            raise ImportModelError(f"nothing defines the value {name!r}", where=where)
+        value: Value = FAILED
         try:
+            weight = self.initializers.get(name)
+            if weight is None:
+                raise ImportModelError(
+                    f"the value {name!r} is used but nothing defines it", where=where
+                )
             value = self.builder.constant(self.reader.read(weight, name), name)
-        except UnsupportedError as error:
+        except TcoptError as error:
             self.problems.add(error)
-            value = FAILED
         scope[name] = value
         return value
+
+    def _import_nodes(
+        self,
+        nodes: Sequence[NodeProto],
+        available: Container[str],
+        scope: Scope,
+        opset: int,
+        prefix: str,
+        depth: int,
+    ) -> None:
+        def report(node: NodeProto, message: str) -> None:
+            error = ImportModelError(message)
+            self._report(error, node, scope, opset, prefix + node_label(node))
+
+        order, stuck = in_order(nodes, available, report)
+        for node in stuck:
+            scope.update((name, FAILED) for name in node.output if name)
+        for node in (*order, *stuck):
+            self._import_node(node, scope, opset, prefix + node_label(node), depth)
 
     def _import_node(
         self, node: NodeProto, scope: Scope, opset: int, where: str, depth: int
@@ -213,8 +264,13 @@ class _ModelImporter:
         try:
             operands = [self._operand(name, scope, where) for name in node.input]
             results = self._results(node, operands, scope, opset, where, depth)
-        except UnsupportedError as error:
-            self.problems.add(error)
+            for name in node.output[len(results) :]:
+                if name:
+                    raise ImportModelError(f"{node.op_type} has no output number {len(results)}")
+        except AlreadyReported:
+            results = [FAILED] * len(node.output)
+        except _MISTAKES as mistake:
+            self._report(_as_error(mistake, node.op_type), node, scope, opset, where)
             results = [FAILED] * len(node.output)
         for name, value in zip(node.output, results, strict=False):
             if not name:
@@ -222,11 +278,16 @@ class _ModelImporter:
             scope[name] = value
             if isinstance(value, SSAValue) and value.name_hint is None:
                 value.name_hint = name_hint(name)
-        for name in node.output[len(results) :]:
-            if name:
-                raise ImportModelError(
-                    f"{node.op_type} has no output number {len(results)}", where=where
-                )
+
+    def _report(
+        self, error: TcoptError, node: NodeProto, scope: Scope, opset: int, where: str
+    ) -> None:
+        error.where = error.where or where
+        version = opset
+        if node.domain not in STANDARD_DOMAINS:
+            version = self.versions.get(node.domain, 0)
+        add_facts(error, node, version, scope, self.initializers)
+        self.problems.add(error)
 
     def _results(
         self,
@@ -240,17 +301,22 @@ class _ModelImporter:
         function = self.functions.get((node.domain, node.op_type, node.overload))
         if function is not None:
             return self._call(function, node, operands, opset, where, depth)
+        name = operator_name(node)
         if node.domain not in STANDARD_DOMAINS:
             schema = find_contrib_schema(node.domain, node.op_type)
-            name = f"{node.domain}.{node.op_type}"
             if schema is None:
-                raise UnsupportedError(f"operator {name} is not supported", where=where)
+                raise UnsupportedError(
+                    f"operator {name} is not supported",
+                    where=where,
+                    hint="define it as a function of the model, or export standard operators",
+                )
         else:
             schema = find_schema(node.op_type, opset)
-            name = node.op_type
         if schema is None:
             raise UnsupportedError(
-                f"there is no operator {node.op_type!r} in opset {opset}", where=where
+                f"there is no operator {node.op_type!r} in opset {opset}",
+                where=where,
+                hint=opset_advice(node.op_type, opset),
             )
         takes_lists = sequence_handler(name, operands)
         has_bodies = name in CONTROL_FLOW
@@ -287,18 +353,9 @@ class _ModelImporter:
         context = NodeContext(node, schema, operands, self.builder, opset, where)
         try:
             results = handle(context)
-        except TcoptError as error:
-            if error.where is None:
-                raise type(error)(error.message, where=where, hint=error.hint) from error
-            raise
         except VerifyException as error:
             shapes = ", ".join(str(list(shape_of(v))) for v in operands if v is not None)
             raise ImportModelError(f"{node.op_type} of {shapes}: {error}", where=where) from error
-        except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError) as error:
-            # A file can hold any nonsense: whatever a handler trips over is the model's fault.
-            raise ImportModelError(
-                f"{node.op_type} cannot be imported: {error}", where=where
-            ) from error
         return [results] if isinstance(results, SSAValue) else results
 
     def _call(
@@ -320,9 +377,8 @@ class _ModelImporter:
         missing = [None] * (len(function.input) - len(operands))
         scope: Scope = dict(zip(function.input, [*operands, *missing], strict=True))
         inner_opset = function_opset(function, opset)
-        for inner in in_order(bound_nodes(function, node), scope.keys()):
-            label = f"{where}/{inner.name or inner.op_type}"
-            self._import_node(inner, scope, inner_opset, label, depth + 1)
+        body = bound_nodes(function, node)
+        self._import_nodes(body, scope.keys(), scope, inner_opset, f"{where}/", depth + 1)
         for name, wanted in zip(function.output, node.output, strict=False):
             if wanted and name not in scope:
                 raise ImportModelError(
@@ -338,9 +394,34 @@ class _ModelImporter:
             value = self.reader.read(weight, weight.name)
             scope[weight.name] = self.builder.constant(value, weight.name)
         self.budget.spend(len(body.node), depth, where)
-        for step in in_order(body.node, scope.keys() | self.initializers.keys()):
-            self._import_node(step, scope, opset, f"{where}/{node_label(step)}", depth)
+        available = scope.keys() | self.initializers.keys()
+        self._import_nodes(body.node, available, scope, opset, f"{where}/", depth)
         return [self._operand(info.name, scope, where) for info in body.output]
+
+
+# A file can hold any nonsense: whatever a node trips over while it is imported is its fault.
+_MISTAKES = (
+    TcoptError,
+    VerifyException,
+    ValueError,
+    TypeError,
+    IndexError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+)
+
+
+def _as_error(mistake: Exception, op_type: str) -> TcoptError:
+    if isinstance(mistake, TcoptError):
+        return mistake
+    error = ImportModelError(f"{op_type} cannot be imported: {mistake}")
+    error.__cause__ = mistake
+    return error
+
+
+def _without(scope: Scope, given: Mapping[str, T]) -> dict[str, T]:
+    return {name: value for name, value in given.items() if name not in scope}
 
 
 def _names(names) -> ArrayAttr[StringAttr]:

@@ -9,13 +9,13 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto
 
+from tcopt.frontends.onnx.node_facts import STANDARD_DOMAINS
 from tcopt.frontends.onnx.tensors import TensorReader
-from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
+from tcopt.support.errors import ImportModelError, InputError, TcoptError, UnsupportedError
 
 OLDEST_IR = 3
 OLDEST_OPSET = 6
 MODEL_SIZE_LIMIT = 2**31 - 1
-STANDARD_DOMAINS = ("", "ai.onnx")
 
 
 def load_model(source: str | Path | bytes | ModelProto) -> tuple[ModelProto, TensorReader]:
@@ -112,29 +112,58 @@ def check_header(model: ModelProto) -> int:
         ImportModelError: no opset, or an IR version that does not exist.
         UnsupportedError: versions older or newer than this importer knows.
     """
+    for error in header_problems(model):
+        raise error
+    return standard_opset(model)
+
+
+def standard_opset(model: ModelProto) -> int:
+    """The opset version of the standard operators, whose range is not checked."""
+    versions = [o.version for o in model.opset_import if o.domain in STANDARD_DOMAINS]
+    # Only other domains: its nodes are reported one by one.
+    return versions[0] if versions else onnx.defs.onnx_opset_version()
+
+
+def header_problems(model: ModelProto) -> list[TcoptError]:
+    """What is wrong with IR and opset versions."""
+    found: list[TcoptError] = []
     if model.ir_version < OLDEST_IR:
-        raise UnsupportedError(
-            f"IR version {model.ir_version} is too old, {OLDEST_IR} is the oldest supported",
-            hint="convert the model with onnx.version_converter",
+        found.append(
+            UnsupportedError(
+                f"IR version {model.ir_version} is too old, {OLDEST_IR} is the oldest supported",
+                hint="convert the model with onnx.version_converter",
+            )
         )
     if model.ir_version > onnx.IR_VERSION:
-        raise UnsupportedError(
-            f"IR version {model.ir_version} is newer than {onnx.IR_VERSION}, the newest known",
-            hint="install a newer onnx, or export for an older one",
+        found.append(
+            UnsupportedError(
+                f"IR version {model.ir_version} is newer than {onnx.IR_VERSION}, the newest known",
+                hint="install a newer onnx, or export for an older one",
+            )
         )
     if not model.opset_import:
-        raise ImportModelError("the model imports no opset")
-    newest = onnx.defs.onnx_opset_version()
+        found.append(
+            ImportModelError(
+                "the model imports no opset", hint="export it again, it says no opset version"
+            )
+        )
+        return found
     versions = {o.version for o in model.opset_import if o.domain in STANDARD_DOMAINS}
     if len(versions) > 1:
-        raise ImportModelError(
-            f"the model imports several opsets of the standard operators: {sorted(versions)}"
+        listed = sorted(versions)
+        found.append(
+            ImportModelError(
+                f"the model imports several opsets of the standard operators: {listed}",
+                hint="leave one of them in opset_import",
+            )
         )
-    # Only other domains: its nodes are reported one by one.
-    opset = versions.pop() if versions else newest
+        return found
+    opset, newest = standard_opset(model), onnx.defs.onnx_opset_version()
     if not OLDEST_OPSET <= opset <= newest:
-        raise UnsupportedError(
-            f"opset {opset} is not supported, only {OLDEST_OPSET} to {newest}",
-            hint="convert the model with onnx.version_converter",
+        found.append(
+            UnsupportedError(
+                f"opset {opset} is not supported, only {OLDEST_OPSET} to {newest}",
+                hint="convert the model with onnx.version_converter",
+            )
         )
-    return opset
+    return found

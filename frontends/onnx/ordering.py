@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from onnx import NodeProto
 
 from tcopt.frontends.onnx.subgraphs import used_names
-from tcopt.support.errors import ImportModelError
+
+Report = Callable[[NodeProto, str], None]
+"""Given a node, and what is wrong with the model there."""
 
 
 def node_label(node: NodeProto) -> str:
@@ -19,16 +21,19 @@ def node_label(node: NodeProto) -> str:
     return f"{node.op_type}:{output}" if output else node.op_type
 
 
-def in_order(nodes: Sequence[NodeProto], available: Container[str]) -> list[NodeProto]:
+def in_order(
+    nodes: Sequence[NodeProto], available: Container[str], report: Report
+) -> tuple[list[NodeProto], list[NodeProto]]:
     """The nodes sorted so that each follows those it uses; files in order keep theirs.
 
     Args:
         available: names that are defined before any node: inputs and weights.
+        report: given each name with two definitions or none, and a node of a cycle.
 
-    Raises:
-        ImportModelError: a name with two definitions or none, or a cycle.
+    Returns:
+        The nodes in order, and those that have no place: on a cycle, or behind one.
     """
-    producer = _producers(nodes, available)
+    producer = _producers(nodes, available, report)
     waits = [0] * len(nodes)
     users: dict[int, list[int]] = defaultdict(list)
     for index, node in enumerate(nodes):
@@ -38,11 +43,9 @@ def in_order(nodes: Sequence[NodeProto], available: Container[str]) -> list[Node
                 waits[index] += 1
                 users[source].append(index)
             elif name not in available:
-                raise ImportModelError(
-                    f"the value {name!r} is used but nothing defines it", where=node_label(node)
-                )
+                report(node, f"the value {name!r} is used but nothing defines it")
     if all(source < user for source, found in users.items() for user in found):
-        return list(nodes)
+        return list(nodes), []
     ready = deque(index for index, count in enumerate(waits) if not count)
     order: list[int] = []
     while ready:
@@ -52,22 +55,23 @@ def in_order(nodes: Sequence[NodeProto], available: Container[str]) -> list[Node
             waits[user] -= 1
             if not waits[user]:
                 ready.append(user)
-    if len(order) < len(nodes):
-        culprit = _on_cycle(nodes, producer, {i for i, count in enumerate(waits) if count})
-        raise ImportModelError("nodes form a cycle", where=node_label(nodes[culprit]))
-    return [nodes[index] for index in order]
+    stuck = [index for index, count in enumerate(waits) if count]
+    if stuck:
+        culprit = _on_cycle(nodes, producer, set(stuck))
+        report(nodes[culprit], "nodes form a cycle")
+    return [nodes[index] for index in order], [nodes[index] for index in stuck]
 
 
-def _producers(nodes: Sequence[NodeProto], available: Container[str]) -> dict[str, int]:
+def _producers(
+    nodes: Sequence[NodeProto], available: Container[str], report: Report
+) -> dict[str, int]:
     """The node that defines each name."""
     producer: dict[str, int] = {}
     for index, node in enumerate(nodes):
         for name in filter(None, node.output):
             if name in producer or name in available:
-                raise ImportModelError(
-                    f"the value {name!r} is defined twice", where=node_label(node)
-                )
-            producer[name] = index
+                report(node, f"the value {name!r} is defined twice")
+            producer.setdefault(name, index)
     return producer
 
 

@@ -21,6 +21,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.frontends.onnx.types import schema_type_name
 from tcopt.support.errors import ImportModelError
+from tcopt.support.suggestions import suggest
 
 AttributeValue = int | float | bytes | list[int] | list[float] | list[bytes] | onnx.TensorProto
 
@@ -170,3 +171,19 @@ def find_schema(op_type: str, opset: int) -> NodeSchema | None:
         },
         schema,
     )
+
+
+def opset_advice(op_type: str, opset: int) -> str:
+    """What to do about an operator that no schema at `opset` has."""
+    versions: list[Any] = [
+        schema
+        for schema in onnx.defs.get_all_schemas_with_history()
+        if schema.name == op_type and schema.domain == ""
+    ]
+    added = min((schema.since_version for schema in versions), default=None)
+    if added is None:
+        names = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
+        return suggest(op_type, names) or "check its name, or export standard operators"
+    if added > opset:
+        return f"ONNX has it since opset {added}: export the model for that or a newer one"
+    return f"ONNX dropped it before opset {opset}: convert the model with onnx.version_converter"

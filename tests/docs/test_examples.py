@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tcopt.tools import tcopt, tcopt_bench, tcopt_compile, tcopt_run
+from tcopt.tools import tcopt, tcopt_bench, tcopt_check, tcopt_compile, tcopt_run
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "examples" / "README.md"])
@@ -28,6 +28,7 @@ PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "examples" /
 TOOLS = {
     "tcopt": tcopt.main,
     "tcopt-bench": tcopt_bench.main,
+    "tcopt-check": tcopt_check.main,
     "tcopt-compile": tcopt_compile.main,
     "tcopt-run": tcopt_run.main,
 }

@@ -117,7 +117,7 @@ def test_cycle():
         (model_of(node("Relu", "gone")), r"'gone' is used but nothing defines it \(at n_y\)"),
         (model_of(node("Relu"), node("Exp")), r"'y' is defined twice \(at n_y\)"),
         (model_of(node("Relu", "x", "x")), "'x' is defined twice"),
-        (model_of(node("Relu"), outputs=["z"]), "nothing defines the value 'z'"),
+        (model_of(node("Relu"), outputs=["z"]), "nothing defines the output 'z'"),
         (model_of(node("Relu"), outputs=[]), "has no outputs"),
         (model_of(node("Relu"), outputs=[""]), "nothing defines the output ''"),
     ],

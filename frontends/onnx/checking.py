@@ -1,0 +1,247 @@
+"""What keeps a model from being compiled, all of it, and what the model is made of.
+
+A model is checked by importing it, with every error kept instead of raised. Nothing is compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from onnx import AttributeProto, ModelProto, NodeProto
+
+from tcopt.frontends.onnx.errors import Dimension, MissingShapesError, MissingValuesError
+from tcopt.frontends.onnx.importer import ModelImporter
+from tcopt.frontends.onnx.loading import header_problems, load_model, standard_opset
+from tcopt.frontends.onnx.node_facts import general_advice, operator_name
+from tcopt.frontends.onnx.problems import Problems
+from tcopt.frontends.onnx.tensors import TensorReader
+from tcopt.frontends.onnx.types import numpy_dtype, onnx_type_name
+from tcopt.support.errors import ImportModelError, InputError, TcoptError
+
+TRIAL_SIZES = (224, 32, 8, 1)
+"""What open dimensions are taken for, one after the other, until the model imports."""
+
+
+@dataclass(frozen=True)
+class ValueSummary:
+    """An input or output as the model declares it; `dims` is None where the rank is open."""
+
+    name: str
+    element: str
+    dims: tuple[Dimension, ...] | None
+
+    def __str__(self) -> str:
+        if self.dims is None:
+            return f'"{self.name}" {self.element} of unknown rank'
+        shape = "x".join("?" if d is None else str(d) for d in self.dims)
+        return f'"{self.name}" {self.element}[{shape}]'
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """What a model is made of.
+
+    Attributes:
+        operators: how many nodes there are of each, those in bodies and functions included.
+        parameters, parameter_bytes: elements of its weights, and their size.
+        open_dimensions: symbols of its inputs, and `?` if some have no name.
+    """
+
+    producer: str
+    ir_version: int
+    opsets: dict[str, int]
+    nodes: int
+    functions: int
+    operators: dict[str, int]
+    inputs: tuple[ValueSummary, ...]
+    outputs: tuple[ValueSummary, ...]
+    parameters: int
+    parameter_bytes: int
+    open_dimensions: tuple[str, ...]
+
+
+@dataclass
+class CheckReport:
+    """What a check found.
+
+    Attributes:
+        problems: what keeps the model from being compiled.
+        at_first_run: values that decide shapes and come with the inputs of a run: the model
+            is compiled then, for the values seen. Nodes behind them are not checked.
+        trial_shapes: the shapes that open inputs were taken to have.
+        summary: None if the file is no model.
+    """
+
+    problems: list[TcoptError] = field(default_factory=list)
+    at_first_run: list[MissingValuesError] = field(default_factory=list)
+    trial_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    summary: ModelSummary | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the model can be compiled, as far as importing it tells."""
+        return not self.problems
+
+
+def check_model(
+    source: str | Path | bytes | ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
+) -> CheckReport:
+    """Check an ONNX model; arguments are those of `import_model`.
+
+    Dimensions that stay open are tried with a few sizes, and the one with the fewest problems
+    is reported.
+
+    Raises:
+        InputError: no such file, or shapes and values that do not fit the inputs.
+    """
+    report = CheckReport()
+    try:
+        model, reader = load_model(source)
+    except ImportModelError as error:
+        report.problems = [error]
+        return report
+    report.summary = summarize(model)
+    report.problems = header_problems(model)
+    if report.problems:
+        return report
+    given = dict(shapes or {})
+    try:
+        errors = _import_errors(model, reader, given, values or {})
+    except MissingShapesError as missing:
+        errors = _tried(model, reader, given, values or {}, missing, report)
+    for error in errors:
+        if isinstance(error, MissingValuesError) and error.inputs:
+            report.at_first_run.append(error)
+        else:
+            error.hint = error.hint or general_advice(error)
+            report.problems.append(error)
+    return report
+
+
+def _import_errors(
+    model: ModelProto,
+    reader: TensorReader,
+    shapes: Mapping[str, Sequence[int]],
+    values: Mapping[str, np.ndarray],
+) -> list[TcoptError]:
+    """Every error of an import.
+
+    Raises:
+        MissingShapesError: shapes are open.
+        InputError: shapes or values that do not fit the inputs.
+    """
+    problems = Problems(keep_all=True)
+    try:
+        ModelImporter(model, reader, standard_opset(model), problems).run(shapes, values)
+    except (MissingShapesError, InputError):
+        raise
+    except TcoptError as error:
+        problems.add(error)
+    return problems.errors
+
+
+def _tried(
+    model: ModelProto,
+    reader: TensorReader,
+    shapes: dict[str, Sequence[int]],
+    values: Mapping[str, np.ndarray],
+    missing: MissingShapesError,
+    report: CheckReport,
+) -> list[TcoptError]:
+    """The errors for open shapes of the best size."""
+    best: list[TcoptError] | None = None
+    for size in TRIAL_SIZES:
+        tried = {name: _trial_shape(dims, size) for name, dims in missing.inputs.items()}
+        errors = _import_errors(model, reader, {**shapes, **tried}, values)
+        if best is None or len(errors) < len(best):
+            best, report.trial_shapes = errors, tried
+        if not errors:
+            break
+    return best or []
+
+
+def _trial_shape(dims: Sequence[Dimension] | None, size: int) -> tuple[int, ...]:
+    """A batch of one; sums of symbols are sums of sizes, as in `past_length + length`."""
+    if dims is None:
+        return (1, 3, size, size)
+    return tuple(
+        d if isinstance(d, int) else _trial_size(d, size) if index else 1
+        for index, d in enumerate(dims)
+    )
+
+
+def _trial_size(symbol: str | None, size: int) -> int:
+    terms = [term.strip() for term in (symbol or "?").split("+")]
+    return sum(int(term) if re.fullmatch(r"\d{1,9}", term) else size for term in terms)
+
+
+def summarize(model: ModelProto) -> ModelSummary:
+    """What a model is made of, from its declarations alone."""
+    graph = model.graph
+    operators: Counter[str] = Counter()
+    _count(graph.node, operators)
+    for function in model.functions:
+        _count(function.node, operators)
+    weights = {weight.name for weight in graph.initializer}
+    inputs = tuple(_declared(info) for info in graph.input if info.name not in weights)
+    symbols = dict.fromkeys(
+        str(d or "?") for item in inputs for d in item.dims or ("?",) if not isinstance(d, int)
+    )
+    sizes = [(_elements(weight.dims), weight.data_type) for weight in graph.initializer]
+    return ModelSummary(
+        " ".join(filter(None, (model.producer_name, model.producer_version))) or "unknown",
+        model.ir_version,
+        {opset.domain or "ai.onnx": opset.version for opset in model.opset_import},
+        sum(operators.values()),
+        len(model.functions),
+        dict(sorted(operators.items(), key=lambda item: (-item[1], item[0]))),
+        inputs,
+        tuple(_declared(info) for info in graph.output),
+        sum(count for count, _ in sizes),
+        sum(count * _bytes_each(number) for count, number in sizes),
+        tuple(symbols),
+    )
+
+
+def _count(nodes: Iterable[NodeProto], operators: Counter[str]) -> None:
+    pending = [nodes]
+    while pending:
+        for node in pending.pop():
+            operators[operator_name(node)] += 1
+            pending += [a.g.node for a in node.attribute if a.type == AttributeProto.GRAPH]
+
+
+def _declared(info) -> ValueSummary:
+    tensor = info.type.tensor_type
+    if not info.type.HasField("tensor_type"):
+        kind = info.type.WhichOneof("value") or "no type"
+        return ValueSummary(info.name, kind.removesuffix("_type"), None)
+    dims: tuple[Dimension, ...] | None = None
+    if tensor.HasField("shape"):
+        dims = tuple(
+            d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None
+            for d in tensor.shape.dim
+        )
+    return ValueSummary(info.name, onnx_type_name(tensor.elem_type), dims)
+
+
+def _elements(dims: Iterable[int]) -> int:
+    count = 1
+    for extent in dims:
+        count *= max(extent, 0)
+    return count
+
+
+def _bytes_each(data_type: int) -> int:
+    try:
+        return numpy_dtype(data_type, "").itemsize
+    except TcoptError:
+        return 0

@@ -1,0 +1,163 @@
+"""`tcopt-check`: what keeps an ONNX model from being compiled, all at once, and what it holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tcopt.support.errors import InputError, TcoptError, printable
+from tcopt.tools import cli
+from tcopt.tools.inputs import read_arrays, show_shape
+from tcopt.tools.shapes import parse_shapes
+
+if TYPE_CHECKING:
+    from tcopt.frontends.onnx.checking import CheckReport, ModelSummary
+
+PROG = "tcopt-check"
+_PLACES_LISTED = 5
+_LINE_LENGTH = 5000
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    args = _argument_parser().parse_args(argv)
+    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback)
+
+
+def _argument_parser() -> argparse.ArgumentParser:
+    parser = cli.ArgumentParser(PROG, __doc__)
+    add = parser.add_argument
+    add("model", help="an ONNX model")
+    cli.add_shapes(parser)
+    add(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=@FILE.npy",
+        help="value of an input that decides shapes",
+    )
+    add("--all", action="store_true", help="list every node of a problem, not the first few")
+    add("--json", action="store_true", help="print everything found as JSON")
+    cli.add_common_arguments(parser)
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    from tcopt.frontends.onnx.checking import check_model
+
+    path = Path(args.model)
+    if not path.is_file():
+        raise InputError(f"there is no file '{args.model}'")
+    report = check_model(path, shapes=parse_shapes(args.shape), values=read_arrays(args.input))
+    size = path.stat().st_size
+    if args.json:
+        print(json.dumps(report_json(report, args.model, size), indent=1))
+    else:
+        print(report_text(report, args.model, size, places=None if args.all else _PLACES_LISTED))
+    return 0 if report.passed else 1
+
+
+def report_json(report: CheckReport, name: str, size: int) -> dict[str, Any]:
+    """The report as data; `size` is that of the model's file in bytes."""
+    summary = report.summary
+    return {
+        "model": name,
+        "file_bytes": size,
+        "passed": report.passed,
+        "problems": [_problem_json(error) for error in report.problems],
+        "at_first_run": [
+            {**_problem_json(error), "depends_on": list(error.inputs)}
+            for error in report.at_first_run
+        ],
+        "trial_shapes": {name: list(shape) for name, shape in report.trial_shapes.items()},
+        "summary": None if summary is None else _summary_json(summary),
+    }
+
+
+def _problem_json(error: TcoptError) -> dict[str, Any]:
+    node = error.node
+    return {
+        "code": error.code,
+        "message": error.message,
+        "node": error.where,
+        "operator": node and node.operator,
+        "opset": node and node.opset,
+        "inputs": node and list(node.inputs),
+        "advice": error.hint,
+    }
+
+
+def _summary_json(summary: ModelSummary) -> dict[str, Any]:
+    found = dict(vars(summary))
+    for kind in ("inputs", "outputs"):
+        found[kind] = [vars(value) for value in found[kind]]
+    return found
+
+
+def report_text(report: CheckReport, name: str, size: int, *, places: int | None) -> str:
+    """The report to be read; at most `places` nodes of each problem are listed."""
+    lines: list[str] = []
+    if report.summary is not None:
+        lines += _summary_lines(report.summary, name, size)
+    if report.trial_shapes:
+        tried = ", ".join(f"{n}:{show_shape(s)}" for n, s in report.trial_shapes.items())
+        lines.append(f"  checked with    {tried} (--shape says otherwise)")
+    for title, errors in (
+        ("compiled at the first run, for the values seen", report.at_first_run),
+        ("to mend", report.problems),
+    ):
+        if errors:
+            lines += ["", f"{title}:", *_problem_lines(errors, places)]
+    count = len({error.message for error in report.problems})
+    nodes = len({error.where for error in report.problems})
+    lines.append("")
+    if report.passed:
+        lines.append(f"{name}: nothing found that keeps it from being compiled")
+    else:
+        things = "1 problem" if count == 1 else f"{count} problems"
+        lines.append(f"{name}: {things} at {nodes} place{'s' if nodes > 1 else ''}")
+    return "\n".join(printable(line, _LINE_LENGTH, "\n") for line in lines)
+
+
+def _summary_lines(summary: ModelSummary, name: str, size: int) -> list[str]:
+    opsets = ", ".join(f"{domain} {version}" for domain, version in summary.opsets.items())
+    operators = ", ".join(f"{count} {name}" for name, count in summary.operators.items())
+    rows = [
+        ("file", f"{name}, {size / 1e6:.1f} MB, by {summary.producer}"),
+        ("opset", f"{opsets or 'none'} (IR version {summary.ir_version})"),
+        ("parameters", f"{summary.parameters:,} ({summary.parameter_bytes / 1e6:.1f} MB)"),
+        ("inputs", ", ".join(map(str, summary.inputs)) or "none"),
+        ("outputs", ", ".join(map(str, summary.outputs)) or "none"),
+        ("open dimensions", ", ".join(summary.open_dimensions) or "none"),
+        ("operators", f"{operators or 'none'} ({summary.nodes} nodes)"),
+    ]
+    if summary.functions:
+        rows.append(("functions", str(summary.functions)))
+    return [f"  {title:<15} {text}" for title, text in rows]
+
+
+def _problem_lines(errors: Sequence[TcoptError], places: int | None) -> list[str]:
+    """Each problem once, with its nodes below it."""
+    groups: dict[tuple[str, str], list[TcoptError]] = {}
+    for error in errors:
+        groups.setdefault((error.code, error.message), []).append(error)
+    lines: list[str] = []
+    for (code, message), found in groups.items():
+        lines.append(f"  {code}: {message}")
+        for error in found[:places]:
+            node = f": {error.node}" if error.node else ""
+            lines.append(f"    at {error.where or 'the model'}{node}")
+        if places is not None and len(found) > places:
+            lines.append(f"    and {len(found) - places} more (--all lists them)")
+        hints = dict.fromkeys(error.hint for error in found if error.hint)
+        lines += [f"    -> {hint}" for hint in hints]
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())
