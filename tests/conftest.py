@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,11 +22,12 @@ RunTool = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session", autouse=True)
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The kernel cache of this run: shared by all tests, never the user's.
+    """The kernel cache of this run: shared by all tests and workers, never the user's.
 
     Whole programs are not kept: a test that compiles a model means to.
     """
-    folder = tmp_path_factory.mktemp("kernel_cache")
+    run = tmp_path_factory.getbasetemp()
+    folder = (run.parent if "PYTEST_XDIST_WORKER" in os.environ else run) / "kernel_cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TCOPT_CACHE_DIR", str(folder))
         patch.setenv("TCOPT_CACHE", "kernels")
