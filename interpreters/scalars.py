@@ -73,6 +73,10 @@ def _to_unsigned(op: Operation, operands: Sequence[Array], dtype: np.dtype[Any])
     return operands[0].astype(f"u{dtype.itemsize}")
 
 
+def _same_bits(op: Operation, operands: Sequence[Array], dtype: np.dtype[Any]) -> Any:
+    return np.ascontiguousarray(operands[0]).view(dtype).reshape(operands[0].shape)
+
+
 def _constant(op: Any, operands: Sequence[Array], dtype: np.dtype[Any]) -> Any:
     value = op.value
     if not isinstance(value, IntegerAttr | FloatAttr):
@@ -184,6 +188,7 @@ _RULES: dict[str, _Rule] = {
     "arith.extsi": _as_dtype,
     "arith.extui": _from_unsigned,
     "arith.trunci": _as_dtype,
+    "arith.bitcast": _same_bits,
     "arith.index_cast": _as_dtype,
     "arith.index_castui": _from_unsigned,
     "math.absf": _on_values(np.abs),

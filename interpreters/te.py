@@ -32,11 +32,12 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.scan import ScanOp, run_scan
-from tcopt.dialects.graph.types import numpy_dtype
+from tcopt.dialects.graph.types import element_of, numpy_dtype
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.dialects.te import CallOp, Combiner, ComputeOp, FuncOp, IndexOp, ReadOp, YieldOp
 from tcopt.interpreters.scalars import evaluate_scalar
 from tcopt.support.affine import linear_sum, sum_range
+from tcopt.support.dtypes import is_narrow
 from tcopt.support.errors import InputError, UnsupportedError
 
 Array = NDArray[Any]
@@ -98,6 +99,8 @@ def _reinterpret(array: Array, dtype: np.dtype[Any]) -> Array:
     """The same bits under another sign, or the same values under another type."""
     if array.dtype == dtype:
         return array
+    if is_narrow(element_of(array.dtype)) or is_narrow(element_of(dtype)):
+        return array.view(dtype)
     if array.dtype.kind in "iu" and dtype.kind in "iu" and array.dtype.itemsize == dtype.itemsize:
         return array.view(dtype)
     return array.astype(dtype)

@@ -23,6 +23,7 @@ from tcopt.runtime.loading import obstacle
 from tcopt.runtime.program import Program, aligned_empty
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.cpu_target import CpuTarget
+from tcopt.support.dtypes import named_dtype
 from tcopt.support.errors import InputError
 
 FORMAT = 3
@@ -184,13 +185,7 @@ def spec_facts(spec: TensorSpec) -> dict[str, Any]:
 
 def spec_of(facts: dict[str, Any]) -> TensorSpec:
     """The specification that `spec_facts` told."""
-    if facts["dtype"] == "bfloat16":
-        import ml_dtypes
-
-        dtype = np.dtype(ml_dtypes.bfloat16)
-    else:
-        dtype = np.dtype(facts["dtype"])
-    return TensorSpec(facts["name"], tuple(facts["shape"]), dtype)
+    return TensorSpec(facts["name"], tuple(facts["shape"]), named_dtype(facts["dtype"]))
 
 
 def _member(name: str) -> zipfile.ZipInfo:

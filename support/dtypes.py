@@ -8,6 +8,12 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import (
     BFloat16Type,
+    Float4E2M1FNType,
+    Float8E4M3FNType,
+    Float8E4M3FNUZType,
+    Float8E5M2FNUZType,
+    Float8E5M2Type,
+    Float8E8M0FNUType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -26,6 +32,37 @@ _FLOATS: dict[type[Attribute], Any] = {
     Float64Type: np.float64,
 }
 
+_EXTENSIONS: dict[type[Attribute], str] = {
+    BFloat16Type: "bfloat16",
+    Float8E4M3FNType: "float8_e4m3fn",
+    Float8E4M3FNUZType: "float8_e4m3fnuz",
+    Float8E5M2Type: "float8_e5m2",
+    Float8E5M2FNUZType: "float8_e5m2fnuz",
+    Float8E8M0FNUType: "float8_e8m0fnu",
+    Float4E2M1FNType: "float4_e2m1fn",
+}
+_NARROW_FLOATS = tuple(type_ for type_ in _EXTENSIONS if type_ is not BFloat16Type)
+
+
+def is_narrow(element: Attribute) -> bool:
+    """Whether elements are numbers below 16 bits that no processor computes with: floats of 4 or
+    8 bits, integers of 2 or 4. Each is kept in a byte of its own."""
+    if isinstance(element, IntegerType):
+        return element.bitwidth in (2, 4)
+    return isinstance(element, _NARROW_FLOATS)
+
+
+def named_dtype(name: str) -> np.dtype[Any]:
+    """The numpy dtype of a name, of those that `ml_dtypes` adds too; TypeError if none."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        if not hasattr(ml_dtypes, name):
+            raise
+        return np.dtype(getattr(ml_dtypes, name))
+
 
 @lru_cache(maxsize=64)
 def numpy_dtype(element: Attribute) -> np.dtype[Any]:
@@ -36,17 +73,15 @@ def numpy_dtype(element: Attribute) -> np.dtype[Any]:
     """
     if (found := _FLOATS.get(type(element))) is not None:
         return np.dtype(found)
-    if isinstance(element, BFloat16Type):
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
+    if (name := _EXTENSIONS.get(type(element))) is not None:
+        return named_dtype(name)
     if isinstance(element, IndexType):
         return np.dtype(np.int64)
     if isa(element, IntegerType):
         width = element.width.data
         if width == 1:
             return np.dtype(np.bool_)
-        if width in (8, 16, 32, 64):
+        if width in (2, 4, 8, 16, 32, 64):
             prefix = "u" if element.signedness.data is Signedness.UNSIGNED else ""
-            return np.dtype(f"{prefix}int{width}")
+            return named_dtype(f"{prefix}int{width}")
     raise UnsupportedError(f"numpy has no arrays of {element}")

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.dtypes import is_narrow, numpy_dtype
 from tcopt.support.errors import UnsupportedError
 
 _FLOAT_NAMES: dict[type[Attribute], tuple[str, int]] = {
@@ -113,8 +113,10 @@ def lanes(type: Attribute) -> int:
 def byte_size(element: Attribute) -> int:
     """Bytes an element takes in memory.
 
-    Raises UnsupportedError for integers whose width is neither 1 nor a multiple of 8.
+    Raises UnsupportedError for integers of odd widths.
     """
+    if is_narrow(element):
+        return 1
     if isinstance(element, IndexType):
         return 8
     if isinstance(element, IntegerType):

@@ -7,14 +7,24 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import Float8E8M0FNUType, TensorType, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
+from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.elementwise import Domain, ElementwiseOp, UnaryOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import AnyTensor, Array, numpy_dtype, shape_of, tensor
+from tcopt.dialects.graph.types import (
+    AnyTensor,
+    Array,
+    is_float,
+    numpy_dtype,
+    shape_of,
+    tensor,
+    type_of,
+)
 from tcopt.dialects.te import api as te
+from tcopt.support.dtypes import is_narrow
 
 
 @irdl_op_definition
@@ -35,6 +45,8 @@ class CastOp(ElementwiseOp):
     def infer(self) -> Sequence[AnyTensor]:
         """The operand's shape with the result's element type."""
         numpy_dtype(self.type.element_type)
+        if isinstance(self.type.element_type, Float8E8M0FNUType):
+            raise VerifyException("exponents are not rounded to: compute one and bitcast it")
         return (tensor(shape_of(self.x), self.type.element_type),)
 
     def unchanged(self) -> SSAValue | None:
@@ -43,10 +55,16 @@ class CastOp(ElementwiseOp):
 
     def compute(self, x: Array) -> Array:
         """The value by numpy."""
-        return x.astype(numpy_dtype(self.type.element_type))
+        source, target = type_of(self.x).element_type, self.type.element_type
+        if is_narrow(source) and is_narrow(target):
+            # numpy has no conversions between all of them.
+            x = x.astype(np.float32 if is_float(source) else np.int8)
+        return x.astype(numpy_dtype(target))
 
     def expression(self, x: te.Expr) -> te.Expr:
         """The value of one element."""
+        if self.type.element_type == i1 and is_narrow(x.dtype):
+            x = te.cast(x, f32)
         if self.type.element_type == i1 and x.dtype != i1:
             return te.logical_not(x == te.const(0, x.dtype))
         return te.cast(x, self.type.element_type)

@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import (
     BytesAttr,
     DenseIntOrFPElementsAttr,
+    IntegerType,
     SymbolRefAttr,
     TensorType,
 )
@@ -23,9 +24,10 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.graph.attributes import FusionKind, Int, integer
 from tcopt.dialects.graph.interfaces import GraphOp, parse_properties, print_properties
-from tcopt.dialects.graph.types import AnyTensor, Array, like, numpy_dtype, tensor
+from tcopt.dialects.graph.types import AnyTensor, Array, element_of, like, numpy_dtype, tensor
 from tcopt.dialects.graph.weights import WeightStore
 from tcopt.dialects.te import api as te
+from tcopt.support.dtypes import is_narrow
 
 # A plain class, because graph tensors are not known to have elements that it accepts.
 Dense: type[Any] = DenseIntOrFPElementsAttr
@@ -171,7 +173,14 @@ def uniform_value(value: SSAValue) -> float | int | bool | None:
 def dense(array: Array) -> Attribute:
     """A dense attribute of an array; uniform arrays hold one element."""
     data = array.reshape(-1)[:1] if is_uniform(array) else array
-    return Dense(like(array), BytesAttr(np.ascontiguousarray(data).tobytes()))
+    return Dense(like(array), BytesAttr(np.ascontiguousarray(_dense_form(data)).tobytes()))
+
+
+def _dense_form(array: Array) -> Array:
+    """The numbers as dense attributes hold them: narrow integers by value, not by code."""
+    element = element_of(array.dtype)
+    narrow = isinstance(element, IntegerType) and is_narrow(element)
+    return array.astype(np.int8) if narrow else array
 
 
 def array_of(value: Any) -> Array:
@@ -179,7 +188,11 @@ def array_of(value: Any) -> Array:
     if not isinstance(value, Dense):
         raise VerifyException(f"expected a dense literal, got {value}")
     shape = value.type.get_shape()
-    data = np.frombuffer(value.data.data, numpy_dtype(value.type.element_type))
+    element = value.type.element_type
+    if isinstance(element, IntegerType) and is_narrow(element):
+        data = np.frombuffer(value.data.data, np.int8).astype(numpy_dtype(element))
+    else:
+        data = np.frombuffer(value.data.data, numpy_dtype(element))
     return np.broadcast_to(data[0], shape) if data.size == 1 else data.reshape(shape)
 
 

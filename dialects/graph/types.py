@@ -20,6 +20,12 @@ from xdsl.dialects.builtin import (
     Signedness,
     TensorType,
     bf16,
+    f4E2M1FN,
+    f8E4M3FN,
+    f8E4M3FNUZ,
+    f8E5M2,
+    f8E5M2FNUZ,
+    f8E8M0FNU,
     f16,
     f32,
     f64,
@@ -54,6 +60,16 @@ _NUMPY_TO_ELEMENT: dict[np.dtype[Any], Attribute] = {
     np.dtype(np.uint16): _UNSIGNED[16],
     np.dtype(np.uint32): _UNSIGNED[32],
     np.dtype(np.uint64): _UNSIGNED[64],
+    np.dtype(ml_dtypes.int2): IntegerType(2),
+    np.dtype(ml_dtypes.int4): IntegerType(4),
+    np.dtype(ml_dtypes.uint2): IntegerType(2, Signedness.UNSIGNED),
+    np.dtype(ml_dtypes.uint4): IntegerType(4, Signedness.UNSIGNED),
+    np.dtype(ml_dtypes.float4_e2m1fn): f4E2M1FN,
+    np.dtype(ml_dtypes.float8_e4m3fn): f8E4M3FN,
+    np.dtype(ml_dtypes.float8_e4m3fnuz): f8E4M3FNUZ,
+    np.dtype(ml_dtypes.float8_e5m2): f8E5M2,
+    np.dtype(ml_dtypes.float8_e5m2fnuz): f8E5M2FNUZ,
+    np.dtype(ml_dtypes.float8_e8m0fnu): f8E8M0FNU,
 }
 _ELEMENT_TO_NUMPY = {element: dtype for dtype, element in _NUMPY_TO_ELEMENT.items()}
 
@@ -137,7 +153,7 @@ def is_unsigned_int(element: Attribute) -> bool:
 
 
 def bits_of(element: Attribute) -> int:
-    """The bits of an element."""
+    """The bits that an element is kept in; 1 of a condition."""
     return 1 if element == i1 else 8 * numpy_dtype(element).itemsize
 
 

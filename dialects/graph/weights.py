@@ -37,6 +37,17 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype(ml_dtypes.bfloat16),
     "F32": np.dtype(np.float32),
     "F64": np.dtype(np.float64),
+    "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "F8_E5M2": np.dtype(ml_dtypes.float8_e5m2),
+    "F8_E8M0": np.dtype(ml_dtypes.float8_e8m0fnu),
+    # Those that safetensors has no name for, or packs; here each element has a byte.
+    "F8_E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "F8_E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "F4_E2M1_BYTES": np.dtype(ml_dtypes.float4_e2m1fn),
+    "I4_BYTES": np.dtype(ml_dtypes.int4),
+    "U4_BYTES": np.dtype(ml_dtypes.uint4),
+    "I2_BYTES": np.dtype(ml_dtypes.int2),
+    "U2_BYTES": np.dtype(ml_dtypes.uint2),
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 

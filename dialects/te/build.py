@@ -32,7 +32,7 @@ from tcopt.dialects.te.expr import (
 )
 from tcopt.dialects.te.names import hint_of, unique_name
 from tcopt.dialects.te.ops import ComputeOp, FuncOp, ReturnOp, YieldOp
-from tcopt.dialects.te.scalar import Emitter, storage_type
+from tcopt.dialects.te.scalar import Emitter, storage_type, stored_number
 from tcopt.dialects.te.tensor import Placeholder, Stage, Tensor, topological
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import UNBOUNDED, Range, simplify, substitute
@@ -188,7 +188,9 @@ class _Body:
         if default is None and not self.never_runs:
             self._check_bounds(read, sizes, ranges)
         element = storage_type(tensor.dtype)
-        attr = None if default is None else number_attr(default, element)
+        attr = None
+        if default is not None:
+            attr = number_attr(stored_number(default, tensor.dtype), element)
         compact, used = unique_operands(map, operands)
         return self.emitter.add(ReadOp(self.tensors[id(tensor)], compact, used, attr))
 

@@ -24,6 +24,7 @@ from tcopt.dialects.te.expr import (
     as_index,
     common,
 )
+from tcopt.support.dtypes import is_narrow
 
 
 def select(condition: ExprLike, a: ExprLike, b: ExprLike, *, guard: bool = False) -> Expr:
@@ -51,6 +52,8 @@ def cast(x: ExprLike, dtype: DType) -> Expr:
 
 
 def _cast_const(value: Const, element: Attribute) -> Expr:
+    if is_narrow(element) or is_narrow(value.dtype):
+        return Cast(value, element)
     if element == i1:
         return Const(int(value.value != 0), element)
     if isa(element, IntegerType):

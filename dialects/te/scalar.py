@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     Signedness,
     f32,
     i1,
+    i8,
     i32,
     i64,
 )
@@ -40,8 +41,10 @@ from tcopt.dialects.arith_ import (
 )
 from tcopt.dialects.te.access import IndexOp
 from tcopt.dialects.te.dtypes import ExpressionError, is_float, is_unsigned
+from tcopt.dialects.te.narrow import code_of, convert
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import Range, bounds
+from tcopt.support.dtypes import is_narrow
 
 _FLOAT_BINARY: dict[str, Any] = {
     "add": arith.AddfOp,
@@ -114,10 +117,17 @@ def _is_safe_divisor(value: SSAValue) -> bool:
 
 
 def storage_type(dtype: Attribute) -> Attribute:
-    """The signless element type in which values of `dtype` are kept."""
+    """The signless element type in which values of `dtype` are kept; a byte for narrow ones."""
+    if is_narrow(dtype):
+        return i8
     if isa(dtype, IntegerType) and dtype.signedness.data is not Signedness.SIGNLESS:
         return IntegerType(dtype.width.data)
     return dtype
+
+
+def stored_number(value: float, dtype: Attribute) -> float:
+    """The number by which `storage_type` keeps `value` of type `dtype`."""
+    return code_of(value, dtype) if is_narrow(dtype) else value
 
 
 def width_of(dtype: Attribute) -> int:
@@ -140,7 +150,7 @@ class Emitter:
 
     def constant(self, value: float, dtype: Attribute) -> SSAValue:
         """A number."""
-        element = storage_type(dtype)
+        element, value = storage_type(dtype), stored_number(value, dtype)
         key = (repr(value), element)
         if key not in self._constants:
             self._constants[key] = self.add(arith.ConstantOp(constant_attr(value, element)))
@@ -153,6 +163,8 @@ class Emitter:
         `fmod` the dividend's. Of integers, what is divided by zero gives zero, and the least
         one divided by -1 wraps around; neither stops a program.
         """
+        if is_narrow(dtype):
+            raise ExpressionError(f"'{kind}' is not defined on {dtype}", hint="use te.cast first")
         if kind in _PREDICATES:
             return self.compare(kind, operands[0], operands[1], dtype)
         if len(operands) == 1:
@@ -225,6 +237,10 @@ class Emitter:
 
     def cast(self, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
         """`x` of dtype `source` as `target`."""
+        if source == target:
+            return x
+        if is_narrow(source) or is_narrow(target):
+            return convert(self, x, source, target)
         if target == i1:
             return self.compare("ne", x, self.constant(0, source), source)
         match is_float(source), is_float(target):

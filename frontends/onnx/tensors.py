@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from tcopt.frontends.onnx.types import numpy_dtype
+from tcopt.frontends.onnx.types import elements_per_byte, numpy_dtype
 from tcopt.support.errors import ImportModelError, UnsupportedError
 
 
@@ -36,19 +36,20 @@ class TensorReader:
         dims = tuple(tensor.dims)
         if any(d < 0 for d in dims):
             raise ImportModelError(f"tensor has a negative dimension in {list(dims)}", where=where)
-        count = math.prod(dims)
+        count, packed = math.prod(dims), elements_per_byte(tensor.data_type)
         if tensor.HasField("segment"):
             raise UnsupportedError("tensors in segments are not supported", where=where)
         if tensor.data_location == TensorProto.EXTERNAL:
             return self._read_external(tensor, dtype, dims, where)
         if tensor.HasField("raw_data"):
-            raw = tensor.raw_data
-            if len(raw) != count * dtype.itemsize:
+            raw, needed = tensor.raw_data, -(-count * dtype.itemsize // packed)
+            if len(raw) != needed:
                 raise ImportModelError(
-                    f"tensor {list(dims)} of {dtype} needs {count * dtype.itemsize} bytes, "
-                    f"its data has {len(raw)}",
+                    f"tensor {list(dims)} of {dtype} needs {needed} bytes, its data has {len(raw)}",
                     where=where,
                 )
+            if packed > 1:
+                return _unpacked(np.frombuffer(raw, np.uint8), dtype, dims, packed)
             return (
                 np.frombuffer(raw, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(dims)
             )
@@ -59,9 +60,10 @@ class TensorReader:
     ) -> np.ndarray:
         fields = (tensor.float_data, tensor.int32_data, tensor.int64_data)
         present = sum(map(len, (*fields, tensor.double_data, tensor.uint64_data)))
-        if present != math.prod(dims):
+        needed = -(-math.prod(dims) // elements_per_byte(tensor.data_type))
+        if present != needed:
             raise ImportModelError(
-                f"tensor {list(dims)} needs {math.prod(dims)} values, its data has {present}",
+                f"tensor {list(dims)} needs {needed} values, its data has {present}",
                 where=where,
             )
         try:
@@ -74,7 +76,8 @@ class TensorReader:
     ) -> np.ndarray:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         path = self._external_path(entries.get("location", ""), where)
-        needed = math.prod(dims) * dtype.itemsize
+        packed = elements_per_byte(tensor.data_type)
+        needed = -(-math.prod(dims) * dtype.itemsize // packed)
         try:
             offset = int(entries.get("offset", "0"))
             length = int(entries.get("length", str(needed)))
@@ -92,6 +95,9 @@ class TensorReader:
             return np.zeros(dims, dtype)
         self.files.add(path)
         # Mapped, not read: weights that are never used cost nothing.
+        if packed > 1:
+            raw = np.memmap(path, np.uint8, mode="r", offset=offset, shape=(needed,))
+            return _unpacked(raw, dtype, dims, packed)
         return np.memmap(path, dtype, mode="r", offset=offset, shape=dims)
 
     def _external_path(self, location: str, where: str) -> Path:
@@ -122,3 +128,10 @@ class TensorReader:
                 hint="keep it beside the .onnx file",
             )
         return path
+
+
+def _unpacked(raw: np.ndarray, dtype: np.dtype, dims: tuple[int, ...], packed: int) -> np.ndarray:
+    """Elements of which a byte holds `packed`, the first in its lowest bits."""
+    bits = 8 // packed
+    parts = raw[:, None] >> np.arange(0, 8, bits, dtype=np.uint8) & (1 << bits) - 1
+    return parts.reshape(-1)[: math.prod(dims)].view(dtype).reshape(dims)

@@ -24,6 +24,23 @@ _DTYPES: dict[int, np.dtype] = {
     TensorProto.UINT32: np.dtype(np.uint32),
     TensorProto.UINT64: np.dtype(np.uint64),
     TensorProto.BOOL: np.dtype(np.bool_),
+    TensorProto.INT2: np.dtype(ml_dtypes.int2),
+    TensorProto.UINT2: np.dtype(ml_dtypes.uint2),
+    TensorProto.INT4: np.dtype(ml_dtypes.int4),
+    TensorProto.UINT4: np.dtype(ml_dtypes.uint4),
+    TensorProto.FLOAT4E2M1: np.dtype(ml_dtypes.float4_e2m1fn),
+    TensorProto.FLOAT8E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
+    TensorProto.FLOAT8E4M3FNUZ: np.dtype(ml_dtypes.float8_e4m3fnuz),
+    TensorProto.FLOAT8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    TensorProto.FLOAT8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
+    TensorProto.FLOAT8E8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
+}
+_PACKED = {
+    TensorProto.INT2: 4,
+    TensorProto.UINT2: 4,
+    TensorProto.INT4: 2,
+    TensorProto.UINT4: 2,
+    TensorProto.FLOAT4E2M1: 2,
 }
 _NUMBER_OF = {element_of(dtype): number for number, dtype in _DTYPES.items()}
 
@@ -39,7 +56,7 @@ def numpy_dtype(elem_type: int, where: str) -> np.dtype:
     """The numpy dtype of an ONNX element type.
 
     Raises:
-        UnsupportedError: strings, complex numbers, floats and integers below 8 bits.
+        UnsupportedError: strings, complex numbers, floats of 6 bits.
     """
     dtype = _DTYPES.get(elem_type)
     if dtype is None:
@@ -47,6 +64,11 @@ def numpy_dtype(elem_type: int, where: str) -> np.dtype:
             f"tensors of type {onnx_type_name(elem_type)} are not supported", where=where
         )
     return dtype
+
+
+def elements_per_byte(elem_type: int) -> int:
+    """How many elements of a type ONNX packs into a byte of a tensor's data."""
+    return _PACKED.get(elem_type, 1)
 
 
 def element_type(elem_type: int, where: str) -> Attribute:

@@ -11,9 +11,7 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
-    IntegerType,
     ModuleOp,
-    Signedness,
     TensorType,
     UnrealizedConversionCastOp,
 )
@@ -97,8 +95,9 @@ class LowerGraphToTe(ModulePass):
         }
         %y = te.call @fused_add_relu(%x, %b) : (tensor<8x4xf32>, tensor<4xf32>) -> ...
 
-    Unsigned tensors are signless inside: `builtin.unrealized_conversion_cast` in the host
-    function marks where the same bits change their type.
+    Unsigned tensors are signless inside, narrow numbers (`te.narrow`) bytes:
+    `builtin.unrealized_conversion_cast` in the host function marks where the same bits change
+    their type.
 
     Options:
         origins: say on each call where it comes from, for profiles and explanations:
@@ -240,9 +239,8 @@ def _checked_tensor(type: Attribute) -> TensorType[Attribute]:
 @lru_cache(maxsize=8192)
 def _signless(type: TensorType[Attribute]) -> TensorType[Attribute]:
     element = type.get_element_type()
-    if isa(element, IntegerType) and element.signedness.data is not Signedness.SIGNLESS:
-        return TensorType(storage_type(element), type.get_shape())
-    return type
+    kept = storage_type(element)
+    return type if kept == element else TensorType(kept, type.get_shape())
 
 
 def _as_tensor(tensor: Tensor) -> Tensor:

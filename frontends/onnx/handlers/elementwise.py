@@ -149,31 +149,6 @@ def _clip(ctx: NodeContext, x: SSAValue, low: float | None, high: float | None) 
     return ctx.emit(graph.ClipOp(x, min=low, max=high))
 
 
-@handler("Cast")
-def cast(ctx: NodeContext) -> SSAValue:
-    """Convert to another element type."""
-    x, target = ctx.input(0), ctx.get_element_type("to")
-    if target is None or target == ctx.element(x):
-        return x
-    return ctx.emit(graph.CastOp(x, target))
-
-
-@handler("CastLike")
-def cast_like(ctx: NodeContext) -> SSAValue:
-    """Convert to the element type of the second operand."""
-    x, target = ctx.input(0), ctx.element(ctx.input(1))
-    return x if target == ctx.element(x) else ctx.emit(graph.CastOp(x, target))
-
-
-@handler("BitCast")
-def bit_cast(ctx: NodeContext) -> SSAValue:
-    """The same bits as another type."""
-    x, target = ctx.input(0), ctx.get_element_type("to")
-    if target is None or target == ctx.element(x):
-        return x
-    return ctx.emit(graph.BitcastOp(x, target))
-
-
 @handler("Identity")
 def identity(ctx: NodeContext) -> SSAValue:
     """The operand itself."""

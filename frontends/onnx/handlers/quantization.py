@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.quantize import DequantizeOp, QuantizeOp, centred_type, is_quantized
-from tcopt.dialects.graph.types import numpy_dtype
+from tcopt.dialects.graph.types import is_float, numpy_dtype
 from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.handlers.casting import byte_like, cast, converted, plain
 from tcopt.frontends.onnx.handlers.shaping import reshaped
 from tcopt.frontends.onnx.registry import handler
 from tcopt.frontends.onnx.types import element_type
-
-
-def cast(ctx: NodeContext, value: SSAValue, element: Attribute) -> SSAValue:
-    """A value with elements of another type."""
-    return value if ctx.element(value) == element else ctx.emit(graph.CastOp(value, element))
+from tcopt.support.dtypes import is_narrow
 
 
 def scalar(ctx: NodeContext, value: SSAValue) -> SSAValue:
@@ -108,23 +106,54 @@ def quantize_linear(ctx: NodeContext) -> SSAValue:
     x, scale, zero = ctx.input(0), ctx.input(1), ctx.optional_input(2)
     stated = ctx.get_int("output_dtype", 0)
     element = element_type(stated or 2, ctx.where) if zero is None else ctx.element(zero)
-    if not is_quantized(element):
+    narrow = is_narrow(element)
+    if not (is_quantized(element) or narrow):
         ctx.unsupported(f"{ctx.op_type} to {element} is not supported")
     blocks = _Blocks(ctx, x, scale)
-    data = cast(ctx, blocks.data(x), f32)
-    zero = blocks.scale(zero) if zero is not None else zero_of(ctx, None, element)
-    made = QuantizeOp(data, cast(ctx, blocks.scale(scale), f32), zero)
-    return blocks.result(ctx.emit(made))
+    data, scales = cast(ctx, blocks.data(x), f32), cast(ctx, blocks.scale(scale), f32)
+    zeros = None if zero is None else plain(ctx, blocks.scale(zero))
+    if narrow and is_float(element):
+        return blocks.result(_in_floats(ctx, data, scales, zeros, element))
+    kept = byte_like(element) if narrow else element
+    made = ctx.emit(QuantizeOp(data, scales, zero_of(ctx, zeros, kept)))
+    if narrow:
+        made = converted(ctx, _limited(ctx, made, element), element)
+    return blocks.result(made)
+
+
+def _in_floats(
+    ctx: NodeContext, x: SSAValue, scale: SSAValue, zero: SSAValue | None, element: Attribute
+) -> SSAValue:
+    """x / scale + zero in narrow floats, which have no zero point but 0."""
+    value = ctx.emit(graph.DivOp(x, scale))
+    known = ctx.known(zero)
+    if zero is not None and (known is None or known.any()):
+        value = ctx.emit(graph.AddOp(value, zero))
+    return converted(ctx, value, element, saturate=ctx.get_bool("saturate", 1))
+
+
+def _limited(ctx: NodeContext, x: SSAValue, element: Attribute) -> SSAValue:
+    """8-bit integers within the range of narrow ones."""
+    limits = ml_dtypes.iinfo(numpy_dtype(element))
+    x = ctx.emit(graph.MaxOp(x, ctx.literal(float(limits.min), x)))
+    return ctx.emit(graph.MinOp(x, ctx.literal(float(limits.max), x)))
 
 
 @handler("DequantizeLinear", "com.microsoft.DequantizeLinear")
 def dequantize_linear(ctx: NodeContext) -> SSAValue:
     """(x - zero point) * scale, by tensor, by axis or by blocks."""
     x, scale, zero = ctx.input(0), ctx.input(1), ctx.optional_input(2)
+    target = ctx.get_element_type("output_dtype", 0) or ctx.element(scale)
+    x, zero = plain(ctx, x), None if zero is None else plain(ctx, zero)
     blocks = _Blocks(ctx, x, scale)
-    zero = blocks.scale(zero) if zero is not None else zero_of(ctx, None, ctx.element(x))
-    made = DequantizeOp(blocks.data(x), cast(ctx, blocks.scale(scale), f32), zero)
-    return cast(ctx, blocks.result(ctx.emit(made)), ctx.element(scale))
+    data, scales = blocks.data(x), cast(ctx, blocks.scale(scale), f32)
+    if is_float(ctx.element(x)):
+        # Floats have no zero point but 0.
+        made = ctx.emit(graph.MulOp(data, scales))
+    else:
+        zeros = zero_of(ctx, None if zero is None else blocks.scale(zero), ctx.element(x))
+        made = ctx.emit(DequantizeOp(data, scales, zeros))
+    return cast(ctx, blocks.result(made), target)
 
 
 def dynamically_quantized(ctx: NodeContext, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:

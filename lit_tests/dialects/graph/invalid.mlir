@@ -186,3 +186,12 @@ func.func @bits(%x: tensor<4xf32>) {
   %0 = graph.bitcast %x : tensor<4xi64>
   return
 }
+
+// -----
+
+// Nothing is rounded to exponents alone: the importer computes them and casts the bits.
+// CHECK: exponents are not rounded to: compute one and bitcast it
+func.func @exponents(%x: tensor<4xf32>) {
+  %0 = graph.cast %x : tensor<4xf8E8M0FNU>
+  return
+}

@@ -103,6 +103,17 @@ func.func @opaque(%x: tensor<4x9xf32>, %i: tensor<2x9xi64>, %u: tensor<2x9xf32>)
   return %0, %1, %3 : tensor<4x3xf32>, tensor<4x3xi64>, tensor<4x9xf32>
 }
 
+// Narrow numbers are converted; literals of narrow integers are numbers, not codes.
+func.func @narrow(%x: tensor<4xf32>) -> tensor<4xf8E5M2FNUZ> {
+  // CHECK: graph.cast %x : tensor<4xf8E5M2FNUZ>
+  %0 = graph.cast %x : tensor<4xf8E5M2FNUZ>
+  // CHECK: graph.constant dense<[-8, 7]> : tensor<2xi4>
+  %1 = graph.constant dense<[-8, 7]> : tensor<2xi4>
+  // CHECK: graph.constant dense<[1.500000e+00, -6.000000e+00]> : tensor<2xf4E2M1FN>
+  %2 = graph.constant dense<[1.5, -6.0]> : tensor<2xf4E2M1FN>
+  return %0 : tensor<4xf8E5M2FNUZ>
+}
+
 // A bitcast is a view under another element type.
 // CHECK-LABEL: func.func @bits
 func.func @bits(%x: tensor<4xf32>) -> tensor<4xi32> {

@@ -70,3 +70,19 @@ func.func @main(%x: tensor<2xui8>, %y: tensor<2xui8>) -> tensor<2xui8> {
   %z = graph.max %x, %y : tensor<2xui8>
   return %z : tensor<2xui8>
 }
+
+// -----
+
+// A narrow tensor is one of bytes inside; a cast is arithmetic on codes.
+// CHECK-LABEL: te.func @cast(%x: tensor<2xi8>) -> tensor<2xi8>
+// CHECK:         %0 = te.read %x[%i0] : tensor<2xi8>
+// CHECK:         arith.bitcast
+// CHECK:         te.return %cast : tensor<2xi8>
+// CHECK:       func.func @main(%x: tensor<2xf8E4M3FN>) -> tensor<2xf4E2M1FN>
+// CHECK-NEXT:    %0 = builtin.unrealized_conversion_cast %x : tensor<2xf8E4M3FN> to tensor<2xi8>
+// CHECK-NEXT:    %y = te.call @cast(%0)
+// CHECK-NEXT:    builtin.unrealized_conversion_cast %y : tensor<2xi8> to tensor<2xf4E2M1FN>
+func.func @main(%x: tensor<2xf8E4M3FN>) -> tensor<2xf4E2M1FN> {
+  %y = graph.cast %x : tensor<2xf4E2M1FN>
+  return %y : tensor<2xf4E2M1FN>
+}
