@@ -26,6 +26,7 @@ _SIMPLIFY = (
     "fold-constants",
     "fold-shapes",
     "decompose",
+    "hoist-slices",
     "fold-constants",
     "fold-scale",
     "canonicalize",

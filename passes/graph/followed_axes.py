@@ -1,0 +1,147 @@
+"""Which axes of an op's operands follow axes of its result.
+
+    softmax[b, i, j] over j:   x[b, i, all]
+    matmul[b, i, j]:           lhs[b, i, all]    rhs[all, j]
+
+Index `i` along an axis of the result needs index `i` along those that follow it, and nothing
+else of them. A part of the result is then the op on the same part of these operands. It is
+read off the op's definition, through all of its stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir.affine import AffineDimExpr
+
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.te import api as te
+from tcopt.dialects.te.expr import Axis, ComputedIndex, Expr, Index, Read
+from tcopt.dialects.te.tensor import Stage, Tensor, children
+from tcopt.support.affine import simplify
+
+Followed = tuple[int | None, ...]
+"""For each axis of a tensor the axis of the result that it follows; None where all is read."""
+
+
+def followed_axes(op: GraphOp, axes: Sequence[int]) -> list[Followed] | None:
+    """What each operand's axes follow, as far as it is one of some axes of the result.
+
+    Args:
+        axes: of the result; those that no operand can follow are left out.
+    Returns:
+        One entry an operand; None if the op has no definition by expressions.
+    """
+    if op.is_opaque or not op.operands or len(op.results) != 1 or op.regions:
+        return None
+    sources = [te.placeholder(shape_of(value), element_type(value)) for value in op.operands]
+    result = op.tensor_expression(*sources)
+    order = _consumers_first(result)
+    wanted = set(axes)
+    while True:
+        tracing = _Tracing(wanted)
+        found = tracing.run(result, order)
+        if not tracing.refused:
+            return [found.get(id(source), (None,) * source.ndim) for source in sources]
+        wanted -= tracing.refused
+
+
+class _Tracing:
+    """One walk from the result to the operands.
+
+    Attributes:
+        refused: axes of the result that are read in different ways.
+    """
+
+    def __init__(self, wanted: set[int]):
+        self.wanted = wanted
+        self.refused: set[int] = set()
+        self.found: dict[int, Followed] = {}
+
+    def run(self, result: Tensor, order: Sequence[Tensor]) -> dict[int, Followed]:
+        """What the axes of each tensor follow."""
+        own = tuple(a if a in self.wanted else None for a in range(result.ndim))
+        self.found[id(result)] = own
+        for tensor in order:
+            if isinstance(tensor, Stage):
+                self._trace(tensor, self.found[id(tensor)])
+        return self.found
+
+    def _trace(self, stage: Stage, followed: Followed) -> None:
+        axes = {
+            id(axis): own for axis, own in zip(stage.axes, followed, strict=True) if own is not None
+        }
+
+        def visit(node: Expr | Index) -> None:
+            if isinstance(node, Read):
+                self._read(node, stage, axes)
+            elif isinstance(node, Index) and not isinstance(node, ComputedIndex):
+                self.refused |= {axes[id(d)] for d in node.dims if id(d) in axes}
+
+        _walk(stage.body, visit)
+
+    def _read(self, read: Read, stage: Stage, axes: dict[int, int]) -> None:
+        """Indices that are an axis follow it; other uses of an axis refuse it."""
+        here: list[int | None] = []
+        for index, extent in zip(read.indices, read.tensor.shape, strict=True):
+            used = {id(dim) for dim in index.dims} & axes.keys()
+            if not used:
+                here.append(None)
+                continue
+            axis = _exact(index)
+            if axis is not None and axis.extent == extent:
+                here.append(axes.get(id(axis)))
+            else:
+                self.refused |= {axes[each] for each in used}
+                here.append(None)
+        known = self.found.setdefault(id(read.tensor), tuple(here))
+        for one, other in zip(known, here, strict=True):
+            if one != other:
+                self.refused |= {one, other} - {None}  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _exact(index: Index) -> Axis | None:
+    """The axis that an index equals."""
+    axes = [dim for dim in index.dims if isinstance(dim, Axis)]
+    if len(axes) != len(index.dims):
+        return None
+    expr = simplify(index.expr, [(0, max(axis.extent - 1, 0)) for axis in axes])
+    return axes[expr.position] if isinstance(expr, AffineDimExpr) else None
+
+
+def _walk(root: Expr, visit: Callable[[Expr | Index], None]) -> None:
+    """Visit expressions and indices, but for those that a read is indexed with if they are
+    affine in axes."""
+    seen: set[int] = set()
+    stack: list[Expr | Index] = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        visit(node)
+        if isinstance(node, Read):
+            stack += [d.value for i in node.indices for d in i.dims if isinstance(d, ComputedIndex)]
+        elif isinstance(node, Expr):
+            stack += children(node)
+        else:
+            stack += [dim.value for dim in node.dims if isinstance(dim, ComputedIndex)]
+
+
+def _consumers_first(result: Tensor) -> list[Tensor]:
+    """All tensors of a definition, each behind those that read it."""
+    order: list[Tensor] = []
+    seen: set[int] = set()
+
+    def add(tensor: Tensor) -> None:
+        if id(tensor) in seen:
+            return
+        seen.add(id(tensor))
+        if isinstance(tensor, Stage):
+            for source in tensor.sources:
+                add(source)
+        order.append(tensor)
+
+    add(result)
+    return order[::-1]
