@@ -18,7 +18,6 @@ from tcopt.passes.kernel.polynomials.builder import FloatBuilder, expands
 _ROUND = 12582912.0 + 127
 """1.5 * 2^23: adding it rounds to an integer. The bias of exponents is added along."""
 _LOG2_E = 1.4426950408889634
-_LN2 = 0.6931471805599453
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
 """ln 2 in two parts; n times the first is exact."""
 _EXP = (
@@ -31,15 +30,6 @@ _EXP = (
     0.0016311348881572485,
 )
 """e^r within 0.7 ulp."""
-_EXP_SHORT = (
-    1.0,
-    0.9999997019767761,
-    0.4999915063381195,
-    0.16667647659778595,
-    0.041897840797901154,
-    0.008289716206490993,
-)
-"""e^r within 1e-7, of |r| <= ln2/2."""
 _EXP_MINUS_ONE = (
     0.4999999403953552,
     0.16666699945926666,
@@ -94,18 +84,6 @@ def expand_exp(b: FloatBuilder, x: SSAValue) -> SSAValue:
         return b.scaled(b.polynomial(rest, _alternating(_EXP)), scale)
     scale, rest = _reduce(b, b.maximum(x, -88.0))
     return b.scaled(b.polynomial(rest, _EXP), scale)
-
-
-def one_minus_exp_of_minus(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """1 - e^(-x) for x in [1, 20], within an ulp; NaN stays.
-
-    As e^(-x) is small there, a lower degree is enough for it, and ln 2 in one part.
-    """
-    shifted = b.fma(x, -_LOG2_E, _ROUND)
-    rest = b.fma(b.sub(shifted, _ROUND), _LN2, x)
-    scale = b.from_bits(b.shift_left(b.bits(shifted), 23))
-    negative = [-c for c in _alternating(_EXP_SHORT)]
-    return b.fma(b.polynomial(rest, negative), scale, 1.0)
 
 
 def _alternating(coefficients: Sequence[float]) -> list[float]:
