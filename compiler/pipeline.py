@@ -55,6 +55,7 @@ _BUFFERS = (
     "align-storage",
     "lower-blocks",
     "vectorize",
+    "fuse-multiply-add",
     "unroll-loops",
     "hoist-workspace",
 )
@@ -85,6 +86,7 @@ _GPU_KERNEL = (
     "double-buffer",
     "insert-barriers",
     "vectorize",
+    "fuse-multiply-add",
     "unroll-loops",
     "hoist-workspace",
     "split-launches",

@@ -28,6 +28,7 @@ from tcopt.dialects import loop
 from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.table import ScaleOp
 from tcopt.passes.loop.indexing import IndexedOp, Knowledge, is_inside
+from tcopt.passes.loop.store_forwarding import Piece, StoreForwarding
 from tcopt.passes.loop.table_folds import TableFolds
 from tcopt.support.affine import Atom, Dim, LinearSum, linear_sum, simplify, substitute, to_expr
 from tcopt.support.errors import PassFailedError
@@ -86,6 +87,7 @@ class Unroller:
         self.constants: dict[Operation, Operation] = {}
         self.tables = TableFolds()
         self.copies = _Copies()
+        self.registers = StoreForwarding()
         self.handlers: dict[type[Operation], Callable[[Any, list[Operation]], None]] = {
             loop.LoadOp: self._load,
             loop.StoreOp: self._store,
@@ -103,6 +105,7 @@ class Unroller:
         """The ops that stand for all iterations."""
         result: list[Operation] = []
         self._copies(op, result)
+        self.registers.write_all(result)
         return [*self.constants.values(), *result]
 
     def _copies(self, op: loop.ForOp, result: list[Operation]) -> None:
@@ -114,13 +117,18 @@ class Unroller:
         for op in block.ops:
             self.handlers.get(type(op), self._plain)(op, result)
 
-    def _inner(self, block: Block) -> list[Operation]:
+    def _inner(self, block: Block, outer: list[Operation]) -> list[Operation]:
         """The copies of ops in a region, which reuse none from around it, nor the other way."""
         inner: list[Operation] = []
-        self.copies.clear()
+        self._forget(outer)
         self._ops(block, inner)
-        self.copies.clear()
+        self._forget(inner)
         return inner
+
+    def _forget(self, result: list[Operation]) -> None:
+        """What follows need not see the same memory."""
+        self.copies.clear()
+        self.registers.write_all(result)
 
     def _reject_block(self, op: loop.BlockOp, result: list[Operation]) -> None:
         raise PassFailedError(
@@ -181,6 +189,10 @@ class Unroller:
             default = 0 if op.default is None else op.default.value.data
             self._constant(op.result, default, result)
             return
+        buffer, piece = self._get(op.memref), self._register_piece(op, result)
+        if piece is not None and (held := self.registers.load(buffer, piece, result)) is not None:
+            self.values[op.result] = held
+            return
         operands, properties = self._memory_access(op)
         loads = self.copies.loads.setdefault(operands[0], {})
         # Equal maps of one op's copies are one object.
@@ -200,9 +212,34 @@ class Unroller:
             new.default = None
         self._finish(op, new, result)
         loads[key] = new.result
+        if piece is not None:
+            self.registers.loaded(buffer, piece, new.result)
+
+    def _register_piece(
+        self, op: loop.LoadOp | loop.StoreOp, result: list[Operation]
+    ) -> Piece | None:
+        """What a copy of an access touches of a buffer in registers, if that is known.
+
+        If not, it is made to see all that was stored before.
+        """
+        registers = self.registers
+        if not registers.is_private(op.memref):
+            return None
+        piece = None
+        mask = self._plan(op).mask
+        if mask is None or mask in self.always_on:
+            piece = registers.piece(op, self._access(op)[0])
+        if piece is None:
+            registers.write(self._get(op.memref), result)
+        return piece
 
     def _store(self, op: loop.StoreOp, result: list[Operation]) -> None:
         if op.mask is not None and op.mask in self.always_off:
+            return
+        if (piece := self._register_piece(op, result)) is not None:
+            map, buffer = self._access(op)[0], self._get(op.memref)
+            self.copies.loads.pop(buffer, None)
+            self.registers.store(op, map, self._get(op.value), buffer, piece, result)
             return
         value = op.value.owner
         if isinstance(value, SelectOp) and value.cond in self.always_off:
@@ -257,7 +294,7 @@ class Unroller:
         for known in (self.known, self.shared):
             known.enter_loop(op)
         self.known.enter_loop(new)
-        body.add_ops(self._inner(op.body.block))
+        body.add_ops(self._inner(op.body.block, result))
         result.append(new)
 
     def _guard(self, op: loop.GuardOp, result: list[Operation]) -> None:
@@ -274,7 +311,7 @@ class Unroller:
             if not open_:
                 self._ops(op.body.block, result)
                 return
-            inner = self._inner(op.body.block)
+            inner = self._inner(op.body.block, result)
         body = Block()
         body.add_ops(inner)
         simplified, values = self.known.simplify([exprs[i] for i in open_], indices)
@@ -340,7 +377,7 @@ class Unroller:
             return
         operands = [self._operand(operand, result) for operand in op.operands]
         if not _is_pure(type(op)):
-            self.copies.clear()
+            self._forget(result)
         elif len(operands) == 1 and len(op.results) == 1:
             known_value = self.copies.moved.get((op, operands[0]))
             if known_value is not None:

@@ -61,8 +61,8 @@ loop.func @masks(%x: memref<12xf32>, %y: memref<12xf32>) {
 
 // Nothing is left of a copy whose lanes are all off; a sum keeps what it has.
 // CHECK-LABEL: loop.func @lanes_off
-// CHECK:       loop.store %{{.*}}, %s[0] lanes [1]
 // CHECK:       loop.store %{{.*}}, %y[8] lanes [1] mask
+// CHECK:       loop.store %{{.*}}, %s[0] lanes [1]
 // CHECK-NOT:   loop.store
 // CHECK-NOT:   loop.load
 loop.func @lanes_off(%x: memref<12xf32>, %y: memref<12xf32>) {
@@ -107,5 +107,69 @@ loop.func @shared(%a: memref<8xf32>, %b: memref<4xf32>, %c: memref<16xf32>) {
     }
     %z = loop.load %c[0] : memref<16xf32>
     loop.store %z, %b[%j + 1] : memref<4xf32>
+  }
+}
+
+// -----
+
+// Of the copies of a sum in registers, the first loads it and the last stores it.
+// CHECK-LABEL: loop.func @sum_in_register
+// CHECK:       [[A:%.*]] = loop.load %s[0] : memref<2xf32>
+// CHECK:       [[B:%.*]] = arith.addf [[A]], %{{.*}} : f32
+// CHECK-NOT:   %s
+// CHECK:       [[C:%.*]] = arith.addf [[B]], %{{.*}} : f32
+// CHECK-NEXT:  loop.store [[C]], %s[0] : memref<2xf32>
+// CHECK-NOT:   %s
+loop.func @sum_in_register(%x: memref<2xf32>) {
+  %s = loop.alloc register : memref<2xf32>
+  loop.for %i = 0 to 2 unrolled {
+    %a = loop.load %s[0] : memref<2xf32>
+    %b = loop.load %x[%i] : memref<2xf32>
+    %c = arith.addf %a, %b : f32
+    loop.store %c, %s[0] : memref<2xf32>
+  }
+}
+
+// -----
+
+// A loop that is left sees what was stored in front of it, and so does an access that moves.
+// CHECK-LABEL: loop.func @register_in_loop
+// CHECK:       loop.store %{{.*}}, %s[0] : memref<2xf32>
+// CHECK-NEXT:  loop.for %j = 0 to 2
+// CHECK-NEXT:    loop.load %s[%j] : memref<2xf32>
+// CHECK:       loop.load %s[0] : memref<2xf32>
+loop.func @register_in_loop(%x: memref<2xf32>, %y: memref<2xf32>) {
+  %s = loop.alloc register : memref<2xf32>
+  loop.for %i = 0 to 1 unrolled {
+    %a = loop.load %x[%i] : memref<2xf32>
+    loop.store %a, %s[0] : memref<2xf32>
+    loop.for %j = 0 to 2 {
+      %b = loop.load %s[%j] : memref<2xf32>
+      loop.store %b, %y[%j] : memref<2xf32>
+    }
+    %c = loop.load %s[0] : memref<2xf32>
+    loop.store %c, %x[0] : memref<2xf32>
+  }
+}
+
+// -----
+
+// Pieces of a register buffer that overlap are seen by each other.
+// CHECK-LABEL: loop.func @pieces
+// CHECK:       [[V:%.*]] = loop.load %x[0] lanes [1]
+// CHECK-NEXT:  loop.store [[V]], %s[0] lanes [1] : memref<8xf32>, vector<8xf32>
+// CHECK-NEXT:  [[A:%.*]] = loop.load %s[3] : memref<8xf32>
+// CHECK-NEXT:  loop.store [[A]], %s[5] : memref<8xf32>
+// CHECK-NEXT:  [[W:%.*]] = loop.load %s[0] lanes [1]
+// CHECK-NEXT:  loop.store [[W]], %x[0] lanes [1]
+loop.func @pieces(%x: memref<8xf32>) {
+  %s = loop.alloc register : memref<8xf32>
+  loop.for %i = 0 to 1 unrolled {
+    %v = loop.load %x[%i] lanes [1] : memref<8xf32>, vector<8xf32>
+    loop.store %v, %s[%i] lanes [1] : memref<8xf32>, vector<8xf32>
+    %a = loop.load %s[%i + 3] : memref<8xf32>
+    loop.store %a, %s[%i + 5] : memref<8xf32>
+    %w = loop.load %s[%i] lanes [1] : memref<8xf32>, vector<8xf32>
+    loop.store %w, %x[%i] lanes [1] : memref<8xf32>, vector<8xf32>
   }
 }
