@@ -8,12 +8,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: help run test pytest lit conformance lint format docs bench setup tools clean
+.PHONY: help run test pytest lit conformance exports lint format docs bench setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
 	@echo "make test    every test (pytest and lit)"
 	@echo "make conformance  all of ONNX's backend suite (make test runs a part)"
+	@echo "make exports  all networks exported from PyTorch (make test compiles some)"
 	@echo "make lint    ruff, pyright and the import directions"
 	@echo "make format  let ruff fix and format"
 	@echo "make docs    write the generated pages of docs/"
@@ -33,6 +34,9 @@ lit: setup
 
 conformance: setup
 	@$(BIN)/python tests/conformance/run.py --jobs $(JOBS)
+
+exports: setup
+	@$(BIN)/python tests/exports/run.py
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -38,6 +38,15 @@ _WINDOW: dict[str, tuple[int, Any]] = {
     "strides": (_INTS, None),
 }
 _LAST = {"channels_last": (_INT, 0)}
+_LSTM: dict[str, tuple[int, Any]] = {
+    "activation_alpha": (AttributeProto.FLOATS, None),
+    "activation_beta": (AttributeProto.FLOATS, None),
+    "activations": (AttributeProto.STRINGS, None),
+    "clip": (_FLOAT, None),
+    "direction": (_STRING, b"forward"),
+    "hidden_size": (_INT, None),
+    "input_forget": (_INT, 0),
+}
 
 
 def _schema(
@@ -45,8 +54,9 @@ def _schema(
     least: int,
     most: int,
     attributes: Mapping[str, tuple[int, Any]] | None = None,
+    results: tuple[int, int] = (1, 1),
 ) -> ContribSchema:
-    """A schema of an operator with one result."""
+    """A schema of an operator with one result, or with at least and at most so many."""
     known = attributes or {}
     defaults: dict[str, AttributeValue] = {
         name: value
@@ -59,8 +69,7 @@ def _schema(
         False,
         least,
         most,
-        1,
-        1,
+        *results,
         {name: int(kind) for name, (kind, _) in known.items()},
         tuple(name for name, (_, value) in known.items() if value is _REQUIRED),
         defaults,
@@ -96,6 +105,7 @@ _SCHEMAS = {
         ),
         _schema("QGemm", 6, 9, {"alpha": (_FLOAT, 1.0), "transA": (_INT, 0), "transB": (_INT, 0)}),
         _schema("DynamicQuantizeMatMul", 3, 5),
+        _schema("DynamicQuantizeLSTM", 12, 12, _LSTM, (0, 3)),
         _schema("MatMulIntegerToFloat", 4, 7),
     )
 }

@@ -81,3 +81,10 @@ def test_what_cannot_be_resized():
     smooth = node_model("Resize", [X, None, None, sizes], opset=18, constants=[3], antialias=1)
     with pytest.raises(UnsupportedError, match="antialias"):
         import_model(smooth)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_integers_between_integers(dtype: type):
+    """What onnxruntime's quantiser leaves of a bilinear upsampling; fractions are cut off."""
+    x = np.random.default_rng(1).integers(0, 100, (1, 2, 4, 5)).astype(dtype)
+    check_node("Resize", x, None, floats(1, 1, 2, 2), opset=18, constants=[2], mode="linear")

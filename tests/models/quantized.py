@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,19 +22,27 @@ from models.light_models import random_inputs
 
 
 class _Inputs(CalibrationDataReader):
-    def __init__(self, model: ModelProto, count: int):
-        self.feeds = iter([random_inputs(model, seed) for seed in range(count)])
+    def __init__(self, feeds: Sequence[Mapping[str, np.ndarray]]):
+        self.feeds = iter(feeds)
 
-    def get_next(self) -> dict[str, np.ndarray] | None:
+    def get_next(self) -> Mapping[str, np.ndarray] | None:
         return next(self.feeds, None)
 
 
-def quantized(model: ModelProto, kind: str, *, signed: bool = False, **options) -> ModelProto:
+def quantized(
+    model: ModelProto,
+    kind: str,
+    *,
+    signed: bool = False,
+    feeds: Sequence[Mapping[str, np.ndarray]] | None = None,
+    **options,
+) -> ModelProto:
     """A network in 8 bits.
 
     Args:
         kind: `QDQ` or `QOperator`, how operators on integers are written, or `dynamic`.
         signed: whether activations are; weights always are.
+        feeds: the inputs whose range is taken; by default random ones.
         options: of the quantiser, such as `per_channel`.
     """
     logging.getLogger().setLevel(logging.ERROR)
@@ -47,7 +56,7 @@ def quantized(model: ModelProto, kind: str, *, signed: bool = False, **options) 
             quantize_static(
                 source,
                 target,
-                _Inputs(model, 3),
+                _Inputs(feeds or [random_inputs(model, seed) for seed in range(3)]),
                 quant_format=QuantFormat[kind],
                 activation_type=QuantType.QInt8 if signed else QuantType.QUInt8,
                 weight_type=QuantType.QInt8,

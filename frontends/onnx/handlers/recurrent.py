@@ -19,6 +19,7 @@ from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.registry import handler
 
 States = list[SSAValue]
+Rounding = Callable[[NodeContext, SSAValue], SSAValue]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Step:
         states: hidden state, for an LSTM the cell state too.
         r, recurrent_bias, peepholes: see `Weights`; the bias [gates * hidden].
         functions: the activations.
+        rounding: what happens to a state before it is multiplied.
     """
 
     ctx: NodeContext
@@ -57,6 +59,7 @@ class Step:
     recurrent_bias: SSAValue | None
     peepholes: SSAValue | None
     functions: Sequence[Activation]
+    rounding: Rounding
 
     @property
     def hidden(self) -> int:
@@ -75,6 +78,7 @@ class Step:
 
     def product(self, state: SSAValue, rows: SSAValue) -> SSAValue:
         """A state by recurrent weights."""
+        state = self.rounding(self.ctx, state)
         return self.ctx.emit(graph.MatmulOp(state, rows, transpose_b=True))
 
     def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -95,6 +99,10 @@ class Step:
 
 
 Cell = Callable[[Step], States]
+
+
+def _exactly(ctx: NodeContext, value: SSAValue) -> SSAValue:
+    return value
 
 
 def _rnn(step: Step) -> States:
@@ -149,39 +157,44 @@ class Layer:
         gates: how many gates' weights are stacked.
         defaults: the activations unless the node names others.
         split_bias: how many gates, the last ones, add their recurrent bias themselves.
+        states: how many states a step hands on.
+        rounding: what happens to data before it is multiplied.
     """
 
     cell: Cell
     gates: int
     defaults: tuple[str, ...]
     split_bias: int = 0
+    states: int = 1
+    rounding: Rounding = _exactly
 
 
 _RNN = Layer(_rnn, 1, ("Tanh",))
 _GRU = Layer(_gru, 3, ("Sigmoid", "Tanh"), split_bias=1)
-_LSTM = Layer(_lstm, 4, ("Sigmoid", "Tanh", "Tanh"))
+LSTM = Layer(_lstm, 4, ("Sigmoid", "Tanh", "Tanh"), states=2)
 
 
 @handler("RNN", since=7)
 def rnn(ctx: NodeContext) -> list[SSAValue | None]:
     """A layer without gates; activations are named for each direction."""
-    return _recurrent(ctx, _RNN)
+    return recurrent_layer(ctx, _RNN)
 
 
 @handler("GRU", since=7)
 def gru(ctx: NodeContext) -> list[SSAValue | None]:
     """Gated recurrent unit, weights stacked in the order z, r, n."""
-    return _recurrent(ctx, _GRU)
+    return recurrent_layer(ctx, _GRU)
 
 
 @handler("LSTM", since=7)
 def lstm(ctx: NodeContext) -> list[SSAValue | None]:
     """Long short-term memory, weights stacked in the order i, o, f, n."""
-    return _recurrent(ctx, _LSTM)
+    return recurrent_layer(ctx, LSTM)
 
 
-def _recurrent(ctx: NodeContext, layer: Layer) -> list[SSAValue | None]:
-    states = 2 if layer is _LSTM else 1
+def recurrent_layer(ctx: NodeContext, layer: Layer) -> list[SSAValue | None]:
+    """The hidden states of all steps, and the last states; operands are in ONNX's order."""
+    states = layer.states
     x = ctx.input(0)
     ctx.check(ctx.rank(x) == 3, f"x {list(ctx.shape(x))} should have three dimensions")
     batch_first = ctx.get_bool("layout", 0)
@@ -300,6 +313,7 @@ def _direction(
             None if recurrent_bias is None else next(parameters),
             None if weights.peepholes is None else next(parameters),
             functions,
+            layer.rounding,
         )
         new = layer.cell(step)
         row = new[0]
@@ -321,7 +335,7 @@ def _project(
     """The input by its weights, all steps at once, and the bias that a step adds itself."""
     steps, batch, width = ctx.shape(x)
     rows = ctx.shape(weights.w)[0]
-    flat = ctx.emit(graph.ReshapeOp(x, (steps * batch, width)))
+    flat = layer.rounding(ctx, ctx.emit(graph.ReshapeOp(x, (steps * batch, width))))
     product = ctx.emit(graph.MatmulOp(flat, weights.w, transpose_b=True))
     own: SSAValue | None = None
     if weights.b is not None:

@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
+from tcopt.dialects.graph.types import is_float
 from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.handlers.quantization import cast
 from tcopt.frontends.onnx.registry import handler
 
 _COORDINATES = (
@@ -106,12 +109,16 @@ def resize(ctx: NodeContext) -> SSAValue:
     scales, sizes = _extents(ctx, axes, roi)
     if tuple(sizes) == ctx.shape(x) and roi is None and set(scales) <= {1.0}:
         return x
-    return ctx.emit(
+    mode, element = _mode(ctx), ctx.element(x)
+    if mode != "nearest":
+        # Between integers lie real numbers; onnxruntime cuts off their fractions.
+        x = cast(ctx, x, element if is_float(element) else f32)
+    resized = ctx.emit(
         graph.ResizeOp(
             x,
             scales=scales,
             sizes=sizes,
-            mode=_mode(ctx),
+            mode=mode,
             coordinate=coordinate,
             nearest_mode=nearest_mode,
             roi=roi,
@@ -120,6 +127,7 @@ def resize(ctx: NodeContext) -> SSAValue:
             extrapolation=ctx.get_float("extrapolation_value"),
         )
     )
+    return cast(ctx, resized, element)
 
 
 def _roi(ctx: NodeContext, axes: list[int], rank: int) -> list[float]:
