@@ -19,9 +19,10 @@ from tcopt.compiler.passes import run_passes
 from tcopt.compiler.pipeline import Phase
 from tcopt.compiler.report import Report
 from tcopt.dialects.graph.weights import weights_of
-from tcopt.frontends.onnx.importer import import_loaded
+from tcopt.frontends.onnx.importer import import_stage
 from tcopt.frontends.onnx.inputs import declared_input
 from tcopt.frontends.onnx.loading import load_model
+from tcopt.frontends.onnx.stages import Rest, Stage
 from tcopt.runtime.build import build_program
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.program import Program
@@ -35,12 +36,19 @@ class Imported:
 
     Attributes:
         files: what was read beside the model itself.
+        rest: what of the model comes after the stage that was imported.
     """
 
     def __init__(
-        self, source: Source, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Array]
+        self,
+        source: Source,
+        shapes: Mapping[str, Sequence[int]],
+        values: Mapping[str, Array],
+        stage: Stage | None = None,
     ):
         self.files: set[Path] = set()
+        self.rest: Rest | None = None
+        self._stage = stage
         self._source = source
         self._shapes = shapes
         self._values = values
@@ -49,7 +57,10 @@ class Imported:
         """The graph-level module."""
         model, reader = load_model(self._source)
         self.files = reader.files
-        return import_loaded(model, reader, shapes=self._shapes, values=self._values)
+        module, self.rest = import_stage(
+            model, reader, self._stage, shapes=self._shapes, values=self._values
+        )
+        return module
 
 
 def compile_for_cpu(

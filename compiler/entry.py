@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -21,9 +21,15 @@ from tcopt.compiler.report import Progress, Report
 from tcopt.frontends.onnx.errors import MissingShapesError, MissingValuesError
 from tcopt.runtime.model import AnyProgram, Model, Specialization
 from tcopt.runtime.program import Program
+from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.staged import StagedProgram
 from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.collector import quiet_collector
 from tcopt.support.remarks import collect_remarks
+
+if TYPE_CHECKING:
+    from tcopt.frontends.onnx.stages import Rest, Stage
+    from tcopt.runtime.device.program import DeviceProgram
 
 Array = NDArray[Any]
 Shapes = Mapping[str, Sequence[int]]
@@ -150,7 +156,7 @@ class _Compiler:
             change = with_origins if self._on_device else with_clocks
             phases, report = change(self._phases), Report(self._progress)
             program, _ = self._compile(shapes, values, phases, report, timed=True)
-        return with_remarks(program, remarks)
+        return program if isinstance(program, StagedProgram) else with_remarks(program, remarks)
 
     def _compile(
         self,
@@ -160,18 +166,54 @@ class _Compiler:
         report: Report,
         *,
         timed: bool = False,
+        stage: Stage | None = None,
     ) -> tuple[AnyProgram, set[Path]]:
         """A program, and the files that were read beside the model."""
         with quiet_collector():
             from tcopt.compiler import driver
 
-            imported = driver.Imported(self._source, shapes, values)
+            imported = driver.Imported(self._source, shapes, values, stage)
             kept = KernelCache.of_user() if self._cache else None
+            given = (imported, phases, kept, self._workers, report)
+            program: AnyProgram
             if self._on_device:
-                given = (imported, phases, kept, self._workers, report)
-                return driver.compile_for_device(*given, timed=timed), set()
-            program = driver.compile_for_cpu(imported, phases, kept, self._workers, report)
+                program = driver.compile_for_device(*given, timed=timed)
+            else:
+                program = driver.compile_for_cpu(*given)
+            if imported.rest is not None:
+                wanted = None if stage is None else stage.outputs
+                program = self._staged(program, imported.rest, values, wanted)
             return program, imported.files
+
+    def _staged(
+        self,
+        first: Program | DeviceProgram,
+        rest: Rest,
+        values: Values,
+        wanted: Sequence[str] | None,
+    ) -> StagedProgram:
+        """The program of a stage and those after it, which are compiled when they run.
+
+        Args:
+            wanted: names of the outputs, by default all of the model's.
+        """
+        from tcopt.compiler.driver import declared_specs
+
+        outputs = declared_specs(self._source)[1]
+        if wanted is not None:
+            outputs = [spec for spec in outputs if spec.name in wanted]
+        later, stage = None, rest.stage
+        if stage is not None:
+
+            def compile_rest(shapes: Shapes, values: Values) -> AnyProgram:
+                report = Report(self._progress)
+                return self._compile(shapes, values, self._phases, report, stage=stage)[0]
+
+            passed = [TensorSpec(i.name, tuple(i.dims or ()), i.dtype) for i in stage.inputs]
+            missing = [spec for spec in outputs if spec.name in stage.outputs]
+            specializer = _Specializer(compile_rest, {}, values)
+            later = Model.lazy(specializer, [*first.inputs, *passed], missing)
+        return StagedProgram(first, rest.bounded, later, outputs)
 
 
 class _Specializer(Specialization):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tcopt.runtime.model import AnyProgram
+from tcopt.runtime.model import WholeProgram
 from tcopt.schedules.schedule_remarks import SCHEDULED
 from tcopt.support.remarks import Remark
 
 
-def with_remarks(program: AnyProgram, remarks: Iterable[Remark]) -> AnyProgram:
+def with_remarks(program: WholeProgram, remarks: Iterable[Remark]) -> WholeProgram:
     """The program with the remarks; its timed kernels name the rules that shaped them."""
     program.remarks = tuple(remarks)
     rules = {

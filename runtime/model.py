@@ -15,6 +15,7 @@ from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import Profile, measure_profile
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec, select_feeds
+from tcopt.runtime.staged import StagedProgram
 from tcopt.support.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from tcopt.runtime.device.session import DeviceSession
 
 Array = NDArray[Any]
-AnyProgram: TypeAlias = "Program | DeviceProgram"
+WholeProgram: TypeAlias = "Program | DeviceProgram"
+AnyProgram: TypeAlias = "Program | DeviceProgram | StagedProgram"
 
 
 class Specialization(ABC):
@@ -83,18 +85,19 @@ class Model:
         return cls(inputs, outputs, None, specialization)
 
     @property
-    def program(self) -> AnyProgram:
+    def program(self) -> WholeProgram:
         """The compiled program of a model with fixed shapes.
 
         Raises:
-            UnsupportedError: shapes are open, so there is none before a run.
+            UnsupportedError: shapes are open, so there is none before a run, or depend on data,
+                so there are several.
         """
         if self._program is None:
             raise UnsupportedError(
                 "the model's shapes are open, it is compiled when it runs",
                 hint="fix the shapes when compiling, as in shapes={'x': [1, 3, 224, 224]}",
             )
-        return self._program
+        return _whole(self._program, "has no single program")
 
     @property
     def threads(self) -> int | None:
@@ -158,7 +161,7 @@ class Model:
             raise InputError(f"the number of runs should be at least 1, got {runs}")
         arrays = select_feeds(self.inputs, feeds)
         with self._lock:
-            program = self._timed_program(arrays)
+            program = _whole(self._timed_program(arrays), "cannot be profiled as a whole")
             return measure_profile(program, arrays, runs, self._threads)
 
     def explain(self, feeds: Mapping[str, Any] | None = None) -> Explanation:
@@ -180,7 +183,7 @@ class Model:
             )
         arrays = [] if feeds is None else select_feeds(self.inputs, feeds)
         with self._lock:
-            program = self._timed_program(arrays)
+            program = _whole(self._timed_program(arrays), "cannot be explained as a whole")
         return Explanation.of(program.timed or (), program.remarks)
 
     def _timed_program(self, arrays: Sequence[Array]) -> AnyProgram:
@@ -220,7 +223,7 @@ class Model:
         Raises:
             InputError: the place is not writable.
             BackendError: a library is wanted and there is no C compiler.
-            UnsupportedError: a library is wanted of a model for a device.
+            UnsupportedError: a library is wanted of a model for a device, or shapes depend on data.
         """
         place, program = Path(path), self.program
         if not isinstance(program, Program):
@@ -235,6 +238,16 @@ class Model:
             from tcopt.runtime.archive import write_archive
 
             write_archive(place, program)
+
+
+def _whole(program: AnyProgram, problem: str) -> WholeProgram:
+    """A program without stages."""
+    if isinstance(program, StagedProgram):
+        raise UnsupportedError(
+            f"a model whose shapes depend on data {problem}: it is compiled a stage at a time",
+            hint="cut it in front of the operator that decides them, such as NonMaxSuppression",
+        )
+    return program
 
 
 def load(path: str | Path) -> Model:

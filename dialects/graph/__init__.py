@@ -130,7 +130,10 @@ from tcopt.dialects.graph.softmax import (
     LogSoftmaxOp,
     SoftmaxOp,
 )
+from tcopt.dialects.graph.sort_rows import SortRowsOp
+from tcopt.dialects.graph.suppress import SuppressOp
 from tcopt.dialects.graph.top_k import TopKOp
+from tcopt.dialects.graph.true_places import TruePlacesOp
 from tcopt.dialects.graph.types import (
     AnyTensor,
     tensor,
@@ -277,6 +280,9 @@ __all__ = [
     "TanhOp",
     "TileOp",
     "TopKOp",
+    "TruePlacesOp",
+    "SortRowsOp",
+    "SuppressOp",
     "TransposeOp",
     "TriluOp",
     "UnaryOp",

@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Int, flag, integer
 from tcopt.dialects.graph.opaque import OpaqueOp
+from tcopt.dialects.graph.sort_rows import merge_sort
 from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
 from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 
@@ -93,40 +94,13 @@ class TopKOp(OpaqueOp):
                 places[row, enters.get()] = i.cast(i64)
 
     def _sort(self, k: KernelWriter, x: Buffer, values: Buffer, places: Buffer, row: Scalar):
-        """Merge sort of the places: runs of 1, 2, 4, ... from one half of `order` to the other."""
-        extent, count = x.shape[1], values.shape[1]
-        passes = max(extent - 1, 0).bit_length()
-        order = k.workspace((2, extent), INDEX)
-        with k.loop(extent) as i:
-            order[0, i] = i
-        width = k.variable(INDEX, 1)
-        left, right = k.variable(INDEX, 0), k.variable(INDEX, 0)
-        middle, end = k.variable(INDEX, 0), k.variable(INDEX, 0)
-        with k.loop(passes) as step:
-            source = step.modulo(2)
-            left.set(0)
-            end.set(0)
-            with k.loop(extent) as i:
-                with k.when(i.equals(end.get())):
-                    left.set(i)
-                    middle.set((i + width.get()).minimum(extent))
-                    right.set(middle.get())
-                    end.set((i + width.get() + width.get()).minimum(extent))
-                from_left = k.variable(INDEX, 0)
-                with k.when(left.get() < middle.get()):
-                    from_left.set(1)
-                    with k.when(right.get() < end.get()):
-                        first, second = order[source, left.get()], order[source, right.get()]
-                        with k.when(self._precedes(x[row, second], x[row, first])):
-                            from_left.set(0)
-                with k.when(from_left.get().equals(1)):
-                    order[(1 - source), i] = order[source, left.get()]
-                    left.set(left.get() + 1)
-                with k.when(from_left.get().equals(0)):
-                    order[(1 - source), i] = order[source, right.get()]
-                    right.set(right.get() + 1)
-            width.set(width.get() + width.get())
-        with k.loop(count) as i:
-            place = order[passes % 2, i]
+        """Sort all places, and take the first."""
+
+        def precedes(a: Scalar, b: Scalar) -> Scalar:
+            return self._precedes(x[row, a], x[row, b])
+
+        order, last = merge_sort(k, x.shape[1], precedes)
+        with k.loop(values.shape[1]) as i:
+            place = order[last, i]
             values[row, i] = x[row, place]
             places[row, i] = place.cast(i64)

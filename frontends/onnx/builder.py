@@ -40,6 +40,8 @@ class GraphBuilder:
         weights: where large constants go.
         functions: private functions that the ops of the block refer to.
         location: given to the ops emitted next.
+        extents: of values of which only the first elements are there, the extents; see `stages`.
+        may_bound: whether there may be such values.
     """
 
     def __init__(self, block: Block, weights: WeightStore, reader: TensorReader):
@@ -49,6 +51,8 @@ class GraphBuilder:
         self.known: dict[SSAValue, np.ndarray] = {}
         self.functions: list[FuncOp] = []
         self.location: LocationAttr = named_location("model")
+        self.extents: dict[SSAValue, SSAValue] = {}
+        self.may_bound = False
         self._argument_names: dict[SSAValue, str] = {}
         # Weights with a name are data to keep, however small: they fold nothing.
         self._named: set[SSAValue] = set()

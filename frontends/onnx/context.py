@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.dialects.graph.scan import ScanOp
+from tcopt.dialects.graph.slice import ConcatOp
 from tcopt.dialects.graph.types import AnyTensor, tensor
 from tcopt.frontends.onnx.builder import GraphBuilder
 from tcopt.frontends.onnx.errors import MissingValuesError
@@ -209,6 +210,18 @@ class NodeContext:
         return found
 
     # Results
+
+    @property
+    def may_bound(self) -> bool:
+        """Whether results may be as large as they can get, for `bounded` to say what is there."""
+        return self.builder.may_bound
+
+    def bounded(self, value: SSAValue, axis: int, count: SSAValue) -> SSAValue:
+        """A result of which the first `count` ([1], i64) slices along an axis are there."""
+        extents = [self.array(np.array([n], np.int64)) for n in shape_of(value)]
+        extents[axis] = count
+        self.builder.extents[value] = self.emit(ConcatOp(extents, axis=0))
+        return value
 
     def emit(self, op: Operation) -> SSAValue:
         """Add a graph op with one result (folded at once if it is a small constant)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +27,7 @@ from tcopt.frontends.onnx.builder import GraphBuilder, name_hint, named_location
 from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.contrib import find_contrib_schema
 from tcopt.frontends.onnx.control_flow import CONTROL_FLOW, Bodies
+from tcopt.frontends.onnx.errors import MissingValuesError
 from tcopt.frontends.onnx.functions import (
     ExpansionBudget,
     bound_nodes,
@@ -42,12 +44,14 @@ from tcopt.frontends.onnx.problems import AlreadyReported, Problems
 from tcopt.frontends.onnx.registry import Handler, find_handler
 from tcopt.frontends.onnx.schemas import NodeSchema, find_schema, opset_advice
 from tcopt.frontends.onnx.sequences import sequence_handler
+from tcopt.frontends.onnx.stages import Rest, Stage, Staging
 from tcopt.frontends.onnx.tensors import TensorReader
 from tcopt.frontends.onnx.types import element_type
-from tcopt.frontends.onnx.values import FAILED, Failed, Scope, Value, Values
+from tcopt.frontends.onnx.values import FAILED, Deferred, Failed, Scope, Value, Values
 from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
 
 T = TypeVar("T")
+Results = list[tuple[str, SSAValue]]
 
 
 def import_model(
@@ -96,15 +100,59 @@ def import_loaded(
     return module
 
 
+def import_stage(
+    model: ModelProto,
+    reader: TensorReader,
+    stage: Stage | None = None,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
+) -> tuple[ModuleOp, Rest | None]:
+    """As `import_loaded`, as much of a model as its shapes are known for.
+
+    Args:
+        stage: what is left of the model, by default all of it.
+        shapes, values: of what the stage takes from others, too.
+
+    Returns:
+        The module, whose outputs include what the next stage takes, and what comes after it;
+        None if that is nothing.
+    """
+    opset = check_header(model)
+    problems = Problems()
+    stage = stage or Stage(
+        tuple(range(len(model.graph.node))), tuple(info.name for info in model.graph.output)
+    )
+    importer = ModelImporter(model, reader, opset, problems, stage)
+    module = importer.run(shapes or {}, values or {})
+    problems.raise_all()
+    assert module is not None
+    return module, importer.rest
+
+
 class ModelImporter:
     """Imports one model, once.
 
     Args:
         problems: receives what is wrong; says by raising where to stop.
+        stage: imports this part, as far as shapes are known; by default the whole model.
+
+    Attributes:
+        rest: what comes after the stage that was imported.
     """
 
-    def __init__(self, model: ModelProto, reader: TensorReader, opset: int, problems: Problems):
+    def __init__(
+        self,
+        model: ModelProto,
+        reader: TensorReader,
+        opset: int,
+        problems: Problems,
+        stage: Stage | None = None,
+    ):
         self.graph = model.graph
+        self.stage = stage
+        self.staging: Staging | None = None
+        self.rest: Rest | None = None
         self.opset = opset
         self.reader = reader
         self.problems = problems
@@ -123,31 +171,48 @@ class ModelImporter:
         """The module; None if there are problems."""
         scope: Scope = {}
         inputs = self._inputs(scope)
+        nodes: Sequence[NodeProto] = self.graph.node
+        if self.stage is not None:
+            # What a program fixes is its own.
+            inputs += [replace(item) for item in self.stage.inputs]
+            nodes = [nodes[place] for place in self.stage.nodes]
         fix_inputs(inputs, _without(scope, shapes), _without(scope, values))
+        arguments: dict[str, SSAValue] = {}
         for item in inputs:
             argument = self.block.insert_arg(tensor(item.shape, item.element), len(self.block.args))
             self.builder.add_argument(argument, item.name)
             if item.value is not None:
                 self.builder.known[argument] = item.value
-            scope[item.name] = argument
+            arguments[item.name] = argument
+        scope.update(arguments)
+        if self.stage is not None:
+            self.staging = Staging(self.builder, arguments)
+            for name, array in self.stage.known.items():
+                scope[name] = self.builder.constant(array)
         available = scope.keys() | self.initializers.keys()
-        self._import_nodes(self.graph.node, available, scope, self.opset, "", 0)
+        self._import_nodes(nodes, available, scope, self.opset, "", 0)
         results = self._outputs(scope)
         if self.problems.errors:
             return None
-        self.block.add_op(ReturnOp(*results))
+        if self.stage is not None and self.staging is not None:
+            more, self.rest = self.staging.rest(
+                self.graph.node, self.stage.outputs, scope, self.initializers
+            )
+            results += more
+        self.block.add_op(ReturnOp(*(value for _, value in results)))
         self.builder.erase_unused()
         return self._module(inputs, results)
 
-    def _module(self, inputs: list[ModelInput], results: list[SSAValue]) -> ModuleOp:
+    def _module(self, inputs: list[ModelInput], results: Results) -> ModuleOp:
         signature = FunctionType.from_lists(
-            [argument.type for argument in self.block.args], [value.type for value in results]
+            [argument.type for argument in self.block.args],
+            [value.type for _, value in results],
         )
         function = FuncOp("main", signature, Region(self.block))
         function.location = named_location(self.graph.name or "main")
         module = ModuleOp([*self.builder.functions, function])
         module.attributes["graph.inputs"] = _names(item.name for item in inputs)
-        module.attributes["graph.outputs"] = _names(info.name for info in self.graph.output)
+        module.attributes["graph.outputs"] = _names(name for name, _ in results)
         attach_weights(module, self.weights)
         return module
 
@@ -182,21 +247,23 @@ class ModelImporter:
                     scope[info.name] = FAILED
         return list(found.values())
 
-    def _outputs(self, scope: Scope) -> list[SSAValue]:
+    def _outputs(self, scope: Scope) -> Results:
         if not self.graph.output:
             self.problems.add(ImportModelError("the model has no outputs"))
-        results: list[SSAValue] = []
+        results: Results = []
         for info in self.graph.output:
+            if self.stage is not None and info.name not in self.stage.outputs:
+                continue
             try:
                 value = scope.get(info.name)
                 if info.name in self.initializers:
                     value = self._operand(info.name, scope, "model")
-                if isinstance(value, Failed):
+                if isinstance(value, Failed | Deferred):
                     continue
                 if not isinstance(value, SSAValue):
                     raise ImportModelError(f"nothing defines the output {info.name!r}")
                 self._check_output(info, value)
-                results.append(value)
+                results.append((info.name, value))
             except TcoptError as error:
                 self.problems.add(error)
         return results
@@ -254,13 +321,19 @@ class ModelImporter:
         order, stuck = in_order(nodes, available, report)
         for node in stuck:
             scope.update((name, FAILED) for name in node.output if name)
+        staging = None if depth else self.staging
         for node in (*order, *stuck):
+            if staging is not None and staging.waits(node, scope):
+                continue
             self._import_node(node, scope, opset, prefix + node_label(node), depth)
+            if staging is not None:
+                staging.hold_back(node, scope)
 
     def _import_node(
         self, node: NodeProto, scope: Scope, opset: int, where: str, depth: int
     ) -> None:
         self.builder.location = named_location(where)
+        self.builder.may_bound = not depth and self.staging is not None
         try:
             operands = [self._operand(name, scope, where) for name in node.input]
             results = self._results(node, operands, scope, opset, where, depth)
@@ -270,6 +343,11 @@ class ModelImporter:
         except AlreadyReported:
             results = [FAILED] * len(node.output)
         except _MISTAKES as mistake:
+            if depth and self.staging is not None and isinstance(mistake, MissingValuesError):
+                # What is around may wait.
+                raise
+            if not depth and self._awaits(mistake, node, scope):
+                return
             self._report(_as_error(mistake, node.op_type), node, scope, opset, where)
             results = [FAILED] * len(node.output)
         for name, value in zip(node.output, results, strict=False):
@@ -278,6 +356,15 @@ class ModelImporter:
             scope[name] = value
             if isinstance(value, SSAValue) and value.name_hint is None:
                 value.name_hint = name_hint(name)
+
+    def _awaits(self, mistake: Exception, node: NodeProto, scope: Scope) -> bool:
+        """Whether a node is left for a stage that knows more values."""
+        if self.staging is None or not isinstance(mistake, MissingValuesError):
+            return False
+        awaits = self.staging.awaits(mistake, node, scope)
+        if awaits:
+            self.staging.leave(node, scope)
+        return awaits
 
     def _report(
         self, error: TcoptError, node: NodeProto, scope: Scope, opset: int, where: str

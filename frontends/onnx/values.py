@@ -15,6 +15,13 @@ class Failed:
 FAILED = Failed()
 
 
+class Deferred:
+    """Stands for what a later stage computes, see `stages`."""
+
+
+DEFERRED = Deferred()
+
+
 @dataclass(frozen=True)
 class SequenceValue:
     """A sequence of tensors. Its length is known, so it is no value of the graph."""
@@ -29,6 +36,6 @@ class OptionalValue:
 
 NOTHING = OptionalValue()
 
-Value = SSAValue | SequenceValue | OptionalValue | Failed | None
+Value = SSAValue | SequenceValue | OptionalValue | Failed | Deferred | None
 Scope = dict[str, Value]
 Values = Sequence[Value]

@@ -66,15 +66,15 @@ class FoldConstants(ModulePass):
             known = [array for array in arrays if array is not None]
             if len(known) != len(arrays) or not self.is_worthwhile(op):
                 continue
-            (result,) = op.evaluate(*known)
-            if store is None and not _is_literal(result):
-                store = WeightStore()
-                attach_weights(module, store)
-            constant = make_constant(result, store, _name_hint(op))
-            constant.location = op.location
-            constant.results[0].name_hint = op.results[0].name_hint
-            block.insert_op_before(constant, op)
-            op.results[0].replace_all_uses_with(constant.results[0])
+            for value, result in zip(op.results, op.evaluate(*known), strict=True):
+                if store is None and not _is_literal(result):
+                    store = WeightStore()
+                    attach_weights(module, store)
+                constant = make_constant(result, store, _name_hint(op))
+                constant.location = op.location
+                constant.results[0].name_hint = value.name_hint
+                block.insert_op_before(constant, op)
+                value.replace_all_uses_with(constant.results[0])
             op.detach()
             op.erase()
         erase_unused_constants(block)

@@ -134,3 +134,30 @@ def test_roi_align(samples, maximum, half_pixel):
     options = {"samples": samples, "maximum": maximum, "half_pixel": half_pixel}
     batch = np.array([1, 0, 1])
     run(graph.RoiAlignOp, f32(2, 2, 6, 7), boxes, batch, size=[2, 3], scale=0.6, **options)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_true_places(share):
+    places, count = run(graph.TruePlacesOp, RNG.uniform(size=50) < share)
+    assert not places[count[0] :].any()
+
+
+def test_sort_rows():
+    # Few different values: many rows are equal in their first columns, some in all.
+    for columns in (1, 3):
+        x = RNG.integers(0, 3, (40, columns)).astype(np.float32)
+        (places,) = run(graph.SortRowsOp, x)
+        np.testing.assert_array_equal(places, sorted(range(40), key=lambda i: (*x[i], i)))
+
+
+@pytest.mark.parametrize("most", [0, 2, 9])
+def test_suppress(most):
+    corner = RNG.uniform(0, 3, (2, 9, 2))
+    boxes = np.concatenate([corner, corner + RNG.uniform(0, 2, (2, 9, 2))], 2).astype(np.float32)
+    boxes[0, 3, 2:] = boxes[0, 3, :2]
+    scores = RNG.uniform(size=(2, 3, 9)).astype(np.float32)
+    order = np.argsort(-scores, axis=-1)
+    bounds = [np.array([most]), np.array([0.2], np.float32), np.array([0.3], np.float32)]
+    selected, count = run(graph.SuppressOp, boxes, scores, order, *bounds, limit=6)
+    assert 0 <= count[0] <= 6 * min(most, 6)
+    assert not selected[count[0] :].any()

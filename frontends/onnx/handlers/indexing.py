@@ -88,28 +88,6 @@ def hardmax(ctx: NodeContext) -> SSAValue:
     return along_axis(ctx, apply, ctx.opset >= 13)
 
 
-@handler("NonZero")
-def non_zero(ctx: NodeContext) -> SSAValue:
-    """The places that are not zero; their number must be known while importing."""
-    places = np.nonzero(np.atleast_1d(ctx.constant(0, "the data")))
-    return ctx.array(np.array(places, np.int64))
-
-
-@handler("Compress")
-def compress(ctx: NodeContext) -> SSAValue:
-    """The slices along an axis (or elements) where a condition holds, known importing."""
-    x = ctx.input(0)
-    condition = ctx.constant(1, "the condition").reshape(-1)
-    axis = 0
-    if ctx.has("axis"):
-        axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
-    else:
-        x = ctx.emit(graph.ReshapeOp(x, (-1,)))
-    ctx.check(len(condition) <= ctx.shape(x)[axis], "the condition is longer than the axis")
-    places = ctx.array(np.flatnonzero(condition).astype(np.int64))
-    return ctx.emit(graph.GatherOp(x, places, axis=axis))
-
-
 @handler("Scatter", until=11)
 def scatter(ctx: NodeContext) -> SSAValue:
     """Elements replaced along an axis: the name of ScatterElements before opset 11."""

@@ -195,3 +195,22 @@ func.func @exponents(%x: tensor<4xf32>) {
   %0 = graph.cast %x : tensor<4xf8E8M0FNU>
   return
 }
+
+// -----
+
+// Places are those of a vector of conditions.
+// CHECK: takes a vector of conditions, not tensor<4xf32>
+func.func @places(%x: tensor<4xf32>) {
+  %0, %1 = graph.true_places %x : tensor<4xi64>, tensor<1xi64>
+  return
+}
+
+// -----
+
+// More boxes than there are cannot be selected.
+// CHECK: no 10 of 9 boxes can be selected
+func.func @boxes(%b: tensor<1x9x4xf32>, %s: tensor<1x2x9xf32>, %o: tensor<1x2x9xi64>,
+                 %n: tensor<1xi64>, %t: tensor<1xf32>) {
+  %0, %1 = graph.suppress %b, %s, %o, %n, %t, %t {limit = 10} : tensor<20x3xi64>, tensor<1xi64>
+  return
+}

@@ -1,0 +1,111 @@
+"""The order of the rows of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.opaque import OpaqueOp
+from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
+from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+
+
+@irdl_op_definition
+class SortRowsOp(OpaqueOp):
+    """The places of the rows of a matrix, the least row first.
+
+        %places = graph.sort_rows %x : tensor<8xi64>
+
+    The first column in which two rows differ decides; equal rows keep their order.
+    """
+
+    name = "graph.sort_rows"
+
+    x = operand_def(TensorType)
+    places = result_def(TensorType)
+
+    def __init__(self, x: SSAValue | Operation):
+        super().__init__([x])
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """A place for each row."""
+        shape = shape_of(self.x)
+        if len(shape) != 2:
+            raise VerifyException(f"takes a matrix, not {self.x.type}")
+        return (tensor(shape[:1], i64),)
+
+    def compute_all(self, x: Array) -> Sequence[Array]:
+        """The places by numpy; the last key of lexsort is its first."""
+        order: Any = np.lexsort(x.T[::-1]) if x.shape[1] else np.arange(x.shape[0])
+        return (order,)
+
+    def write(self, k: KernelWriter, *buffers: Buffer) -> None:
+        """One merge sort."""
+        x, places = buffers
+
+        def precedes(a: Scalar, b: Scalar) -> Scalar:
+            """Whether row `a` is less than row `b`."""
+            sign = k.variable(INDEX, 0)
+            with k.loop(x.shape[1]) as column, k.when(sign.get().equals(0)):
+                with k.when(x[a, column] < x[b, column]):
+                    sign.set(1)
+                with k.when(x[b, column] < x[a, column]):
+                    sign.set(2)
+            return sign.get().equals(1)
+
+        order, last = merge_sort(k, x.shape[0], precedes)
+        with k.loop(x.shape[0]) as i:
+            places[i] = order[last, i].cast(i64)
+
+
+def merge_sort(
+    k: KernelWriter, extent: int, precedes: Callable[[Scalar, Scalar], Scalar]
+) -> tuple[Buffer, int]:
+    """Sorts the places 0 to `extent`; those of equal elements keep their order.
+
+    Runs of 1, 2, 4, ... places are merged from one half of a buffer to the other.
+
+    Args:
+        precedes: whether the element at one place belongs in front of that at another.
+
+    Returns:
+        The buffer [2, extent], and in which half the sorted places are.
+    """
+    passes = max(extent - 1, 0).bit_length()
+    order = k.workspace((2, extent), INDEX)
+    with k.loop(extent) as i:
+        order[0, i] = i
+    width = k.variable(INDEX, 1)
+    left, right = k.variable(INDEX, 0), k.variable(INDEX, 0)
+    middle, end = k.variable(INDEX, 0), k.variable(INDEX, 0)
+    with k.loop(passes) as step:
+        source = step.modulo(2)
+        left.set(0)
+        end.set(0)
+        with k.loop(extent) as i:
+            with k.when(i.equals(end.get())):
+                left.set(i)
+                middle.set((i + width.get()).minimum(extent))
+                right.set(middle.get())
+                end.set((i + width.get() + width.get()).minimum(extent))
+            from_left = k.variable(INDEX, 0)
+            with k.when(left.get() < middle.get()):
+                from_left.set(1)
+                with k.when(right.get() < end.get()):
+                    first, second = order[source, left.get()], order[source, right.get()]
+                    with k.when(precedes(second, first)):
+                        from_left.set(0)
+            with k.when(from_left.get().equals(1)):
+                order[(1 - source), i] = order[source, left.get()]
+                left.set(left.get() + 1)
+            with k.when(from_left.get().equals(0)):
+                order[(1 - source), i] = order[source, right.get()]
+                right.set(right.get() + 1)
+        width.set(width.get() + width.get())
+    return order, passes % 2

@@ -1,0 +1,200 @@
+"""Operators whose results have extents that depend on data.
+
+What they compute has room for the most that there may be; `ctx.bounded` tells how much there is.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.dialects.builtin import i1, i64
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.handlers.casting import cast
+from tcopt.frontends.onnx.handlers.shaping import reshaped
+from tcopt.frontends.onnx.registry import handler
+
+
+def _number(ctx: NodeContext, value: int) -> SSAValue:
+    return ctx.array(np.array(value, np.int64))
+
+
+def _gather(ctx: NodeContext, x: SSAValue, places: SSAValue, axis: int = 0) -> SSAValue:
+    return ctx.emit(graph.GatherOp(x, places, axis=axis))
+
+
+def _true_places(ctx: NodeContext, flags: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """Where a vector of conditions holds, and how often."""
+    places, count = ctx.builder.append(graph.TruePlacesOp(flags))
+    return places, count
+
+
+@handler("NonZero")
+def non_zero(ctx: NodeContext) -> SSAValue:
+    """The places that are not zero, a column each."""
+    x = ctx.input(0)
+    if ctx.known(x) is not None or not ctx.may_bound or 0 in ctx.shape(x):
+        if 0 in ctx.shape(x):
+            return ctx.array(np.zeros((max(ctx.rank(x), 1), 0), np.int64))
+        places = np.nonzero(np.atleast_1d(ctx.constant(0, "the data")))
+        return ctx.array(np.array(places, np.int64))
+    shape = ctx.shape(x) or (1,)
+    flags = reshaped(ctx, cast(ctx, x, i1), (math.prod(shape),))
+    places, count = _true_places(ctx, flags)
+    rows: list[SSAValue] = []
+    for axis, extent in enumerate(shape):
+        below = _number(ctx, math.prod(shape[axis + 1 :]))
+        row = ctx.emit(graph.DivOp(places, below))
+        row = ctx.emit(graph.ModOp(row, _number(ctx, extent)))
+        rows.append(reshaped(ctx, row, (1, math.prod(shape))))
+    return ctx.bounded(ctx.emit(graph.ConcatOp(rows, axis=0)), 1, count)
+
+
+@handler("Compress")
+def compress(ctx: NodeContext) -> SSAValue:
+    """The slices along an axis (or elements) where a condition holds."""
+    x, condition = ctx.input(0), ctx.input(1)
+    axis = 0
+    if ctx.has("axis"):
+        axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
+    else:
+        x = reshaped(ctx, x, (math.prod(ctx.shape(x)),))
+    length = math.prod(ctx.shape(condition))
+    ctx.check(length <= ctx.shape(x)[axis], "the condition is longer than the axis")
+    if ctx.known(condition) is not None or not ctx.may_bound or not length:
+        known = ctx.constant(1, "the condition").reshape(-1) if length else np.zeros(0, bool)
+        return _gather(ctx, x, ctx.array(np.flatnonzero(known).astype(np.int64)), axis)
+    places, count = _true_places(ctx, reshaped(ctx, condition, (length,)))
+    return ctx.bounded(_gather(ctx, x, places, axis), axis, count)
+
+
+@handler("Unique")
+def unique(ctx: NodeContext) -> list[SSAValue | None]:
+    """The different elements, or slices along an axis, where they are, and how often."""
+    x = ctx.input(0)
+    shape, axis = ctx.shape(x), 0
+    if ctx.has("axis"):
+        axis = ctx.axis(ctx.get_int("axis"), len(shape))
+        order = [axis, *(d for d in range(len(shape)) if d != axis)]
+        rows = ctx.emit(graph.TransposeOp(x, order))
+        rows = reshaped(ctx, rows, (shape[axis], math.prod(shape) // max(shape[axis], 1)))
+    else:
+        x = reshaped(ctx, x, (math.prod(shape),))
+        rows = reshaped(ctx, x, (math.prod(shape), 1))
+    if 0 in ctx.shape(rows):
+        ctx.unsupported("Unique of a tensor without elements is not supported")
+    if not ctx.may_bound:
+        ctx.constant(0, "the data")
+        ctx.unsupported("Unique inside of a function or body is not supported")
+    count = ctx.shape(rows)[0]
+    sorted_places, starts, number = _groups(ctx, rows)
+    group = ctx.emit(graph.CumulateOp(cast(ctx, starts, i64), kind="sum", axis=0))
+    group = ctx.emit(graph.SubOp(group, _number(ctx, 1)))
+    # By sorted place: where each group starts, and its first element's place.
+    begins, _ = _true_places(ctx, starts)
+    first = _gather(ctx, sorted_places, begins)
+    counts = ctx.emit(graph.SubOp(_ends(ctx, begins, number, count), begins))
+    inverse = _scattered(ctx, sorted_places, group, count)
+    if not ctx.get_bool("sorted"):
+        own = ctx.emit(graph.IotaOp((count,), i64))
+        is_first = ctx.emit(graph.CompareOp(_gather(ctx, first, inverse), own, predicate="eq"))
+        rank = ctx.emit(graph.CumulateOp(cast(ctx, is_first, i64), kind="sum", axis=0))
+        rank = ctx.emit(graph.SubOp(rank, _number(ctx, 1)))
+        # What a place's group is called now: the rank of the group's first element.
+        counts_of_place = _gather(ctx, counts, inverse)
+        inverse = _gather(ctx, rank, _gather(ctx, first, inverse))
+        first, _ = _true_places(ctx, is_first)
+        counts = _gather(ctx, counts_of_place, first)
+    values = ctx.bounded(_gather(ctx, x, first, axis), axis, number)
+    return [values, ctx.bounded(first, 0, number), inverse, ctx.bounded(counts, 0, number)]
+
+
+def _groups(ctx: NodeContext, rows: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """The places of the rows when sorted, whether each starts a group of equals, how many do."""
+    count, width = ctx.shape(rows)
+    (places,) = ctx.builder.append(graph.SortRowsOp(rows))
+    ordered = _gather(ctx, rows, places)
+    starts = ctx.array(np.ones(1, np.bool_))
+    if count > 1:
+        above = ctx.emit(graph.SliceOp(ordered, [0, 0], (count - 1, width)))
+        below = ctx.emit(graph.SliceOp(ordered, [1, 0], (count - 1, width)))
+        differs = ctx.emit(graph.NotOp(ctx.emit(graph.CompareOp(above, below, predicate="eq"))))
+        total = ctx.emit(graph.ReduceOp(cast(ctx, differs, i64), kind="max", axes=[1]))
+        differs = cast(ctx, reshaped(ctx, total, (count - 1,)), i1)
+        starts = ctx.emit(graph.ConcatOp([starts, differs], axis=0))
+    _, number = _true_places(ctx, starts)
+    return places, starts, number
+
+
+def _ends(ctx: NodeContext, begins: SSAValue, number: SSAValue, count: int) -> SSAValue:
+    """Behind each of `number` groups: the next one's begin, or the end of all."""
+    last = ctx.array(np.array([count], np.int64))
+    if count == 1:
+        return last
+    following = ctx.emit(graph.SliceOp(begins, [1], (count - 1,)))
+    following = ctx.emit(graph.ConcatOp([following, last], axis=0))
+    place = ctx.emit(graph.IotaOp((count,), i64))
+    next_place = ctx.emit(graph.AddOp(place, _number(ctx, 1)))
+    inside = ctx.emit(graph.CompareOp(next_place, number, predicate="lt"))
+    return ctx.emit(graph.SelectOp(inside, following, last))
+
+
+def _scattered(ctx: NodeContext, places: SSAValue, values: SSAValue, count: int) -> SSAValue:
+    """Values at places that are a permutation."""
+    zeros = ctx.builder.splat((count,), np.int64(0))
+    return ctx.emit(graph.ScatterElementsOp(zeros, places, values, axis=0))
+
+
+@handler("NonMaxSuppression")
+def non_max_suppression(ctx: NodeContext) -> SSAValue:
+    """Boxes that overlap no better one of their class: triples of batch, class and box."""
+    boxes, scores = ctx.input(0), ctx.input(1)
+    batch, count, _ = ctx.shape(boxes)
+    classes = ctx.shape(scores)[1]
+    ctx.check(ctx.shape(scores) == (batch, classes, count), "boxes and scores do not fit")
+    given = ctx.known(ctx.optional_input(2)) if ctx.optional_input(2) else np.zeros(1)
+    limit = count if given is None else max(0, min(count, int(given.reshape(-1)[0])))
+    if not batch * classes * limit:
+        return ctx.array(np.zeros((0, 3), np.int64))
+    if not ctx.may_bound:
+        ctx.constant(0, "the boxes")
+        ctx.constant(1, "the scores")
+        ctx.unsupported("NonMaxSuppression inside of a function or body is not supported")
+    flat = reshaped(ctx, scores, (batch * classes, count))
+    _, order = ctx.builder.append(graph.TopKOp(flat, count))
+    bounds = [
+        _bound(ctx, 2, np.zeros(1, np.int64)),
+        _bound(ctx, 3, np.zeros(1, np.float32)),
+        _bound(ctx, 4, np.full(1, -np.inf, np.float32)),
+    ]
+    corners = _corners(ctx, boxes, bool(ctx.get_int("center_point_box")))
+    order = reshaped(ctx, order, (batch, classes, count))
+    made = graph.SuppressOp(corners, scores, order, *bounds, limit=limit)
+    selected, number = ctx.builder.append(made)
+    return ctx.bounded(selected, 0, number)
+
+
+def _bound(ctx: NodeContext, index: int, default: np.ndarray) -> SSAValue:
+    value = ctx.optional_input(index)
+    return ctx.array(default) if value is None else reshaped(ctx, value, (1,))
+
+
+def _corners(ctx: NodeContext, boxes: SSAValue, is_centred: bool) -> SSAValue:
+    """Boxes by their corners: y and x of the upper left, then of the lower right one."""
+    batch, count, _ = ctx.shape(boxes)
+
+    def columns(first: int) -> SSAValue:
+        return ctx.emit(graph.SliceOp(boxes, [0, 0, first], (batch, count, 2)))
+
+    if not is_centred:
+        one, other = columns(0), columns(2)
+        low, high = ctx.emit(graph.MinOp(one, other)), ctx.emit(graph.MaxOp(one, other))
+    else:
+        # In this form x comes first, which overlaps do not care about.
+        half = ctx.emit(graph.MulOp(columns(2), ctx.literal(0.5, boxes)))
+        low = ctx.emit(graph.SubOp(columns(0), half))
+        high = ctx.emit(graph.AddOp(columns(0), half))
+    return ctx.emit(graph.ConcatOp([low, high], axis=2))

@@ -1,0 +1,74 @@
+"""A program in two parts, the second of which is compiled for the shapes that the first gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from tcopt.runtime.program import Array
+from tcopt.runtime.specs import TensorSpec
+
+
+class Part(Protocol):
+    """A program."""
+
+    inputs: list[TensorSpec]
+    outputs: list[TensorSpec]
+
+    def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Array]: ...
+
+
+class Later(Protocol):
+    """A model, which compiles itself for what it is fed."""
+
+    inputs: list[TensorSpec]
+    outputs: list[TensorSpec]
+
+    @property
+    def threads(self) -> int | None: ...
+    @threads.setter
+    def threads(self, number: int | None) -> None: ...
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]: ...
+
+
+class StagedProgram:
+    """A model whose shapes depend on data, compiled for fixed shapes of its inputs.
+
+    Args:
+        first: computes what needs no such shape.
+        bounded: its outputs that are buffers of the largest shape, each with the name of the
+            output that says the extents of what is there.
+        later: computes the rest from its outputs and the model's inputs; None if there is none.
+        outputs: those of the model.
+    """
+
+    def __init__(
+        self,
+        first: Part,
+        bounded: Mapping[str, str],
+        later: Later | None,
+        outputs: Sequence[TensorSpec],
+    ):
+        self.first = first
+        self.bounded = dict(bounded)
+        self.later = later
+        self.inputs = first.inputs
+        self.outputs = list(outputs)
+
+    def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Array]:
+        """Run on checked inputs, in order; not from two threads at once."""
+        names = [spec.name for spec in self.first.outputs]
+        found = dict(zip(names, self.first.run(feeds, threads), strict=True))
+        for name, place in self.bounded.items():
+            part = tuple(slice(int(extent)) for extent in found[place])
+            found[name] = np.ascontiguousarray(found[name][part])
+        if self.later is not None:
+            for spec, array in zip(self.inputs, feeds, strict=True):
+                found[spec.name] = array
+            self.later.threads = threads
+            results = self.later.run({spec.name: found[spec.name] for spec in self.later.inputs})
+            later = (spec.name for spec in self.later.outputs)
+            found.update(zip(later, results, strict=True))
+        return [found[spec.name] for spec in self.outputs]

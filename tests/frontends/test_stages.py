@@ -1,0 +1,148 @@
+"""Models whose shapes depend on data, compiled a stage at a time, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime
+import pytest
+from onnx import helper
+
+import tcopt
+from models.checks import node_model, run_reference
+from tcopt.frontends.onnx import MissingValuesError, import_model
+from tcopt.support.errors import UnsupportedError
+
+
+def model_of(text: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{text}')
+
+
+def check(compiled: tcopt.Model, model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> None:
+    """Equal shapes and types, integers that are equal, floats near."""
+    actual = compiled.run(feeds)
+    for ours, theirs in zip(actual, run_reference(model, feeds), strict=True):
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_places_and_what_follows(rng: np.random.Generator):
+    """The stage behind is compiled for each number of places, and what needs none is not in it."""
+    model = model_of("""masked (float[3, 20] x) => (float[n] y, float[20] z, int64[2, n] p) {
+        half = Constant<value_float = 0.5>()
+        over = Greater(x, half)
+        p = NonZero(over)
+        t = Transpose(p)
+        picked = GatherND(x, t)
+        y = Mul(picked, picked)
+        z = ReduceMax<axes = [0], keepdims = 0>(x)
+    }""")
+    compiled = tcopt.compile(model, workers=0)
+    for seed in (1, 2):
+        x = np.random.default_rng(seed).standard_normal((3, 20)).astype(np.float32)
+        check(compiled, model, {"x": x})
+    check(compiled, model, {"x": np.zeros((3, 20), np.float32)})
+
+
+def test_values_computed_from_data_are_awaited(rng: np.random.Generator):
+    """A Range whose limit is computed from data; the data may change and the code stays."""
+    model = model_of("""counted (float[100] x) => (int64[n] y, float[100] z) {
+        zero = Constant<value_int = 0>()
+        one = Constant<value_int = 1>()
+        scale = Constant<value_float = 5.0>()
+        most = ReduceMax<keepdims = 0>(x)
+        scaled = Mul(most, scale)
+        limit = Cast<to = 7>(scaled)
+        y = Range(zero, limit, one)
+        z = Add(x, most)
+    }""")
+    compiled = tcopt.compile(model, workers=0)
+    x = rng.uniform(0, 1, 100).astype(np.float32)
+    for top in (1.7, 1.75, 3.3):
+        x[7] = top
+        check(compiled, model, {"x": x})
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("order", [0, 1])
+def test_unique(axis: int | None, order: int, rng: np.random.Generator):
+    x = rng.integers(0, 2 if axis is not None else 5, (6, 4)).astype(np.float32)
+    options = {} if axis is None else {"axis": axis}
+    model = node_model("Unique", [x], outputs=4, sorted=order, **options)
+    values, first, inverse, counts = tcopt.compile(typed(model, x), workers=0).run({"x0": x})
+    flat = x.reshape(-1) if axis is None else x
+    own = 0 if axis is None else axis
+    np.testing.assert_array_equal(np.take(values, inverse, own), flat)
+    np.testing.assert_array_equal(np.take(flat, first, own), values)
+    expected = np.unique(flat, True, True, True, axis=own)
+    rank = np.arange(len(first)) if order else np.argsort(np.argsort(expected[1]))
+    np.testing.assert_array_equal(first, np.sort(expected[1]) if not order else expected[1])
+    np.testing.assert_array_equal(counts[rank], expected[3])
+
+
+def typed(model: onnx.ModelProto, x: np.ndarray) -> onnx.ModelProto:
+    """The model with the types of Unique's outputs."""
+    kinds = [helper.np_dtype_to_tensor_dtype(x.dtype), *[onnx.TensorProto.INT64] * 3]
+    for info, kind in zip(model.graph.output, kinds, strict=True):
+        info.type.tensor_type.elem_type = kind
+    return model
+
+
+@pytest.mark.parametrize("centred", [0, 1])
+def test_boxes_of_a_detector(centred: int, rng: np.random.Generator):
+    """Suppression, and the boxes and scores that it leaves."""
+    model = model_of(f"""detector (float[2, 30, 4] b, float[2, 3, 30] s)
+        => (int64[n, 3] chosen, float[n] best) {{
+        most = Constant<value_ints = [5]>()
+        overlap = Constant<value_floats = [0.3]>()
+        least = Constant<value_floats = [0.2]>()
+        chosen = NonMaxSuppression<center_point_box = {centred}>(b, s, most, overlap, least)
+        best = GatherND(s, chosen)
+    }}""")
+    compiled = tcopt.compile(model, workers=0)
+    for _ in range(2):
+        boxes = rng.uniform(0, 1, (2, 30, 4)).astype(np.float32)
+        scores = rng.uniform(0, 1, (2, 3, 30)).astype(np.float32)
+        check(compiled, model, {"b": boxes, "s": scores})
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_compress_by_data(axis: int | None, rng: np.random.Generator):
+    x, flags = rng.standard_normal((5, 6)).astype(np.float32), rng.uniform(size=5) < 0.6
+    options = {} if axis is None else {"axis": axis}
+    model = node_model("Compress", [x, flags], **options)
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    check(tcopt.compile(model, workers=0), model, {"x0": x, "x1": flags})
+
+
+def test_weights_beside_the_model(tmp_path, rng: np.random.Generator):
+    """A later stage finds weights in other files, and a shorter path the same results."""
+    model = model_of("""layered (float[4, 8] x) => (float[n, 3] y) {
+        sum = ReduceSum<keepdims = 0>(x, last)
+        last = Constant<value_ints = [1]>()
+        kept = Compress<axis = 0>(x, flags)
+        zero = Constant<value_float = 0.0>()
+        flags = Greater(sum, zero)
+        y = MatMul(kept, w)
+    }""")
+    w = rng.standard_normal((8, 3)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    x = rng.standard_normal((4, 8)).astype(np.float32)
+    (y,) = tcopt.compile(path, workers=0).run({"x": x})
+    np.testing.assert_allclose(y, x[x.sum(1) > 0] @ w, rtol=1e-5, atol=1e-6)
+    assert onnxruntime.InferenceSession(path).run(None, {"x": x})[0].shape == y.shape
+
+
+def test_what_stages_cannot_do(tmp_path):
+    model = node_model("NonZero", [np.zeros(100, np.float32)])
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    compiled = tcopt.compile(model, workers=0)
+    with pytest.raises(UnsupportedError, match="has no single program"):
+        compiled.save(tmp_path / "m.tcm")
+    with pytest.raises(UnsupportedError, match="cannot be profiled"):
+        compiled.profile({"x0": np.zeros(100, np.float32)})
+    with pytest.raises(MissingValuesError, match="the data of NonZero"):
+        import_model(model)
