@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
-from xdsl.dialects import vector
-from xdsl.dialects.builtin import IntegerType, VectorType
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
@@ -25,6 +26,9 @@ from tcopt.dialects import vector_
 from tcopt.support.errors import UnsupportedError
 
 _ALL_TRUE = "splat (i1 true)"
+_MASKING = frozenset({"avx512vl", "sve"})
+"""Features with which a masked store is one quick instruction. AVX2's takes dozens of steps on
+some CPUs."""
 
 
 def _address(
@@ -101,6 +105,42 @@ def emit_masked_load(e: FunctionEmitter, op: vector.MaskedLoadOp) -> None:
     e.define(result, _from_memory(e, result.type, loaded))
 
 
+def _leading(mask: SSAValue) -> int:
+    """How many leading lanes a constant mask has on, and no others; 0 for other masks."""
+    if not isinstance(mask.owner, arith.ConstantOp):
+        return 0
+    value = mask.owner.value
+    if not isinstance(value, DenseIntOrFPElementsAttr):
+        return 0
+    on = [bool(each) for each in value.get_values()]
+    count = sum(on)
+    return count if all(on[:count]) else 0
+
+
+def _store_parts(
+    e: FunctionEmitter, value: SSAValue, count: int, pointer: str, alignment: int
+) -> None:
+    """Store the leading lanes of a vector as vectors of powers of two."""
+    type, element = llvm_type(value.type), llvm_type(element_of(value.type))
+    size, place, text = byte_size(element_of(value.type)), e.pointer_type(pointer), e.value(value)
+    start = 0
+    while start < count:
+        width = 1 << ((count - start).bit_length() - 1)
+        if width == 1:
+            part, kind = e.assign(f"extractelement {type} {text}, i32 {start}"), element
+        else:
+            lanes_ = ", ".join(f"i32 {lane}" for lane in range(start, start + width))
+            kind = f"<{width} x {element}>"
+            chosen = f"<{width} x i32> <{lanes_}>"
+            part = e.assign(f"shufflevector {type} {text}, {type} poison, {chosen}")
+        to = pointer
+        if start:
+            to = e.assign(f"getelementptr i8, {place} {pointer}, i64 {start * size}")
+        known = gcd(alignment, start * size)
+        e.write(f"  store {kind} {part}, {place} {to}, align {known}")
+        start += width
+
+
 @emits(vector.MaskedStoreOp)
 def emit_masked_store(e: FunctionEmitter, op: vector.MaskedStoreOp) -> None:
     memref, *indices, mask, value = op.operands
@@ -108,6 +148,10 @@ def emit_masked_store(e: FunctionEmitter, op: vector.MaskedStoreOp) -> None:
     flags = e.value(mask)
     if flags == _ALL_TRUE:
         store(e, value.type, e.value(value), pointer, alignment)
+        return
+    count = _leading(mask)
+    if count and not is_bool(value.type) and e.module.capabilities.isdisjoint(_MASKING):
+        _store_parts(e, value, count, pointer, alignment)
         return
     stored, mask_type = memory_type(value.type), llvm_type(mask.type)
     place = e.pointer_type(pointer)

@@ -7,6 +7,7 @@ import pytest
 
 from kernel_modules import parse_kernel
 from tcopt.backends.llvm.jit import compile_module
+from tcopt.backends.llvm.module import emit_module
 from tcopt.support.errors import UnsupportedError
 
 
@@ -163,6 +164,47 @@ def test_masked_access_touches_only_active_lanes(rng, type, count):
     active = min(max(count, 0), 16)
     np.testing.assert_array_equal(b[:active], a[:active])
     np.testing.assert_array_equal(b[active:], np.ones(16 - active, dtype))
+
+
+def constant_masks(type: str, lanes: int, masks: list[list[bool]]) -> str:
+    """A kernel that stores row i of @a to row i of @b under the i-th mask."""
+    vector, memref = f"vector<{lanes}x{type}>", f"memref<{len(masks)}x{lanes}x{type}>"
+    stores = "".join(
+        f"""
+          %i{row} = arith.constant {row} : index
+          %m{row} = arith.constant dense<[{", ".join(str(on).lower() for on in mask)}]>
+            : vector<{lanes}xi1>
+          %v{row} = vector.load %a[%i{row}, %c0] : {memref}, {vector}
+          vector.maskedstore %b[%i{row}, %c0], %m{row}, %v{row}
+            : {memref}, vector<{lanes}xi1>, {vector}"""
+        for row, mask in enumerate(masks)
+    )
+    return f"""
+        func.func @k(%a: {memref}, %b: {memref}) {{
+          %c0 = arith.constant 0 : index{stores}
+          func.return
+        }}"""
+
+
+@pytest.mark.parametrize(("type", "lanes"), [("f32", 8), ("f64", 4), ("i8", 16), ("i1", 8)])
+def test_stores_under_constant_masks_touch_only_active_lanes(rng, type, lanes):
+    dtype = {"f32": np.float32, "f64": np.float64, "i8": np.int8, "i1": np.bool_}[type]
+    masks = [[lane < count for lane in range(lanes)] for count in range(1, lanes)]
+    masks.append([lane % 2 == 1 for lane in range(lanes)])
+    a = (rng.random((len(masks), lanes)) * 100 > 50).astype(dtype)
+    b = np.ones_like(a)
+    run(constant_masks(type, lanes, masks), a, b)
+    np.testing.assert_array_equal(b, np.where(masks, a, np.ones_like(a)))
+
+
+@pytest.mark.parametrize(("features", "masked"), [({"avx2"}, 1), ({"avx2", "avx512vl"}, 2)])
+def test_leading_lanes_are_plain_stores_where_masks_are_slow(features, masked):
+    """Five lanes are four and one; other masks stay."""
+    masks = [[lane < 5 for lane in range(8)], [lane != 3 for lane in range(8)]]
+    module = parse_kernel(constant_masks("f32", 8, masks))
+    text = emit_module(module, capabilities=frozenset(features))
+    assert text.count("call void @llvm.masked.store") == masked
+    assert ("store <4 x float>" in text) == ("avx512vl" not in features)
 
 
 @pytest.mark.parametrize("index_type", ["i32", "i64", "index"])
