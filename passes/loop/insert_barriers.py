@@ -121,6 +121,8 @@ class _Launch:
                 extents[axis] = max(extents.get(axis, 1), op.trip_count)
         self.threads = BlockOfThreads(extents)
         self.passing = self._passing()
+        self._known_accesses: dict[Operation, ThreadAccess] = {}
+        self._known_conflicts: dict[tuple[ThreadAccess, ThreadAccess, Order], Conflict] = {}
 
     def run(self) -> None:
         # One thread alone, as of a kernel that is written as loops, waits for nobody.
@@ -138,10 +140,15 @@ class _Launch:
 
     def _accesses(self, op: Operation) -> list[ThreadAccess]:
         return [
-            ThreadAccess(inner, self.known)
+            self._access(inner)
             for inner in op.walk()
             if isinstance(inner, loop.LoadOp | loop.StoreOp) and inner.memref in self.passing
         ]
+
+    def _access(self, op: loop.LoadOp | loop.StoreOp) -> ThreadAccess:
+        if op not in self._known_accesses:
+            self._known_accesses[op] = ThreadAccess(op, self.known)
+        return self._known_accesses[op]
 
     def _part(self, op: Operation, common: frozenset[loop.ForOp]) -> _Part:
         """What an op does; barriers that it needs inside are put there.
@@ -217,7 +224,10 @@ class _Launch:
     def _conflict(self, first: ThreadAccess, second: ThreadAccess, order: Order) -> Conflict:
         if first.buffer is not second.buffer or not (first.is_write or second.is_write):
             return Conflict.NONE
-        return self.threads.conflict(first, second, order)
+        key = first, second, order
+        if key not in self._known_conflicts:
+            self._known_conflicts[key] = self.threads.conflict(first, second, order)
+        return self._known_conflicts[key]
 
     def _place(self, sequence: _Sequence) -> None:
         """Choose where threads wait in a block: before as few parts as will do."""

@@ -16,17 +16,14 @@ alone. An operand that is computed, such as a padded image, is computed where it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.epilogue import take_epilogue
-from tcopt.schedules.gpu.facts import LIKELY_THREADS, GpuFacts
+from tcopt.schedules.gpu.facts import GpuFacts
 from tcopt.schedules.gpu.injective import schedule_injective
 from tcopt.schedules.gpu.register_tile import (
-    column_lanes,
     columns_of,
     finish,
     only_contraction,
@@ -34,6 +31,7 @@ from tcopt.schedules.gpu.register_tile import (
     unroll_steps,
     write_out_tile,
 )
+from tcopt.schedules.gpu.shared_tile_choice import STEPS, Roles, SharedTile, choose_tile
 from tcopt.schedules.gpu.threads import share_work
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.nests import variable_loops
@@ -41,7 +39,6 @@ from tcopt.schedules.patterns import (
     Access,
     BlockPattern,
     access_bits,
-    element_bits,
     match_block,
 )
 from tcopt.schedules.rules import Declined, schedule_rule
@@ -50,65 +47,6 @@ from tcopt.support.remarks import remark
 
 LEAST_DEPTH = 8
 """Terms of a sum from which on it is worth waiting for the other threads."""
-
-FETCH = 8.0
-"""Multiply-adds that take as long as moving one element to shared memory, roughly."""
-
-WAIT = 64.0
-"""The same for waiting until all threads are there."""
-
-STEPS = (4, 8, 16, 32)
-"""Steps along the longest reduce variable that are fetched at a time."""
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Which variable plays which part, by position.
-
-    Attributes:
-        rows, columns: as in `register_tile`.
-        spans: a second variable that moves what columns move; None if there is none.
-        depth: the longest variable of the reduction.
-    """
-
-    rows: int
-    columns: int
-    spans: int | None
-    depth: int
-
-
-@dataclass(frozen=True)
-class SharedTile:
-    """What a block computes.
-
-    Attributes:
-        rows, columns: of one thread; `spans` of them lie in the second direction.
-        lanes: of a vector; they divide `columns`.
-        down, across: threads along rows and along columns.
-        steps: along the longest reduce variable that are fetched at a time.
-    """
-
-    rows: int
-    spans: int
-    columns: int
-    lanes: int
-    down: int
-    across: int
-    steps: int
-
-    @property
-    def threads(self) -> int:
-        return self.down * self.across
-
-    @property
-    def sums(self) -> int:
-        return self.rows * self.spans * self.columns
-
-    def __str__(self) -> str:
-        return (
-            f"{self.rows * self.down} x {self.spans} x {self.columns * self.across} a block of "
-            f"{self.down} x {self.across} threads, {self.steps} steps at a time"
-        )
 
 
 @schedule_rule(target="gpu", priority=100)
@@ -157,87 +95,6 @@ def find_roles(pattern: BlockPattern) -> Roles | Declined:
     ]
     depth = max(pattern.reduce, key=lambda v: (pattern.extents[v], -v))
     return Roles(rows, columns, spans[-1] if spans else None, depth)
-
-
-def choose_tile(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> SharedTile | None:
-    """The tile of the least estimated time; ties go to more sums, then to more threads."""
-    return min(
-        candidate_tiles(pattern, roles, facts),
-        key=lambda t: (cost(t, pattern, roles, facts), -t.sums, -t.threads),
-        default=None,
-    )
-
-
-def candidate_tiles(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> Iterator[SharedTile]:
-    """Tiles whose sums fit the registers and whose operands fit shared memory."""
-    lanes = column_lanes(pattern, roles.columns, facts)
-    width, height = pattern.extents[roles.columns], pattern.extents[roles.rows]
-    depth = pattern.extents[roles.depth]
-    most = min(facts.max_threads, LIKELY_THREADS)
-    spans = [1] if roles.spans is None else _sizes(pattern.extents[roles.spans], (1, 2, 4, 7))
-    steps = [depth] if depth <= min(STEPS) else _sizes(depth, STEPS)
-    for columns in sorted({lanes, 2 * lanes if lanes > 1 else 1}):
-        for across in _sizes(ceil(width / columns), (4, 7, 8, 14, 16, 28, 32)):
-            for rows in _sizes(height, (1, 2, 4, 8)):
-                for down in _sizes(ceil(height / rows), (1, 2, 4, 8, 16, 32)):
-                    for span in spans:
-                        if down * across > most or rows * span * columns > facts.accumulators:
-                            continue
-                        for step in steps:
-                            tile = SharedTile(rows, span, columns, lanes, down, across, step)
-                            if _shared_bytes(tile, pattern, roles) <= facts.shared:
-                                yield tile
-
-
-def _sizes(extent: int, wanted: tuple[int, ...]) -> list[int]:
-    """Those of some sizes that are not larger than an extent; the extent if it is smaller."""
-    return [size for size in wanted if size <= extent] or [extent]
-
-
-def tile_extents(tile: SharedTile, pattern: BlockPattern, roles: Roles) -> list[int]:
-    """How far a block goes along each variable before the next part of the reduction."""
-    sizes = [extent if v in pattern.reduce else 1 for v, extent in enumerate(pattern.extents)]
-    sizes[roles.rows] = tile.rows * tile.down
-    sizes[roles.columns] = tile.columns * tile.across
-    sizes[roles.depth] = tile.steps
-    if roles.spans is not None:
-        sizes[roles.spans] = tile.spans
-    return sizes
-
-
-def fetched(term: Access, sizes: list[int]) -> int:
-    """Elements of the box that a block reads of an operand."""
-    total = 1
-    for dim, extent in enumerate(buffer_shape(term.buffer)):
-        reach = 1
-        for steps, size in zip(term.steps, sizes, strict=True):
-            assert steps is not None
-            reach += abs(steps[dim]) * (size - 1)
-        total *= min(reach, extent)
-    return total
-
-
-def _shared_bytes(tile: SharedTile, pattern: BlockPattern, roles: Roles) -> int:
-    sizes = tile_extents(tile, pattern, roles)
-    # The last round of fetching may leave some threads with places of their own.
-    elements = sum(fetched(t, sizes) + tile.threads for t in pattern.terms)
-    return elements * element_bits(pattern.block) // 8
-
-
-def cost(tile: SharedTile, pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> float:
-    """Multiply-adds that take as long, of one core."""
-    sizes = tile_extents(tile, pattern, roles)
-    blocks = prod(ceil(pattern.extents[v] / sizes[v]) for v in pattern.spatial)
-    parts = ceil(pattern.extents[roles.depth] / tile.steps)
-    terms = prod(sizes[v] for v in pattern.reduce)
-    loads = tile.rows + tile.spans * tile.columns / tile.lanes
-    fetches = sum(fetched(term, sizes) for term in pattern.terms)
-    # A block whose threads are no whole warps pays for those that idle.
-    threads = ceil(tile.threads / facts.warp) * facts.warp
-    work = threads * (terms * (tile.sums + loads) + WAIT) + FETCH * fetches
-    # Few threads do not hide how long memory takes.
-    exposed = 1 + 2 * facts.warp / threads
-    return max(blocks / facts.cores, 1.0) * parts * work * exposed
 
 
 def schedule_tile(
