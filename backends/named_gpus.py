@@ -30,7 +30,7 @@ def _cuda(arch: str, cores: int, features: str = "") -> GpuTargetAttr:
 NAMED_GPUS: dict[str, GpuTargetAttr] = {
     "opencl": GpuTargetAttr(
         "opencl",
-        features="fp64",
+        features="fp64,dp4a",
         warp=32,
         max_threads=256,
         registers=128,
@@ -41,7 +41,7 @@ NAMED_GPUS: dict[str, GpuTargetAttr] = {
     "mali": GpuTargetAttr(
         "opencl",
         "mali",
-        features="fp16",
+        features="fp16,dp4a",
         warp=1,
         max_threads=256,
         registers=64,
@@ -57,7 +57,8 @@ NAMED_GPUS: dict[str, GpuTargetAttr] = {
     "sm_90": _cuda("sm_90", 132, "mma_f16,mma_s8,mma_bf16,mma_tf32,cp_async"),
 }
 """Devices by name; `opencl` has what nearly every OpenCL device has, `mali` what those of the Mali
-family have, whose memory is the CPU's; `sm_80` is an A100 and so on."""
+family have, whose memory is the CPU's; their compilers make dot products of sums of products of
+bytes where there are any. `sm_80` is an A100 and so on."""
 
 DEFAULT_CUDA = "sm_80"
 """What PTX is for where nothing names a device; newer devices take it too."""

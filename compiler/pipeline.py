@@ -73,6 +73,13 @@ _KERNEL = (
 
 _GPU_GRAPH = (
     *_SIMPLIFY,
+    "narrow-integers",
+    "fold-constants",
+    "convert-layout",
+    "pack-matmul",
+    "pack-dots",
+    "fold-constants",
+    "canonicalize",
     "fuse-ops",
 )
 _GPU_KERNEL = (

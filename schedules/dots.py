@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import IntegerType, MemRefType, Signedness
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.hints import isa
 
+from tcopt.dialects.arith_ import ExtUIOp
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
-from tcopt.schedules.patterns import Access, BlockPattern
+from tcopt.schedules.patterns import Access, BlockPattern, access_bits
 from tcopt.support.affine import Dim, LinearSum, Mod, linear_sum
 
 
@@ -37,7 +38,7 @@ def dot_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
     if len(pattern.terms) != 2:
         return None
     for data, weights in (pattern.terms, pattern.terms[::-1]):
-        types = (_element(data.buffer), _element(weights.buffer))
+        types = (_factor(data), _factor(weights))
         found = find_dot(capabilities, types, _element(pattern.store.buffer))
         if found is None:
             continue
@@ -66,6 +67,14 @@ def _grouped(weights: Access, pattern: BlockPattern, group: int) -> int | None:
 def lane_dim(access: Access, dot: Dot | None) -> int:
     """The dimension along which vectors lie: the last, or in front of the groups."""
     return -2 if dot is not None and access is dot.weights else -1
+
+
+def _factor(access: Access) -> Attribute:
+    """The type of the numbers that are loaded: unsigned where they are extended as such."""
+    users = [use.operation for result in access.op.results for use in result.uses]
+    if any(isinstance(user, ExtUIOp) for user in users):
+        return IntegerType(access_bits(access), Signedness.UNSIGNED)
+    return _element(access.buffer)
 
 
 def _element(buffer: SSAValue) -> Attribute:

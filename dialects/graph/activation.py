@@ -17,7 +17,7 @@ from tcopt.dialects.graph.attributes import (
     real,
 )
 from tcopt.dialects.graph.elementwise import Domain, UnaryOp
-from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.numerics import erf, sigmoid, softplus
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.types import Array
@@ -39,6 +39,11 @@ class ReluOp(UnaryOp):
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """Always."""
         return True
+
+    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
+        """Those of the operand that are not below zero."""
+        low, high = operands[0]
+        return max(low, 0), max(high, 0)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
         """The integers' sign is the sign."""

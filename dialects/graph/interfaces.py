@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -48,6 +48,10 @@ class LinearWeight(NamedTuple):
     """The operand's axis that makes the channels."""
     channel: int
     """The result's channel axis."""
+
+
+Limits: TypeAlias = tuple[int, int]
+"""The least and the greatest of some integers."""
 
 
 class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInterface, ABC):
@@ -228,6 +232,14 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
             operands: of each operand, whether none of its elements is.
         """
         return False
+
+    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
+        """Between which integers all elements of the result are; None if that is not known.
+
+        Args:
+            operands: of each operand, between which its elements are.
+        """
+        return None
 
     def work(self) -> int:
         """Rough number of scalar operations, to compare ops with one another."""

@@ -23,7 +23,7 @@ from tcopt.dialects.graph.attributes import (
     ints,
 )
 from tcopt.dialects.graph.borders import Border
-from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.reduce import ReduceOp
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.stages import image_compute, tap_axes, widen, window_taps
@@ -161,6 +161,10 @@ class PoolOp(GraphOp):
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """As the operand; a norm always."""
         return operands[0] or self.kind.data is PoolKind.LP
+
+    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
+        """Those of the operand, for a maximum."""
+        return operands[0] if self.kind.data is PoolKind.MAX else None
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
         """A maximum, which increasing numbers have in common."""

@@ -22,7 +22,7 @@ from tcopt.dialects.graph.attributes import (
     integer,
     ints,
 )
-from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.stages import read_broadcast, reshape_indices
 from tcopt.dialects.graph.types import (
@@ -46,6 +46,10 @@ class MovementOp(GraphOp, ABC):
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """As the operand."""
+        return operands[0]
+
+    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
+        """Those of the operand."""
         return operands[0]
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:

@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Int, Ints, PadMode, PadModeAttr, integer, ints
 from tcopt.dialects.graph.elementwise import same_element_type
-from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.shape import MovementOp
 from tcopt.dialects.graph.stages import Indices
@@ -201,6 +201,10 @@ class ConcatOp(GraphOp):
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """If all operands are."""
         return all(operands)
+
+    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
+        """Those of all parts."""
+        return min(low for low, _ in operands), max(high for _, high in operands)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
         """Parts of one type and one scale."""

@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.dialects.te import api as te
@@ -110,6 +111,11 @@ class Intrinsic:
             *(Operand(p.name, tuple(p.shape), storage_type(p.dtype)) for p in self._placeholders),
         )
 
+    @property
+    def factors(self) -> tuple[Attribute, ...]:
+        """The element types of the inputs' values, with their signs."""
+        return tuple(p.dtype for p in self._placeholders)
+
     def is_on(self, capabilities: Collection[str]) -> bool:
         """Whether a target of these capabilities has the intrinsic."""
         return any(set(needed) <= set(capabilities) for needed in self.requires)
@@ -160,13 +166,21 @@ def find_dot(
 ) -> Intrinsic | None:
     """The dot product that a target has for factors of two element types, of the largest group.
 
-    Types are those of buffers: whether integers are signed is for `tensorize` to see.
+    Args:
+        factors: of the values: `ui8` where bytes in a buffer are not negative.
     """
     found = [
         each
         for each in all_intrinsics().values()
         if each.is_dot
         and each.is_on(capabilities)
-        and tuple(operand.element for operand in each.operands) == (total, *factors)
+        and each.operands[0].element == total
+        and each.factors == factors
     ]
     return max(found, key=lambda each: each.operands[1].shape, default=None)
+
+
+def byte_group(capabilities: Collection[str]) -> int:
+    """How many products of signed bytes a target adds up at once; 0 if it has no dot product."""
+    found = find_dot(capabilities, (i8, i8), i32)
+    return 0 if found is None else found.operands[1].shape[0]

@@ -46,3 +46,4 @@ _register(
 )
 # One thread of a GPU.
 _register("dp4a", 4, "i8", "i8", [{"cuda", "dp4a"}, {"opencl", "dp4a"}])
+_register("dp4a_u8s8", 4, "ui8", "i8", [{"cuda", "dp4a"}, {"opencl", "dp4a"}])

@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
+from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.interfaces import GraphOp
@@ -20,7 +21,8 @@ from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.weights import WeightStore, weights_of
-from tcopt.dialects.target import cpu_target_of
+from tcopt.dialects.intrinsics import byte_group
+from tcopt.dialects.target import cpu_target_of, gpu_target_of
 from tcopt.passes.graph.channel_blocks import (
     SMALLEST_BLOCK,
     SpareLanes,
@@ -59,6 +61,10 @@ class ConvertLayout(ModulePass):
     Convolutions with groups other than depthwise keep their layout unless each group has
     whole blocks.
 
+    On a GPU that has dot products of bytes, convolutions of 8-bit integers alone are converted,
+    to blocks of as many channels as these add up (NCHW4c): threads side by side have neighbouring
+    pixels there, so that nothing else gains by blocks.
+
     Options:
         block: most channels in a block; 0 takes what a vector register of the target holds.
     """
@@ -70,17 +76,21 @@ class ConvertLayout(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.block < 0:
             raise PassFailedError(f"convert-layout: block = {self.block} is negative")
-        target = cpu_target_of(op)
+        target, gpu = cpu_target_of(op), gpu_target_of(op)
         block = self.block or (target.vector_lanes() if target is not None else 0)
+        if gpu is not None:
+            block = byte_group(gpu.capabilities)
         if block < 2:
             return
         store = weights_of(op)
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                _convert(function, block, store)
+                _convert(function, block, store, only_bytes=gpu is not None)
 
 
-def _convert(function: func.FuncOp, lanes: int, store: WeightStore | None) -> None:
+def _convert(
+    function: func.FuncOp, lanes: int, store: WeightStore | None, *, only_bytes: bool
+) -> None:
     """Convert what can be in one function, unless that moves more data than it leaves out.
 
     What can be is found on a copy.
@@ -88,10 +98,11 @@ def _convert(function: func.FuncOp, lanes: int, store: WeightStore | None) -> No
     body = function.body.block
     trial = function.clone().body.block
     originals = dict(zip(trial.ops, body.ops, strict=True))
-    found = _Conversion(trial, lanes, SpareLanes(store)).run()
+    found = _Conversion(trial, lanes, SpareLanes(store), only_bytes=only_bytes).run()
     blocked = {originals[op] for op in found}
     plain = plain_ops(body, blocked, lambda op: isinstance(op, ConvOp | ConvTransposeOp))
-    _Conversion(body, lanes, SpareLanes(store), blocked - plain, plain).run()
+    spare = SpareLanes(store)
+    _Conversion(body, lanes, spare, blocked - plain, plain, only_bytes=only_bytes).run()
 
 
 class _Conversion:
@@ -104,6 +115,7 @@ class _Conversion:
         spare: what the lanes beyond the last channel hold, of plain values.
         wanted: ops between convolutions to convert even if all their operands are plain.
         unwanted: ops to leave plain.
+        only_bytes: whether convolutions of other than 8-bit integers stay plain.
     """
 
     def __init__(
@@ -113,12 +125,15 @@ class _Conversion:
         spare: SpareLanes,
         wanted: Collection[Operation] = (),
         unwanted: Collection[Operation] = (),
+        *,
+        only_bytes: bool = False,
     ):
         self.body = body
         self.lanes = lanes
         self.spare = spare
         self.wanted = wanted
         self.unwanted = unwanted
+        self.only_bytes = only_bytes
         self.blocked: dict[SSAValue, SSAValue] = {}
         self.plain: dict[SSAValue, SSAValue] = {}
         self.computed: set[SSAValue] = set()
@@ -144,6 +159,8 @@ class _Conversion:
 
     def _converted(self, op: GraphOp) -> GraphOp | None:
         if len(op.results) != 1 or not _fits_lanes(op.results[0]) or op in self.unwanted:
+            return None
+        if isinstance(op, ContractionOp) and self.only_bytes and not is_of_bytes(op):
             return None
         if isinstance(op, ConvOp):
             return self._convolution(op)
@@ -319,6 +336,12 @@ def _fits_lanes(value: SSAValue) -> bool:
     """Whether a block of elements fills a vector at most: those of f32 and narrower integers."""
     element = element_type(value)
     return element == f32 or (isinstance(element, IntegerType) and 8 <= element.bitwidth <= 32)
+
+
+def is_of_bytes(op: ContractionOp) -> bool:
+    """Whether both operands are integers of 8 bits."""
+    elements = [element_type(operand) for operand in op.operands]
+    return all(isinstance(each, IntegerType) and each.bitwidth == 8 for each in elements)
 
 
 def _is_per_channel(shape: Sequence[int], rank: int) -> bool:

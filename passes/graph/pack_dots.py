@@ -14,7 +14,7 @@ from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.intrinsics import Intrinsic, find_dot
-from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
+from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
 from tcopt.support.remarks import remark
 
 
@@ -38,7 +38,7 @@ class PackDots(ModulePass):
     name = "pack-dots"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = cpu_target_of(op)
+        target = cpu_target_of(op) or gpu_target_of(op)
         if target is None:
             return
         for function in op.ops:
@@ -46,7 +46,7 @@ class PackDots(ModulePass):
                 _pack(function.body.block, target)
 
 
-def _pack(body: Block, target: CpuTargetAttr) -> None:
+def _pack(body: Block, target: CpuTargetAttr | GpuTargetAttr) -> None:
     """Rewrite the contractions of one function whose weights are made of constants."""
     known: set[SSAValue] = set()
     for op in list(body.ops):
@@ -58,7 +58,7 @@ def _pack(body: Block, target: CpuTargetAttr) -> None:
                 _rewrite(op, dot, body)
 
 
-def _dot_for(op: ContractionOp, target: CpuTargetAttr) -> Intrinsic | None:
+def _dot_for(op: ContractionOp, target: CpuTargetAttr | GpuTargetAttr) -> Intrinsic | None:
     data, weights = (element_type(operand) for operand in op.operands)
     return find_dot(target.capabilities, (data, weights), op.sum_element())
 

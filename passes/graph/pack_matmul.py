@@ -17,7 +17,9 @@ from tcopt.dialects.graph.matmul import MatmulOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.graph.quantize import is_quantized
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
-from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
+from tcopt.dialects.intrinsics import byte_group
+from tcopt.dialects.target import CpuTargetAttr, cpu_target_of, gpu_target_of
+from tcopt.passes.graph.convert_layout import is_of_bytes
 from tcopt.support.errors import PassFailedError
 from tcopt.support.matmul_tiles import best_tile
 from tcopt.support.remarks import remark
@@ -37,6 +39,9 @@ class PackMatmul(ModulePass):
         %p = graph.layout_transform %w {src = "KN", dst = "NK32n"} : tensor<4x768x32xf32>
         %y = graph.packed_matmul %x, %p {columns = 100} : tensor<128x100xf32>
 
+    On a GPU that has dot products of bytes, matrices of 8-bit integers alone are packed, in
+    panels as wide as these are long.
+
     Options:
         width: columns of a panel; 0 takes what suits each product on the target.
     """
@@ -48,25 +53,28 @@ class PackMatmul(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.width < 0:
             raise PassFailedError(f"pack-matmul: width = {self.width} is negative")
-        target = cpu_target_of(op)
-        if target is None and not self.width:
+        target, gpu = cpu_target_of(op), gpu_target_of(op)
+        group = 0 if gpu is None else byte_group(gpu.capabilities)
+        if target is None and not self.width and not group:
             return
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                _Packing(function.body.block, target, self.width).run()
+                _Packing(function.body.block, target, self.width, group).run()
 
 
 class _Packing:
     """The packing of one function's weights, each once for each width.
 
     Attributes:
+        group: bytes that a GPU multiplies and adds at once; 0 for other targets.
         packed: panels by weight, width, and whether it is transposed.
     """
 
-    def __init__(self, block: Block, target: CpuTargetAttr | None, width: int):
+    def __init__(self, block: Block, target: CpuTargetAttr | None, width: int, group: int):
         self.block = block
         self.target = target
         self.width = width
+        self.group = group
         self.packed: dict[tuple[SSAValue, int, bool], SSAValue] = {}
 
     def run(self) -> None:
@@ -90,7 +98,9 @@ class _Packing:
             return "it has no elements"
         if self.width:
             return self.width
-        assert self.target is not None and isinstance(element, FixedBitwidthType)
+        assert isinstance(element, FixedBitwidthType)
+        if self.target is None:
+            return self.group if is_of_bytes(op) else "its elements are no bytes"
         lanes = self.target.vector_lanes(max(element.bitwidth, 32))
         _, columns, _ = op.extents
         if columns < lanes // 2:

@@ -7,6 +7,7 @@ it does not matter how a driver wants parts of buffers to be aligned.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -111,7 +112,9 @@ class OpenCLDevice:
             text = "\n\n".join(parts) + "\n"
             return self._cl.Program(self._context, text).build(["-cl-std=CL1.2"])
         except self._cl.Error as error:
-            raise BackendError(f"{self.name} does not take the kernels: {error}") from error
+            raise BackendError(
+                f"{self.name} does not take the kernels: {_first_error(str(error))}"
+            ) from error
 
     def prepare(self, kernels: Any, steps: Sequence[Step], buffers: Sequence[Bytes]) -> OpenCLSteps:
         return OpenCLSteps(self, [self._call(kernels, step, buffers) for step in steps])
@@ -143,6 +146,12 @@ class OpenCLDevice:
     def _pointer(self, bytes: Bytes) -> Any:
         """Where a part of a buffer begins, as pyopencl takes it."""
         return self._cl.SVM(bytes)
+
+
+def _first_error(said: str) -> str:
+    """The first thing that a compiler found wrong, of all that it said."""
+    lines = said.strip().splitlines()
+    return next((line for line in lines if re.search(r"\berror:", line)), lines[0] if lines else "")
 
 
 class OpenCLSteps:

@@ -71,5 +71,5 @@ def gpu_facts(target: Attribute | None) -> GpuFacts:
         shared=target.shared.data,
         vector_bits=target.vector_bits.data,
         cores=target.cores.data,
-        capabilities=frozenset(filter(None, target.features.data.split(","))),
+        capabilities=target.capabilities,
     )

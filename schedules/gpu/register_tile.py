@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from tcopt.schedules.api import Schedule
+from tcopt.schedules.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.epilogue import take_epilogue
 from tcopt.schedules.gpu.facts import GpuFacts
 from tcopt.schedules.gpu.injective import schedule_injective
@@ -72,8 +73,9 @@ class RegisterTiles:
         if columns is None:
             return Declined("no variable is contiguous in the output")
         rows = rows_of(pattern, columns)
-        tile = choose_tile(pattern, rows, columns, facts)
-        schedule_tile(sch, pattern, rows, columns, tile, facts)
+        dot = dot_of(pattern, facts.capabilities)
+        tile = choose_tile(pattern, rows, columns, facts, dot)
+        schedule_tile(sch, pattern, rows, columns, tile, facts, dot)
         return None
 
 
@@ -97,14 +99,18 @@ def columns_of(pattern: BlockPattern) -> int | None:
     return moving[-1] if moving and pattern.store.is_unit(moving[-1]) else None
 
 
-def rows_of(pattern: BlockPattern, columns: int) -> int | None:
-    """The longest variable that moves an operand and leaves what lies along columns."""
+def rows_of(pattern: BlockPattern, columns: int, lane: int | None = None) -> int | None:
+    """The longest variable that moves an operand and leaves what lies along columns.
+
+    Args:
+        lane: a variable that has another part already.
+    """
     along = [t for t in pattern.terms if t.uses(columns)]
     across = [t for t in pattern.terms if not t.uses(columns)]
     found = [
         v
         for v in pattern.spatial
-        if v != columns
+        if v not in (columns, lane)
         and not any(t.uses(v) for t in along)
         and any(t.uses(v) for t in across)
         and pattern.extents[v] > 1
@@ -112,18 +118,22 @@ def rows_of(pattern: BlockPattern, columns: int) -> int | None:
     return max(found, key=lambda v: (pattern.extents[v], v), default=None)
 
 
-def column_lanes(pattern: BlockPattern, columns: int, facts: GpuFacts) -> int:
+def column_lanes(
+    pattern: BlockPattern, columns: int, facts: GpuFacts, dot: Dot | None = None
+) -> int:
     """Lanes of a vector along columns: whole ones only, of neighbours."""
     lanes = facts.lanes(element_bits(pattern.block))
-    plain = all(not t.uses(columns) or t.is_unit(columns) for t in pattern.terms)
+    plain = all(
+        not t.uses(columns) or t.is_unit(columns, lane_dim(t, dot)) for t in pattern.terms
+    )
     return lanes if plain and pattern.extents[columns] % lanes == 0 else 1
 
 
 def choose_tile(
-    pattern: BlockPattern, rows: int | None, columns: int, facts: GpuFacts
+    pattern: BlockPattern, rows: int | None, columns: int, facts: GpuFacts, dot: Dot | None = None
 ) -> RegisterTile:
     """The tile of the least work for the threads that run at once; ties go to the larger one."""
-    lanes = column_lanes(pattern, columns, facts)
+    lanes = column_lanes(pattern, columns, facts, dot)
     most = 1 if rows is None else min(pattern.extents[rows], MOST_ROWS)
     tiles = [
         RegisterTile(height, width)
@@ -150,6 +160,7 @@ def schedule_tile(
     columns: int,
     tile: RegisterTile,
     facts: GpuFacts,
+    dot: Dot | None = None,
 ) -> None:
     """Tile the block, compute its epilogue tile by tile, and schedule what makes its inputs."""
     block = sch.get_block(pattern.block.block_name.data)
@@ -164,26 +175,38 @@ def schedule_tile(
         if variable is not None and size > 1:
             loops[variable], part = sch.split(loops[variable], factors=[None, size])
             inner.append(part)
+    if dot is not None:
+        loops[dot.variable], terms = sch.split(loops[dot.variable], factors=[None, dot.group])
+        inner.append(terms)
     outer = [loops[v] for v in pattern.spatial if v in loops]
     reduce = [loops[v] for v in pattern.reduce if v in loops]
     sums = height * tile.lanes
     sch.reorder(*outer, *reduce, *inner)
     thread = spread(sch, outer, facts)
-    accumulate(sch, block, thread, reduce, sums, tile.lanes)
+    accumulate(sch, block, thread, reduce, sums, tile.lanes, dot)
     finish(sch, epilogue, thread, tile.lanes)
     for producer in producers:
         schedule_injective(sch, producer, facts)
 
 
 def accumulate(
-    sch: Schedule, block: Block, around: Loop, reduce: list[Loop], sums: int, lanes: int
+    sch: Schedule,
+    block: Block,
+    around: Loop,
+    reduce: list[Loop],
+    sums: int,
+    lanes: int,
+    dot: Dot | None = None,
 ) -> None:
     """Keep a thread's sums in registers through a reduction inside of a loop, and write out the
     last steps of it."""
     inner = unroll_steps(sch, reduce, sums)
-    if inner:
-        init = sch.decompose_reduction(block, inner[0])
+    # A dot product has its start in a block of its own.
+    if inner or dot is not None:
+        init = sch.decompose_reduction(block, (inner or reduce)[0])
         write_out_tile(sch, init, around, lanes)
+    if dot is not None:
+        sch.tensorize(block, dot.name)
     sch.set_scope(block, "register")
     write_out_tile(sch, block, around, lanes)
 

@@ -20,6 +20,7 @@ from math import prod
 
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
+from tcopt.schedules.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.epilogue import take_epilogue
 from tcopt.schedules.gpu.facts import GpuFacts
 from tcopt.schedules.gpu.injective import schedule_injective
@@ -48,6 +49,9 @@ from tcopt.support.remarks import remark
 LEAST_DEPTH = 8
 """Terms of a sum from which on it is worth waiting for the other threads."""
 
+BYTE = 8
+"""Bits of one."""
+
 
 @schedule_rule(target="gpu", priority=100)
 class SharedTiles:
@@ -61,7 +65,7 @@ class SharedTiles:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return pattern
-        roles = find_roles(pattern)
+        roles = find_roles(pattern, dot_of(pattern, facts.capabilities))
         if isinstance(roles, Declined):
             return roles
         tile = choose_tile(pattern, roles, facts)
@@ -71,12 +75,19 @@ class SharedTiles:
         return None
 
 
-def find_roles(pattern: BlockPattern) -> Roles | Declined:
+def find_roles(pattern: BlockPattern, dot: Dot | None) -> Roles | Declined:
     """Assign the parts, or say why nothing is gained by sharing."""
-    columns = columns_of(pattern)
+    columns, lane = columns_of(pattern), None
     if columns is None:
         return Declined("no variable is contiguous in the output")
-    rows = rows_of(pattern, columns)
+    if dot is not None:
+        if not dot.weights.is_unit(columns, lane_dim(dot.weights, dot)):
+            return Declined("results of dot products do not lie beside each other")
+        lane = columns
+        columns = next((v for v in pattern.spatial[::-1] if is_moving(pattern, v, lane)), None)
+        if columns is None:
+            return Declined("there is one vector of results")
+    rows = rows_of(pattern, columns, lane)
     if rows is None or not any(not t.uses(rows) for t in pattern.terms):
         return Declined("no operand serves several rows")
     if any(steps is None for term in pattern.terms for steps in term.steps):
@@ -88,13 +99,18 @@ def find_roles(pattern: BlockPattern) -> Roles | Declined:
     spans = [
         v
         for v in pattern.spatial
-        if v != columns
-        and pattern.extents[v] > 1
+        if is_moving(pattern, v, columns)
+        and v != lane
         and all(t.uses(v) for t in along)
         and not any(t.uses(v) for t in across)
     ]
     depth = max(pattern.reduce, key=lambda v: (pattern.extents[v], -v))
-    return Roles(rows, columns, spans[-1] if spans else None, depth)
+    return Roles(rows, columns, spans[-1] if spans else None, depth, lane, dot)
+
+
+def is_moving(pattern: BlockPattern, variable: int, other: int) -> bool:
+    """Whether a variable is another one than that, and has more than one value."""
+    return variable != other and pattern.extents[variable] > 1
 
 
 def schedule_tile(
@@ -115,11 +131,18 @@ def schedule_tile(
         span_block, span = sch.split(loops.pop(roles.spans), [None, tile.spans])
         blocks.insert(0, span_block)
         inner.append(span)
-    part, step = sch.split(loops.pop(roles.depth), [None, steps])
-    reduce = [step, *(loops[v] for v in pattern.reduce if v in loops)]
+    part, loops[roles.depth] = sch.split(loops.pop(roles.depth), [None, steps])
+    innermost, lanes = [lane], tile.lanes
+    if roles.dot is not None and roles.lane is not None:
+        variable, lanes = roles.dot.variable, tile.results
+        loops[variable], terms = sch.split(loops[variable], [None, roles.dot.group])
+        innermost = [loops.pop(roles.lane), terms]
+    reduce = [loops[v] for v in (roles.depth, *pattern.reduce) if v in loops]
+    reduce = list(dict.fromkeys(reduce))
     others = [loops[v] for v in pattern.spatial if v in loops]
     threads = [row_thread, column_thread]
-    sch.reorder(*others, row_block, *blocks, *threads, part, *reduce, *inner, vector, lane)
+    tiles = [*inner, vector, *([lane] if roles.dot is not None else []), *innermost]
+    sch.reorder(*others, row_block, *blocks, *threads, part, *reduce, *tiles)
     _bind(sch, others, "blockIdx.z")
     _bind(sch, [row_block], "blockIdx.y")
     _bind(sch, blocks, "blockIdx.x")
@@ -128,10 +151,12 @@ def schedule_tile(
     left = _share_operands(sch, block, pattern, producers, part, tile, facts)
     unroll_steps(sch, reduce, tile.sums)
     init = sch.decompose_reduction(block, part)
+    if roles.dot is not None:
+        sch.tensorize(block, roles.dot.name)
     sch.set_scope(block, "register")
     for each in (init, block):
-        write_out_tile(sch, each, column_thread, tile.lanes)
-    finish(sch, epilogue, column_thread, tile.lanes)
+        write_out_tile(sch, each, column_thread, lanes)
+    finish(sch, epilogue, column_thread, lanes)
     for producer in left:
         schedule_injective(sch, producer, facts)
 
@@ -169,7 +194,7 @@ def _share_operands(
         loops = sch.get_loops(copy)
         loops = loops[loops.index(part) + 1 :]
         lanes = 1
-        if made is None and loops:
+        if loops and (made is None or access_bits(term) == BYTE):
             lanes = _copied_lanes(sch, term, loops, tile, facts)
         share_work(sch, loops, (tile.down, tile.across), lanes)
     return left
@@ -184,7 +209,9 @@ def _copied_lanes(
     width, row = sch.extent(loops[-1]), buffer_shape(term.buffer)[-1]
     elements = prod(map(sch.extent, loops))
     is_even = width % lanes == 0 and row % width == 0
-    return lanes if is_even and elements >= lanes * tile.threads else 1
+    # Single bytes are no faster than words.
+    enough = access_bits(term) == BYTE or elements >= lanes * tile.threads
+    return lanes if is_even and enough else 1
 
 
 def _makes(sch: Schedule, producer: Block, term: Access, block: Block) -> bool:

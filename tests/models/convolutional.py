@@ -42,6 +42,26 @@ def residual_net(size: int = 32, width: int = 16, classes: int = 10, seed: int =
     return net.model(**{net.gemm(x, 2 * width, classes): [1, classes]})
 
 
+def resnet18(size: int = 224, width: int = 64, classes: int = 1000, seed: int = 0) -> ModelProto:
+    """ResNet-18 (He et al. 2015, table 1), batch norms folded."""
+    net = Network("resnet18", seed=seed)
+    x = net.input("image", [1, 3, size, size])
+    x = net.add("Relu", net.conv(x, 3, width, 7, 2))
+    x = net.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    channels = width
+    for stage in range(4):
+        for block in range(2):
+            stride = 2 if stage and not block else 1
+            y = net.add("Relu", net.conv(x, channels, width << stage, 3, stride))
+            y = net.conv(y, width << stage, width << stage)
+            if stride > 1:
+                x = net.conv(x, channels, width << stage, 1, stride)
+            x = net.add("Relu", net.add("Add", y, x))
+            channels = width << stage
+    x = net.add("Flatten", net.add("GlobalAveragePool", x), axis=1)
+    return net.model(**{net.gemm(x, channels, classes): [1, classes]})
+
+
 # Expansion, output channels, repeats and first stride of each stage of MobileNet-V2
 # (Sandler et al. 2018, table 2).
 MOBILENET_STAGES = (

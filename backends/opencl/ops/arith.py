@@ -154,6 +154,8 @@ def as_unsigned(k: KernelWriter, value: SSAValue) -> str:
 def back_from_unsigned(text: Text, type: Attribute) -> Text:
     """An unsigned result in the type that the value has."""
     name = value_type(type)
+    if isinstance(type, VectorType) and unsigned(name) != name:
+        return Text(f"as_{name}({text.text})")
     # C computes in int what is narrower, so the bits are cut back to their width first.
     return text if unsigned(name) == name else Text(f"({name})({text.text})", PRECEDENCE["unary"])
 

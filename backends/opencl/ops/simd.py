@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from xdsl.dialects import vector
 from xdsl.dialects.builtin import IntegerType, VectorType
+from xdsl.ir import SSAValue
+from xdsl.utils.type import get_element_type_or_self
 
+from tcopt.backends.opencl.ops.vector import lane, picked
 from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.types import scalar_type, unsigned
+from tcopt.backends.opencl.types import lanes, scalar_type, unsigned, value_type
 from tcopt.backends.opencl.writer import KernelWriter
 from tcopt.dialects.simd import DotOp
 from tcopt.support.errors import UnsupportedError
@@ -15,25 +19,38 @@ from tcopt.support.errors import UnsupportedError
 def write_dot(k: KernelWriter, op: DotOp) -> None:
     """A function that adds the products; a compiler makes an instruction of it where it can."""
     narrow = op.lhs.type.element_type if isinstance(op.lhs.type, VectorType) else None
-    if not isinstance(narrow, IntegerType) or isinstance(op.result.type, VectorType):
+    wide = get_element_type_or_self(op.result.type)
+    if not isinstance(narrow, IntegerType) or not isinstance(wide, IntegerType):
         raise UnsupportedError("OpenCL C has dot products of integers alone", op=op)
-    kinds: list[str] = []
-    for mark in (op.lhs_unsigned, op.rhs_unsigned):
-        name = scalar_type(narrow)
-        kinds.append(name if mark is None else unsigned(name))
-    wide, group = scalar_type(op.result.type), op.group
-    types = [f"{kind}{group}" for kind in kinds]
+    marks = (op.lhs_unsigned, op.rhs_unsigned)
+    name = scalar_type(narrow)
+    types = [f"{name if mark is None else unsigned(name)}{op.group}" for mark in marks]
     function = f"dot_{'_'.join(types)}"
-    products = " + ".join(f"({wide})a.s{i:x} * b.s{i:x}" for i in range(group))
+    products = " + ".join(f"({scalar_type(wide)})a.s{i:x} * b.s{i:x}" for i in range(op.group))
     k.helpers.need(
         function,
-        f"{wide} {function}({wide} sum, {types[0]} a, {types[1]} b)\n"
+        f"{scalar_type(wide)} {function}({scalar_type(wide)} sum, {types[0]} a, {types[1]} b)\n"
         f"{{\n  return sum + ({products});\n}}",
     )
-    operands = [
-        k.text(value) if mark is None else f"as_{type}({k.text(value)})"
-        for value, mark, type in zip(
-            (op.lhs, op.rhs), (op.lhs_unsigned, op.rhs_unsigned), types, strict=True
-        )
-    ]
-    k.assign(op.result, f"{function}({k.text(op.acc)}, {', '.join(operands)})", default="dot")
+
+    def sum(number: int | None) -> str:
+        acc = k.text(op.acc, 100) if number is None else lane(k.text(op.acc, 100), number)
+        listed = [acc]
+        for value, mark, type in zip((op.lhs, op.rhs), marks, types, strict=True):
+            text = k.text(value) if number is None else _group_of(k, value, number, op.group)
+            listed.append(text if mark is None else f"as_{type}({text})")
+        return f"{function}({', '.join(listed)})"
+
+    if not isinstance(op.result.type, VectorType):
+        k.assign(op.result, sum(None), default="dot")
+        return
+    listed = ", ".join(sum(number) for number in range(lanes(op.result.type)))
+    k.assign(op.result, f"({value_type(op.result.type)})({listed})", default="dot")
+
+
+def _group_of(k: KernelWriter, value: SSAValue, number: int, group: int) -> str:
+    """The factors of one lane; a group that is broadcast is the same for all."""
+    source = value.owner
+    if isinstance(source, vector.BroadcastOp) and isinstance(source.source.type, VectorType):
+        return k.text(source.source)
+    return picked(k, value, range(number * group, (number + 1) * group))

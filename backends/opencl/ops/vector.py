@@ -54,7 +54,7 @@ def _source(k: KernelWriter, value: SSAValue) -> str:
     return k.mask(value, 32, 100) if is_mask(value.type) else k.text(value, 100)
 
 
-def _picked(k: KernelWriter, value: SSAValue, picks: Sequence[int]) -> str:
+def picked(k: KernelWriter, value: SSAValue, picks: Sequence[int]) -> str:
     """The lanes `picks` of one vector."""
     count = lanes(value.type)
     if list(picks) == list(range(count)):
@@ -84,7 +84,7 @@ def write_broadcast(k: KernelWriter, op: vector.BroadcastOp) -> None:
         sum(c * s for c, s in zip(point, strides, strict=True))
         for point in product(*map(range, to_shape))
     ]
-    k.pure(op, _picked(k, source, picks))
+    k.pure(op, picked(k, source, picks))
 
 
 @writes(vector.FMAOp)
@@ -147,7 +147,7 @@ def _start(op: vector.ExtractOp | vector.InsertOp, shape: Sequence[int]) -> int:
 def write_extract(k: KernelWriter, op: vector.ExtractOp) -> None:
     start = _start(op, _shape(op.vector))
     if isinstance(op.result.type, VectorType):
-        k.pure(op, _picked(k, op.vector, range(start, start + lanes(op.result.type))))
+        k.pure(op, picked(k, op.vector, range(start, start + lanes(op.result.type))))
     elif is_mask(op.vector.type):
         k.pure(op, Text(f"{lane(_source(k, op.vector), start)} != 0", PRECEDENCE["!="]))
     else:
@@ -190,7 +190,7 @@ def write_extract_slice(k: KernelWriter, op: vector_.ExtractStridedSliceOp) -> N
     shape = _shape(op.vector)
     offsets = int_values(op.offsets)
     offsets = (*offsets, *[0] * (len(shape) - len(offsets)))
-    k.pure(op, _picked(k, op.vector, _slice(shape, offsets, _shape(op.result))))
+    k.pure(op, picked(k, op.vector, _slice(shape, offsets, _shape(op.result))))
 
 
 @writes(vector_.InsertStridedSliceOp)
@@ -206,7 +206,7 @@ def write_transpose(k: KernelWriter, op: vector_.TransposeOp) -> None:
     moved = [strides[d] for d in op.permutation.get_values()]
     points = product(*map(range, _shape(op.result)))
     picks = [sum(c * s for c, s in zip(point, moved, strict=True)) for point in points]
-    k.pure(op, _picked(k, op.vector, picks))
+    k.pure(op, picked(k, op.vector, picks))
 
 
 @writes(vector.ShuffleOp)
@@ -214,7 +214,7 @@ def write_shuffle(k: KernelWriter, op: vector.ShuffleOp) -> None:
     picks = [max(pick, 0) for pick in op.mask.get_values()]
     count = lanes(op.v1.type)
     if all(pick < count for pick in picks):
-        k.pure(op, _picked(k, op.v1, picks))
+        k.pure(op, picked(k, op.v1, picks))
         return
     texts = _source(k, op.v1), _source(k, op.v2)
     elements = [lane(texts[pick // count], pick % count) for pick in picks]

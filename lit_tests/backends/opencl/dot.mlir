@@ -1,4 +1,4 @@
-// RUN: tcopt %s -t opencl | filecheck %s
+// RUN: tcopt %s -t opencl --split-input-file | filecheck %s
 
 // Products of a group of bytes are added up by a function; signs are those of its operands.
 // CHECK:      int dot_char4_uchar4(int sum, char4 a, uchar4 b)
@@ -15,5 +15,21 @@ func.func private @dot_(%x: memref<8xi8>, %y: memref<1xi32>) attributes {gpu.ker
   %2 = memref.load %y[%c0] : memref<1xi32>
   %3 = simd.dot %2, %0, %1 {rhs_unsigned} : vector<4xi8> into i32
   memref.store %3, %y[%c0] : memref<1xi32>
+  func.return
+}
+
+// -----
+
+// Lanes have groups of their own; one group for all of them is not repeated.
+// CHECK: (int4)(dot_char4_char4(acc.s0, a, b.s0123), dot_char4_char4(acc.s1, a, b.s4567), dot_char4_char4(acc.s2, a, b.s89ab), dot_char4_char4(acc.s3, a, b.scdef))
+func.func private @lanes(%x: memref<16xi8>, %y: memref<4xi32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 1, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %a = vector.load %x[%c0] : memref<16xi8>, vector<4xi8>
+  %b = vector.load %x[%c0] : memref<16xi8>, vector<16xi8>
+  %acc = vector.load %y[%c0] : memref<4xi32>, vector<4xi32>
+  %0 = vector.broadcast %a : vector<4xi8> to vector<4x4xi8>
+  %1 = vector.shape_cast %b : vector<16xi8> to vector<4x4xi8>
+  %2 = simd.dot %acc, %0, %1 : vector<4x4xi8> into vector<4xi32>
+  vector.store %2, %y[%c0] : memref<4xi32>, vector<4xi32>
   func.return
 }

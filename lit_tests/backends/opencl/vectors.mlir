@@ -83,3 +83,19 @@ func.func private @halves(%x: memref<8xf16>, %y: memref<8xf16>) attributes {gpu.
   func.return
 }
 }
+
+// -----
+
+// Sums and products of vectors of integers wrap around, as unsigned ones do.
+// CHECK:      void wrap(
+// CHECK:        vstore4(as_int4(as_uint4(as_int4(as_uint4(a) * as_uint4(a))) + as_uint4(a)), 0, y + i);
+func.func private @wrap(%x: memref<32xi32>, %y: memref<32xi32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 8, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %thread = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
+  %c4 = arith.constant 4 : index
+  %i = arith.muli %thread, %c4 : index
+  %a = vector.load %x[%i] : memref<32xi32>, vector<4xi32>
+  %0 = arith.muli %a, %a : vector<4xi32>
+  %1 = arith.addi %0, %a : vector<4xi32>
+  vector.store %1, %y[%i] : memref<32xi32>, vector<4xi32>
+  func.return
+}
