@@ -8,13 +8,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: help run test pytest lit conformance exports lint format docs bench setup tools clean
+.PHONY: help run test pytest lit conformance exports gpu-models lint format docs bench setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
 	@echo "make test    every test (pytest and lit)"
 	@echo "make conformance  all of ONNX's backend suite (make test runs a part)"
 	@echo "make exports  all networks exported from PyTorch (make test compiles some)"
+	@echo "make gpu-models  whole models on the OpenCL device and through ptxas (long)"
 	@echo "make lint    ruff, pyright and the import directions"
 	@echo "make format  let ruff fix and format"
 	@echo "make docs    write the generated pages of docs/"
@@ -37,6 +38,9 @@ conformance: setup
 
 exports: setup
 	@$(BIN)/python tests/exports/run.py
+
+gpu-models: setup
+	@$(BIN)/python tests/device/whole_models.py
 
 lint: setup
 	@$(BIN)/ruff check .

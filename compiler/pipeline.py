@@ -92,6 +92,7 @@ _GPU_KERNEL = (
     "inject-virtual-threads",
     "double-buffer",
     "insert-barriers",
+    "bind-parallel-loops",
     "vectorize",
     "fuse-multiply-add",
     "unroll-loops",
@@ -102,6 +103,9 @@ _GPU_KERNEL = (
     "dce",
     "plan-memory",
 )
+
+_CPU_PRECISIONS = (PRECISE, "bf16")
+_GPU_PRECISIONS = (PRECISE, "f16")
 
 DEVICE_TARGETS = ("opencl", "cuda")
 """Targets whose kernels run on a device of their own."""
@@ -119,7 +123,7 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
             for this machine's device, or a named one such as `cuda:sm_80`.
         accuracy: `strict`, `default` or `fast`: which faster algorithms that round more may
             be used; see docs/accuracy.md.
-        precision: `f32`, or `bf16` for layers that round their operands to bf16.
+        precision: `f32`, or what layers round their operands to: `bf16` on CPUs, `f16` on GPUs.
     Raises:
         UnsupportedError: there is no such target, accuracy or precision.
     """
@@ -135,15 +139,19 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
     graph = ",".join((set_target, *_GRAPH))
     if accuracy != DEFAULT:
         graph = graph.replace("winograd", f"winograd{{accuracy={accuracy}}}")
+    if precision not in _CPU_PRECISIONS:
+        raise UnsupportedError(f"target {kind} has no precision '{precision}'")
     if precision != PRECISE:
         graph = graph.replace("pack-dots", f"lower-precision{{to={precision}}},pack-dots")
     return _phases(graph, ",".join(_KERNEL))
 
 
 def _device_pipeline(kind: str, name: str, precision: str) -> list[Phase]:
-    if precision != PRECISE:
-        raise UnsupportedError(f"target {kind} has no precision '{precision}' yet")
+    if precision not in _GPU_PRECISIONS:
+        raise UnsupportedError(f"target {kind} has no precision '{precision}'")
     kernel = _GPU_KERNEL
+    if name:
+        _check_device(kind, name)
     if kind == "cuda":
         # Other pipelines are told without xDSL, which this module's targets need.
         from tcopt.backends.named_gpus import DEFAULT_CUDA
@@ -153,7 +161,21 @@ def _device_pipeline(kind: str, name: str, precision: str) -> list[Phase]:
         # Other devices have these functions themselves.
         kernel = (*kernel[: kernel.index("dce")], "expand-math", *kernel[kernel.index("dce") :])
     graph = ",".join((f"set-target{{gpu={name or kind}}}", *_GPU_GRAPH))
+    if precision != PRECISE:
+        graph = graph.replace("pack-dots", f"lower-precision{{to={precision}}},pack-dots")
     return _phases(graph, ",".join(kernel))
+
+
+def _check_device(kind: str, name: str) -> None:
+    """UnsupportedError unless a named device is reached in the way that a target says."""
+    from tcopt.backends.named_gpus import NAMED_GPUS, named_gpu
+
+    if (api := named_gpu(name).api.data) != kind:
+        names = ", ".join(other for other, gpu in NAMED_GPUS.items() if gpu.api.data == kind)
+        raise UnsupportedError(
+            f"device '{name}' is reached by {api}, not by {kind}",
+            hint=f"target {api}:{name}; devices of {kind} are {names}",
+        )
 
 
 def is_device(target: str) -> bool:

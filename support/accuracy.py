@@ -7,9 +7,9 @@ ACCURACIES = ("strict", "default", "fast")
 
 DEFAULT = "default"
 
-PRECISIONS = ("f32", "bf16")
+PRECISIONS = ("f32", "bf16", "f16")
 """Values of the setting `precision`: what the operands of convolutions and matrix products
-with constant weights are rounded to."""
+with constant weights are rounded to: `bf16` on CPUs, `f16` on GPUs."""
 
 PRECISE = "f32"
 """The precision in which nothing is rounded."""

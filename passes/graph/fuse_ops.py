@@ -18,7 +18,7 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.group import GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
-from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
+from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
 from tcopt.passes.graph.fusion_remarks import remark_groups
 from tcopt.passes.graph.permuted_stores import may_permute, stores_vectors
 from tcopt.support.remarks import listening
@@ -69,7 +69,7 @@ class FuseOps(ModulePass):
         } : tensor<1x8x4x4xf32>
         %s = graph.group kind = reduction {...}
 
-    and on a CPU
+    and for a target
 
         %m = graph.matmul %x, %w : tensor<128x768xf32>
         %h = graph.reshape %m : tensor<128x12x64xf32>
@@ -90,7 +90,7 @@ class FuseOps(ModulePass):
     max_ops: int = 64
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = cpu_target_of(op)
+        target = cpu_target_of(op) or gpu_target_of(op)
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 _Fusion(function.body.block, self.max_ops, target).run()
@@ -99,7 +99,7 @@ class FuseOps(ModulePass):
 class _Fusion:
     """The groups of one block; ops are identified by their place in it."""
 
-    def __init__(self, block: Block, max_ops: int, target: CpuTargetAttr | None):
+    def __init__(self, block: Block, max_ops: int, target: CpuTargetAttr | GpuTargetAttr | None):
         self.block = block
         self.max_ops = max_ops
         self.target = target
@@ -189,7 +189,12 @@ class _Fusion:
         element = last.type.element_type
         if not isinstance(element, FixedBitwidthType):
             return group
-        lanes = self.target.vector_lanes(element.bitwidth)
+        # Threads beside each other store neighbours, and hold no vectors to transpose.
+        transposes = isinstance(self.target, CpuTargetAttr)
+        if isinstance(self.target, CpuTargetAttr):
+            lanes = self.target.vector_lanes(element.bitwidth)
+        else:
+            lanes = self.target.vector_bits.data // element.bitwidth
         places: list[int] = []
         ops: list[GraphOp] = []
         best = group
@@ -201,7 +206,7 @@ class _Fusion:
                 break
             places.append(place)
             ops.append(op)
-            if not op.is_view and stores_vectors(ops, lanes):
+            if not op.is_view and stores_vectors(ops, lanes, transposes=transposes):
                 best = [*group, *places]
             users = self.users(place)
         return best

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, bf16, f32
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
 
@@ -17,7 +17,7 @@ from tcopt.dialects.graph.types import element_type
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
 
-_TYPES: dict[str, Attribute] = {"bf16": bf16}
+_TYPES: dict[str, Attribute] = {"bf16": bf16, "f16": f16}
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class LowerPrecision(ModulePass):
         %y = graph.matmul %a, %b {result_element = f32} : tensor<4x10xf32>
         %z = graph.relu %y : tensor<4x10xf32>
 
-    Options: `to`, the operands' type, `bf16`.
+    Options: `to`, the operands' type, `bf16` or `f16`.
     """
 
     name = "lower-precision"

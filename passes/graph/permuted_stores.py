@@ -28,7 +28,7 @@ def may_permute(op: GraphOp) -> bool:
     return not op.is_border
 
 
-def stores_vectors(ops: Sequence[GraphOp], lanes: int) -> bool:
+def stores_vectors(ops: Sequence[GraphOp], lanes: int, *, transposes: bool = True) -> bool:
     """Whether ops, each on the one before, permute elements so that vectors can store them.
 
     A vector of neighbours along the last axis of the first one's operand either is one in
@@ -37,6 +37,7 @@ def stores_vectors(ops: Sequence[GraphOp], lanes: int) -> bool:
 
     Args:
         lanes: of a vector.
+        transposes: whether vectors may be transposed.
     """
     shape = shape_of(ops[0].operands[0])
     places = _places(ops)
@@ -49,7 +50,7 @@ def stores_vectors(ops: Sequence[GraphOp], lanes: int) -> bool:
         return False
     if step == 1:
         return True
-    return any(
+    return transposes and any(
         shape[dim] >= SQUARE and stride_in_groups(places, shape, dim, SQUARE, target) == 1
         for dim in range(last)
     )

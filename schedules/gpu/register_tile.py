@@ -123,9 +123,7 @@ def column_lanes(
 ) -> int:
     """Lanes of a vector along columns: whole ones only, of neighbours."""
     lanes = facts.lanes(element_bits(pattern.block))
-    plain = all(
-        not t.uses(columns) or t.is_unit(columns, lane_dim(t, dot)) for t in pattern.terms
-    )
+    plain = all(not t.uses(columns) or t.is_unit(columns, lane_dim(t, dot)) for t in pattern.terms)
     return lanes if plain and pattern.extents[columns] % lanes == 0 else 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx.parser
+import pytest
 
 import tcopt
 from models.checks import assert_close, run_reference
@@ -105,3 +106,17 @@ def test_shared_tiles_of_products() -> None:
 @needs_device
 def test_reductions() -> None:
     check(REDUCTIONS, "opencl", {"gpu-reduction"})
+
+
+@needs_device
+@pytest.mark.parametrize("count", [1, 30])
+def test_batched_products_with_a_bias_and_a_transpose(count: int) -> None:
+    """One kernel, which adds a row to each product and stores them in another order."""
+    text = f"""{_HEAD}
+batched (float[512, {count}, 17, 128] a, float[128, 17] b, float[17] c)
+=> (float[512, 17, {count}, 17] y) {{
+  p = MatMul (a, b)
+  s = Add (p, c)
+  y = Transpose <perm = [0, 2, 1, 3]> (s)
+}}"""
+    check(text, "opencl", {"gpu-shared-tile"})

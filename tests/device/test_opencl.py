@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx.parser
 import pytest
@@ -36,14 +38,21 @@ def _check(model: ModelProto, feeds: dict[str, np.ndarray]) -> None:
 
 @needs_device
 def test_operators_written_as_loops() -> None:
+    """Each line along the axis is a thread's."""
     text = """<ir_version: 8, opset_import: ["": 17]>
-    g (float[3, 40, 2] x) => (float[3, 35, 2] sums, int64[3, 35, 2] places)
+    g (float[3, 40, 30] x) => (float[3, 35, 30] sums, int64[3, 35, 30] places)
       <int64 k = {35}, int64 axis = {1}>
     { one = Constant <value_ints = [35]> ()
       values, places = TopK <axis = 1> (x, one)
       sums = CumSum (values, axis) }"""
-    x = np.random.default_rng(2).integers(0, 9, (3, 40, 2)).astype(np.float32)
-    _check(onnx.parser.parse_model(text), {"x": x})
+    x = np.random.default_rng(2).integers(0, 9, (3, 40, 30)).astype(np.float32)
+    model = onnx.parser.parse_model(text)
+    _check(model, {"x": x})
+    program = tcopt.compile(model, "opencl").program
+    assert isinstance(program, DeviceProgram)
+    launches = [step for step in program.steps if isinstance(step, Launch)]
+    grids = [(s.grid[0], s.block[0]) for s in launches if re.match("top_k|cumulate", s.kernel)]
+    assert grids == [(2, 64), (2, 64)]
 
 
 @needs_device

@@ -44,11 +44,13 @@ def memref_bytes(type: MemRefType[Attribute]) -> int:
 
 
 def load(e: FunctionEmitter, type: Attribute, pointer: str, alignment: int, note: str = "") -> str:
-    """Load a scalar or vector; i1 is read as bytes that are 0 or not."""
+    """Load a scalar or vector; i1 is read as bytes that are 0 or not, an index as 64 bits."""
     stored = memory_type(type)
     loaded = e.assign(
         f"load {stored}, {e.pointer_type(pointer)} {pointer}, align {alignment}{note}"
     )
+    if stored != e.type(type) and not is_bool(type):
+        return e.assign(f"trunc {stored} {loaded} to {e.type(type)}")
     if not is_bool(type):
         return loaded
     zero = "zeroinitializer" if stored.startswith("<") else "0"
@@ -58,10 +60,12 @@ def load(e: FunctionEmitter, type: Attribute, pointer: str, alignment: int, note
 def store(
     e: FunctionEmitter, type: Attribute, value: str, pointer: str, alignment: int, note: str = ""
 ) -> None:
-    """Store a scalar or vector; i1 is written as bytes 0 or 1."""
+    """Store a scalar or vector; i1 is written as bytes 0 or 1, an index as 64 bits."""
     stored = memory_type(type)
     if is_bool(type):
         value = e.assign(f"zext {llvm_type(type)} {value} to {stored}")
+    elif stored != e.type(type):
+        value = e.assign(f"sext {e.type(type)} {value} to {stored}")
     to = f"{e.pointer_type(pointer)} {pointer}"
     e.write(f"  store {stored} {value}, {to}, align {alignment}{note}")
 

@@ -1,0 +1,23 @@
+// RUN: tcopt %s -p 'set-target{gpu=opencl},fuse-ops' | filecheck %s
+
+// Rows that go elsewhere as a whole are stored there by the product's kernel.
+// CHECK-LABEL: @rows
+// CHECK:       graph.group kind = complex_out_fusable
+// CHECK-NEXT:    graph.matmul
+// CHECK-NEXT:    graph.transpose {{.*}} {perm = [1, 0, 2]}
+// CHECK-NEXT:    graph.yield
+func.func @rows(%x: tensor<5x8x16xf32>, %w: tensor<16x17xf32>) -> tensor<8x5x17xf32> {
+  %m = graph.matmul %x, %w : tensor<5x8x17xf32>
+  %t = graph.transpose %m {perm = [1, 0, 2]} : tensor<8x5x17xf32>
+  func.return %t : tensor<8x5x17xf32>
+}
+
+// Rows that become columns are not: threads beside each other would store far apart.
+// CHECK-LABEL: @columns
+// CHECK:       graph.matmul
+// CHECK-NEXT:    graph.yield
+func.func @columns(%x: tensor<5x8x16xf32>, %w: tensor<16x12xf32>) -> tensor<5x12x8xf32> {
+  %m = graph.matmul %x, %w : tensor<5x8x12xf32>
+  %t = graph.transpose %m {perm = [0, 2, 1]} : tensor<5x12x8xf32>
+  func.return %t : tensor<5x12x8xf32>
+}

@@ -1,0 +1,125 @@
+"""The pass `bind-parallel-loops`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from tcopt.dialects import loop
+from tcopt.dialects.target import GpuTargetAttr, gpu_target_of
+
+_LIKELY_THREADS = 64
+"""Threads of a block that are enough: each has work that differs from the others'."""
+
+
+@dataclass(frozen=True)
+class BindParallelLoops(ModulePass):
+    """Gives the iterations of parallel loops to the threads of a GPU.
+
+    Kernels that are written as loops say so which iterations may run at once. A nest of such
+    loops, outermost in its function, becomes blocks of threads that run one iteration each; what
+    no schedule rule and no parallel loop has spread is one thread's.
+
+        loop.for %i = 0 to 100 parallel { ... }
+        ->
+        loop.for %block = 0 to 2 thread blockIdx.x {
+          loop.for %thread = 0 to 64 thread threadIdx.x {
+            loop.guard ([%block * 64 + %thread] in 100) {
+              %i = ...                              // %block * 64 + %thread
+              ... } } }
+
+    It runs after `insert-barriers`, for there is nothing that these threads wait for. Nothing is
+    done in a module for a CPU.
+    """
+
+    name = "bind-parallel-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = gpu_target_of(op)
+        if target is None:
+            return
+        for function in op.ops:
+            if isinstance(function, loop.FuncOp):
+                for each in tuple(function.body.block.ops):
+                    if isinstance(each, loop.ForOp) and _is_parallel(each):
+                        _bind(each, target)
+
+
+def _is_parallel(op: loop.ForOp) -> bool:
+    return op.loop_kind is loop.LoopKind.PARALLEL and op.trip_count > 1
+
+
+def _bind(outermost: loop.ForOp, target: GpuTargetAttr) -> None:
+    nest = [outermost]
+    while (inner := _only_loop(nest[-1])) is not None:
+        nest.append(inner)
+    extents = [each.trip_count for each in nest]
+    count = prod(extents)
+    threads = min(target.max_threads.data, _LIKELY_THREADS, count)
+    block, thread = Block(arg_types=[IndexType()]), Block(arg_types=[IndexType()])
+    block.args[0].name_hint, thread.args[0].name_hint = "block", "thread"
+    body = Block()
+    size = arith.ConstantOp(IntegerAttr.from_index_int_value(threads))
+    first = arith.MuliOp(block.args[0], size)
+    number = arith.AddiOp(first, thread.args[0])
+    body.add_ops([size, first, number])
+    positions = _positions(body, number.result, extents)
+    for each, position in zip(nest, positions, strict=True):
+        position.name_hint = each.induction_variable.name_hint
+        each.induction_variable.replace_all_uses_with(position)
+    for op in tuple(nest[-1].body.block.ops):
+        op.detach()
+        body.add_op(op)
+    if count % threads:
+        place = AffineDimExpr(0) * threads + AffineDimExpr(1)
+        indices = [block.args[0], thread.args[0]]
+        guard = loop.GuardOp(AffineMap(2, 0, (place,)), indices, [count], Region(body))
+        body = Block([guard])
+    for op in tuple(body.ops):
+        op.detach()
+        thread.add_op(op)
+    axes = loop.ThreadAxis
+    inner = loop.ForOp(threads, Region(thread), loop.LoopKind.THREAD, axes.THREAD_X)
+    block.add_op(inner)
+    outer = loop.ForOp(ceil(count / threads), Region(block), loop.LoopKind.THREAD, axes.BLOCK_X)
+    outer.location = inner.location = outermost.location
+    Rewriter.replace_op(outermost, outer, [])
+
+
+def _only_loop(op: loop.ForOp) -> loop.ForOp | None:
+    """The parallel loop that is all that a loop holds."""
+    first = op.body.block.first_op
+    alone = first is not None and first.next_op is None
+    return first if alone and isinstance(first, loop.ForOp) and _is_parallel(first) else None
+
+
+def _positions(block: Block, number: SSAValue, extents: Sequence[int]) -> list[SSAValue]:
+    """The variables of a nest in an iteration, the outermost first."""
+    found: list[SSAValue] = []
+    for place, extent in enumerate(extents):
+        stride = prod(extents[place + 1 :])
+        position = number
+        if stride > 1:
+            position = _divided(block, arith.DivUIOp, position, stride)
+        if place:
+            position = _divided(block, arith.RemUIOp, position, extent)
+        found.append(position)
+    return found
+
+
+def _divided(
+    block: Block, op: type[arith.DivUIOp] | type[arith.RemUIOp], value: SSAValue, divisor: int
+) -> SSAValue:
+    constant = arith.ConstantOp(IntegerAttr.from_index_int_value(divisor))
+    made: Operation = op(value, constant.result)
+    block.add_ops([constant, made])
+    return made.results[0]
