@@ -21,6 +21,7 @@ from tcopt.compiler.report import Report
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.frontends.onnx.importer import import_stage
 from tcopt.frontends.onnx.inputs import declared_input
+from tcopt.frontends.onnx.limits import Limits
 from tcopt.frontends.onnx.loading import load_model
 from tcopt.frontends.onnx.stages import Rest, Stage
 from tcopt.runtime.build import build_program
@@ -44,8 +45,10 @@ class Imported:
         source: Source,
         shapes: Mapping[str, Sequence[int]],
         values: Mapping[str, Array],
+        limits: Limits,
         stage: Stage | None = None,
     ):
+        self._limits = limits
         self.files: set[Path] = set()
         self.rest: Rest | None = None
         self._stage = stage
@@ -58,7 +61,12 @@ class Imported:
         model, reader = load_model(self._source)
         self.files = reader.files
         module, self.rest = import_stage(
-            model, reader, self._stage, shapes=self._shapes, values=self._values
+            model,
+            reader,
+            self._stage,
+            shapes=self._shapes,
+            values=self._values,
+            limits=self._limits,
         )
         return module
 

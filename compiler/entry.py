@@ -6,7 +6,8 @@ What it takes to compile is imported when something is compiled.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,14 @@ from tcopt.compiler.pipeline import Phase, is_device, pipeline, with_clocks, wit
 from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
 from tcopt.compiler.report import Progress, Report
 from tcopt.frontends.onnx.errors import MissingShapesError, MissingValuesError
+from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.runtime.model import AnyProgram, Model, Specialization
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.staged import StagedProgram
 from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.collector import quiet_collector
+from tcopt.support.errors import ResourceError
 from tcopt.support.remarks import collect_remarks
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ def compile(
     progress: Progress | None = None,
     cache: bool = True,
     workers: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Model:
     """Compile an ONNX model to native code.
 
@@ -64,11 +68,12 @@ def compile(
             `compiler.program_cache` and `compiler.kernel_cache`.
         workers: processes that compile kernels beside this one; by default one for each other
             core, and none for a model that is small or whose kernels are all kept.
+        limits: how much the model may ask for, see `tcopt.frontends.onnx.limits`.
     Raises:
         TcoptError: the model is malformed or not supported, or a pass failed.
     """
     given_shapes, given_values = shapes or {}, values or {}
-    compiler = _Compiler(source, target, (accuracy, precision), progress, cache, workers)
+    compiler = _Compiler(source, target, (accuracy, precision), progress, cache, workers, limits)
     entry = compiler.entry(given_shapes, given_values)
     specializer = _Specializer(compiler.program, given_shapes, given_values)
     declared = None if entry is None else entry.open_inputs()
@@ -102,7 +107,9 @@ class _Compiler:
         progress: Progress | None,
         cache: bool,
         workers: int | None,
+        limits: Limits,
     ):
+        self._limits = limits
         self._source = source
         self._phases = pipeline(target, *rounding)
         self._on_device = is_device(target)
@@ -112,7 +119,7 @@ class _Compiler:
         self._programs: ProgramCache | None = None
         if cache and not self._on_device:
             cpu = named_target(target.partition(":")[2] or "host")
-            self._programs = ProgramCache.of_user(source, (cpu, self._phases))
+            self._programs = ProgramCache.of_user(source, (cpu, self._phases, limits))
 
     def entry(self, shapes: Shapes, values: Values) -> ProgramEntry | None:
         """Where the cache has what comes of a compile."""
@@ -169,10 +176,10 @@ class _Compiler:
         stage: Stage | None = None,
     ) -> tuple[AnyProgram, set[Path]]:
         """A program, and the files that were read beside the model."""
-        with quiet_collector():
+        with quiet_collector(), _enough_memory():
             from tcopt.compiler import driver
 
-            imported = driver.Imported(self._source, shapes, values, stage)
+            imported = driver.Imported(self._source, shapes, values, self._limits, stage)
             kept = KernelCache.of_user() if self._cache else None
             given = (imported, phases, kept, self._workers, report)
             program: AnyProgram
@@ -214,6 +221,17 @@ class _Compiler:
             specializer = _Specializer(compile_rest, {}, values)
             later = Model.lazy(specializer, [*first.inputs, *passed], missing)
         return StagedProgram(first, rest.bounded, later, outputs)
+
+
+@contextmanager
+def _enough_memory() -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        raise ResourceError(
+            f"compiling the model needs more memory than there is: {error}",
+            hint="see whether its tensors are meant to be so large, or end other programs",
+        ) from error
 
 
 class _Specializer(Specialization):

@@ -16,13 +16,14 @@ from tcopt.runtime.profile import Profile, measure_profile
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec, select_feeds
 from tcopt.runtime.staged import StagedProgram
-from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.errors import InputError, ResourceError, UnsupportedError
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.program import DeviceProgram
     from tcopt.runtime.device.session import DeviceSession
 
 Array = NDArray[Any]
+_MEMORY_HINT = "run a smaller batch, or end other programs"
 WholeProgram: TypeAlias = "Program | DeviceProgram"
 AnyProgram: TypeAlias = "Program | DeviceProgram | StagedProgram"
 
@@ -118,6 +119,7 @@ class Model:
             outputs: names of the outputs wanted, by default all in order.
         Raises:
             InputError: feeds that do not fit the model, or an unknown output.
+            ResourceError: there is not enough memory.
         """
         names = self._names
         for name in outputs or ():
@@ -127,7 +129,11 @@ class Model:
                 )
         arrays = select_feeds(self.inputs, feeds)
         with self._lock:
-            results = self._program_for(arrays).run(arrays, self._threads)
+            try:
+                results = self._program_for(arrays).run(arrays, self._threads)
+            except MemoryError as error:
+                message = f"running the model needs more memory than there is: {error}"
+                raise ResourceError(message, hint=_MEMORY_HINT) from error
         if outputs is None:
             return results
         return [results[names.index(name)] for name in outputs]

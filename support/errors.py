@@ -59,11 +59,19 @@ class TcoptError(Exception):
     ):
         self.message = printable(message, _MESSAGE_LENGTH, "\n")
         self.op_name = op.name if op is not None else None
-        place = where or (None if op is None else _place(op))
-        self.where = place and printable(place, _PLACE_LENGTH)
+        self.where = where or (None if op is None else _place(op))
         self.node: NodeFacts | None = None
         self.hint = hint and printable(hint, _MESSAGE_LENGTH, "\n")
         super().__init__(str(self))
+
+    @property
+    def where(self) -> str | None:
+        """Where it is, as text: an ONNX node, a file, a place in a text."""
+        return self._where
+
+    @where.setter
+    def where(self, place: str | None) -> None:
+        self._where = place and printable(place, _PLACE_LENGTH)
 
     def __str__(self) -> str:
         subject = f"'{self.op_name}': " if self.op_name else ""
@@ -137,6 +145,12 @@ class BackendError(TcoptError):
     """Code generation, linking or loading failed."""
 
     code = "backend"
+
+
+class ResourceError(TcoptError):
+    """A model needs more memory than there is."""
+
+    code = "out-of-memory"
 
 
 class MismatchError(TcoptError):

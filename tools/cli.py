@@ -57,6 +57,17 @@ def add_accuracy(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how much a model may ask for."""
+    parser.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="how much the model may ask for: tensor-bytes, nodes, depth ... (docs/checking.md)",
+    )
+
+
 def add_shapes(parser: argparse.ArgumentParser) -> None:
     """Add the option that fixes open dimensions."""
     parser.add_argument(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from tcopt.frontends.onnx.limits import parse_limits
 from tcopt.tools.progress import CompileProgress
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def compile_model(
     """The model, and what its compile took.
 
     Args:
-        args: with `model` and `target`, and the options that `add_accuracy` adds.
+        args: with `model` and `target`, and the options that `add_accuracy` and `add_limits` add.
         shapes: of inputs that the model leaves open.
         cache: whether kernels are taken from disk, and kept there.
     """
@@ -32,5 +33,6 @@ def compile_model(
             shapes=shapes or None,
             progress=progress,
             cache=cache,
+            limits=parse_limits(args.limit),
         )
     return model, progress

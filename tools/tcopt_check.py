@@ -34,6 +34,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("model", help="an ONNX model")
     cli.add_shapes(parser)
+    cli.add_limits(parser)
     add(
         "--input",
         action="append",
@@ -49,11 +50,17 @@ def _argument_parser() -> argparse.ArgumentParser:
 
 def _run(args: argparse.Namespace) -> int:
     from tcopt.frontends.onnx.checking import check_model
+    from tcopt.frontends.onnx.limits import parse_limits
 
     path = Path(args.model)
     if not path.is_file():
         raise InputError(f"there is no file '{args.model}'")
-    report = check_model(path, shapes=parse_shapes(args.shape), values=read_arrays(args.input))
+    report = check_model(
+        path,
+        shapes=parse_shapes(args.shape),
+        values=read_arrays(args.input),
+        limits=parse_limits(args.limit),
+    )
     size = path.stat().st_size
     if args.json:
         print(json.dumps(report_json(report, args.model, size), indent=1))

@@ -31,6 +31,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("model", nargs="?", help="an ONNX model")
     add("--target", default="cpu", help="what to compile for: cpu, opencl, cuda:sm_80 ... (cpu)")
     cli.add_accuracy(parser)
+    cli.add_limits(parser)
     add("-o", "--output-file", help="file to write: model.tcm, or IR with --compile-to")
     add("--compile-to", metavar="PHASE", help="stop after a phase and print its IR")
     add("--print-pipeline", action="store_true", help="print the passes after import, and stop")
@@ -141,6 +142,7 @@ def _compile(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> in
 
 def _print_level(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
     from tcopt.frontends.onnx.importer import import_model
+    from tcopt.frontends.onnx.limits import parse_limits
     from tcopt.support.pipelines import parse_pipeline
     from tcopt.support.verify import verify
     from tcopt.tools.driver import PrintOptions, emit, new_context, run_passes
@@ -150,7 +152,8 @@ def _print_level(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -
     phases = phases_up_to(args.target, args.compile_to, args.accuracy, args.precision)
     text = ",".join(text for phase, text in phases if text and phase != "import")
     ctx = new_context()
-    module = import_model(args.model, shapes=shapes or None)
+    limits = parse_limits(args.limit)
+    module = import_model(args.model, shapes=shapes or None, limits=limits)
     instruments: list[Instrument] = [Timing()] if args.time_passes else []
     run_passes(ctx, module, parse_pipeline(text), instruments)
     verify(module)

@@ -54,6 +54,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("model", help="an ONNX model, or a .tcm file that tcopt-compile wrote")
     add("--target", default="cpu", help="what to compile an ONNX model for (cpu)")
     cli.add_accuracy(parser)
+    cli.add_limits(parser)
     cli.add_inputs(parser)
     add("--output", metavar="FILE.npz", help="write the results")
     add(

@@ -21,15 +21,16 @@ from tcopt.dialects.graph import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import element_of, is_float, like, numpy_dtype, type_of
 from tcopt.dialects.graph.weights import WeightStore
+from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.tensors import TensorReader
-from tcopt.support.errors import ImportModelError
+from tcopt.support.errors import ImportModelError, UnsupportedError
 
-# Shape computations are short; anything longer is data and stays an op.
-FOLD_LIMIT = 1024
+# Shape computations are short; anything longer than a limit is data and stays an op.
 FLOAT_FOLD_LIMIT = 16
 # Constants up to this size are written in the IR's text, longer ones are weights.
 LITERAL_LIMIT = 64
-ELEMENT_LIMIT = 2**40
+# What numpy's arrays have at most, in which results are given.
+MOST_DIMENSIONS = 64
 
 
 class GraphBuilder:
@@ -39,15 +40,23 @@ class GraphBuilder:
         known: values that are constants, with their arrays.
         weights: where large constants go.
         functions: private functions that the ops of the block refer to.
+        limits: of tensors and of what is folded.
         location: given to the ops emitted next.
         extents: of values of which only the first elements are there, the extents; see `stages`.
         may_bound: whether there may be such values.
     """
 
-    def __init__(self, block: Block, weights: WeightStore, reader: TensorReader):
+    def __init__(
+        self,
+        block: Block,
+        weights: WeightStore,
+        reader: TensorReader,
+        limits: Limits = DEFAULT_LIMITS,
+    ):
         self.block = block
         self.weights = weights
         self.reader = reader
+        self.limits = limits
         self.known: dict[SSAValue, np.ndarray] = {}
         self.functions: list[FuncOp] = []
         self.location: LocationAttr = named_location("model")
@@ -59,7 +68,7 @@ class GraphBuilder:
 
     def function(self, name: str, types: Sequence[Attribute]) -> GraphBuilder:
         """A builder for the body of a new private function with arguments of these types."""
-        inner = GraphBuilder(Block(arg_types=types), self.weights, self.reader)
+        inner = GraphBuilder(Block(arg_types=types), self.weights, self.reader, self.limits)
         inner.functions = self.functions
         inner.location = self.location
         taken = sum(f.sym_name.data.startswith(name) for f in self.functions)
@@ -96,12 +105,11 @@ class GraphBuilder:
         """Add an op with one result, or its value if that is a small constant.
 
         Raises:
-            ImportModelError: a result too large for any memory.
+            ImportModelError: a result that is larger than the limit.
         """
         result = op.results[0]
-        shape = type_of(result).get_shape()
-        if math.prod(shape) > ELEMENT_LIMIT:
-            raise ImportModelError(f"a result of shape {list(shape)} is too large")
+        own = type_of(result)
+        self.check_size(own.get_shape(), numpy_dtype(own.element_type).itemsize)
         folded = self._fold(op)
         if folded is not None:
             op.erase()
@@ -110,23 +118,57 @@ class GraphBuilder:
         self.block.add_op(op)
         return result
 
+    def check_size(self, shape: Sequence[int], itemsize: int) -> None:
+        """Check that a tensor is within the limit.
+
+        Raises:
+            ImportModelError: it is larger.
+            UnsupportedError: it has too many dimensions.
+        """
+        if len(shape) > MOST_DIMENSIONS:
+            raise UnsupportedError(
+                f"tensors of more than {MOST_DIMENSIONS} dimensions are not supported, "
+                f"here are {len(shape)}",
+                hint="join dimensions with Reshape",
+            )
+        size, most = math.prod(shape) * itemsize, self.limits.tensor_bytes
+        if size > most:
+            raise ImportModelError(
+                f"a tensor of shape {_short(shape)} is too large: {size / 2**30:.3g} GiB",
+                hint=f"if it is meant to be so large, raise the limit tensor-bytes={most}",
+            )
+
+    def check_made(self, *shape: int) -> None:
+        """Check that a constant of this shape may be made where the model has none.
+
+        Raises:
+            ImportModelError: it is larger than the limit.
+        """
+        most = self.limits.made_elements
+        if math.prod(shape) > most:
+            raise ImportModelError(
+                f"a constant of shape {_short(shape)} would have to be made, which is too large",
+                hint=f"if it is meant to be so large, raise the limit made-elements={most}",
+            )
+
     def _fold(self, op: Operation) -> np.ndarray | None:
         if not isinstance(op, GraphOp) or len(op.results) != 1:
             return None
         result = type_of(op.results[0])
-        limit = FLOAT_FOLD_LIMIT if is_float(result.element_type) else FOLD_LIMIT
+        limit = FLOAT_FOLD_LIMIT if is_float(result.element_type) else self.limits.folded_elements
         if math.prod(result.get_shape()) > limit:
             return None
         arrays: list[np.ndarray] = []
         for operand in op.operands:
             array = self.known.get(operand)
-            if array is None or array.size > FOLD_LIMIT or operand in self._named:
+            if array is None or array.size > self.limits.folded_elements or operand in self._named:
                 return None
             arrays.append(array)
         return op.evaluate(*arrays)[0]
 
     def constant(self, array: np.ndarray, name: str | None = None) -> SSAValue:
         """Add a constant: a weight if it has a name or is long, else a literal."""
+        self.check_size(array.shape, array.itemsize)
         uniform = not any(array.strides)
         if (array.size > LITERAL_LIMIT and not uniform) or (name and _is_data(array)):
             op = ConstantOp.weight(self.weights.add(array, name or "constant"), like(array))
@@ -179,6 +221,10 @@ class GraphBuilder:
             if isinstance(op, GraphOp) and not any(result.uses for result in op.results):
                 op.detach()
                 op.erase()
+
+
+def _short(shape: Sequence[int]) -> str:
+    return str(list(shape)) if len(shape) <= 16 else f"{list(shape[:16])[:-1]}..."
 
 
 def _is_data(array: np.ndarray) -> bool:

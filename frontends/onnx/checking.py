@@ -16,6 +16,7 @@ from onnx import AttributeProto, ModelProto, NodeProto
 
 from tcopt.frontends.onnx.errors import Dimension, MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.importer import ModelImporter
+from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.loading import header_problems, load_model, standard_opset
 from tcopt.frontends.onnx.node_facts import general_advice, operator_name
 from tcopt.frontends.onnx.problems import Problems
@@ -93,6 +94,7 @@ def check_model(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> CheckReport:
     """Check an ONNX model; arguments are those of `import_model`.
 
@@ -113,10 +115,11 @@ def check_model(
     if report.problems:
         return report
     given = dict(shapes or {})
+    trial = _Trial(model, reader, values or {}, limits)
     try:
-        errors = _import_errors(model, reader, given, values or {})
+        errors = trial.errors(given)
     except MissingShapesError as missing:
-        errors = _tried(model, reader, given, values or {}, missing, report)
+        errors = trial.open_errors(given, missing, report)
     for error in errors:
         if isinstance(error, MissingValuesError) and error.inputs:
             report.at_first_run.append(error)
@@ -126,46 +129,45 @@ def check_model(
     return report
 
 
-def _import_errors(
-    model: ModelProto,
-    reader: TensorReader,
-    shapes: Mapping[str, Sequence[int]],
-    values: Mapping[str, np.ndarray],
-) -> list[TcoptError]:
-    """Every error of an import.
+@dataclass(frozen=True)
+class _Trial:
+    """Imports a model for one set of shapes or another."""
 
-    Raises:
-        MissingShapesError: shapes are open.
-        InputError: shapes or values that do not fit the inputs.
-    """
-    problems = Problems(keep_all=True)
-    try:
-        ModelImporter(model, reader, standard_opset(model), problems).run(shapes, values)
-    except (MissingShapesError, InputError):
-        raise
-    except TcoptError as error:
-        problems.add(error)
-    return problems.errors
+    model: ModelProto
+    reader: TensorReader
+    values: Mapping[str, np.ndarray]
+    limits: Limits
 
+    def errors(self, shapes: Mapping[str, Sequence[int]]) -> list[TcoptError]:
+        """Every error of an import.
 
-def _tried(
-    model: ModelProto,
-    reader: TensorReader,
-    shapes: dict[str, Sequence[int]],
-    values: Mapping[str, np.ndarray],
-    missing: MissingShapesError,
-    report: CheckReport,
-) -> list[TcoptError]:
-    """The errors for open shapes of the best size."""
-    best: list[TcoptError] | None = None
-    for size in TRIAL_SIZES:
-        tried = {name: _trial_shape(dims, size) for name, dims in missing.inputs.items()}
-        errors = _import_errors(model, reader, {**shapes, **tried}, values)
-        if best is None or len(errors) < len(best):
-            best, report.trial_shapes = errors, tried
-        if not errors:
-            break
-    return best or []
+        Raises:
+            MissingShapesError: shapes are open.
+            InputError: shapes or values that do not fit the inputs.
+        """
+        problems, opset = Problems(keep_all=True), standard_opset(self.model)
+        try:
+            importer = ModelImporter(self.model, self.reader, opset, problems, limits=self.limits)
+            importer.run(shapes, self.values)
+        except (MissingShapesError, InputError):
+            raise
+        except TcoptError as error:
+            problems.add(error)
+        return problems.errors
+
+    def open_errors(
+        self, shapes: dict[str, Sequence[int]], missing: MissingShapesError, report: CheckReport
+    ) -> list[TcoptError]:
+        """The errors for open shapes of the best size."""
+        best: list[TcoptError] | None = None
+        for size in TRIAL_SIZES:
+            tried = {name: _trial_shape(dims, size) for name, dims in missing.inputs.items()}
+            errors = self.errors({**shapes, **tried})
+            if best is None or len(errors) < len(best):
+                best, report.trial_shapes = errors, tried
+            if not errors:
+                break
+        return best or []
 
 
 def _trial_shape(dims: Sequence[Dimension] | None, size: int) -> tuple[int, ...]:

@@ -29,9 +29,6 @@ from tcopt.support.errors import UnsupportedError
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 """The operators that have bodies."""
 
-_STEP_LIMIT = 1024
-"""A loop of more steps, that are not alike, is not written out."""
-
 _UNROLLED_STEPS = 16
 """Loops of up to so many steps are written out, which lets shapes in them be known."""
 
@@ -160,10 +157,12 @@ class Bodies:
         step, current = 0, list(states)
         yes = self.ctx.array(np.array(True))
         while steps is None or step < steps:
-            if step == _STEP_LIMIT:
-                self.ctx.unsupported(
+            if step == self.ctx.builder.limits.loop_steps:
+                raise UnsupportedError(
                     f"a Loop of more than {step} steps, which its condition may end or whose "
-                    "values change their shapes, is not supported"
+                    "values change their shapes, is not supported",
+                    where=self.ctx.where,
+                    hint=f"export another loop, or raise the limit loop-steps={step}",
                 )
             number = self.ctx.array(np.array(step, np.int64))
             results = self._imported(body, [number, yes, *current], self.scope, f"step {step}")
@@ -196,6 +195,7 @@ class Bodies:
         values = [state for state in states if isinstance(state, SSAValue)]
         if len(values) < len(states):
             return None
+        self.ctx.builder.check_made(steps)
         number = self.ctx.array(np.arange(steps, dtype=np.int64))
         count = len(values)
         with self._function(values, [number], body) as function:
@@ -314,6 +314,7 @@ class Bodies:
     def _turned(self, value: SSAValue, backwards: int) -> SSAValue:
         if not backwards:
             return value
+        self.ctx.builder.check_made(shape_of(value)[0])
         places = self.ctx.array(np.arange(shape_of(value)[0])[::-1].copy())
         return self.ctx.emit(graph.GatherOp(value, places, axis=0))
 

@@ -14,13 +14,11 @@ from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TypeProto
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.types import type_of
+from tcopt.frontends.onnx.limits import Limits
 from tcopt.frontends.onnx.schemas import NodeSchema
 from tcopt.frontends.onnx.types import onnx_element_type
 from tcopt.frontends.onnx.values import SequenceValue, Value, Values
 from tcopt.support.errors import ImportModelError
-
-NODE_LIMIT = 200_000
-DEPTH_LIMIT = 64
 
 FunctionKey = tuple[str, str, str]
 
@@ -29,7 +27,8 @@ FunctionKey = tuple[str, str, str]
 class ExpansionBudget:
     """Bounds what functions and branches expand to: small files can describe endless models."""
 
-    nodes: int = NODE_LIMIT
+    limits: Limits
+    spent: int = 0
 
     def spend(self, count: int, depth: int, where: str) -> None:
         """Account for a body of `count` nodes.
@@ -37,17 +36,24 @@ class ExpansionBudget:
         Raises:
             ImportModelError: too many nodes or too deeply nested.
         """
-        self.nodes -= count
-        if self.nodes < 0:
-            raise ImportModelError(f"functions expand to more than {NODE_LIMIT} nodes", where=where)
-        if depth > DEPTH_LIMIT:
+        self.spent += count
+        most, deepest = self.limits.nodes, self.limits.depth
+        if self.spent > most:
             raise ImportModelError(
-                f"functions nest more than {DEPTH_LIMIT} deep, or call themselves", where=where
+                f"functions and bodies expand to more than {most} nodes",
+                where=where,
+                hint=f"if it is meant to be so large, raise the limit nodes={most}",
+            )
+        if depth > deepest:
+            raise ImportModelError(
+                f"functions and bodies nest more than {deepest} deep, or call themselves",
+                where=where,
+                hint=f"if it is meant to be so deep, raise the limit depth={deepest}",
             )
 
 
 def check_expansion(
-    nodes: Iterable[NodeProto], functions: Mapping[FunctionKey, FunctionProto]
+    nodes: Iterable[NodeProto], functions: Mapping[FunctionKey, FunctionProto], limits: Limits
 ) -> None:
     """Raise what importing `nodes` would raise in the end, before any work is done.
 
@@ -59,7 +65,7 @@ def check_expansion(
     def size(function: FunctionProto, depth: int) -> int:
         key = (function.domain, function.name, function.overload)
         if key not in sizes:
-            ExpansionBudget().spend(0, depth, function.name)
+            ExpansionBudget(limits).spend(0, depth, function.name)
             sizes[key] = total(function.node, depth + 1)
         return sizes[key]
 
@@ -71,14 +77,14 @@ def check_expansion(
             if callee is not None:
                 count += size(callee, depth)
             count += sum(total(a.g.node, depth) for a in node.attribute if a.HasField("g"))
-            ExpansionBudget().spend(count, 0, node.name or node.op_type)
+            ExpansionBudget(limits).spend(count, 0, node.name or node.op_type)
         return count
 
     # The model's own nodes are as many as its file holds: only their calls count.
     for node in nodes:
         callee = functions.get((node.domain, node.op_type, node.overload))
         if callee is not None:
-            ExpansionBudget().spend(size(callee, 0), 0, node.name or node.op_type)
+            ExpansionBudget(limits).spend(size(callee, 0), 0, node.name or node.op_type)
 
 
 def model_functions(model: ModelProto) -> dict[FunctionKey, FunctionProto]:

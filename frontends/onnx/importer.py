@@ -37,6 +37,7 @@ from tcopt.frontends.onnx.functions import (
     standard_body,
 )
 from tcopt.frontends.onnx.inputs import ModelInput, declared_input, fix_inputs
+from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.loading import check_header, load_model
 from tcopt.frontends.onnx.node_facts import STANDARD_DOMAINS, add_facts, operator_name
 from tcopt.frontends.onnx.ordering import in_order, node_label
@@ -59,6 +60,7 @@ def import_model(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> ModuleOp:
     """Import an ONNX model (opset 6 or newer, IR version 3 or newer).
 
@@ -73,6 +75,7 @@ def import_model(
         shapes: shapes of inputs whose dimensions the model leaves open. Dimensions with
             the same symbol need to be given once.
         values: inputs to specialise on, where a value decides shapes.
+        limits: how much the model may ask for.
 
     Raises:
         InputError: no such file, or shapes and values that do not fit the inputs.
@@ -81,7 +84,7 @@ def import_model(
         MissingValuesError: shapes decided by inputs' values.
         UnsupportedError: everything the compiler does not handle, in one error.
     """
-    return import_loaded(*load_model(source), shapes=shapes, values=values)
+    return import_loaded(*load_model(source), shapes=shapes, values=values, limits=limits)
 
 
 def import_loaded(
@@ -90,11 +93,13 @@ def import_loaded(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> ModuleOp:
     """As `import_model`, for what `load_model` gave."""
     opset = check_header(model)
     problems = Problems()
-    module = ModelImporter(model, reader, opset, problems).run(shapes or {}, values or {})
+    importer = ModelImporter(model, reader, opset, problems, limits=limits)
+    module = importer.run(shapes or {}, values or {})
     problems.raise_all()
     assert module is not None
     return module
@@ -107,6 +112,7 @@ def import_stage(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[ModuleOp, Rest | None]:
     """As `import_loaded`, as much of a model as its shapes are known for.
 
@@ -123,7 +129,7 @@ def import_stage(
     stage = stage or Stage(
         tuple(range(len(model.graph.node))), tuple(info.name for info in model.graph.output)
     )
-    importer = ModelImporter(model, reader, opset, problems, stage)
+    importer = ModelImporter(model, reader, opset, problems, stage, limits)
     module = importer.run(shapes or {}, values or {})
     problems.raise_all()
     assert module is not None
@@ -148,6 +154,7 @@ class ModelImporter:
         opset: int,
         problems: Problems,
         stage: Stage | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ):
         self.graph = model.graph
         self.stage = stage
@@ -158,12 +165,12 @@ class ModelImporter:
         self.problems = problems
         self.versions = {o.domain: o.version for o in model.opset_import}
         self.functions = model_functions(model)
-        check_expansion(self.graph.node, self.functions)
-        self.budget = ExpansionBudget()
+        check_expansion(self.graph.node, self.functions, limits)
+        self.budget = ExpansionBudget(limits)
         self.initializers = self._initializers()
         self.weights = WeightStore()
         self.block = Block()
-        self.builder = GraphBuilder(self.block, self.weights, reader)
+        self.builder = GraphBuilder(self.block, self.weights, reader, limits)
 
     def run(
         self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, np.ndarray]
@@ -179,6 +186,7 @@ class ModelImporter:
         fix_inputs(inputs, _without(scope, shapes), _without(scope, values))
         arguments: dict[str, SSAValue] = {}
         for item in inputs:
+            self._check_input(item)
             argument = self.block.insert_arg(tensor(item.shape, item.element), len(self.block.args))
             self.builder.add_argument(argument, item.name)
             if item.value is not None:
@@ -246,6 +254,13 @@ class ModelImporter:
                 if info.name not in found:
                     scope[info.name] = FAILED
         return list(found.values())
+
+    def _check_input(self, item: ModelInput) -> None:
+        try:
+            self.builder.check_size(item.shape, item.dtype.itemsize)
+        except (ImportModelError, UnsupportedError) as error:
+            error.where = item.name
+            self.problems.add(error)
 
     def _outputs(self, scope: Scope) -> Results:
         if not self.graph.output:

@@ -173,6 +173,7 @@ def find_schema(op_type: str, opset: int) -> NodeSchema | None:
     )
 
 
+@cache
 def opset_advice(op_type: str, opset: int) -> str:
     """What to do about an operator that no schema at `opset` has."""
     versions: list[Any] = [

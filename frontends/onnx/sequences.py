@@ -92,19 +92,27 @@ def _length(ctx: NodeContext, operands: Values) -> Value:
     return ctx.array(np.array(len(_sequence(ctx, operands[0])), np.int64))
 
 
+def _equal_parts(ctx: NodeContext, extent: int, size: int) -> list[int]:
+    whole, rest = divmod(extent, size)
+    most = ctx.builder.limits.nodes
+    ctx.check(whole <= most, f"{whole} parts are more than the limit nodes={most}")
+    return [size] * whole + ([rest] if rest else [])
+
+
 @_handles("SplitToSequence")
 def _split(ctx: NodeContext, operands: Values) -> Value:
     x = _tensor(ctx, operands[0])
     shape = shape_of(x)
     axis = ctx.axis(ctx.get_int("axis"), len(shape))
-    sizes, keep = [1] * shape[axis], ctx.get_bool("keepdims")
+    sizes, keep = list[int](), ctx.get_bool("keepdims")
     if len(operands) > 1 and operands[1] is not None:
         given, keep = _tensor(ctx, operands[1]), True
         sizes = ctx.known_ints(given, "the split")
         if shape_of(given) == ():
             ctx.check(sizes[0] > 0, f"a part of {sizes[0]} is none")
-            whole, rest = divmod(shape[axis], sizes[0])
-            sizes = sizes * whole + ([rest] if rest else [])
+            sizes = _equal_parts(ctx, shape[axis], sizes[0])
+    else:
+        sizes = _equal_parts(ctx, shape[axis], 1)
     ctx.check(
         min(sizes, default=0) >= 0 and sum(sizes) == shape[axis],
         f"parts of {sizes} do not make {shape[axis]}",

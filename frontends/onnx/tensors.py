@@ -11,6 +11,8 @@ from onnx import TensorProto, numpy_helper
 from tcopt.frontends.onnx.types import elements_per_byte, numpy_dtype
 from tcopt.support.errors import ImportModelError, UnsupportedError
 
+_NAME_LIMIT = 4096
+
 
 class TensorReader:
     """Reads tensors; external data only from files inside `folder`.
@@ -107,21 +109,30 @@ class TensorReader:
                 where=where,
                 hint="give the path of the .onnx file",
             )
-        if not location or "\0" in location:
-            raise ImportModelError("external data has no file name", where=where)
+        if not location or "\0" in location or len(location) > _NAME_LIMIT:
+            raise ImportModelError(
+                "external data has no file name, or none that can be", where=where
+            )
         relative = Path(location)
         if relative.is_absolute() or ".." in relative.parts or "\\" in location:
             raise ImportModelError(
                 f"external data {location!r} is not a path inside the model's folder", where=where
             )
-        folder = self.folder.resolve()
-        path = (folder / relative).resolve()
-        if not path.is_relative_to(folder):
+        try:
+            folder = self.folder.resolve()
+            path = (folder / relative).resolve()
+            outside, absent = not path.is_relative_to(folder), not path.is_file()
+        except (OSError, RuntimeError) as error:
+            # A name that is too long, or a link to itself.
+            raise ImportModelError(
+                f"external data {location!r} cannot be found: {error}", where=where
+            ) from error
+        if outside:
             raise ImportModelError(
                 f"external data {location!r} links to a file outside the model's folder",
                 where=where,
             )
-        if not path.is_file():
+        if absent:
             raise ImportModelError(
                 f"external data file {location!r} does not exist",
                 where=where,

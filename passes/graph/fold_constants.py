@@ -22,6 +22,10 @@ LITERAL_ELEMENTS = 16
 GROWTH = 4
 """How many times larger than its operands a result may be, whatever its size."""
 
+SPREAD_BYTES = 2**28
+"""What uniform operands, each of them one stored element, may come to when they are computed
+with, and by how much all results may exceed the weights that are there."""
+
 
 @dataclass(frozen=True)
 class FoldConstants(ModulePass):
@@ -51,12 +55,13 @@ class FoldConstants(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         store = weights_of(op)
+        budget = _Budget(store)
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                store = self.fold_block(op, function.body.block, store)
+                store = self.fold_block(op, function.body.block, store, budget)
 
     def fold_block(
-        self, module: ModuleOp, block: Block, store: WeightStore | None
+        self, module: ModuleOp, block: Block, store: WeightStore | None, budget: _Budget
     ) -> WeightStore | None:
         """Fold a function's body; gives the store, which is made when the first is needed."""
         for op in list(block.ops):
@@ -65,6 +70,8 @@ class FoldConstants(ModulePass):
             arrays = [known_value(operand, store) for operand in op.operands]
             known = [array for array in arrays if array is not None]
             if len(known) != len(arrays) or not self.is_worthwhile(op):
+                continue
+            if not op.packs_weights and not budget.allows(op):
                 continue
             for value, result in zip(op.results, op.evaluate(*known), strict=True):
                 if store is None and not _is_literal(result):
@@ -87,6 +94,23 @@ class FoldConstants(ModulePass):
         size = bytes_of(op.type)
         operands = sum(_stored_bytes(operand) for operand in op.operands)
         return size <= max(GROWTH * operands, self.max_bytes)
+
+
+class _Budget:
+    """Bounds what all results together come to, and the work on operands that store little."""
+
+    def __init__(self, store: WeightStore | None):
+        stored = sum(array.nbytes for array in store.values()) if store else 0
+        self.left = GROWTH * stored + SPREAD_BYTES
+
+    def allows(self, op: GraphOp) -> bool:
+        """Whether an op may be evaluated, which is then accounted for."""
+        size = sum(bytes_of(type_of(result)) for result in op.results)
+        spread = sum(bytes_of(type_of(v)) - _stored_bytes(v) for v in op.operands)
+        if size > self.left or spread > SPREAD_BYTES:
+            return False
+        self.left -= size
+        return True
 
 
 def known_value(value: SSAValue, store: WeightStore | None) -> Array | None:

@@ -7,13 +7,9 @@ import math
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tcopt.frontends.onnx.builder import ELEMENT_LIMIT
 from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.registry import handler
 from tcopt.frontends.onnx.types import numpy_dtype
-
-# Elements that importing may compute and store for one constant.
-MADE_LIMIT = 2**26
 
 
 @handler("Constant")
@@ -39,7 +35,6 @@ def constant_of_shape(ctx: NodeContext) -> SSAValue:
     """A tensor of one repeated value."""
     shape = ctx.constant_ints(0, "the shape")
     ctx.check(all(extent >= 0 for extent in shape), f"shape {shape} has a negative extent")
-    ctx.check(math.prod(shape) <= ELEMENT_LIMIT, f"shape {shape} is too large")
     value = ctx.get_tensor("value")
     if value is None:
         return ctx.builder.splat(tuple(shape), np.float32(0))
@@ -71,7 +66,7 @@ def value_range(ctx: NodeContext) -> SSAValue:
     )
     ctx.check(delta != 0, "the step is 0")
     count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
-    ctx.check(count <= MADE_LIMIT, f"a range of {count} elements is too long")
+    ctx.builder.check_made(count)
     dtype = start.dtype
     return ctx.array((start + np.arange(count).astype(dtype) * delta).astype(dtype))
 
@@ -84,5 +79,5 @@ def eye_like(ctx: NodeContext) -> SSAValue:
     number = ctx.get_int("dtype", 0)
     dtype = numpy_dtype(number, ctx.where) if number else ctx.builder.dtype_of(x)
     rows, columns = ctx.shape(x)
-    ctx.check(rows * columns <= MADE_LIMIT, f"a matrix of {rows} by {columns} is too large")
+    ctx.builder.check_made(rows, columns)
     return ctx.array(np.eye(rows, columns, ctx.get_int("k"), dtype))

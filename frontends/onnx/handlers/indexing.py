@@ -142,6 +142,7 @@ def tensor_scatter(ctx: NodeContext) -> SSAValue:
     )
     lead = [1] * rank
     lead[axis] = extents[axis]
+    ctx.builder.check_made(extents[axis])
     places = ctx.array(np.arange(extents[axis]).reshape(lead))
     starts = ctx.optional_input(2)
     if starts is not None:

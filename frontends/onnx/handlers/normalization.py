@@ -106,11 +106,16 @@ def lp_normalization(ctx: NodeContext) -> SSAValue:
 @handler("LRN")
 def local_response_normalization(ctx: NodeContext) -> SSAValue:
     """Normalisation across neighbouring channels."""
+    x, size, alpha = ctx.input(0), ctx.get_int("size"), ctx.get_float("alpha")
+    # A window that reaches beyond all channels sums them all, however wide it is.
+    widest = 2 * ctx.shape(x)[1] - 1 if ctx.rank(x) > 1 else size
+    if size > widest > 0:
+        size, alpha = widest, alpha * widest / size
     return ctx.emit(
         graph.LrnOp(
-            ctx.input(0),
-            size=ctx.get_int("size"),
-            alpha=ctx.get_float("alpha"),
+            x,
+            size=size,
+            alpha=alpha,
             beta=ctx.get_float("beta"),
             bias=ctx.get_float("bias"),
         )

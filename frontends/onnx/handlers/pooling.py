@@ -75,7 +75,13 @@ def average_pool(ctx: NodeContext) -> SSAValue:
 @handler("LpPool")
 def lp_pool(ctx: NodeContext) -> SSAValue:
     """The p-norm of each window."""
-    return _pool(ctx, "lp", p=ctx.get_int("p"))
+    return _pool(ctx, "lp", p=_order(ctx))
+
+
+def _order(ctx: NodeContext) -> int:
+    p = ctx.get_int("p")
+    ctx.check(p >= 1, f"a norm of order {p} is not supported")
+    return p
 
 
 def _spatial_axes(ctx: NodeContext, x: SSAValue) -> list[int]:
@@ -100,7 +106,7 @@ def global_max_pool(ctx: NodeContext) -> SSAValue:
 @handler("GlobalLpPool")
 def global_lp_pool(ctx: NodeContext) -> SSAValue:
     """The p-norm over all spatial dimensions."""
-    x, p = ctx.input(0), ctx.get_int("p")
+    x, p = ctx.input(0), _order(ctx)
     axes = _spatial_axes(ctx, x)
     if p in (1, 2):
         return ctx.emit(graph.ReduceOp(x, kind=f"l{p}", axes=axes, keepdims=True))
