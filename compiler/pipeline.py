@@ -33,6 +33,7 @@ _SIMPLIFY = (
 )
 _GRAPH = (
     *_SIMPLIFY,
+    "narrow-contractions",
     "expand-conv-transpose",
     "sink-concat",
     "gather-pixels",

@@ -16,7 +16,7 @@ from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, flag, integer
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.stages import narrow, tap_axes, window_taps, zero_pad
+from tcopt.dialects.graph.stages import narrow, pad_space, tap_axes, window_taps
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
@@ -35,7 +35,7 @@ class BlockedConvOp(ContractionOp):
       [N, C / b, spatial..., b], weights [C / b, kernel..., b].
 
     Weights [O / b, C / a, kernel..., a / g, b, g] of the first form hold g channels side by side,
-    for instructions that add g products at once.
+    for instructions that add g products at once. Elements in pads are `pad_value`.
     """
 
     name = "graph.blocked_conv"
@@ -48,6 +48,7 @@ class BlockedConvOp(ContractionOp):
     dilations = opt_prop_def(Ints)
     groups = prop_def(Int, default_value=integer(1))
     plain = opt_prop_def(UnitAttr)
+    pad_value = prop_def(Int, default_value=integer(0))
     result = result_def(TensorType)
 
     def __init__(
@@ -60,12 +61,14 @@ class BlockedConvOp(ContractionOp):
         dilations: Sequence[int] | None = None,
         groups: int = 1,
         plain: bool = False,
+        pad_value: int = 0,
         result_element: Attribute | None = None,
     ):
         properties = {
             **window_properties(strides, pads, dilations),
             "groups": integer(groups),
             "plain": flag(plain),
+            "pad_value": integer(pad_value),
             "result_element": result_element,
         }
         super().__init__([x, w], properties)
@@ -132,21 +135,23 @@ class BlockedConvOp(ContractionOp):
     def border(self, nonnegative: bool) -> Border | None:
         """What the window reaches."""
         low, high = self.window.border(shape_of(self.x)[2 : 2 + self.spatial_rank], self.places)
-        return Border.spatial(low, high, len(shape_of(self.x)))
+        return Border.spatial(low, high, len(shape_of(self.x)), self.pad_value.value.data)
 
     def inside_border(self, x: SSAValue, border: Border) -> BlockedConvOp:
         """The convolution with pads less the border, negative where that is wider."""
         window, spatial = self.window, slice(2, 2 + self.spatial_rank)
         extents = shape_of(self.x)[spatial]
         low, high = border.low[spatial], border.high[spatial]
+        pads = window.pads_inside(low, high, extents, self.places)
         return BlockedConvOp(
             x,
             self.w,
             strides=window.strides,
-            pads=window.pads_inside(low, high, extents, self.places),
+            pads=pads,
             dilations=window.dilations,
             groups=self.group_count,
             plain=self.is_plain,
+            pad_value=self.pad_value.value.data if max(pads, default=0) > 0 else 0,
             result_element=self.result_element,
         )
 
@@ -170,7 +175,7 @@ class BlockedConvOp(ContractionOp):
         """The value by numpy."""
         rank, output = self.spatial_rank, self.shape[2:-1]
         data = x if self.is_plain else np.moveaxis(x, -1, 2).reshape(x.shape[0], -1, *x.shape[2:-1])
-        windows = view_windows(data, self.window, output, 0)
+        windows = view_windows(data, self.window, output, self.pad_value.value.data)
         taps = "uvw"[:rank]
         places = "xyz"[:rank]
         if self.is_depthwise:
@@ -195,7 +200,7 @@ class BlockedConvOp(ContractionOp):
                     self.places, window.strides, window.span, strict=True
                 )
             ]
-            x = zero_pad(x, window.low, extents)
+            x = pad_space(x, window.low, extents, self.pad_value.value.data)
         taps = tap_axes(window.kernel)
         if self.is_depthwise:
             axes = taps

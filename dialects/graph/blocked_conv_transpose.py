@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.attributes import FusionKind, Ints, ints
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.stages import narrow, tap_axes, zero_pad
+from tcopt.dialects.graph.stages import narrow, pad_space, tap_axes
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
@@ -164,7 +164,7 @@ class BlockedConvTransposeOp(ContractionOp):
         starts = self.starts.get_values()
         if window.is_padded:
             extents = [n + k - 1 for n, k in zip(self.places, window.kernel, strict=True)]
-            x = zero_pad(x, window.low, extents)
+            x = pad_space(x, window.low, extents)
         skipped = [0 if window.is_padded else -low for low in window.low]
         taps, inner = tap_axes(self.taps), te.reduce_axis(w.shape[-2], "ri")
         axes = [te.reduce_axis(w.shape[1 + rank], "rc"), *taps, inner]

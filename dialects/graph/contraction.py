@@ -112,6 +112,24 @@ class ContractionOp(GraphOp, ABC):
         of a sum side by side, as dot product instructions take them; None without such a form."""
         return None
 
+    @property
+    def sums_shifts(self) -> bool:
+        """Whether a number added to all data adds that times the sum of a channel's weights
+        (`linear_weight`) to each element of the result."""
+        return self.linear_weight() is not None
+
+    def on_shifted(
+        self, operands: Sequence[SSAValue], shift: int | SSAValue
+    ) -> Sequence[Operation]:
+        """Ops for the same on operands of another element type, data with a shift.
+
+        Args:
+            operands: data and weights.
+            shift: what each element of data is more: a number, or a scalar of its type. It is 0
+                unless the op sums shifts.
+        """
+        return [self.on_operands(operands)]
+
     def on_operands(self, operands: Sequence[SSAValue]) -> Self:
         """The same op on operands of another element type, whose result has the type of now."""
         kept = {**self.properties}

@@ -16,12 +16,13 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import LinearWeight
+from tcopt.dialects.graph.slice import PadOp
 from tcopt.dialects.graph.stages import (
     image_compute,
     narrow,
+    pad_space,
     tap_axes,
     window_taps,
-    zero_pad,
 )
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
@@ -67,10 +68,13 @@ class ConvolutionOp(ContractionOp, ABC):
 class ConvOp(ConvolutionOp):
     """Convolution of x [N, C, spatial...] with w [O, C / groups, kernel...].
 
-    `pads` lists the begin of each spatial dimension, then the ends. Bias is a separate add.
+    `pads` lists the begin of each spatial dimension, then the ends; all elements there are
+    `pad_value`. Bias is a separate add.
     """
 
     name = "graph.conv"
+
+    pad_value = prop_def(Int, default_value=integer(0))
 
     def __init__(
         self,
@@ -81,11 +85,13 @@ class ConvOp(ConvolutionOp):
         pads: Sequence[int] | None = None,
         dilations: Sequence[int] | None = None,
         groups: int = 1,
+        pad_value: int = 0,
         result_element: Attribute | None = None,
     ):
         properties = {
             **window_properties(strides, pads, dilations),
             "groups": integer(groups),
+            "pad_value": integer(pad_value),
             "result_element": result_element,
         }
         super().__init__([x, w], properties)
@@ -111,11 +117,42 @@ class ConvOp(ConvolutionOp):
         """The kernel, by its output channels."""
         return LinearWeight(operand=1, axis=0, channel=1)
 
+    @property
+    def sums_shifts(self) -> bool:
+        """Always: what pads are is shifted too."""
+        return True
+
+    def on_shifted(
+        self, operands: Sequence[SSAValue], shift: int | SSAValue
+    ) -> Sequence[Operation]:
+        """Padding is shifted like data, which for a number of run time is an op of its own."""
+        if not self.window.is_padded:
+            return super().on_shifted(operands, shift)
+        data, weights = operands
+        window, value, ops = self.window, 0, list[Operation]()
+        pads: Sequence[int] = (*window.low, *window.high)
+        if isinstance(shift, int):
+            value = self.pad_value.value.data + shift
+        else:
+            pad = PadOp(data, shift, low=(0, 0, *window.low), high=(0, 0, *window.high))
+            ops, data, pads = [pad], pad.result, ()
+        product = ConvOp(
+            data,
+            weights,
+            strides=window.strides,
+            pads=pads or None,
+            dilations=window.dilations,
+            groups=self.group_count,
+            pad_value=value,
+            result_element=self.type.element_type,
+        )
+        return [*ops, product]
+
     def compute(self, x: Array, w: Array) -> Array:
         """The value by numpy: gather the windows, then a matrix product for each group."""
         n, o, *output = self.shape
         groups, rank = self.group_count, len(output)
-        windows = view_windows(x, self.window, output, 0)
+        windows = view_windows(x, self.window, output, self.pad_value.value.data)
         order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
         columns = windows.transpose(order).reshape(n, groups, -1, math.prod(output))
         return np.matmul(w.reshape(groups, o // groups, -1), columns)
@@ -128,7 +165,7 @@ class ConvOp(ConvolutionOp):
                 (count - 1) * stride + span
                 for count, stride, span in zip(output, window.strides, window.span, strict=True)
             ]
-            x = zero_pad(x, window.low, extents)
+            x = pad_space(x, window.low, extents, self.pad_value.value.data)
         per_group, in_group = self.shape[1] // self.group_count, w.shape[1]
         taps = tap_axes(window.kernel)
         channel = te.reduce_axis(in_group, "rc")

@@ -159,6 +159,11 @@ class ConvTransposeOp(ConvolutionOp):
             made.append(SliceOp(made[-1], ends, shape, steps))
         return made
 
+    @property
+    def sums_shifts(self) -> bool:
+        """Elements at the edges, and where strides leave gaps, are sums of fewer products."""
+        return False
+
     def compute(self, x: Array, w: Array) -> Array:
         """The value by numpy: scatter-add each tap of the kernel."""
         n, c, *extents = x.shape

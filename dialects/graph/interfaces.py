@@ -158,10 +158,10 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
         return None
 
     def border(self, nonnegative: bool) -> Border | None:
-        """The border of zeros around the first operand in which the op could read its padding.
+        """The border around the first operand in which the op could read its padding.
 
         It is empty where nothing is padded, and None for ops that do not move a window over
-        that operand, or whose padding is no zeros.
+        that operand, or whose padding is no number that is known.
 
         Args:
             nonnegative: whether the operand has no element below zero.
@@ -184,10 +184,16 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
 
     @property
     def is_border(self) -> bool:
-        """Whether the op only puts zeros around its first operand.
+        """Whether the op only puts elements of one known number around its first operand.
 
         The operand's producer can write its result inside of them at once.
         """
+        return False
+
+    @property
+    def selects(self) -> bool:
+        """Whether each element of the result is an element of an operand, chosen by its place or
+        in comparison with others: what is added to all of them is added to the result."""
         return False
 
     @property

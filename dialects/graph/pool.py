@@ -158,6 +158,11 @@ class PoolOp(GraphOp):
         properties = {k: v for k, v in {**kept, **moved}.items() if v is not None}
         return PoolOp.create(operands=[x], properties=properties, result_types=[self.type])
 
+    @property
+    def selects(self) -> bool:
+        """A maximum does."""
+        return self.kind.data is PoolKind.MAX
+
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """As the operand; a norm always."""
         return operands[0] or self.kind.data is PoolKind.LP

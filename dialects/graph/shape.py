@@ -44,6 +44,11 @@ class MovementOp(GraphOp, ABC):
     x = operand_def(TensorType)
     result = result_def(TensorType)
 
+    @property
+    def selects(self) -> bool:
+        """Always."""
+        return True
+
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """As the operand."""
         return operands[0]
@@ -352,6 +357,11 @@ class TriluOp(MovementOp):
 
     def __init__(self, x: SSAValue | Operation, *, k: int = 0, upper: bool = True):
         super().__init__([x], {"k": integer(k), "upper": flag(upper)})
+
+    @property
+    def selects(self) -> bool:
+        """Elements beside the triangle are zeros."""
+        return False
 
     def infer(self) -> Sequence[AnyTensor]:
         """The operand's type."""

@@ -20,6 +20,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Int, Ints, PadMode, PadModeAttr, integer, ints
+from tcopt.dialects.graph.constant import uniform_value
 from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
@@ -37,6 +38,7 @@ from tcopt.dialects.graph.types import (
     type_of,
 )
 from tcopt.dialects.te import api as te
+from tcopt.dialects.te.tensor import Uniform
 from tcopt.support.alignment import ALIGNMENT
 
 CACHE_LINE = 64
@@ -198,6 +200,11 @@ class ConcatOp(GraphOp):
         aligned = all(size % CACHE_LINE == 0 for size in sizes[:-1])
         return self.is_contiguous and aligned and min(sizes) > 0 and len(sizes) > 1
 
+    @property
+    def selects(self) -> bool:
+        """By the place along the axis."""
+        return True
+
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """If all operands are."""
         return all(operands)
@@ -301,10 +308,17 @@ class PadOp(GraphOp):
 
     @property
     def is_border(self) -> bool:
-        """Whether zeros are added and nothing is cropped."""
+        """Whether elements of one known number are added and nothing is cropped."""
         counts = (*self.low.get_values(), *self.high.get_values())
-        zeros = self.mode.data is PadMode.CONSTANT and self.value is None
-        return zeros and min(counts, default=0) >= 0
+        return self.number is not None and min(counts, default=0) >= 0
+
+    @property
+    def number(self) -> int | float | None:
+        """What all new elements are, if that is known."""
+        if self.mode.data is not PadMode.CONSTANT:
+            return None
+        number = 0 if self.value is None else uniform_value(self.value)
+        return number if number == number else None  # no NaN, which equals nothing
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """If the operand and the value are, which are all that there is."""
@@ -343,8 +357,8 @@ class PadOp(GraphOp):
 
         def body(*axes: te.Axis) -> te.Expr:
             at: Any = tuple(axis - before for axis, before in zip(axes, low, strict=True))
-            if value is None:
-                return x.read(at, default=0)
+            if value is None or isinstance(value, Uniform):
+                return x.read(at, default=0 if value is None else value.value)
             inside = [te.const(1, i1)]
             for axis, extent, new in zip(at, x.shape, self.shape, strict=True):
                 if extent != new:

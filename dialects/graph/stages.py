@@ -114,15 +114,16 @@ def _map_run(
         result[axis] = index if place == 0 else index % extent
 
 
-def zero_pad(
-    x: te.Tensor, low: Sequence[int], extents: Sequence[int], name: str = "pad"
+def pad_space(
+    x: te.Tensor, low: Sequence[int], extents: Sequence[int], value: int = 0, name: str = "pad"
 ) -> te.Tensor:
-    """x [N, C, spatial..., rest...] with its spatial dimensions moved by `low` into `extents`."""
+    """x [N, C, spatial..., rest...] with its spatial dimensions moved by `low` into `extents`,
+    and `value` around them."""
     rank = len(extents)
 
     def body(n: te.Axis, c: te.Axis, *axes: te.Axis) -> te.Expr:
         at = (place - before for place, before in zip(axes[:rank], low, strict=True))
-        return x.read((n, c, *at, *axes[rank:]), default=0)
+        return x.read((n, c, *at, *axes[rank:]), default=value)
 
     return image_compute((*x.shape[:2], *extents, *x.shape[2 + rank :]), body, name)
 

@@ -225,6 +225,7 @@ class _Conversion:
             dilations=window.dilations,
             groups=op.group_count if form.startswith("OI") else 1,
             plain=is_plain,
+            pad_value=op.pad_value.value.data,
             result_element=op.result_element,
         )
 

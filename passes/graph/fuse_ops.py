@@ -35,7 +35,7 @@ class FuseOps(ModulePass):
       normalization written out in small ops is one kernel. Where there are few rows, ops on
       whole rows stay outside, because other threads could help with them.
     - Injective ops fuse with one another.
-    - A border of zeros (`graph.pad`) joins what produces its operand, and nothing else.
+    - A border of one number (`graph.pad`) joins what produces its operand, and nothing else.
     - Every group takes the slices that only it reads, and beside a heavy op what widens the
       elements that it reads, such as a dequantisation. Slices of contiguous memory in front of
       a heavy op need no group.

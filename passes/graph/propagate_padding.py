@@ -15,14 +15,15 @@ from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import ConcatOp, PadOp, SliceOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.support.remarks import remark
 
 
 @dataclass(frozen=True)
 class PropagatePadding(ModulePass):
-    """Store what padded windows read inside of a border of zeros, which they then read.
+    """Store what padded windows read inside of a border of what they pad it with.
 
+    That is zeros, or the number that stands for zero among quantised ones.
     Convolutions copy their data in order to pad it. Here a value that they read gets the
     widest border that any of them needs, as the last step of what produces it: fused with
     it, that is a store at another place (see `lower-te-to-loop`), and no copy is left.
@@ -84,10 +85,12 @@ class _Propagation:
             return None
         borders = [(user, self._border(user, op.results[0])) for user in users]
         known = [(user, border) for user, border in borders if border is not None]
-        total: Border | None = None
+        known.sort(key=lambda each: not _copies(each[0]))
+        total = Border((), ())
         for _, border in known:
-            total = border if total is None else total.union(border)
-        if total is None or total.is_empty:
+            if total.suits(border):
+                total = border if total.is_empty else total.union(border)
+        if total.is_empty:
             return None
         copied = any(_copies(user) for user, _ in known)
         if not copied and any(border.is_empty for _, border in known):
@@ -100,7 +103,7 @@ class _Propagation:
         if any(operand is value for operand in user.operands[1:]):
             return None
         if isinstance(user, PadOp) and user.is_border:
-            return Border(user.low.get_values(), user.high.get_values())
+            return Border(user.low.get_values(), user.high.get_values(), user.number or 0)
         return user.border(value in self.nonnegative)
 
     def _give(self, op: GraphOp, border: Border) -> None:
@@ -110,6 +113,8 @@ class _Propagation:
         inside = self._bordered(op, border)
         for user in users:
             own = self._border(user, value)
+            if own is not None and not own.suits(border):
+                own = None
             if isinstance(user, PadOp) and own == border:
                 user.results[0].replace_all_uses_with(inside)
                 self._erase(user)
@@ -129,17 +134,26 @@ class _Propagation:
     def _bordered(self, op: GraphOp, border: Border) -> SSAValue:
         """An op's result inside of a border, defined right after the op."""
         if isinstance(op, ConcatOp) and not self._crosses(op, border):
-            parts = [
-                PadOp(part, low=border.low, high=border.high) for part in dict.fromkeys(op.inputs)
-            ]
-            for part in parts:
-                self._insert(part, op, before=True)
-            found = {part.x: part.results[0] for part in parts}
-            last: GraphOp = ConcatOp([found[x] for x in op.inputs], axis=op.axis.value.data)
-        else:
-            last = PadOp(op.results[0], low=border.low, high=border.high)
-        self._insert(last, op)
-        return last.results[0]
+            found = {x: self._pad(x, border, op, before=True) for x in dict.fromkeys(op.inputs)}
+            last = ConcatOp([found[x] for x in op.inputs], axis=op.axis.value.data)
+            self._insert(last, op)
+            return last.results[0]
+        return self._pad(op.results[0], border, op)
+
+    def _pad(
+        self, x: SSAValue, border: Border, beside: GraphOp, *, before: bool = False
+    ) -> SSAValue:
+        """A value inside of a border, defined beside an op."""
+        number: ConstantOp | None = None
+        if border.value:
+            number = ConstantOp.literal(border.value, element_type(x))
+            self._insert(number, beside, before=before)
+        pad = PadOp(x, number, low=border.low, high=border.high)
+        self._insert(pad, beside if number is None or before else number, before=before)
+        if number is not None:
+            pad.location, pad.result.name_hint = beside.location, number.result.name_hint
+            number.result.name_hint = None
+        return pad.results[0]
 
     def _crosses(self, op: ConcatOp, border: Border) -> bool:
         """Whether parts have neighbours where the border would be, or are not contiguous."""

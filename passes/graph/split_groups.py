@@ -37,6 +37,7 @@ def split_groups(op: BlockedConvOp) -> list[BlockedConvOp]:
             strides=window.strides,
             pads=(*window.low, *window.high),
             dilations=window.dilations,
+            pad_value=op.pad_value.value.data,
             result_element=op.result_element,
         )
         _insert(conv, op)

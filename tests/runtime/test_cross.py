@@ -13,6 +13,8 @@ from onnx import ModelProto
 
 import tcopt
 from models import convolutional, transformers
+from models.checks import run_imported
+from models.integer_products import byte_feeds, integer_products
 from other_machines import runner_for
 from tcopt.backends.llvm.host import host_target, named_target
 from tcopt.backends.llvm.linker import find_linker
@@ -117,6 +119,18 @@ def test_dot_products_of_bf16(tmp_path: Path):
     (ours,) = run_library(library, feeds, runner)
     # Rounded operands move a product by up to 2^-8; see tests/networks/test_precision.py.
     assert np.abs(ours - theirs).max() <= 2 * 2.0**-8 * np.ptp(theirs)
+
+
+def test_dot_products_of_bytes(tmp_path: Path):
+    """Layers of integers are exact on Arm's dot products of bytes, whatever the zero point."""
+    runner = runner_for("neoverse-v1")
+    proto = integer_products(131)
+    library = tmp_path / "neoverse-v1.so"
+    tcopt.compile(proto, target="cpu:neoverse-v1").save(library)
+    feeds = byte_feeds(proto, 7)
+    expected = run_imported(proto, feeds)
+    for ours, exact in zip(run_library(library, feeds, runner), expected, strict=True):
+        np.testing.assert_array_equal(ours, exact)
 
 
 def _random(generator: np.random.Generator, shape: tuple, dtype: np.dtype) -> np.ndarray:

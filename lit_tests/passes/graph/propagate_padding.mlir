@@ -96,3 +96,19 @@ func.func @outside(%x: tensor<1x1x6x6x4xf32>, %w: tensor<1x1x3x3x4x4xf32>) -> (t
   %c = graph.reshape %a : tensor<1x144xf32>
   return %b, %c : tensor<1x1x6x6x4xf32>, tensor<1x144xf32>
 }
+
+// Quantised zero is a number of its own, in the border too; a pooling with other pads reads a slice.
+// CHECK-LABEL: func.func @number
+// CHECK:      %[[N:.*]] = graph.constant dense<7> : tensor<ui8>
+// CHECK-NEXT: %[[R:.*]] = graph.pad %{{.*}}, %[[N]] {low = [0, 0, 1, 1, 0], high = [0, 0, 1, 1, 0]} : tensor<1x1x8x8x4xui8>
+// CHECK-NEXT: %c = graph.blocked_conv %[[R]], %w {result_element = i32} : tensor<1x1x6x6x4xi32>
+// CHECK-NEXT: %d = graph.blocked_conv %[[R]], %v {pads = [-1, -1, -1, -1], result_element = i32} : tensor<1x1x6x6x4xi32>
+// CHECK-NEXT: %[[S:.*]] = graph.slice %[[R]] {starts = [0, 0, 1, 1, 0]}
+// CHECK-NEXT: %p = graph.pool %[[S]] {kind = max
+func.func @number(%x: tensor<1x1x6x6x4xui8>, %w: tensor<1x1x3x3x4x4xi8>, %v: tensor<1x1x1x1x4x4xi8>) -> (tensor<1x1x6x6x4xi32>, tensor<1x1x6x6x4xi32>, tensor<1x1x6x6x4xui8>) {
+  %r = graph.relu %x : tensor<1x1x6x6x4xui8>
+  %c = graph.blocked_conv %r, %w {pads = [1, 1, 1, 1], pad_value = 7, result_element = i32} : tensor<1x1x6x6x4xi32>
+  %d = graph.blocked_conv %r, %v {result_element = i32} : tensor<1x1x6x6x4xi32>
+  %p = graph.pool %r {kind = max, kernel = [3, 3, 1], pads = [1, 1, 0, 1, 1, 0]} : tensor<1x1x6x6x4xui8>
+  return %c, %d, %p : tensor<1x1x6x6x4xi32>, tensor<1x1x6x6x4xi32>, tensor<1x1x6x6x4xui8>
+}

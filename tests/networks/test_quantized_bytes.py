@@ -1,0 +1,94 @@
+"""Quantised layers on targets with dot products of bytes: which they use, and exact results.
+
+Kernels for those targets run here with their instructions written out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from onnx import ModelProto
+from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, i8
+
+from models.checks import run_imported
+from models.integer_products import DOTS, byte_feeds, integer_products
+from models.quantized import quantized
+from networks.test_quantized import mixed
+from tcopt.backends.llvm.host import named_target
+from tcopt.backends.llvm.objects import emit_assembly
+from tcopt.compiler import Phase, lower, pipeline
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.types import element_type
+from tcopt.dialects.loop import IntrinOp
+from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
+from tcopt.frontends.onnx import import_model
+from tcopt.support.remarks import collect_remarks
+from tcopt.tools.kernel_executor import run_planned
+
+U8 = IntegerType(8, Signedness.UNSIGNED)
+SIGNED_ONLY = replace(named_target("neoverse-v1"), features="+neon,+dotprod")
+MIXED_ONLY = replace(named_target("haswell"), features="+avx2,+fma,+avxvnni")
+TARGETS = {"znver4": named_target("znver4"), "dotprod": SIGNED_ONLY, "avxvnni": MIXED_ONLY}
+
+
+def compiled(model: ModelProto, target: str) -> tuple[ModuleOp, Counter[str], list[object]]:
+    """The planned module, the dot products that it uses, and what its contractions read."""
+    module = import_model(model)
+    module.attributes[TARGET_ATTRIBUTE] = CpuTargetAttr.of(TARGETS[target])
+    dots: Counter[str] = Counter()
+    data: list[object] = []
+    for name, passes in pipeline("cpu:znver4"):
+        lower(module, [Phase(name, re.sub(r"^set-target{[^}]*},", "", passes))])
+        if name == "graph":
+            products = [op for op in module.walk() if isinstance(op, ContractionOp)]
+            data = [element_type(op.operands[0]) for op in products]
+        if name == "schedule":
+            dots.update(op.intrin.data for op in module.walk() if isinstance(op, IntrinOp))
+    return module, dots, data
+
+
+@pytest.mark.parametrize(
+    ("target", "zero", "signed", "dots", "element"),
+    [
+        ("avxvnni", 131, False, "u8s8_dot", U8),
+        ("avxvnni", None, True, "u8s8_dot", U8),
+        ("dotprod", 7, False, "s8_dot", i8),
+    ],
+)
+def test_products_are_exact(
+    target: str, zero: int | None, signed: bool, dots: str, element: object
+) -> None:
+    """Padding and sums of weights are made up for to the last bit, whichever sign bytes have."""
+    model = integer_products(zero, signed=signed)
+    feeds = byte_feeds(model, 7)
+    module, used, data = compiled(model, target)
+    assert set(data) == {element}
+    assert used == {dots: DOTS}
+    expected = run_imported(model, feeds)
+    for ours, exact in zip(run_planned(module, list(feeds.values())), expected, strict=True):
+        np.testing.assert_array_equal(ours, exact)
+
+
+def test_hot_loops_are_dot_products() -> None:
+    """Sixteen sums an instruction, data from memory; nothing is widened or stored in them."""
+    module, _, _ = compiled(quantized(mixed(), "QDQ"), "znver4")
+    text = emit_assembly(module, TARGETS["znver4"])
+    blocks = re.split(r"^\.?L[\w.]+:", text, flags=re.MULTILINE)
+    hot = [block for block in blocks if "vpdpbusd" in block]
+    assert hot
+    assert not any(re.search(r"vpmovzx|vpmaddwd", block) for block in hot)
+
+
+def test_decisions_are_told() -> None:
+    """In remarks, which `explain` shows: how data is stored, or why it is not."""
+    module = import_model(integer_products(131))
+    before = "set-target{cpu=znver4},fake-quantization-to-integer,fold-constants"
+    lower(module, [Phase("graph", before)])
+    with collect_remarks() as remarks:
+        lower(module, [Phase("graph", "narrow-contractions")])
+    told = [remark.message for remark in remarks]
+    assert told == ["data in unsigned bytes above 131"] * 3 + ["data in unsigned bytes above 3"]
