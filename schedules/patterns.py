@@ -14,7 +14,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import ExtSIOp, ExtUIOp, SIToFPOp
 from tcopt.dialects.loop.analysis import buffer_shape
-from tcopt.support.affine import Dim, extents_to_ranges, linear_sum, to_expr
+from tcopt.support.affine import Dim, extents_to_ranges, linear_sum, to_expr, used_dims
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ def _access(op: loop.LoadOp | loop.StoreOp, block: loop.BlockOp) -> Access:
         for total in sums
         for atom, _ in total.terms
         if not isinstance(atom, Dim)
-        for position in to_expr(atom.operand).used_dims()
+        for position in used_dims(to_expr(atom.operand))
     }
-    used = {d for e in op.map.data.results for d in e.used_dims()}
+    used = {d for e in op.map.data.results for d in used_dims(e)}
     steps: list[tuple[int, ...] | None] = []
     for variable in block.iter_vars:
         positions = [i for i, v in enumerate(op.indices) if v is variable and i in used]

@@ -220,26 +220,33 @@ def linear_sum(expr: AffineExpr, ranges: Sequence[Range]) -> LinearSum:
 
     Symbols are treated as dimensions that follow the `len(ranges)` given ones.
     """
-    return _linear_sum(expr, tuple(ranges))
+    return _cached_sum(expr, tuple(ranges))
 
 
 @lru_cache(maxsize=1 << 16)
+def _cached_sum(expr: AffineExpr, ranges: tuple[Range, ...]) -> LinearSum:
+    return _linear_sum(expr, ranges)
+
+
 def _linear_sum(expr: AffineExpr, ranges: tuple[Range, ...]) -> LinearSum:
-    match expr:
-        case AffineConstantExpr():
-            return LinearSum((), expr.value)
-        case AffineDimExpr():
-            low, high = ranges[expr.position] if expr.position < len(ranges) else UNBOUNDED
-            if low == high:
-                return LinearSum((), low)
-            return LinearSum(((Dim(expr.position), 1),), 0)
-        case AffineSymExpr():
-            return LinearSum(((Dim(len(ranges) + expr.position), 1),), 0)
-        case AffineBinaryOpExpr():
-            lhs, rhs = _linear_sum(expr.lhs, ranges), _linear_sum(expr.rhs, ranges)
-            return _recombine(_combine(expr.kind, lhs, rhs, ranges), ranges)
-        case _:
-            raise ValueError(f"not an affine expression: {expr}")
+    # Its parts are not looked up: their hashes would be computed again at each level.
+    kind = type(expr)
+    if kind is AffineBinaryOpExpr:
+        assert isinstance(expr, AffineBinaryOpExpr)
+        lhs, rhs = _linear_sum(expr.lhs, ranges), _linear_sum(expr.rhs, ranges)
+        return _recombine(_combine(expr.kind, lhs, rhs, ranges), ranges)
+    if kind is AffineConstantExpr:
+        assert isinstance(expr, AffineConstantExpr)
+        return LinearSum((), expr.value)
+    if kind is AffineDimExpr:
+        assert isinstance(expr, AffineDimExpr)
+        low, high = ranges[expr.position] if expr.position < len(ranges) else UNBOUNDED
+        if low == high:
+            return LinearSum((), low)
+        return LinearSum(((Dim(expr.position), 1),), 0)
+    if isinstance(expr, AffineSymExpr):
+        return LinearSum(((Dim(len(ranges) + expr.position), 1),), 0)
+    raise ValueError(f"not an affine expression: {expr}")
 
 
 def _combine(
@@ -315,12 +322,53 @@ def extents_to_ranges(extents: Sequence[int]) -> tuple[Range, ...]:
 
 def substitute(expr: AffineExpr, dims: Sequence[AffineExpr]) -> AffineExpr:
     """Replace dimension `i` of `expr` by `dims[i]`."""
-    return expr.replace_dims_and_symbols(dims, ())
+    # Asked in this way, as a class pattern asks an abstract class, which takes longer.
+    kind = type(expr)
+    if kind is AffineDimExpr:
+        assert isinstance(expr, AffineDimExpr)
+        return dims[expr.position] if expr.position < len(dims) else expr
+    if kind is AffineBinaryOpExpr:
+        assert isinstance(expr, AffineBinaryOpExpr)
+        lhs, rhs = substitute(expr.lhs, dims), substitute(expr.rhs, dims)
+        if lhs is expr.lhs and rhs is expr.rhs:
+            return expr
+        if _is_simple(expr.kind, lhs, rhs):
+            return AffineBinaryOpExpr(expr.kind, lhs, rhs)
+        return AffineExpr.binary(expr.kind, lhs, rhs)
+    return expr
+
+
+def _is_simple(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> bool:
+    """Whether there is nothing to fold in an expression of two."""
+    if kind is AffineBinaryOpKind.Add:
+        return type(lhs) is not AffineConstantExpr and type(rhs) is not AffineConstantExpr
+    return (
+        kind is AffineBinaryOpKind.Mul
+        and type(lhs) is AffineDimExpr
+        and isinstance(rhs, AffineConstantExpr)
+        and rhs.value != 1
+    )
+
+
+def used_dims(expr: AffineExpr) -> set[int]:
+    """The dimensions that occur in `expr`."""
+    found: set[int] = set()
+    rest = [expr]
+    while rest:
+        each = rest.pop()
+        kind = type(each)
+        if kind is AffineBinaryOpExpr:
+            assert isinstance(each, AffineBinaryOpExpr)
+            rest += (each.lhs, each.rhs)
+        elif kind is AffineDimExpr:
+            assert isinstance(each, AffineDimExpr)
+            found.add(each.position)
+    return found
 
 
 def compact_map(results: Sequence[AffineExpr], num_dims: int) -> tuple[AffineMap, list[int]]:
     """Drop dimensions that no result uses; returns the map and the positions kept."""
-    used = sorted(set[int]().union(*(e.used_dims() for e in results)))
+    used = sorted(set[int]().union(*map(used_dims, results)))
     if len(used) == num_dims:
         return AffineMap(num_dims, 0, tuple(results)), used
     renumber: list[AffineExpr] = [AffineConstantExpr(0)] * num_dims

@@ -6,7 +6,7 @@ what these check holds by construction, such as that an op which was just made i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -62,6 +62,12 @@ def append_op(block: Block, op: Operation) -> None:
     block._last_op = op
 
 
+def append_ops(block: Block, ops: Iterable[Operation]) -> None:
+    """Add ops that are in no block at the end of one."""
+    for op in ops:
+        append_op(block, op)
+
+
 def insert_ops(ops: Iterable[Operation], before: Operation) -> None:
     """Add ops that are in no block in front of another one."""
     block, previous = before.parent, before._prev_op
@@ -95,6 +101,39 @@ def erase_op(op: Operation) -> None:
     op.drop_all_references()
 
 
+def ops_with_regions(block: Block) -> Iterator[Operation]:
+    """The ops of a block, and inside of these, that have regions; outer ones first."""
+    op = block._first_op
+    while op is not None:
+        if op.regions:
+            yield op
+            for region in op.regions:
+                for inner in region.blocks:
+                    yield from ops_with_regions(inner)
+        op = op._next_op
+
+
+class AttributeNumbers:
+    """Numbers for attributes, equal for equal ones.
+
+    In keys they stand for attributes, whose hashes are computed from all they consist of, each
+    time: only the first time that an object is seen, its hash is.
+    """
+
+    def __init__(self) -> None:
+        self._by_object: dict[int, tuple[int, Attribute]] = {}
+        self._by_value: dict[Attribute, int] = {}
+
+    def number(self, attribute: Attribute) -> int:
+        """The number of an attribute."""
+        found = self._by_object.get(id(attribute))
+        if found is None:
+            number = self._by_value.setdefault(attribute, len(self._by_value))
+            # The object is kept, for another one may have its id otherwise.
+            found = self._by_object[id(attribute)] = (number, attribute)
+        return found[0]
+
+
 @cache
 def _default_properties(kind: type[Operation]) -> tuple[tuple[str, Attribute], ...]:
     if not issubclass(kind, IRDLOperation):
@@ -106,3 +145,14 @@ def _default_properties(kind: type[Operation]) -> tuple[tuple[str, Attribute], .
         for name, each in definition.properties.items()
         if not isinstance(each, OptionalDef) and each.default_value is not None
     )
+
+
+def copy_name(old: SSAValue, new: SSAValue) -> None:
+    """Give a value the name of another."""
+    new._name = old._name
+
+
+def keep_name(old: SSAValue, new: SSAValue) -> None:
+    """Give a value the name of another, unless it has one."""
+    if new._name is None:
+        new._name = old._name

@@ -140,7 +140,7 @@ def _dialect_factory(module_name: str) -> DialectFactory:
 def _pass_factory(module_name: str, name: str) -> PassFactory:
     def factory() -> type[ModulePass]:
         for cls in _classes(module_name):
-            if issubclass(cls, ModulePass) and getattr(cls, "name", None) == name:
+            if getattr(cls, "name", None) == name and issubclass(cls, ModulePass):
                 return cls
         raise InputError(f"{module_name} defines no pass named '{name}'")
 
@@ -150,7 +150,7 @@ def _pass_factory(module_name: str, name: str) -> PassFactory:
 def _target_factory(module_name: str, name: str) -> TargetFactory:
     def factory() -> type[Target]:
         for cls in _classes(module_name):
-            if issubclass(cls, Target) and getattr(cls, "name", None) == name:
+            if getattr(cls, "name", None) == name and issubclass(cls, Target):
                 return cls
         raise InputError(f"{module_name} defines no target named '{name}'")
 

@@ -299,11 +299,12 @@ def _operations() -> Iterator[type[Operation]]:
     for info in pkgutil.iter_modules(__path__, __name__ + "."):
         module = importlib.import_module(info.name)
         for value in vars(module).values():
+            # Of an abstract class all subclasses are asked whether they have one as theirs.
             if (
                 isinstance(value, type)
-                and issubclass(value, Operation)
                 and value.__module__ == info.name
                 and "get_irdl_definition" in vars(value)
+                and issubclass(value, Operation)
             ):
                 yield value
 

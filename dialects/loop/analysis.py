@@ -42,6 +42,7 @@ from tcopt.support.affine import (
     substitute,
     sum_range,
     to_expr,
+    used_dims,
 )
 
 
@@ -143,7 +144,7 @@ def access_box(access: Access, root: Operation, running: Collection[ForOp] = ())
     operands = [space.expand(value) for value in access.operands]
     dims: list[Interval] = []
     for position, expr in enumerate(access.indices.results):
-        if any(operands[p] is None for p in expr.used_dims()):
+        if any(operands[p] is None for p in used_dims(expr)):
             dims.append(Interval(AffineConstantExpr(0), shape[position]))
             continue
         known = [e if e is not None else AffineConstantExpr(0) for e in operands]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from xdsl.context import Context
@@ -37,6 +38,7 @@ from tcopt.passes.kernel.thread_private import drop_thread_dimensions
 from tcopt.passes.loop.table_folds import constant_index, splat
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
+from tcopt.support.quick_ir import keep_name
 
 _STACK_BYTES = 64 * 1024
 
@@ -333,8 +335,8 @@ class FunctionLowering:
         mask = None if op.mask is None else self.values[op.mask]
         buffer, operands = self.values[op.memref], self._mapped(op.indices)
         value = self.access.load(op, buffer, operands, mask)
-        value.name_hint = value.name_hint or op.result.name_hint
-        self.values[op.result] = value
+        keep_name(op.results[0], value)
+        self.values[op.results[0]] = value
 
     def _store(self, op: loop.StoreOp) -> None:
         mask = None if op.mask is None else self.values[op.mask]
@@ -406,11 +408,12 @@ class FunctionLowering:
 
     def _other(self, op: Operation) -> None:
         """Copy an op of the shared dialects, pure ones only once."""
-        operands = self._mapped(op.operands)
-        if op.has_trait(Pure) and len(op.results) == 1 and not op.attributes:
-            value = self.writer.pure(type(op), operands, op.results[0].type, op.properties)
-            value.name_hint = value.name_hint or op.results[0].name_hint
-            self.values[op.results[0]] = value
+        operands = self._mapped(tuple(op.operands))
+        if _is_pure(type(op)) and len(op.results) == 1 and not op.attributes:
+            (result,) = op.results
+            value = self.writer.pure(type(op), operands, result.type, op.properties)
+            keep_name(result, value)
+            self.values[result] = value
             return
         if op.regions:
             raise PassFailedError("an op with a region is left in a kernel", op=op)
@@ -419,6 +422,11 @@ class FunctionLowering:
         new = op.clone(dict(zip(op.operands, operands, strict=True)))
         self.writer.write(new)
         self.values.update(zip(op.results, new.results, strict=True))
+
+
+@cache
+def _is_pure(kind: type[Operation]) -> bool:
+    return kind.has_trait(Pure)
 
 
 def _only_parallel_loop(op: loop.ForOp) -> loop.ForOp | None:

@@ -28,9 +28,14 @@ from tcopt.dialects import loop
 from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.vector_ import GatherOp, ScatterOp
 from tcopt.passes.kernel.lowering_levels import NO_OVERFLOW, LevelWriter
+from tcopt.support.quick_ir import new_op
 
 _SHUFFLED_STRIDES = (2, 3, 4)
 _SMALL = 1 << 30
+
+
+_Layout = tuple[tuple[int, ...] | None, int, int]
+"""Lane steps, if there are lanes, the number of lanes, and how far apart they are in memory."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +52,16 @@ class AccessLowering:
 
     def __init__(self, writer: LevelWriter):
         self.writer = writer
+        self._layouts: dict[tuple[int, ...], tuple[tuple[Attribute, ...], _Layout]] = {}
 
     def load(
         self, op: loop.LoadOp, buffer: SSAValue, operands: Sequence[SSAValue], mask: SSAValue | None
     ) -> SSAValue:
         """The value that a load reads."""
         writer, exprs = self.writer, op.map.data.results
-        if len(op.lane_steps) > 1:
+        if op.lanes is not None and len(op.lanes) > len(exprs):
             return self._load_vectors(op, buffer, operands)
-        steps = None if op.lanes is None else _steps(op.lanes)
-        lanes = 0 if steps is None else _lanes(op.result.type)
+        steps, lanes, stride = self._lane_layout(op, op.results[0].type, buffer)
         conditions = [] if op.default is None else self._open(exprs, operands, steps, buffer, lanes)
         indices = [writer.index(expr, operands) for expr in exprs]
         key = (*indices, lanes, steps, op.default, mask)
@@ -65,10 +70,28 @@ class AccessLowering:
         if not lanes:
             value = self._scalar_load(op, buffer, indices, operands, conditions)
         else:
-            assert steps is not None and isa(op.result.type, VectorType)
-            value = self._vector_load(op, buffer, indices, operands, steps, mask, conditions)
+            assert steps is not None
+            value = self._vector_load(
+                op, buffer, indices, operands, (steps, lanes, stride), mask, conditions
+            )
         writer.remember_load(buffer, key, value)
         return value
+
+    def _lane_layout(
+        self, op: loop.LoadOp | loop.StoreOp, value_type: Attribute, buffer: SSAValue
+    ) -> _Layout:
+        """The layout of an access, by the identity of what it depends on: there are few."""
+        lanes = op.lanes
+        if lanes is None:
+            return None, 0, 0
+        depends = (lanes, value_type, buffer.type)
+        key = (id(lanes), id(value_type), id(depends[-1]))
+        found = self._layouts.get(key)
+        if found is None:
+            steps = _steps(lanes)
+            layout = (steps, _lanes(value_type), _flat_step(depends[-1], steps))
+            found = self._layouts[key] = (depends, layout)
+        return found[1]
 
     def _load_vectors(
         self, op: loop.LoadOp, buffer: SSAValue, operands: Sequence[SSAValue]
@@ -118,19 +141,17 @@ class AccessLowering:
         writer = self.writer
         indices = [writer.index(expr, operands) for expr in op.map.data.results]
         writer.forget_loads(buffer)
-        steps = None if op.lanes is None else _steps(op.lanes)
+        steps, lanes, stride = self._lane_layout(op, value.type, buffer)
         if steps is None:
-            writer.write(memref.StoreOp.create(operands=[value, buffer, *indices]))
+            writer.write(new_op(memref.StoreOp, [value, buffer, *indices]))
             return
-        stride = _flat_step(buffer.type, steps)
-        lanes = _lanes(value.type)
         if stride == 1 and mask is None:
-            writer.write(vector.StoreOp.create(operands=[value, buffer, *indices]))
+            writer.write(new_op(vector.StoreOp, [value, buffer, *indices]))
         elif stride == 1 and mask is not None:
             writer.write(vector.MaskedStoreOp(buffer, indices, mask, value))
         elif stride == 0 and mask is None:
             last = self._extract(value, lanes - 1)
-            writer.write(memref.StoreOp.create(operands=[last, buffer, *indices]))
+            writer.write(new_op(memref.StoreOp, [last, buffer, *indices]))
         else:
             offsets = self._offsets(lanes, stride)
             writer.write(ScatterOp(buffer, indices, offsets, mask or self._all_on(lanes), value))
@@ -199,9 +220,9 @@ class AccessLowering:
     ) -> SSAValue:
         type_ = op.result.type
         if not conditions or op.default is None:
-            load = memref.LoadOp.create(operands=[buffer, *indices], result_types=[type_])
+            load = new_op(memref.LoadOp, [buffer, *indices], [type_])
             return self.writer.write(load).results[0]
-        load = memref.LoadOp.create(operands=[buffer, *indices], result_types=[type_])
+        load = new_op(memref.LoadOp, [buffer, *indices], [type_])
         return self._choose(conditions, operands, load, self.writer.number(op.default))
 
     def _choose(
@@ -225,13 +246,13 @@ class AccessLowering:
         buffer: SSAValue,
         indices: Sequence[SSAValue],
         operands: Sequence[SSAValue],
-        steps: tuple[int, ...],
+        layout: tuple[tuple[int, ...], int, int],
         mask: SSAValue | None,
         conditions: Sequence[Condition],
     ) -> SSAValue:
-        writer, type_ = self.writer, op.result.type
-        assert isa(type_, VectorType)
-        lanes, stride = type_.get_shape()[0], _flat_step(buffer.type, steps)
+        writer: LevelWriter = self.writer
+        type_: Any = op.results[0].type
+        steps, lanes, stride = layout
         uniform = all(condition.step == 0 for condition in conditions)
         if mask is None and not conditions:
             if stride == 1:
@@ -245,7 +266,7 @@ class AccessLowering:
         ):
             return self._row_part(op, buffer, indices, operands, first, conditions)
         elif mask is None and uniform and stride == 1:
-            load = vector.LoadOp.create(operands=[buffer, *indices], result_types=[type_])
+            load = new_op(vector.LoadOp, [buffer, *indices], [type_])
             return self._choose(conditions, operands, load, self.splat(op.default, type_))
         elif mask is None and steps[-1] == stride and stride in _SHUFFLED_STRIDES:
             return self._strided_load(op, buffer, operands, stride, type_, conditions=conditions)
@@ -290,7 +311,7 @@ class AccessLowering:
             key = (*at, "row", type_, op.default)
             row = writer.loaded(buffer, key)
             if row is None:
-                load = vector.LoadOp.create(operands=[buffer, *at], result_types=[type_])
+                load = new_op(vector.LoadOp, [buffer, *at], [type_])
                 row = self._choose(here, operands, load, otherwise)
                 writer.remember_load(buffer, key, row)
         else:
@@ -313,7 +334,7 @@ class AccessLowering:
         key = (*indices, "contiguous", type)
         found = self.writer.loaded(buffer, key)
         if found is None:
-            load = vector.LoadOp.create(operands=[buffer, *indices], result_types=[type])
+            load = new_op(vector.LoadOp, [buffer, *indices], [type])
             found = self.writer.write(load).results[0]
             self.writer.remember_load(buffer, key, found)
         return found

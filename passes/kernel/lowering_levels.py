@@ -27,6 +27,7 @@ from xdsl.ir.affine import (
 from tcopt.dialects.arith_ import CmpiOp
 from tcopt.passes.loop.indexing import Knowledge
 from tcopt.support.affine import UNBOUNDED, Dim, FloorDiv, LinearSum, Mod, sum_range
+from tcopt.support.quick_ir import AttributeNumbers, append_op, new_op
 
 INDEX = IndexType()
 
@@ -54,6 +55,7 @@ class LevelWriter:
         self.depth: dict[SSAValue, int] = dict.fromkeys(outermost.args, 0)
         self.known = Knowledge()
         self.constants: dict[int, SSAValue] = {}
+        self._attributes = AttributeNumbers()
         self.indices: dict[Hashable, tuple[AffineExpr, SSAValue]] = {}
         """Index values by the identity of their expression, while the same guards hold."""
 
@@ -82,7 +84,7 @@ class LevelWriter:
 
     def write(self, op: Operation) -> Operation:
         """Add an op to the current level."""
-        self.current.block.add_op(op)
+        append_op(self.levels[-1].block, op)
         op.location = self.location
         for result in op.results:
             self.depth[result] = len(self.levels) - 1
@@ -98,13 +100,14 @@ class LevelWriter:
         """The result of a pure op, written where its innermost operand is, or reused."""
         depth = max([self.depth[operand] for operand in operands], default=0)
         level = self.levels[depth]
-        key = (op_class, *operands, result_type, tuple(properties.items()) if properties else ())
+        number = self._attributes.number
+        key = (op_class, *operands, number(result_type))
+        if properties:
+            key = (*key, *properties, *map(number, properties.values()))
         found = level.pure.get(key)
         if found is None:
-            op = op_class.create(
-                operands=operands, result_types=[result_type], properties=properties or {}
-            )
-            level.block.add_op(op)
+            op = new_op(op_class, operands, (result_type,), properties or {})
+            append_op(level.block, op)
             found = level.pure[key] = op.results[0]
             self.depth[found] = depth
         return found
@@ -183,8 +186,8 @@ class LevelWriter:
         key = (op_class, a, b)
         found = level.pure.get(key)
         if found is None:
-            op = op_class.create(operands=(a, b), result_types=(INDEX,), properties=NO_OVERFLOW)
-            level.block.add_op(op)
+            op = new_op(op_class, (a, b), (INDEX,), NO_OVERFLOW)
+            append_op(level.block, op)
             found = level.pure[key] = op.results[0]
             self.depth[found] = depth
         return found

@@ -35,7 +35,7 @@ from tcopt.passes.loop.regions import (
     whole,
 )
 from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import substitute
+from tcopt.support.affine import substitute, used_dims
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def _reduces_over(held: Sequence[loop.ForOp], op: Access) -> bool:
         return False
     carried = {each.induction_variable for each in held}
     for kind, binding in zip(block.iter_kinds, block.bindings.data.results, strict=True):
-        used = {block.operands[i] for i in binding.used_dims()}
+        used = {block.operands[i] for i in used_dims(binding)}
         if kind is loop.IterKind.REDUCE and not used.isdisjoint(carried):
             return True
     return False

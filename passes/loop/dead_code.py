@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Block
-from xdsl.traits import IsTerminator, is_side_effect_free
+from functools import cache
+
+from xdsl.ir import Block, Operation
+from xdsl.traits import IsTerminator, Pure, is_side_effect_free
 
 from tcopt.dialects import loop
+from tcopt.support.quick_ir import erase_op
 
 
 def erase_dead_buffers(function: loop.FuncOp) -> None:
@@ -31,15 +34,25 @@ def erase_dead_ops(block: Block) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 erase_dead_ops(inner)
-        if op.has_trait(IsTerminator) or any(result.uses for result in op.results):
+        if any(result.first_use is not None for result in op.results):
             continue
-        if isinstance(op, loop.ForOp | loop.GuardOp | loop.BlockOp | loop.InitOp):
+        if isinstance(op, _BODIES):
             removable = op.body.block.is_empty
         else:
-            removable = isinstance(op, loop.LoadOp | loop.AllocOp) or is_side_effect_free(op)
+            removable = _is_plain(type(op)) or (
+                not op.has_trait(IsTerminator) and is_side_effect_free(op)
+            )
         if removable:
-            op.detach()
-            op.erase()
+            erase_op(op)
+
+
+_BODIES = (loop.ForOp, loop.GuardOp, loop.BlockOp, loop.InitOp)
+
+
+@cache
+def _is_plain(kind: type[Operation]) -> bool:
+    """Whether ops of a kind do nothing but make their results."""
+    return issubclass(kind, loop.LoadOp | loop.AllocOp) or kind.has_trait(Pure)
 
 
 def _is_never_read(op: loop.AllocOp) -> bool:

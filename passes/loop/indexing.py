@@ -279,7 +279,9 @@ def simplify_access(
     exprs, operands = list(op.map.data.results), list(op.indices)
     if environment:
         exprs, operands = compose(exprs, operands, environment)
-    set_access(op, *known.simplify(exprs, operands))
+    map, indices = known.simplify(exprs, operands)
+    if map != op.map.data or indices != list(op.indices):
+        set_access(op, map, indices)
     if (
         isinstance(op, loop.LoadOp)
         and op.default is not None

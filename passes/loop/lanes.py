@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xdsl.dialects import arith
 from xdsl.dialects.arith import FastMathFlagsAttr
@@ -32,8 +33,16 @@ from tcopt.passes.loop.indexing import Knowledge, is_inside
 from tcopt.passes.loop.lane_conflicts import NotVectorizable, check_lanes_independent
 from tcopt.passes.loop.lane_reductions import neutral, update_of
 from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import Dim, LinearSum, linear_sum, simplify, substitute, to_expr
+from tcopt.support.affine import (
+    Dim,
+    LinearSum,
+    linear_sum,
+    substitute,
+    to_expr,
+    used_dims,
+)
 from tcopt.support.literals import number_attr
+from tcopt.support.quick_ir import new_op
 
 __all__ = ["LaneRewriter", "NotVectorizable"]
 
@@ -96,13 +105,10 @@ class LaneRewriter:
         position = next((i for i, value in enumerate(operands) if value is self.lane), None)
         steps: list[int] = []
         results: list[AffineExpr] = []
-        dims: list[AffineExpr] = [AffineDimExpr(i) for i in range(len(operands))]
-        if position is not None:
-            dims[position] = AffineConstantExpr(0)
         for expr in exprs:
             total = linear_sum(expr, ranges)
             steps.append(0 if position is None else _step(total, position))
-            results.append(simplify(substitute(to_expr(total), dims), ranges))
+            results.append(to_expr(_without(total, position)))
         map, used = unique_operands(AffineMap(len(operands), 0, tuple(results)), operands)
         values = [self.values.get(value, value) for value in used]
         if any(isa(value.type, VectorType) for value in values):
@@ -297,18 +303,9 @@ class LaneRewriter:
                 for position, (old, operand) in enumerate(zip(op.operands, operands, strict=True))
             ]
             types = [self._vector_of(type_) for type_ in types]
-        new = type(op).create(
-            operands=operands,
-            result_types=types,
-            properties=op.properties,
-            attributes=op.attributes,
-        )
+        new = new_op(type(op), operands, types, op.properties, op.attributes)
         if is_vector:
-            try:
-                new.verify(verify_nested_ops=False)
-            except VerifyException:
-                new.erase()
-                raise NotVectorizable(f"{op.name} has no vector form") from None
+            _check_vector_form(new)
         self.block.add_op(new)
         for old, result in zip(op.results, new.results, strict=True):
             result.name_hint = old.name_hint
@@ -332,11 +329,7 @@ class LaneRewriter:
         return self.values.get(value, value)
 
     def _vector_of(self, type_: Attribute) -> VectorType[Attribute]:
-        if isa(type_, VectorType):
-            return VectorType(type_.get_element_type(), [self.lanes, *type_.get_shape()])
-        if not isa(type_, IntegerType | IndexType | AnyFloat):
-            raise NotVectorizable(f"there are no vectors of {type_}")
-        return VectorType(type_, [self.lanes])
+        return _vector_of(type_, self.lanes)
 
     def _as_vector(self, value: SSAValue) -> SSAValue:
         if isa(value.type, VectorType):
@@ -347,13 +340,47 @@ class LaneRewriter:
         return self._add(BroadcastOp(value, type_))
 
 
+@lru_cache(maxsize=256)
+def _vector_of(type_: Attribute, lanes: int) -> VectorType[Attribute]:
+    if isa(type_, VectorType):
+        return VectorType(type_.get_element_type(), [lanes, *type_.get_shape()])
+    if not isa(type_, IntegerType | IndexType | AnyFloat):
+        raise NotVectorizable(f"there are no vectors of {type_}")
+    return VectorType(type_, [lanes])
+
+
+_VERIFIED: set[tuple[object, ...]] = set()
+"""Kinds of ops, with the types of their values, that are known to verify."""
+
+
+def _check_vector_form(new: Operation) -> None:
+    """NotVectorizable unless an op takes vectors, which it is erased for."""
+    key = (type(new), *new.operand_types, *new.result_types, *new.properties.items())
+    if key in _VERIFIED:
+        return
+    try:
+        new.verify(verify_nested_ops=False)
+    except VerifyException:
+        new.erase()
+        raise NotVectorizable(f"{new.name} has no vector form") from None
+    _VERIFIED.add(key)
+
+
+def _without(total: LinearSum, position: int | None) -> LinearSum:
+    """A sum where a dimension that no division has is 0."""
+    if position is None:
+        return total
+    terms = tuple((atom, factor) for atom, factor in total.terms if atom != Dim(position))
+    return LinearSum(terms, total.constant)
+
+
 def _step(total: LinearSum, position: int) -> int:
     """How far a sum moves from one lane to the next."""
     step = total.coefficient(position)
     others = LinearSum(
         tuple((atom, factor) for atom, factor in total.terms if atom != Dim(position)), 0
     )
-    if position in to_expr(others).used_dims():
+    if position in used_dims(to_expr(others)):
         raise NotVectorizable("an index divides by something that varies with the lane")
     return step
 

@@ -20,7 +20,7 @@ from tcopt.passes.loop.indexing import IndexedOp, Knowledge, is_inside, shape_of
 from tcopt.passes.loop.lane_reductions import neutral, update_of
 from tcopt.passes.loop.substitution import substitute_values
 from tcopt.passes.loop.tails import split_tails
-from tcopt.support.affine import Dim, linear_sum, sum_range
+from tcopt.support.affine import Dim, linear_sum, sum_range, used_dims
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _tells_apart(condition: AffineExpr, op: loop.BlockOp) -> bool:
     """Whether what a block writes where a condition does not hold, it writes nowhere else: the
     condition is on the thread, or on what its stores are indexed by."""
     stores = [inner for inner in op.body.block.ops if isinstance(inner, loop.StoreOp)]
-    for position in condition.used_dims():
+    for position in used_dims(condition):
         value = op.operands[position]
         around = loop.loop_of(value)
         is_bound = around is not None and around.axis is not None
@@ -216,7 +216,7 @@ def _skip_neutral_terms(body: Block, known: Knowledge) -> None:
         if known.decide(expr, operands, extent) is None
     ]
     lanes = {i for i, value in enumerate(operands) if value in known.lanes}
-    guarded = [position for position in open_ if lanes.isdisjoint(exprs[position].used_dims())]
+    guarded = [position for position in open_ if lanes.isdisjoint(used_dims(exprs[position]))]
     if not guarded:
         return
     extents = [shape_of(load.memref)[position] for position in guarded]

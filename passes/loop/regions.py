@@ -16,7 +16,16 @@ from tcopt.passes.loop.indexing import (
     shape_of,
     value_sum,
 )
-from tcopt.support.affine import Atom, Dim, LinearSum, compact_map, linear_sum, sum_range, to_expr
+from tcopt.support.affine import (
+    Atom,
+    Dim,
+    LinearSum,
+    compact_map,
+    linear_sum,
+    sum_range,
+    to_expr,
+    used_dims,
+)
 
 Access = loop.LoadOp | loop.StoreOp
 
@@ -117,7 +126,7 @@ def _interval(
     moving: list[tuple[Atom, int]] = []
     fixed: list[tuple[Atom, int]] = []
     for atom, factor in total.terms:
-        used = {atom.position} if isinstance(atom, Dim) else to_expr(atom.operand).used_dims()
+        used = {atom.position} if isinstance(atom, Dim) else used_dims(to_expr(atom.operand))
         values = [operands[i] for i in used]
         if any(value not in known.ranges for value in values):
             return None

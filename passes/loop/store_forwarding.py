@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, MemRefType, VectorType, i32
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineConstantExpr
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
+from tcopt.support.quick_ir import new_op
+
+Properties = dict[str, Attribute]
 
 
 class Piece(NamedTuple):
@@ -28,8 +31,8 @@ class _Contents:
     length: int
     values: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
     """What a piece holds, by its start."""
-    waiting: dict[int, tuple[loop.StoreOp, AffineMapAttr]] = field(
-        default_factory=dict[int, tuple[loop.StoreOp, AffineMapAttr]]
+    waiting: dict[int, tuple[loop.StoreOp, Properties]] = field(
+        default_factory=dict[int, tuple[loop.StoreOp, Properties]]
     )
     """The last store to a piece, not written yet: the next copy may store there, too."""
 
@@ -54,27 +57,6 @@ class StoreForwarding:
 
     def __init__(self) -> None:
         self._contents: dict[SSAValue, _Contents] = {}
-        self._private: dict[SSAValue, bool] = {}
-        self._pieces: dict[tuple[int, int], Piece | None] = {}
-
-    def is_private(self, buffer: SSAValue) -> bool:
-        """Whether a buffer is in registers, and nothing but loads and stores can see it."""
-        found = self._private.get(buffer)
-        if found is None:
-            found = self._private[buffer] = _is_private(buffer)
-        return found
-
-    def piece(self, op: loop.LoadOp | loop.StoreOp, map: AffineMapAttr) -> Piece | None:
-        """What a copy of an access touches; None if that is not a piece that is known.
-
-        Args:
-            map: the map of the copy, which has to live as long as this.
-        """
-        key = (id(op), id(map))
-        if key not in self._pieces:
-            type_ = op.value.type if isinstance(op, loop.StoreOp) else op.results[0].type
-            self._pieces[key] = _piece_of(op, map, type_)
-        return self._pieces[key]
 
     def load(self, buffer: SSAValue, piece: Piece, result: list[Operation]) -> SSAValue | None:
         """The value that a piece of a buffer holds, if it is known.
@@ -90,31 +72,32 @@ class StoreForwarding:
     def store(
         self,
         op: loop.StoreOp,
-        map: AffineMapAttr,
+        properties: Properties,
         value: SSAValue,
         buffer: SSAValue,
         piece: Piece,
         result: list[Operation],
     ) -> None:
-        """Store a value, sooner or later."""
+        """Store a value, sooner or later.
+
+        Args:
+            op: the original store.
+            properties: those of its copy.
+        """
         contents = self._at(buffer, piece, result)
         if contents.values.get(piece.start) is value:
             return
         contents.values[piece.start] = value
-        contents.waiting[piece.start] = (op, map)
+        contents.waiting[piece.start] = (op, properties)
 
     def write(self, buffer: SSAValue, result: list[Operation]) -> None:
         """Write what waits to be stored to a buffer, of which nothing is known from here on."""
         contents = self._contents.pop(buffer, None)
         if contents is None:
             return
-        for start, (op, map) in contents.waiting.items():
-            new = loop.StoreOp.create(
-                operands=(contents.values[start], buffer),
-                properties={**op.properties, "map": map, "operandSegmentSizes": _no_indices()},
-                attributes=op.attributes,
-            )
-            result.append(new)
+        for start, (op, properties) in contents.waiting.items():
+            operands = (contents.values[start], buffer)
+            result.append(new_op(loop.StoreOp, operands, (), properties, op.attributes))
 
     def write_all(self, result: list[Operation]) -> None:
         """Write what waits to be stored: control flow is straight no longer."""
@@ -130,7 +113,8 @@ class StoreForwarding:
         return contents
 
 
-def _is_private(buffer: SSAValue) -> bool:
+def is_private(buffer: SSAValue) -> bool:
+    """Whether a buffer is in registers, and nothing but loads and stores can see it."""
     owner = buffer.owner
     return (
         isinstance(owner, loop.AllocOp)
@@ -143,19 +127,22 @@ def _is_private(buffer: SSAValue) -> bool:
     )
 
 
-def _piece_of(
-    op: loop.LoadOp | loop.StoreOp, map: AffineMapAttr, value_type: Attribute
-) -> Piece | None:
-    buffer_type = op.memref.type
-    assert isa(buffer_type, MemRefType)
-    shape = buffer_type.get_shape()
-    length = 1
-    if isa(value_type, VectorType):
-        (length, *more), (steps, *_) = value_type.get_shape(), op.lane_steps
-        if more or steps[-1] != 1 or any(steps[:-1]):
-            return None
+def piece_length(op: loop.LoadOp | loop.StoreOp) -> int | None:
+    """How many elements an access touches; None if these are no neighbours in a row."""
+    if op.lanes is None:
+        return 1
+    (steps, *more) = op.lane_steps
+    if more or steps[-1] != 1 or any(steps[:-1]):
+        return None
+    value_type = op.value.type if isinstance(op, loop.StoreOp) else op.results[0].type
+    assert isa(value_type, VectorType)
+    return value_type.get_shape()[0]
+
+
+def piece_at(indices: Sequence[AffineExpr], shape: Sequence[int], length: int) -> Piece | None:
+    """The piece at an index of a buffer; None if the index moves, or the piece is not whole."""
     start = last = 0
-    for expr, extent in zip(map.data.results, shape, strict=True):
+    for expr, extent in zip(indices, shape, strict=True):
         if not isinstance(expr, AffineConstantExpr) or not 0 <= expr.value < extent:
             return None
         last = expr.value
@@ -163,8 +150,3 @@ def _piece_of(
     if (shape and last + length > shape[-1]) or start % length:
         return None
     return Piece(start, length)
-
-
-@cache
-def _no_indices() -> DenseArrayBase:
-    return DenseArrayBase.from_list(i32, (1, 1, 0, 0))

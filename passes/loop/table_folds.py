@@ -18,6 +18,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.table import ScaleOp
+from tcopt.support.quick_ir import new_op
 
 
 class TableFolds:
@@ -35,6 +36,7 @@ class TableFolds:
     def __init__(self) -> None:
         self.absent: set[SSAValue] = set()
         self.negated: dict[SSAValue, SSAValue] = {}
+        self._entries: dict[ScaleOp, tuple[float, ...]] = {}
 
     def scale(
         self, op: ScaleOp, x: SSAValue, index: SSAValue | int, result: list[Operation]
@@ -45,17 +47,20 @@ class TableFolds:
         self.negated.pop(op.result, None)
         if number is None:
             return None
-        entry = op.entries[number]
+        entries = self._entries.get(op)
+        if entries is None:
+            entries = self._entries[op] = op.entries
+        entry = entries[number]
         if entry == 1:
             return x
         if entry == -1:
             self.negated[op.result] = x
-            return _add(arith.NegfOp(x), result)
+            return _add(new_op(arith.NegfOp, (x,), (x.type,)), result)
         if entry == 0:
             self.absent.add(op.result)
-            return _add(arith.ConstantOp(splat(-0.0, x.type)), result)
-        factor = _add(arith.ConstantOp(splat(entry, x.type)), result)
-        return _add(arith.MulfOp(x, factor), result)
+            return _constant(-0.0, x.type, result)
+        factor = _constant(entry, x.type, result)
+        return _add(new_op(arith.MulfOp, (x, factor), (x.type,)), result)
 
     def add(
         self, op: arith.AddfOp, lhs: SSAValue, rhs: SSAValue, result: list[Operation]
@@ -76,7 +81,7 @@ class TableFolds:
                 return other
         for term, other in ((old_rhs, lhs), (old_lhs, rhs)):
             if term in negated:
-                return _add(arith.SubfOp(other, negated[term]), result)
+                return _add(new_op(arith.SubfOp, (other, negated[term]), (other.type,)), result)
         return None
 
 
@@ -109,3 +114,7 @@ def _splat(text: str, type: Attribute) -> FloatAttr | DenseIntOrFPElementsAttr:
 def _add(op: Operation, result: list[Operation]) -> SSAValue:
     result.append(op)
     return op.results[0]
+
+
+def _constant(number: float, type: Attribute, result: list[Operation]) -> SSAValue:
+    return _add(new_op(arith.ConstantOp, (), (type,), {"value": splat(number, type)}), result)

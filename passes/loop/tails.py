@@ -34,6 +34,7 @@ from tcopt.dialects import loop
 from tcopt.passes.loop.indexing import Knowledge
 from tcopt.passes.loop.substitution import substitute_values
 from tcopt.support.affine import Atom, Dim, FloorDiv, LinearSum, Mod, linear_sum, sum_range
+from tcopt.support.quick_ir import ops_with_regions
 
 _TILE_KINDS = (loop.LoopKind.UNROLLED, loop.LoopKind.VECTORIZED)
 _SPLIT_KINDS = (loop.LoopKind.SERIAL, loop.LoopKind.PARALLEL)
@@ -97,18 +98,20 @@ def split_tails(block: Block, known: Knowledge) -> bool:
 def _whole_iterations(op: loop.ForOp, body: Block, known: Knowledge) -> dict[_Digit, int]:
     """For each digit that has a tail in a body, how many first values have whole tiles."""
     inner: dict[SSAValue, loop.ForOp] = {}
-    for nested in body.walk():
+    guards: list[loop.GuardOp] = []
+    for nested in ops_with_regions(body):
         if isinstance(nested, loop.ForOp):
             known.enter_loop(nested)
             inner[nested.induction_variable] = nested
+        elif isinstance(nested, loop.GuardOp):
+            guards.append(nested)
     whole: dict[_Digit, int] = {}
-    for guard in body.walk():
-        if isinstance(guard, loop.GuardOp):
-            for total, extent in _conditions(guard, known):
-                found = _whole_tiles(total, extent, guard, op, inner, known)
-                if found is not None:
-                    digit, count = found
-                    whole[digit] = min(whole.get(digit, digit.count(op.trip_count)), count)
+    for guard in guards:
+        for total, extent in _conditions(guard, known):
+            found = _whole_tiles(total, extent, guard, op, inner, known)
+            if found is not None:
+                digit, count = found
+                whole[digit] = min(whole.get(digit, digit.count(op.trip_count)), count)
     return {d: n for d, n in whole.items() if 0 < n < d.count(op.trip_count)}
 
 

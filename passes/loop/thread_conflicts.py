@@ -30,7 +30,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.passes.loop.indexing import Knowledge, shape_of
-from tcopt.support.affine import Atom, Dim, LinearSum, Mod, to_expr
+from tcopt.support.affine import Atom, Dim, LinearSum, Mod, to_expr, used_dims
 
 _MOST_WORK = 1 << 22
 """Most places of threads that are looked at for one pair of accesses."""
@@ -226,7 +226,7 @@ class _Pair:
         outer = self._outer()
         variables = [_variable(value) for value in guard.indices]
         for expr, extent in zip(guard.map.data.results, guard.condition_extents, strict=True):
-            used = [variables[dim] for dim in expr.used_dims()]
+            used = [variables[dim] for dim in used_dims(expr)]
             if any(v is None or v not in environment for v in used):
                 continue
             if any(v in outer and self._is_linear(v) for v in used if v is not None):

@@ -8,12 +8,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
 from tcopt.passes.loop.dead_code import erase_dead_ops
 from tcopt.passes.loop.indexing import Knowledge
 from tcopt.passes.loop.unrolling import Unroller
+from tcopt.support.quick_ir import erase_op, insert_ops
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,8 @@ def _visit(block: Block, known: Knowledge) -> None:
     for op in tuple(block.ops):
         match op:
             case loop.ForOp() if op.loop_kind is loop.LoopKind.UNROLLED:
-                Rewriter.insert_op(Unroller(known).run(op), InsertPoint.before(op))
-                op.detach()
-                op.erase()
+                insert_ops(Unroller(known).run(op), op)
+                erase_op(op)
             case loop.ForOp():
                 known.enter_loop(op)
                 _visit(op.body.block, known)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -11,17 +10,14 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
     VectorType,
-    i32,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.traits import Pure
+from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
@@ -30,26 +26,11 @@ from tcopt.dialects.table import ScaleOp
 from tcopt.passes.loop.indexing import IndexedOp, Knowledge, is_inside
 from tcopt.passes.loop.store_forwarding import Piece, StoreForwarding
 from tcopt.passes.loop.table_folds import TableFolds
-from tcopt.support.affine import Atom, Dim, LinearSum, linear_sum, simplify, substitute, to_expr
+from tcopt.passes.loop.unroll_plans import AccessPlan, Place, PlainPlan, plan_access
 from tcopt.support.errors import PassFailedError
+from tcopt.support.quick_ir import append_ops, copy_name, new_op
 
-
-@dataclass
-class _Plan:
-    """How to write an op's index expressions for given numbers of the unrolled variables."""
-
-    kept: list[SSAValue]
-    """The index values that are not unrolled."""
-    unrolled: list[SSAValue]
-    parts: list[tuple[AffineExpr | None, int, list[tuple[SSAValue, int]]]] | None
-    """For each expression the part over `kept`, a constant, and the unrolled terms; None
-    when a division mixes them."""
-    fixed: list[AffineExpr]
-    """The expressions over `kept` followed by `unrolled`."""
-    maps: dict[tuple[int, ...], AffineMapAttr]
-    leading: tuple[SSAValue, ...] = ()
-    """The operands in front of the indices."""
-    mask: SSAValue | None = None
+_Handler = Callable[[Any, list[Operation]], None]
 
 
 class _Copies:
@@ -79,7 +60,9 @@ class Unroller:
         """What holds in every copy, where `known` has also what one copy's guards say."""
         self.numbers: dict[SSAValue, int] = {}
         self.values: dict[SSAValue, SSAValue] = {}
-        self.plans: dict[Operation, _Plan] = {}
+        self.plans: dict[Operation, AccessPlan] = {}
+        self.plain_plans: dict[Operation, PlainPlan] = {}
+        self.bodies: dict[Block, list[tuple[_Handler, Operation]]] = {}
         self.always_on: set[SSAValue] = set()
         """Masks of the original body that are on in all lanes of the current copy."""
         self.always_off: set[SSAValue] = set()
@@ -88,7 +71,7 @@ class Unroller:
         self.tables = TableFolds()
         self.copies = _Copies()
         self.registers = StoreForwarding()
-        self.handlers: dict[type[Operation], Callable[[Any, list[Operation]], None]] = {
+        self.handlers: dict[type[Operation], _Handler] = {
             loop.LoadOp: self._load,
             loop.StoreOp: self._store,
             loop.ForOp: self._for,
@@ -114,8 +97,12 @@ class Unroller:
             self._ops(op.body.block, result)
 
     def _ops(self, block: Block, result: list[Operation]) -> None:
-        for op in block.ops:
-            self.handlers.get(type(op), self._plain)(op, result)
+        body = self.bodies.get(block)
+        if body is None:
+            body = [(self.handlers.get(type(op), self._plain), op) for op in block.ops]
+            self.bodies[block] = body
+        for handler, op in body:
+            handler(op, result)
 
     def _inner(self, block: Block, outer: list[Operation]) -> list[Operation]:
         """The copies of ops in a region, which reuse none from around it, nor the other way."""
@@ -136,10 +123,14 @@ class Unroller:
         )
 
     def _index(self, op: loop.IndexOp, result: list[Operation]) -> None:
-        map, indices = self._access(op)
-        new = loop.IndexOp.create(
-            operands=indices, result_types=[IndexType()], properties={"map": map}
-        )
+        plan = self._plan(op)
+        place = plan.place(self.numbers, self.shared)
+        if not plan.kept:
+            (number,) = place.map.data.results
+            assert isinstance(number, AffineConstantExpr)
+            self.numbers[op.result] = number.value
+            return
+        new = new_op(loop.IndexOp, self._mapped(plan.kept), (IndexType(),), place.properties)
         self._finish(op, new, result)
 
     def _prefetch(self, op: loop.PrefetchOp, result: list[Operation]) -> None:
@@ -150,136 +141,126 @@ class Unroller:
     def _finish(self, old: Operation, new: Operation, result: list[Operation]) -> None:
         result.append(new)
         for before, after in zip(old.results, new.results, strict=True):
-            after.name_hint = before.name_hint
+            copy_name(before, after)
             self.values[before] = after
 
     def _get(self, value: SSAValue) -> SSAValue:
         return self.values.get(value, value)
 
-    def _plan(self, op: IndexedOp) -> _Plan:
+    def _mapped(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        get = self.values.get
+        return [get(value, value) for value in values]
+
+    def _plan(self, op: IndexedOp) -> AccessPlan:
         plan = self.plans.get(op)
         if plan is None:
-            plan = self.plans[op] = _make_plan(
-                op.map.data.results, op.indices, self.numbers, self.shared
-            )
-            if isinstance(op, loop.LoadOp):
-                plan.leading, plan.mask = (op.memref,), op.mask
-            elif isinstance(op, loop.StoreOp):
-                plan.leading, plan.mask = (op.value, op.memref), op.mask
+            plan = self.plans[op] = plan_access(op, self.numbers, self.shared)
         return plan
 
     def _access(self, op: IndexedOp) -> tuple[AffineMapAttr, list[SSAValue]]:
         """The map and the index operands of a copy."""
         plan = self._plan(op)
-        numbers = self.numbers
-        key = tuple([numbers[value] for value in plan.unrolled])
-        map = plan.maps.get(key)
-        if map is None:
-            if plan.parts is not None:
-                results = [_with_constant(part, numbers) for part in plan.parts]
-            else:
-                ranges = [*self.shared.ranges_of(plan.kept), *((n, n) for n in key)]
-                results = [simplify(expr, ranges) for expr in plan.fixed]
-            map = plan.maps[key] = AffineMapAttr(AffineMap(len(plan.kept), 0, tuple(results)))
-        values = self.values
-        return map, [values.get(value, value) for value in plan.kept]
+        return plan.place(self.numbers, self.shared).map, self._mapped(plan.kept)
 
     def _load(self, op: loop.LoadOp, result: list[Operation]) -> None:
-        if op.mask is not None and op.mask in self.always_off:
-            default = 0 if op.default is None else op.default.value.data
-            self._constant(op.result, default, result)
-            return
-        buffer, piece = self._get(op.memref), self._register_piece(op, result)
-        if piece is not None and (held := self.registers.load(buffer, piece, result)) is not None:
-            self.values[op.result] = held
-            return
-        operands, properties = self._memory_access(op)
-        loads = self.copies.loads.setdefault(operands[0], {})
-        # Equal maps of one op's copies are one object.
-        key = (id(op), id(properties["map"]), len(operands), *operands[1:])
+        plan = self._plan(op)
+        mask = plan.mask
+        if mask is not None:
+            if mask in self.always_off:
+                default = 0 if op.default is None else op.default.value.data
+                self._constant(op.result, default, result)
+                return
+            mask = None if mask in self.always_on else self._get(mask)
+        place = plan.place(self.numbers, self.shared)
+        (buffer,) = self._mapped(plan.leading)
+        piece = self._register_piece(plan, place, mask, buffer, result)
+        if piece is not None:
+            held = self.registers.load(buffer, piece, result)
+            if held is not None:
+                self.values[op.results[0]] = held
+                return
+        operands, properties = self._memory_access(plan, place, mask)
+        loads = self.copies.loads.setdefault(buffer, {})
+        key = (id(place), len(operands), *operands[1:])
         known = loads.get(key)
         # What nothing has used so far, as a table's entry was zero, is loaded where it is needed.
         if known is not None and known.first_use is not None:
-            self.values[op.result] = known
+            self.values[op.results[0]] = known
             return
-        new = loop.LoadOp.create(
-            operands=operands,
-            result_types=[op.results[0].type],
-            properties=properties,
-            attributes=op.attributes,
-        )
-        if "default" in properties and new.mask is None and is_inside(new, self.known):
+        new = new_op(loop.LoadOp, operands, [op.results[0].type], properties, op.attributes)
+        if mask is None and "default" in properties and is_inside(new, self.known):
             new.default = None
         self._finish(op, new, result)
-        loads[key] = new.result
+        loads[key] = new.results[0]
         if piece is not None:
-            self.registers.loaded(buffer, piece, new.result)
+            self.registers.loaded(buffer, piece, new.results[0])
 
     def _register_piece(
-        self, op: loop.LoadOp | loop.StoreOp, result: list[Operation]
+        self,
+        plan: AccessPlan,
+        place: Place,
+        mask: SSAValue | None,
+        buffer: SSAValue,
+        result: list[Operation],
     ) -> Piece | None:
         """What a copy of an access touches of a buffer in registers, if that is known.
 
         If not, it is made to see all that was stored before.
         """
-        registers = self.registers
-        if not registers.is_private(op.memref):
+        if not plan.in_registers:
             return None
-        piece = None
-        mask = self._plan(op).mask
-        if mask is None or mask in self.always_on:
-            piece = registers.piece(op, self._access(op)[0])
-        if piece is None:
-            registers.write(self._get(op.memref), result)
-        return piece
+        if mask is None and place.piece is not None:
+            return place.piece
+        self.registers.write(buffer, result)
+        return None
 
     def _store(self, op: loop.StoreOp, result: list[Operation]) -> None:
-        if op.mask is not None and op.mask in self.always_off:
-            return
-        if (piece := self._register_piece(op, result)) is not None:
-            map, buffer = self._access(op)[0], self._get(op.memref)
+        plan = self._plan(op)
+        mask = plan.mask
+        if mask is not None:
+            if mask in self.always_off:
+                return
+            mask = None if mask in self.always_on else self._get(mask)
+        place = plan.place(self.numbers, self.shared)
+        value, buffer = self._mapped(plan.leading)
+        piece = self._register_piece(plan, place, mask, buffer, result)
+        if piece is not None:
             self.copies.loads.pop(buffer, None)
-            self.registers.store(op, map, self._get(op.value), buffer, piece, result)
+            self.registers.store(op, place.properties, value, buffer, piece, result)
             return
+        if self._stores_what_is_there(op, result):
+            return
+        self.copies.loads.pop(buffer, None)
+        operands, properties = self._memory_access(plan, place, mask)
+        result.append(new_op(loop.StoreOp, operands, (), properties, op.attributes))
+
+    def _stores_what_is_there(self, op: loop.StoreOp, result: list[Operation]) -> bool:
+        """Whether all lanes of a copy keep what was loaded from where it stores."""
         value = op.value.owner
-        if isinstance(value, SelectOp) and value.cond in self.always_off:
-            kept = value.rhs.owner
-            if isinstance(kept, loop.LoadOp) and (kept.memref, kept.map, *kept.indices) == (
-                op.memref,
-                op.map,
-                *op.indices,
-            ):
-                # It would store what is there, unless that was written meanwhile.
-                loaded, memref = self._get(value.rhs), self._get(op.memref)
-                if result[-1:] == [loaded.owner]:
-                    self.copies.loads.pop(memref, None)
-                    result.pop()
-                    return
-                if loaded in self.copies.loads.get(memref, {}).values():
-                    return
-        operands, properties = self._memory_access(op)
-        self.copies.loads.pop(operands[1], None)
-        new = loop.StoreOp.create(
-            operands=operands, properties=properties, attributes=op.attributes
-        )
-        result.append(new)
+        if not isinstance(value, SelectOp) or value.cond not in self.always_off:
+            return False
+        kept = value.rhs.owner
+        if not isinstance(kept, loop.LoadOp):
+            return False
+        if (kept.memref, kept.map, *kept.indices) != (op.memref, op.map, *op.indices):
+            return False
+        # Unless it was written meanwhile.
+        loaded, memref = self._get(value.rhs), self._get(op.memref)
+        if result[-1:] == [loaded.owner]:
+            self.copies.loads.pop(memref, None)
+            result.pop()
+            return True
+        return loaded in self.copies.loads.get(memref, {}).values()
 
     def _memory_access(
-        self, op: loop.LoadOp | loop.StoreOp
+        self, plan: AccessPlan, place: Place, mask: SSAValue | None
     ) -> tuple[list[SSAValue], dict[str, Attribute]]:
-        """Operands and properties of a copy, without a mask that is full in this copy."""
-        map, indices = self._access(op)
-        plan, values = self.plans[op], self.values
-        operands = [values.get(value, value) for value in plan.leading]
-        segments = [1] * len(operands) + [len(indices), 0]
-        operands += indices
-        if plan.mask is not None and plan.mask not in self.always_on:
-            operands.append(self._get(plan.mask))
-            segments[-1] = 1
-        properties = dict(op.properties)
-        properties["map"] = map
-        properties["operandSegmentSizes"] = _segments(*segments)
-        return operands, properties
+        """Operands and properties of a copy."""
+        operands = self._mapped(plan.leading) + self._mapped(plan.kept)
+        if mask is None:
+            return operands, place.properties
+        segments = plan.segments(masked=True)
+        return [*operands, mask], {**place.properties, "operandSegmentSizes": segments}
 
     def _for(self, op: loop.ForOp, result: list[Operation]) -> None:
         if op.loop_kind is loop.LoopKind.UNROLLED:
@@ -294,7 +275,7 @@ class Unroller:
         for known in (self.known, self.shared):
             known.enter_loop(op)
         self.known.enter_loop(new)
-        body.add_ops(self._inner(op.body.block, result))
+        append_ops(body, self._inner(op.body.block, result))
         result.append(new)
 
     def _guard(self, op: loop.GuardOp, result: list[Operation]) -> None:
@@ -313,7 +294,7 @@ class Unroller:
                 return
             inner = self._inner(op.body.block, result)
         body = Block()
-        body.add_ops(inner)
+        append_ops(body, inner)
         simplified, values = self.known.simplify([exprs[i] for i in open_], indices)
         result.append(loop.GuardOp(simplified, values, [extents[i] for i in open_], Region(body)))
 
@@ -369,16 +350,19 @@ class Unroller:
         if isinstance(op, SelectOp) and op.cond in self.always_off:
             self.values[op.result] = self._get(op.rhs)
             return
-        if not op.operands and op.has_trait(Pure):
+        plan = self.plain_plans.get(op)
+        if plan is None:
+            plan = self.plain_plans[op] = PlainPlan(op)
+        if not plan.operands and plan.is_pure:
             if (known := self.constants.get(op)) is None:
                 known = self.constants[op] = op.clone()
                 known.results[0].name_hint = op.results[0].name_hint
             self.values[op.results[0]] = known.results[0]
             return
-        operands = [self._operand(operand, result) for operand in op.operands]
-        if not _is_pure(type(op)):
+        operands = [self._operand(operand, result) for operand in plan.operands]
+        if not plan.is_pure:
             self._forget(result)
-        elif len(operands) == 1 and len(op.results) == 1:
+        elif plan.moves:
             known_value = self.copies.moved.get((op, operands[0]))
             if known_value is not None:
                 self.values[op.results[0]] = known_value
@@ -387,14 +371,9 @@ class Unroller:
             mapper = dict(zip(op.operands, operands, strict=True))
             new = op.clone({**self.values, **mapper})
         else:
-            new = type(op).create(
-                operands=operands,
-                result_types=[r.type for r in op.results],
-                properties=op.properties,
-                attributes=op.attributes,
-            )
+            new = new_op(type(op), operands, plan.result_types, op.properties, op.attributes)
         self._finish(op, new, result)
-        if len(operands) == 1 and len(op.results) == 1:
+        if plan.moves:
             self.copies.moved[op, operands[0]] = new.results[0]
 
     def _fold(self, op: ScaleOp | arith.AddfOp, result: list[Operation]) -> None:
@@ -414,7 +393,7 @@ class Unroller:
         number = self.numbers.get(value)
         if number is None:
             return self._get(value)
-        constant = arith.ConstantOp(IntegerAttr(number, IndexType()))
+        constant = new_op(arith.ConstantOp, (), (IndexType(),), {"value": _index_attr(number)})
         result.append(constant)
         return constant.result
 
@@ -422,53 +401,6 @@ class Unroller:
 _DROPS_FULL_MASK = (loop.LoadOp, loop.StoreOp)
 
 
-def _make_plan(
-    exprs: Sequence[AffineExpr],
-    operands: Sequence[SSAValue],
-    numbers: dict[SSAValue, int],
-    known: Knowledge,
-) -> _Plan:
-    kept = [value for value in operands if value not in numbers]
-    unrolled = [value for value in operands if value in numbers]
-    order = {value: i for i, value in enumerate([*kept, *unrolled])}
-    dims: list[AffineExpr] = [AffineDimExpr(order[value]) for value in operands]
-    fixed = [substitute(expr, dims) for expr in exprs]
-    # Every copy must get its own number, so nothing may be concluded from ranges here.
-    ranges = known.ranges_of([*kept, *unrolled])
-    parts: list[tuple[AffineExpr | None, int, list[tuple[SSAValue, int]]]] = []
-    for expr in fixed:
-        total = linear_sum(expr, ranges)
-        moving: list[tuple[SSAValue, int]] = []
-        rest: list[tuple[Atom, int]] = []
-        for atom, factor in total.terms:
-            if isinstance(atom, Dim) and atom.position >= len(kept):
-                moving.append((unrolled[atom.position - len(kept)], factor))
-                continue
-            used = {atom.position} if isinstance(atom, Dim) else to_expr(atom.operand).used_dims()
-            if any(position >= len(kept) for position in used):
-                return _Plan(kept, unrolled, None, fixed, {})
-            rest.append((atom, factor))
-        base = to_expr(LinearSum(tuple(rest), 0)) if rest else None
-        parts.append((base, total.constant, moving))
-    return _Plan(kept, unrolled, parts, fixed, {})
-
-
-def _with_constant(
-    part: tuple[AffineExpr | None, int, list[tuple[SSAValue, int]]], numbers: dict[SSAValue, int]
-) -> AffineExpr:
-    base, constant, moving = part
-    for value, factor in moving:
-        constant += factor * numbers[value]
-    if base is None:
-        return AffineConstantExpr(constant)
-    return base + AffineConstantExpr(constant) if constant else base
-
-
 @cache
-def _is_pure(kind: type[Operation]) -> bool:
-    return kind.has_trait(Pure)
-
-
-@cache
-def _segments(*sizes: int) -> DenseArrayBase:
-    return DenseArrayBase.from_list(i32, sizes)
+def _index_attr(number: int) -> IntegerAttr:
+    return IntegerAttr(number, IndexType())
