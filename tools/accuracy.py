@@ -96,11 +96,18 @@ def report(results: Sequence[Accuracy], *, rtol: float, atol: float) -> str:
             f"{r.name} ({shape}): {'ok' if r.passed else 'DIFFERS'}",
             f"  absolute error: max {r.max_abs:.3g}, mean {r.mean_abs:.3g}, p99 {r.p99_abs:.3g}",
             f"  relative error: max {r.max_rel:.3g}, mean {r.mean_rel:.3g}, p99 {r.p99_rel:.3g}",
+            f"  error relative to the range: {_parts(r)}",
             f"  {r.summary()}",
             f"  range of the expected values {r.scale:.4g}; "
             f"passes from rtol {r.least_rtol:.3g} (given rtol {rtol:g}, atol {atol:g})",
         ]
     return "\n".join(lines)
+
+
+def _parts(r: Accuracy) -> str:
+    errors = (("max", r.max_abs), ("mean", r.mean_abs), ("p99", r.p99_abs))
+    scale = r.scale or 1.0
+    return ", ".join(f"{name} {error / scale:.3g}" for name, error in errors)
 
 
 def _as_float(array: Array) -> Array:

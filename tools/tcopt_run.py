@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from tcopt.tools import cli
 from tcopt.tools.accuracy import Accuracy, compare, report
 from tcopt.tools.compiling import compile_model
 from tcopt.tools.inputs import InputSpec, make_inputs, read_arrays, show_shape
+from tcopt.tools.references import REFERENCE, RUNTIMES, measure, reference_run
 from tcopt.tools.shapes import parse_shapes
 
 if TYPE_CHECKING:
@@ -28,18 +27,6 @@ PROG = "tcopt-run"
 
 Array = NDArray[Any]
 Feeds = dict[str, Array]
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Milliseconds of repeated runs after a first one that is not counted."""
-
-    median: float
-    fastest: float
-    runs: int
-
-    def __str__(self) -> str:
-        return f"{self.median:.2f} ms median, {self.fastest:.2f} ms best of {self.runs}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,7 +51,12 @@ def _argument_parser() -> argparse.ArgumentParser:
         metavar="NAME=@FILE.npy",
         help="what an output should be; a larger difference is an error",
     )
-    add("--compare", choices=("onnxruntime",), help="compare results and time with another runtime")
+    add("--compare", choices=RUNTIMES, help="compare results and time with another runtime")
+    add(
+        "--per-layer",
+        action="store_true",
+        help="with --compare: find the first layer whose result departs",
+    )
     add("--rtol", type=float, default=1e-4, help="accepted difference / output range (1e-4)")
     add("--atol", type=float, default=1e-6, help="accepted absolute difference (1e-6)")
     add("--threads", type=int, help="threads to run on, default one a core")
@@ -75,10 +67,11 @@ def _argument_parser() -> argparse.ArgumentParser:
 
 def _run(args: argparse.Namespace) -> int:
     _check_arguments(args)
+    if args.per_layer:
+        return _compare_layers(args)
     model = _load(args)
     model.threads = args.threads
-    specs = [InputSpec(i.name, tuple(i.shape), np.dtype(i.dtype)) for i in model.inputs]
-    feeds = make_inputs(specs, read_arrays(args.input), seed=args.seed)
+    feeds = _feeds(model, args)
     expected = read_arrays(args.expected_output)
     names = [output.name for output in model.outputs]
     for name in expected:
@@ -92,9 +85,10 @@ def _run(args: argparse.Namespace) -> int:
     if args.output:
         np.savez(args.output, **outputs)  # pyright: ignore[reportArgumentType]
     if args.compare:
-        reference, reference_timing = run_onnxruntime(args.model, feeds, args.repeat, args.threads)
-        print(f"onnxruntime: {reference_timing}")
-        print(f"tcopt / onnxruntime: {timing.median / reference_timing.median:.2f}x the time")
+        run = reference_run(args.compare, args.model, args.threads)
+        reference, reference_timing = measure(lambda: run(feeds), args.repeat)
+        print(f"{args.compare}: {reference_timing}")
+        print(f"tcopt / {args.compare}: {timing.median / reference_timing.median:.2f}x the time")
         expected = {**dict(zip(names, reference, strict=True)), **expected}
     return _judge(outputs, expected, args) if expected else 0
 
@@ -108,7 +102,12 @@ def _check_arguments(args: argparse.Namespace) -> None:
         raise InputError(f"--threads {args.threads} is less than one thread")
     if args.compare and Path(args.model).suffix == ".tcm":
         raise InputError(
-            "onnxruntime cannot run a .tcm file", hint="give the ONNX model it was compiled from"
+            f"{args.compare} cannot run a .tcm file",
+            hint="give the ONNX model it was compiled from",
+        )
+    if args.per_layer and not args.compare:
+        raise InputError(
+            "--per-layer compares with another runtime", hint=f"add --compare {REFERENCE}"
         )
 
 
@@ -122,40 +121,26 @@ def _load(args: argparse.Namespace) -> Model:
     return model
 
 
-def measure(run: Callable[[], list[Array]], repeat: int) -> tuple[list[Array], Timing]:
-    """Run once, then `repeat` times against the clock."""
-    results = run()
-    times: list[float] = []
-    for _ in range(repeat):
-        started = time.perf_counter()
-        results = run()
-        times.append((time.perf_counter() - started) * 1e3)
-    return results, Timing(float(np.median(times)), min(times), repeat)
+def _feeds(model: Model, args: argparse.Namespace) -> Feeds:
+    specs = [InputSpec(i.name, tuple(i.shape), np.dtype(i.dtype)) for i in model.inputs]
+    return make_inputs(specs, read_arrays(args.input), seed=args.seed)
 
 
-def run_onnxruntime(
-    model: str | bytes, feeds: Feeds, repeat: int, threads: int | None
-) -> tuple[list[Array], Timing]:
-    """The results and time of onnxruntime's CPU provider.
+def _compare_layers(args: argparse.Namespace) -> int:
+    from tcopt.tools.layers import compare_layers, layers_report, outputs_of, with_all_results
 
-    Raises:
-        InputError: onnxruntime is not installed or does not take the model.
-    """
-    try:
-        import onnxruntime
-    except ImportError:
-        raise InputError("onnxruntime is not installed", hint="pip install onnxruntime") from None
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    if threads is not None:
-        options.intra_op_num_threads = threads
-    try:
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        # pyright cannot see into the compiled module, hence the conversion.
-        return measure(lambda: [np.asarray(v) for v in session.run(None, feeds)], repeat)
-    except Exception as error:
-        first = str(error).strip().splitlines()[0]
-        raise InputError(f"onnxruntime does not run the model: {first}") from error
+    source, layers = with_all_results(args.model)
+    given = argparse.Namespace(**{**vars(args), "model": source})
+    model, progress = compile_model(given, parse_shapes(args.shape), cache=False)
+    print(f"compiled with {len(layers)} results as outputs in {progress.summary()}")
+    model.threads = args.threads
+    feeds = _feeds(model, args)
+    names = outputs_of(source)
+    ours = dict(zip(names, model.run(feeds), strict=True))
+    theirs = dict(zip(names, reference_run(args.compare, source)(feeds), strict=True))
+    results = compare_layers(layers, ours, theirs, rtol=args.rtol, atol=args.atol)
+    print(layers_report(results, args.compare, rtol=args.rtol, atol=args.atol))
+    return 0 if all(result.passed for result in results) else 1
 
 
 def compare_outputs(outputs: Feeds, expected: Feeds, *, rtol: float, atol: float) -> list[Accuracy]:

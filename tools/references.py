@@ -1,0 +1,98 @@
+"""Other runtimes that results are compared with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.support.errors import InputError
+
+Array = NDArray[Any]
+Feeds = Mapping[str, Array]
+
+ONNXRUNTIME, REFERENCE = "onnxruntime", "reference"
+RUNTIMES = (ONNXRUNTIME, REFERENCE)
+"""`reference` is onnx's own evaluator in numpy, which is there wherever tcopt is."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of repeated runs after a first one that is not counted."""
+
+    median: float
+    fastest: float
+    runs: int
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ms median, {self.fastest:.2f} ms best of {self.runs}"
+
+
+def measure(run: Callable[[], list[Array]], repeat: int) -> tuple[list[Array], Timing]:
+    """Run once, then `repeat` times against the clock."""
+    results = run()
+    times: list[float] = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        results = run()
+        times.append((time.perf_counter() - started) * 1e3)
+    return results, Timing(float(np.median(times)), min(times), repeat)
+
+
+def reference_run(
+    runtime: str, model: str | bytes, threads: int | None = None
+) -> Callable[[Feeds], list[Array]]:
+    """What runs a model on another runtime.
+
+    Args:
+        model: a file or its bytes.
+    Raises:
+        InputError: the runtime is not installed or does not take the model.
+    """
+    make = _onnxruntime if runtime == ONNXRUNTIME else _reference
+    try:
+        run = make(model, threads)
+    except InputError:
+        raise
+    except Exception as error:
+        raise _refusal(runtime, error) from error
+
+    def checked(feeds: Feeds) -> list[Array]:
+        try:
+            return [np.asarray(value) for value in run(feeds)]
+        except Exception as error:
+            raise _refusal(runtime, error) from error
+
+    return checked
+
+
+def _refusal(runtime: str, error: Exception) -> InputError:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return InputError(f"{runtime} does not run the model: {lines[0]}")
+
+
+def _onnxruntime(model: str | bytes, threads: int | None) -> Callable[[Feeds], Any]:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise InputError(
+            "onnxruntime is not installed",
+            hint="pip install onnxruntime, or compare with 'reference'",
+        ) from None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return lambda feeds: session.run(None, dict(feeds))
+
+
+def _reference(model: str | bytes, threads: int | None) -> Callable[[Feeds], Any]:
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(model)
+    return lambda feeds: evaluator.run(None, dict(feeds))
