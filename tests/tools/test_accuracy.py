@@ -58,6 +58,7 @@ def test_report_reads_well() -> None:
         "y (3): DIFFERS",
         "  absolute error: max 0.1, mean 0.0333, p99 0",
         "  relative error: max 0.02, mean 0.01, p99 0",
+        "  error relative to the range: max 0.01, mean 0.00333, p99 0",
         "  max difference 0.1 at [1]: 5.1 where 5 was expected",
         "  range of the expected values 10; passes from rtol 0.01 (given rtol 0.001, atol 0)",
     ]
