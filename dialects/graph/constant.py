@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -179,8 +179,11 @@ def dense(array: Array) -> Attribute:
 def _dense_form(array: Array) -> Array:
     """The numbers as dense attributes hold them: narrow integers by value, not by code."""
     element = element_of(array.dtype)
-    narrow = isinstance(element, IntegerType) and is_narrow(element)
-    return array.astype(np.int8) if narrow else array
+    return array.astype(np.int8) if _is_narrow_integer(element) else array
+
+
+def _is_narrow_integer(element: Attribute) -> bool:
+    return isinstance(element, IntegerType) and is_narrow(cast(Attribute, element))
 
 
 def array_of(value: Any) -> Array:
@@ -189,7 +192,7 @@ def array_of(value: Any) -> Array:
         raise VerifyException(f"expected a dense literal, got {value}")
     shape = value.type.get_shape()
     element = value.type.element_type
-    if isinstance(element, IntegerType) and is_narrow(element):
+    if _is_narrow_integer(element):
         data = np.frombuffer(value.data.data, np.int8).astype(numpy_dtype(element))
     else:
         data = np.frombuffer(value.data.data, numpy_dtype(element))

@@ -42,7 +42,9 @@ class SortRowsOp(OpaqueOp):
 
     def compute_all(self, x: Array) -> Sequence[Array]:
         """The places by numpy; the last key of lexsort is its first."""
-        order: Any = np.lexsort(x.T[::-1]) if x.shape[1] else np.arange(x.shape[0])
+        if not x.shape[1]:
+            return (np.arange(x.shape[0], dtype=np.int64),)
+        order: Any = np.lexsort(x.T[::-1])
         return (order,)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:

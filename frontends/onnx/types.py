@@ -35,7 +35,7 @@ _DTYPES: dict[int, np.dtype] = {
     TensorProto.FLOAT8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
     TensorProto.FLOAT8E8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
 }
-_PACKED = {
+_PACKED: dict[int, int] = {
     TensorProto.INT2: 4,
     TensorProto.UINT2: 4,
     TensorProto.INT4: 2,
