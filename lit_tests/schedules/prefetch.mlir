@@ -1,9 +1,9 @@
 // RUN: tcopt %s -p apply-schedule --split-input-file --verify-diagnostics | filecheck %s
 
-// The next panel has as many lines as a tile has steps: the first tile brings them all.
+// The next panel has as many lines as a tile has steps: the last tile brings them all.
 // CHECK:       loop.for %k = 0 to 64 {
-// CHECK-NEXT:    loop.guard ([%i * 64 + %k] in 64) {
-// CHECK-NEXT:      loop.prefetch %w[%p + 1, 0, %i * 1024 + %k * 16] locality 2 : memref<8x64x16xf32>
+// CHECK-NEXT:    loop.guard ([%i * 64 + %k - 192] in 64) {
+// CHECK-NEXT:      loop.prefetch %w[%p + 1, 0, %i * 1024 + %k * 16 - 3072] locality 2 : memref<8x64x16xf32>
 // CHECK-NEXT:    }
 // CHECK-NEXT:    loop.for %r = 0 to 6 {
 loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
@@ -69,8 +69,8 @@ sched.sequence @s for @f {
 // -----
 
 // Rows of the other operand are long, and a tile reads all of each: that is one stretch, too.
-// CHECK:       loop.guard ([%k] in 24) {
-// CHECK-NEXT:    loop.prefetch %x[%i * 6 + 6, %k * 16] locality 2 : memref<24x64xf32>
+// CHECK:       loop.guard ([%k - 40] in 24) {
+// CHECK-NEXT:    loop.prefetch %x[%i * 6 + 6, %k * 16 - 640] locality 2 : memref<24x64xf32>
 loop.func @f(%x: memref<24x64xf32>, %w: memref<8x64x16xf32>, %y: memref<24x128xf32>) {
   loop.for %p = 0 to 8 {
     loop.for %i = 0 to 4 {

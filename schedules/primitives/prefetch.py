@@ -33,7 +33,8 @@ _LOCALITY = 2
 
 def prefetch(state: State, block: BlockOp, buffer: int, ahead: ForOp, at: ForOp) -> None:
     """Bring near what `block` reads of a buffer in the next iteration of `ahead`, a part of it
-    in each iteration of the loops inside of it, as far as `at`.
+    in each iteration of the loops inside of it, as far as `at`; of many only the last ones, as
+    what came early would be pushed out again by what they read.
 
         loop.for %p = 0 to 8 {
           loop.for %i = 0 to 4 {
@@ -45,8 +46,8 @@ def prefetch(state: State, block: BlockOp, buffer: int, ahead: ForOp, at: ForOp)
         loop.for %p = 0 to 8 {
           loop.for %i = 0 to 4 {
             loop.for %k = 0 to 64 {
-              loop.guard ([%i * 64 + %k] in 64) {
-                loop.prefetch %w[%p + 1, 0, %i * 1024 + %k * 16] locality 2
+              loop.guard ([%i * 64 + %k - 192] in 64) {
+                loop.prefetch %w[%p + 1, 0, %i * 1024 + %k * 16 - 3072] locality 2
               }
               loop.block "mm" (...) {...}
 
@@ -112,13 +113,14 @@ def _prefetches(
         position = values.index(ahead.induction_variable)
         later[position] = later[position] + 1
     ranges = value_ranges(values)
+    needed = ceil(lines / count)
+    number = number - (rounds - needed)
     ops: list[Operation] = []
     for part in range(count):
         indices = [substitute(base, later) for base in bases]
         indices[-1] = simplify(indices[-1] + (number * count + part) * line, ranges)
         map, operands = unique_operands(AffineMap(len(values), 0, tuple(indices)), values)
         ops.append(PrefetchOp(buffer, map, operands, _LOCALITY))
-    needed = ceil(lines / count)
     if needed == rounds:
         return ops
     map, operands = unique_operands(AffineMap(len(values), 0, (simplify(number, ranges),)), values)
