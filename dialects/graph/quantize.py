@@ -30,6 +30,7 @@ from tcopt.dialects.graph.types import (
     tensor,
 )
 from tcopt.dialects.te import api as te
+from tcopt.dialects.te.expr import Const
 
 
 def is_quantized(element: Attribute) -> bool:
@@ -103,10 +104,13 @@ class QuantizerOp(ElementwiseOp, ABC):
         value = te.round(self.scaled(te.cast(x, f32), scale))
         low, high = (te.const(limit, f32) for limit in self._limits())
         offset = te.cast(zero, f32)
-        if self.is_centered:
-            low, high = low - offset, high - offset
-        else:
+        if not self.is_centered:
             value = value + offset
+        elif isinstance(offset, Const):
+            # Limits that are constants need no care for what is not a number.
+            low, high = (te.const(limit - offset.value, f32) for limit in self._limits())
+        else:
+            low, high = low - offset, high - offset
         return te.cast(te.minimum(te.maximum(value, low), high), i32)
 
 
