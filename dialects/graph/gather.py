@@ -30,7 +30,10 @@ from tcopt.dialects.te import api as te
 
 
 class IndexingOp(GraphOp, ABC):
-    """Reads x at indices; a negative index counts from the end."""
+    """Reads x at indices; a negative index counts from the end.
+
+    Code reads the nearest element for an index outside of x, and never other memory.
+    """
 
     x = operand_def(TensorType)
     indices = operand_def(TensorType)
@@ -42,11 +45,13 @@ class IndexingOp(GraphOp, ABC):
             raise VerifyException(f"indices must be integers, got {element_type(self.indices)}")
 
     def index(self, value: te.Expr, extent: int) -> te.Index:
-        """An index expression from an index value that may be negative."""
-        if not is_signed_int(element_type(self.indices)):
-            return te.index(value)
-        wrapped = value + te.const(extent, value.dtype)
-        return te.index(te.select(value < te.const(0, value.dtype), wrapped, value))
+        """An index expression from an index value that may be negative, or outside."""
+        dtype = value.dtype
+        if is_signed_int(element_type(self.indices)):
+            zero = te.const(0, dtype)
+            wrapped = value + te.const(extent, dtype)
+            value = te.maximum(te.select(value < zero, wrapped, value), zero)
+        return te.index(te.minimum(value, te.const(max(extent - 1, 0), dtype)))
 
 
 @irdl_op_definition
