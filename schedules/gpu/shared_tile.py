@@ -11,7 +11,9 @@
 An element of an operand is fetched once for the block, by any of its threads, instead of once
 for each thread that needs it. *Columns* are contiguous in the output; *spans* are a second
 variable that moves the same operand, such as the height of an image; *rows* move the other operand
-alone. An operand that is computed, such as a padded image, is computed where it is copied.
+alone. An operand that is computed, such as a padded image, is computed where it is copied. Several
+vectors of columns are virtual threads. Where bytes are stored in groups for a dot product, a thread
+has all channels of a group of the output, and columns are what moves next.
 """
 
 from __future__ import annotations
@@ -124,8 +126,10 @@ def schedule_tile(
     loops = variable_loops(sch, block)
     steps = sch.knob("steps", sorted({*STEPS, tile.steps}), default=tile.steps)
     row_block, row_thread, row = sch.split(loops.pop(roles.rows), [None, tile.down, tile.rows])
-    factors = [None, tile.across, tile.columns // tile.lanes, tile.lanes]
-    column_block, column_thread, vector, lane = sch.split(loops.pop(roles.columns), factors)
+    # Vectors of a thread are as far apart as those of all threads reach: threads beside each other
+    # then read neighbours, in different banks, and store neighbours.
+    factors = [None, tile.columns // tile.lanes, tile.across, tile.lanes]
+    column_block, virtual, column_thread, lane = sch.split(loops.pop(roles.columns), factors)
     blocks, inner = [column_block], [row]
     if roles.spans is not None and roles.spans in loops:
         span_block, span = sch.split(loops.pop(roles.spans), [None, tile.spans])
@@ -140,12 +144,14 @@ def schedule_tile(
     reduce = [loops[v] for v in (roles.depth, *pattern.reduce) if v in loops]
     reduce = list(dict.fromkeys(reduce))
     others = [loops[v] for v in pattern.spatial if v in loops]
-    threads = [row_thread, column_thread]
-    tiles = [*inner, vector, *([lane] if roles.dot is not None else []), *innermost]
+    threads = [virtual, row_thread, column_thread]
+    tiles = [*inner, *([lane] if roles.dot is not None else []), *innermost]
     sch.reorder(*others, row_block, *blocks, *threads, part, *reduce, *tiles)
     _bind(sch, others, "blockIdx.z")
     _bind(sch, [row_block], "blockIdx.y")
     _bind(sch, blocks, "blockIdx.x")
+    if tile.columns > tile.lanes:
+        sch.virtual_thread(virtual)
     sch.bind(row_thread, "threadIdx.y")
     sch.bind(column_thread, "threadIdx.x")
     left = _share_operands(sch, block, pattern, producers, part, tile, facts)

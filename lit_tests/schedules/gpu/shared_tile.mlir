@@ -1,15 +1,16 @@
-// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,insert-barriers --split-input-file | filecheck %s
-// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,align-storage,lower-blocks,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
+// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,insert-barriers --split-input-file | filecheck %s
+// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,align-storage,lower-blocks,inject-virtual-threads,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
 
 // Threads fetch both operands together, wait, and multiply from shared memory. Rows that are outside
-// of the result are computed as well, and not stored.
+// of the result are computed as well, and not stored. Of its two vectors a thread has one in each
+// half of the columns, so that threads beside each other read and store neighbours.
 // KERNEL:     func.func private @product({{.*}} gpu.known_block_size = array<i32: 4, 8, 1>
 // CHECK:      loop.for %io = 0 to 2 thread blockIdx.y {
 // CHECK:        %x_shared = loop.alloc shared : memref<16x16xf32>
 // CHECK-NEXT:   %w_shared = loop.alloc shared : memref<16x32xf32>
 // CHECK-NEXT:   loop.for %im = 0 to 8 thread threadIdx.y {
-// CHECK-NEXT:     loop.for %jb = 0 to 4 thread threadIdx.x {
-// CHECK-NEXT:       %m = loop.alloc register : memref<2x8xf32>
+// CHECK-NEXT:     loop.for %jc = 0 to 4 thread threadIdx.x {
+// CHECK-NEXT:       %m = loop.alloc register : memref<2x2x4xf32>
 // CHECK:            loop.for %d0_d1a = 0 to 2 {
 // CHECK-NEXT:         loop.for %d0_d1b = 0 to 8 thread threadIdx.y {
 // CHECK-NEXT:           loop.for %d0_d1c = 0 to 4 thread threadIdx.x {
@@ -19,12 +20,13 @@
 // CHECK-NEXT:       loop.for %kio = 0 to 2 {
 // CHECK-NOT:          loop.guard
 // CHECK:                  loop.load %x_shared[%im * 2 + %ii, %kio * 8 + %kii]
-// CHECK-NEXT:             loop.load %w_shared[%kio * 8 + %kii, %jb * 8 + %jc * 4 + %jd]
+// CHECK-NEXT:             loop.load %w_shared[%kio * 8 + %kii, %jb * 16 + %jc * 4 + %jd]
 // CHECK:            loop.for %i = 0 to 2 unrolled {
 // CHECK-NEXT:         loop.guard ([%io * 16 + %im * 2 + %i] in 21) {
-// CHECK:                loop.for %ji = 0 to 4 vectorized {
-// CHECK-NEXT:             loop.load %m[%i, %jo * 4 + %ji]
-// CHECK-NEXT:             loop.load %b[%jb * 8 + %jo * 4 + %ji]
+// CHECK-NEXT:           loop.for %jb = 0 to 2 unrolled {
+// CHECK-NEXT:             loop.for %j = 0 to 4 vectorized {
+// CHECK-NEXT:               loop.load %m[%jb, %i, %j]
+// CHECK-NEXT:               loop.load %b[%jb * 16 + %jc * 4 + %j]
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 4, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
 te.func @product(%x: tensor<21x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32>) -> tensor<21x32xf32> {
   %m = te.compute "product" [%i = 21, %j = 32] reduce [%k = 16] sum : tensor<21x32xf32> {
