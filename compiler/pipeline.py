@@ -74,7 +74,7 @@ _KERNEL = (
 
 _GPU_GRAPH = (
     *_SIMPLIFY,
-    "narrow-integers",
+    "narrow-contractions",
     "fold-constants",
     "convert-layout",
     "pack-matmul",
