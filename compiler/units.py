@@ -38,6 +38,7 @@ from tcopt.dialects import loop, te
 from tcopt.dialects.target import gpu_target_of
 from tcopt.runtime.device.steps import KernelLaunch, launches_of
 from tcopt.support.errors import PassFailedError
+from tcopt.support.quick_ir import walk_ops
 from tcopt.support.remarks import collect_remarks
 
 _CALLER = "caller"
@@ -126,7 +127,7 @@ def _compile(
         code=code,
         externals=externals,
         workspace=workspace,
-        parallel=any(isinstance(op, scf.ParallelOp) for op in module.walk()),
+        parallel=any(isinstance(op, scf.ParallelOp) for op in walk_ops(module)),
         remarks=without_place(remarks),
         seconds=seconds,
         launches=launches,

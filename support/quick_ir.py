@@ -101,6 +101,21 @@ def erase_op(op: Operation) -> None:
     op.drop_all_references()
 
 
+def walk_ops(root: Operation) -> Iterator[Operation]:
+    """An op and all inside of it, outer ones first, as `root.walk()`."""
+    yield root
+    for region in root.regions:
+        for block in region.blocks:
+            op = block._first_op
+            while op is not None:
+                following = op._next_op
+                if op.regions:
+                    yield from walk_ops(op)
+                else:
+                    yield op
+                op = following
+
+
 def ops_with_regions(block: Block) -> Iterator[Operation]:
     """The ops of a block, and inside of these, that have regions; outer ones first."""
     op = block._first_op

@@ -25,6 +25,7 @@ from xdsl.utils.type import get_element_type_or_self
 from tcopt.dialects.target import cpu_target_of
 from tcopt.passes.kernel.polynomials.builder import FloatBuilder, expansions
 from tcopt.support.errors import InputError
+from tcopt.support.quick_ir import walk_ops
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class ExpandMath(ModulePass):
         chosen = {cls for name, cls in known.items() if not self.ops or name in self.ops}
         fused = has_fused_multiply_add(op) if self.fma is None else self.fma
         powers = not self.ops or "powf" in self.ops
-        for candidate in tuple(op.walk()):
+        for candidate in tuple(walk_ops(op)):
             if type(candidate) in chosen:
                 _expand_unary(candidate, fused)
             elif powers and isinstance(candidate, math.PowFOp):

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, gpu, math, memref, scf, vector
+from xdsl.dialects import arith, func, math, memref, scf, vector
 from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
@@ -38,7 +38,7 @@ from tcopt.passes.kernel.thread_private import drop_thread_dimensions
 from tcopt.passes.loop.table_folds import constant_index, splat
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
-from tcopt.support.quick_ir import keep_name
+from tcopt.support.quick_ir import erase_op, keep_name, walk_ops
 
 _STACK_BYTES = 64 * 1024
 
@@ -359,6 +359,8 @@ class FunctionLowering:
         self.writer.write(PrefetchOp(self.values[op.memref], indices, locality))
 
     def _barrier(self, op: loop.BarrierOp) -> None:
+        from xdsl.dialects import gpu
+
         self.writer.forget_all_loads()
         barrier = gpu.BarrierOp()
         barrier.attributes.update(op.attributes)
@@ -439,10 +441,9 @@ def _only_parallel_loop(op: loop.ForOp) -> loop.ForOp | None:
 
 def _erase_unused_products(function: func.FuncOp) -> None:
     """Drop the products that every sum took in."""
-    for op in tuple(function.walk()):
-        if isinstance(op, arith.MulfOp) and not op.result.uses:
-            op.detach()
-            op.erase()
+    for op in tuple(walk_ops(function)):
+        if type(op) is arith.MulfOp and op.results[0].first_use is None:
+            erase_op(op)
 
 
 def _mul_properties() -> dict[str, Any]:

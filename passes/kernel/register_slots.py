@@ -11,6 +11,8 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.hints import isa
 
+from tcopt.support.quick_ir import walk_ops
+
 
 @dataclass(eq=False)
 class Slot:
@@ -76,7 +78,7 @@ def access_parts(op: Operation) -> tuple[SSAValue, Sequence[SSAValue], Attribute
 def analyse(region_owner: Operation, max_slots: int) -> Promotion:
     """Find the promotable buffers inside an op, and all their accesses."""
     promotion = Promotion()
-    for op in region_owner.walk():
+    for op in walk_ops(region_owner):
         if not isinstance(op, memref.AllocaOp):
             continue
         found = _slots_of(op, max_slots)

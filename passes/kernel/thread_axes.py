@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects import gpu
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
@@ -21,15 +20,6 @@ from tcopt.passes.kernel.lowering_levels import LevelWriter
 from tcopt.support.errors import PassFailedError
 
 __all__ = ["BLOCK_SIZE", "GRID_SIZE", "KERNEL", "SHARED_SPACE", "Grid", "sizes_of"]
-
-_AXES = {
-    loop.ThreadAxis.BLOCK_X: (gpu.BlockIdOp, gpu.DimensionEnum.X),
-    loop.ThreadAxis.BLOCK_Y: (gpu.BlockIdOp, gpu.DimensionEnum.Y),
-    loop.ThreadAxis.BLOCK_Z: (gpu.BlockIdOp, gpu.DimensionEnum.Z),
-    loop.ThreadAxis.THREAD_X: (gpu.ThreadIdOp, gpu.DimensionEnum.X),
-    loop.ThreadAxis.THREAD_Y: (gpu.ThreadIdOp, gpu.DimensionEnum.Y),
-    loop.ThreadAxis.THREAD_Z: (gpu.ThreadIdOp, gpu.DimensionEnum.Z),
-}
 
 
 @dataclass
@@ -60,9 +50,7 @@ class Grid:
         """The index of this thread, or of its block, along an axis."""
         found = self.positions.get(axis)
         if found is None:
-            op_class, dimension = _AXES[axis]
-            attribute = gpu.DimensionAttr(dimension)
-            found = writer.pure(op_class, (), IndexType(), {"dimension": attribute})
+            found = _write_position(axis, writer)
             found.name_hint = axis.value.replace("Idx.", "_")
             writer.known.ranges[found] = (0, self.extents.get(axis, 1) - 1)
             self.positions[axis] = found
@@ -102,3 +90,13 @@ class Grid:
 
     def _sizes(self, axes: Sequence[loop.ThreadAxis]) -> DenseArrayBase:
         return DenseArrayBase.from_list(i32, [self.extents.get(axis, 1) for axis in axes])
+
+
+def _write_position(axis: loop.ThreadAxis, writer: LevelWriter) -> SSAValue:
+    # Compiling for a CPU should not take the time to import the dialect.
+    from xdsl.dialects import gpu
+
+    kind, dimension = axis.value.split("Idx.")
+    op_class = gpu.BlockIdOp if kind == "block" else gpu.ThreadIdOp
+    attribute = gpu.DimensionAttr(gpu.DimensionEnum(dimension))
+    return writer.pure(op_class, (), IndexType(), {"dimension": attribute})

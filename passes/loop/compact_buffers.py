@@ -36,6 +36,7 @@ from tcopt.passes.loop.regions import (
 )
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import substitute, used_dims
+from tcopt.support.quick_ir import walk_ops
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,10 @@ class CompactBuffersPass(ModulePass):
             if isinstance(function, loop.FuncOp):
                 erase_dead_buffers(function)
                 known = Knowledge()
-                for inner in function.walk():
+                for inner in walk_ops(function):
                     if isinstance(inner, loop.ForOp):
                         known.enter_loop(inner)
-                for inner in tuple(function.walk()):
+                for inner in tuple(walk_ops(function)):
                     if isinstance(inner, loop.AllocOp):
                         _compact(inner, known)
 
@@ -92,7 +93,7 @@ class CompactBuffersPass(ModulePass):
 def _compact(alloc: loop.AllocOp, known: Knowledge) -> None:
     users = {use.operation for use in alloc.result.uses}
     function = _function_of(alloc)
-    ordered = [op for op in function.walk() if op in users]
+    ordered = [op for op in walk_ops(function) if op in users]
     accesses = [op for op in ordered if isinstance(op, loop.LoadOp | loop.StoreOp)]
     if not accesses:
         return
