@@ -154,9 +154,14 @@ class ModOp(BinaryOp):
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
         """The value of one element."""
-        if self.fmod is not None or not is_float(lhs.dtype):
+        if not is_float(lhs.dtype):
             return te.fmod(lhs, rhs) if self.fmod else lhs % rhs
-        rest, zero = te.fmod(lhs, rhs), te.const(0, lhs.dtype)
+        zero, endless = te.const(0, lhs.dtype), te.const(float("inf"), lhs.dtype)
+        # What is divided by infinity is left over.
+        is_rest = te.all(te.abs(rhs) == endless, te.abs(lhs) < endless)
+        rest = te.select(is_rest, lhs, te.fmod(lhs, rhs))
+        if self.fmod is not None:
+            return rest
         other_sign = ((rest < zero) & (rhs > zero)) | ((rest > zero) & (rhs < zero))
         return te.select(other_sign, rest + rhs, rest)
 

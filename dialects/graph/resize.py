@@ -189,7 +189,7 @@ class ResizeOp(GraphOp):
             pairs = [(first, 1 - part), (first + 1, part)]
         else:
             pairs = [
-                (first + k, _cubic_weight(np.abs(part - k), self.cubic_a.value.data))
+                (first + k, cubic_weight(np.abs(part - k), self.cubic_a.value.data))
                 for k in range(-1, 3)
             ]
         if self.exclude_outside is not None:
@@ -432,7 +432,8 @@ class ResizeOp(GraphOp):
         return te.any(place < 0.0, place > float(shape_of(self.x)[axis] - 1))
 
 
-def _cubic_weight(distance: Array, a: float) -> Array:
+def cubic_weight(distance: Array, a: float) -> Array:
+    """What an element so far from a coordinate weighs in cubic interpolation."""
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))

@@ -43,7 +43,7 @@ from tcopt.frontends.onnx.node_facts import STANDARD_DOMAINS, add_facts, operato
 from tcopt.frontends.onnx.ordering import in_order, node_label
 from tcopt.frontends.onnx.problems import AlreadyReported, Problems
 from tcopt.frontends.onnx.registry import Handler, find_handler
-from tcopt.frontends.onnx.schemas import NodeSchema, find_schema, opset_advice
+from tcopt.frontends.onnx.schemas import NodeSchema, check_form_of, find_schema, opset_advice
 from tcopt.frontends.onnx.sequences import sequence_handler
 from tcopt.frontends.onnx.stages import Rest, Stage, Staging
 from tcopt.frontends.onnx.tensors import TensorReader
@@ -62,7 +62,9 @@ def import_model(
     values: Mapping[str, np.ndarray] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> ModuleOp:
-    """Import an ONNX model (opset 6 or newer, IR version 3 or newer).
+    """Import an ONNX model (IR version 3 or newer).
+
+    Operators of opsets before 6 are supported where they have kept their form.
 
     The module holds `func.func @main`, whose arguments and results are the model's inputs
     and outputs in their order; their ONNX names are the module's attributes
@@ -413,6 +415,7 @@ class ModelImporter:
                     hint="define it as a function of the model, or export standard operators",
                 )
         else:
+            check_form_of(node.op_type, opset)
             schema = find_schema(node.op_type, opset)
         if schema is None:
             raise UnsupportedError(

@@ -14,7 +14,7 @@ from tcopt.frontends.onnx.tensors import TensorReader
 from tcopt.support.errors import ImportModelError, InputError, TcoptError, UnsupportedError
 
 OLDEST_IR = 3
-OLDEST_OPSET = 6
+OLDEST_OPSET = 1
 MODEL_SIZE_LIMIT = 2**31 - 1
 
 

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
 from tcopt.frontends.onnx.types import schema_type_name
-from tcopt.support.errors import ImportModelError
+from tcopt.support.errors import ImportModelError, UnsupportedError
 from tcopt.support.suggestions import suggest
 
 AttributeValue = int | float | bytes | list[int] | list[float] | list[bytes] | onnx.TensorProto
@@ -136,6 +136,33 @@ def _some(types: frozenset[str]) -> str:
 def _attribute_type_name(number: int) -> str:
     names = {value: name for name, value in AttributeProto.AttributeType.items()}
     return names.get(number, f"type {number}").lower()
+
+
+OLDEST_FORMS = 6
+"""The opset since which all forms of the operators are known."""
+
+
+def check_form_of(op_type: str, opset: int) -> None:
+    """Check that an operator is in an opset what it is in the oldest whose forms are all known.
+
+    Raises:
+        UnsupportedError: it has another form.
+    """
+    if opset >= OLDEST_FORMS or _version(op_type, opset) in (None, _version(op_type, OLDEST_FORMS)):
+        return
+    raise UnsupportedError(
+        f"{op_type} has another form in opset {opset}, which is not supported",
+        hint="convert the model with onnx.version_converter",
+    )
+
+
+@cache
+def _version(op_type: str, opset: int) -> int | None:
+    """Since which opset an operator has had its form; None if there is none."""
+    try:
+        return onnx.defs.get_schema(op_type, opset, "").since_version
+    except onnx.defs.SchemaError:
+        return None
 
 
 @cache

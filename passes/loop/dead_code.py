@@ -52,6 +52,8 @@ _BODIES = (loop.ForOp, loop.GuardOp, loop.BlockOp, loop.InitOp)
 @cache
 def _is_plain(kind: type[Operation]) -> bool:
     """Whether ops of a kind do nothing but make their results."""
+    if kind.has_trait(IsTerminator):
+        return False
     return issubclass(kind, loop.LoadOp | loop.AllocOp) or kind.has_trait(Pure)
 
 

@@ -22,6 +22,7 @@ import onnx
 from rich.progress import Progress
 
 from conformance.cases import PASSING, all_cases, passing_cases, run_case, set_home
+from conformance.groups import COMMON, GROUPS, groups
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "conformance.md"
 
@@ -45,6 +46,11 @@ layer (float[2, 3] x) => (float[2, 3] y) {{ y = Relu(x) }}\"\"\")
 rep = Backend.prepare(model)
 (y,) = rep.run([np.ones((2, 3), np.float32)])
 ```
+
+Of those, by what they are about; the light networks and those converted from PyTorch count as
+common inference, and so do all operators that no other line names:
+
+{groups}
 
 ## Operators
 
@@ -114,8 +120,20 @@ def operator_of(name: str, operators: Mapping[str, str]) -> str:
     return operators[max(found, key=len)] if found else "others"
 
 
+def count_groups(outcomes: Outcomes) -> dict[str, tuple[int, int]]:
+    """How many cases of each group pass, of how many."""
+    found: dict[str, list[bool]] = {group: [] for group in GROUPS}
+    for name, problem in outcomes.items():
+        found[groups().get(name, COMMON)].append(problem is None)
+    return {group: (sum(passed), len(passed)) for group, passed in found.items() if passed}
+
+
 def write_document(outcomes: Outcomes) -> None:
     """Write docs/conformance.md."""
+    rows = (
+        f"| {group} | {good} | {all_} |" for group, (good, all_) in count_groups(outcomes).items()
+    )
+    table = "\n".join(["| about | pass | of |", "|---|---|---|", *rows])
     operators = {s.name.lower(): s.name for s in onnx.defs.get_all_schemas() if not s.domain}
     counts: dict[str, list[int]] = {}
     for name, problem in outcomes.items():
@@ -128,6 +146,7 @@ def write_document(outcomes: Outcomes) -> None:
         version=onnx.__version__,
         total=len(outcomes),
         passed=sum(problem is None for problem in outcomes.values()),
+        groups=table,
     )
     rows = (f"| {name} | {good} | {total} |\n" for name, (good, total) in sorted(counts.items()))
     DOCUMENT.write_text(text + "".join(rows))
@@ -139,7 +158,14 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--filter", default="", help="only cases whose name has this regex")
     parser.add_argument("--failures", action="store_true", help="tell why cases fail")
+    parser.add_argument(
+        "--document", action="store_true", help="only write the page, of the cases in passing.txt"
+    )
     options = parser.parse_args()
+    if options.document:
+        passing = set(passing_cases())
+        write_document({n: None if n in passing else "not listed" for n in sorted(all_cases())})
+        return 0
     with tempfile.TemporaryDirectory() as home:
         set_home(Path(home))
         names = sorted(n for n in all_cases() if re.search(options.filter, n))
@@ -147,6 +173,8 @@ def main() -> int:
     passed = {name for name, problem in outcomes.items() if problem is None}
     lost = sorted(set(passing_cases()) & set(outcomes) - passed)
     print(f"{len(passed)} of {len(outcomes)} cases pass")
+    for group, (good, all_) in count_groups(outcomes).items():
+        print(f"{good} of {all_}: {group}")
     for name in sorted(set(outcomes) - passed) if options.failures else lost:
         print(f"{name}: {outcomes[name]}")
     PASSING.write_text("".join(f"{n}\n" for n in sorted(passed | set(passing_cases()))))

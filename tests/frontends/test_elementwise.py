@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from models.checks import check_node, node_model, op_names
+import tcopt
+from models.checks import check_node, node_model, op_names, run_imported
 from tcopt.frontends.onnx import MissingValuesError, import_model
 from tcopt.support.errors import UnsupportedError
 
@@ -88,11 +89,34 @@ def test_identity_and_dropout_emit_nothing():
     check_node("Dropout", x, outputs=2)
 
 
-def test_dropout_in_training_is_refused():
+def test_dropout_in_training_drops_nothing_or_is_refused():
     x, ratio, training = np.ones(3, np.float32), np.array(0.5, np.float32), np.array(True)
     model = node_model("Dropout", [x, ratio, training], constants=[1, 2])
-    with pytest.raises(UnsupportedError, match="training mode"):
+    with pytest.raises(UnsupportedError, match="drops elements at random"):
         import_model(model)
     with pytest.raises(MissingValuesError) as caught:
         import_model(node_model("Dropout", [x, ratio, training], constants=[1]))
     assert caught.value.inputs == ("x2",)
+    zero = np.array(0.0, np.float32)
+    model = node_model("Dropout", [x, zero, training], constants=[1, 2])
+    np.testing.assert_array_equal(run_imported(model, {"x0": x})[0], x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_remainders_by_infinity(dtype: type):
+    """What is divided by infinity is left over, or one infinity more if the signs differ."""
+    x = np.array([3, -3, 3, -3, 0, np.inf, np.nan, 5.5], dtype)
+    y = np.array([np.inf, np.inf, -np.inf, -np.inf, np.inf, np.inf, 2, -2], dtype)
+    model = node_model("Mod", [x, y], opset=25)
+    with np.errstate(invalid="ignore"):
+        expected = np.mod(x, y)
+    np.testing.assert_array_equal(
+        tcopt.compile(model, workers=0).run({"x0": x, "x1": y})[0], expected
+    )
+
+
+def test_operators_that_are_as_old_as_onnx():
+    x = np.array([True, False])
+    model = node_model("Not", [x])
+    model.opset_import[0].version = 1
+    np.testing.assert_array_equal(run_imported(model, {"x0": x})[0], ~x)

@@ -5,7 +5,7 @@ import pytest
 
 from models.checks import assert_close, check_node, node_model, op_names, run_imported
 from tcopt.frontends.onnx import import_model
-from tcopt.support.errors import ImportModelError, UnsupportedError
+from tcopt.support.errors import ImportModelError
 
 
 def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -17,12 +17,6 @@ def test_batch_normalization(opset: int, rng: np.random.Generator):
     x, scale, bias, mean = (normal(rng, *shape) for shape in ((2, 3, 4, 5), (3,), (3,), (3,)))
     var = rng.uniform(0.5, 2, 3).astype(np.float32)
     check_node("BatchNormalization", x, scale, bias, mean, var, opset=opset, epsilon=1e-3)
-
-
-def test_batch_normalization_in_training_is_refused(rng: np.random.Generator):
-    arrays = [normal(rng, 2, 3, 4), *(normal(rng, 3) for _ in range(4))]
-    with pytest.raises(UnsupportedError, match="training"):
-        import_model(node_model("BatchNormalization", arrays, training_mode=1, outputs=3))
 
 
 @pytest.mark.parametrize("axis", [-1, 1, 2])
@@ -91,3 +85,12 @@ def test_old_softmax_over_one_wide_axis_needs_no_reshape():
 def test_axis_out_of_range():
     with pytest.raises(ImportModelError, match="axis 3 is out of range for 2 dimensions"):
         import_model(node_model("Softmax", [np.ones((2, 2), np.float32)], axis=3))
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5, 2), (6, 3)])
+def test_batch_norm_in_training(shape: tuple[int, ...], rng: np.random.Generator):
+    """The batch's own statistics, and running ones that take them in."""
+    x = rng.standard_normal(shape).astype(np.float32)
+    parameters = [rng.uniform(0.5, 2, 3).astype(np.float32) for _ in range(4)]
+    options = {"training_mode": 1, "momentum": 0.8, "outputs": 3, "opset": 15}
+    check_node("BatchNormalization", x, *parameters, **options)

@@ -1,9 +1,10 @@
 """Resize and Upsample, against onnxruntime."""
 
 import numpy as np
+import onnx.reference
 import pytest
 
-from models.checks import check_node, node_model
+from models.checks import check_node, node_model, run_imported
 from tcopt.frontends.onnx import import_model
 from tcopt.support.errors import ImportModelError, UnsupportedError
 
@@ -88,3 +89,20 @@ def test_integers_between_integers(dtype: type):
     """What onnxruntime's quantiser leaves of a bilinear upsampling; fractions are cut off."""
     x = np.random.default_rng(1).integers(0, 100, (1, 2, 4, 5)).astype(dtype)
     check_node("Resize", x, None, floats(1, 1, 2, 2), opset=18, constants=[2], mode="linear")
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("exclude", [0, 1])
+def test_without_aliases(mode: str, exclude: int, rng: np.random.Generator):
+    """Windows that grow as the result shrinks; an axis that grows has the usual ones."""
+    if mode == "linear" and exclude:
+        pytest.skip("the reference normalises linear windows before it cuts them off")
+    x = rng.standard_normal((1, 2, 11, 6)).astype(np.float32)
+    scales = np.array([1, 1, 0.37, 1.5], np.float32)
+    model = node_model(
+        "Resize", [x, None, scales], opset=18, constants=[2], mode=mode, antialias=1,
+        exclude_outside=exclude,
+    )  # fmt: skip
+    (expected,) = onnx.reference.ReferenceEvaluator(model).run(None, {"x0": x})
+    (actual,) = run_imported(model, {"x0": x})
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)

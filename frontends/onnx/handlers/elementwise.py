@@ -157,10 +157,12 @@ def identity(ctx: NodeContext) -> SSAValue:
 
 @handler("Dropout")
 def dropout(ctx: NodeContext) -> list[SSAValue | None]:
-    """Nothing: models run for inference."""
+    """Nothing: models run for inference, or drop nothing."""
     x = ctx.input(0)
     if ctx.optional_input(2) is not None and bool(ctx.constant(2, "training mode").any()):
-        ctx.unsupported("Dropout in training mode is not supported")
+        ratio = 0.5 if ctx.optional_input(1) is None else ctx.constant(1, "the ratio").any()
+        if ratio:
+            ctx.unsupported("Dropout that drops elements at random, in training, is not supported")
     if not ctx.output_used(1):
         return [x, None]
     boolean = ctx.opset >= 10 or ctx.element(x) == i1

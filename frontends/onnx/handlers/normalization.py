@@ -22,15 +22,46 @@ def _like(ctx: NodeContext, value: SSAValue, x: SSAValue) -> SSAValue:
 @handler("BatchNormalization")
 def batch_normalization(ctx: NodeContext) -> list[SSAValue | None]:
     """Batch normalisation by given statistics."""
-    if ctx.get_bool("training_mode", 0):
-        ctx.unsupported("BatchNormalization in training mode is not supported")
     if not ctx.get_bool("spatial", 1):
         ctx.unsupported("BatchNormalization with spatial=0 is not supported")
-    ctx.single_output("the statistics output")
     x, *parameters = ctx.inputs()
+    if ctx.get_bool("training_mode", 0):
+        return _by_own_statistics(ctx, x, parameters)
+    ctx.single_output("the statistics output")
     scale, bias, mean, variance = (_like(ctx, value, x) for value in parameters)
     epsilon = ctx.get_float("epsilon")
     return [ctx.emit(graph.BatchNormOp(x, scale, bias, mean, variance, epsilon=epsilon))]
+
+
+def _by_own_statistics(
+    ctx: NodeContext, x: SSAValue, parameters: list[SSAValue]
+) -> list[SSAValue | None]:
+    """Batch normalisation by the batch's own statistics, and running ones with it in them."""
+    scale, bias, mean, variance = parameters
+    ctx.check(ctx.rank(x) >= 2, "data should have a channel dimension")
+    element, channels = ctx.element(x), ctx.shape(x)[1]
+    axes = [axis for axis in range(ctx.rank(x)) if axis != 1]
+
+    def mean_of(value: SSAValue) -> SSAValue:
+        return ctx.emit(graph.ReduceOp(value, kind="mean", axes=axes))
+
+    wide = _like(ctx, x, mean)
+    own_mean = mean_of(wide)
+    column = ctx.emit(graph.ReshapeOp(own_mean, (channels, *[1] * (ctx.rank(x) - 2))))
+    centred = ctx.emit(graph.SubOp(wide, column))
+    own_variance = mean_of(ctx.emit(graph.MulOp(centred, centred)))
+    momentum = ctx.get_float("momentum")
+
+    def running(old: SSAValue, new: SSAValue) -> SSAValue:
+        kept = ctx.emit(graph.MulOp(old, ctx.literal(momentum, old)))
+        added = ctx.emit(graph.MulOp(new, ctx.literal(1 - momentum, new)))
+        return ctx.emit(graph.AddOp(kept, added))
+
+    scale, bias = _like(ctx, scale, wide), _like(ctx, bias, wide)
+    epsilon = ctx.get_float("epsilon")
+    y = ctx.emit(graph.BatchNormOp(wide, scale, bias, own_mean, own_variance, epsilon=epsilon))
+    y = y if ctx.element(y) == element else ctx.emit(graph.CastOp(y, element))
+    return [y, running(mean, own_mean), running(variance, own_variance)]
 
 
 @handler("InstanceNormalization")

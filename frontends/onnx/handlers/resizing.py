@@ -10,9 +10,10 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
+from tcopt.dialects.graph.resize import cubic_weight
 from tcopt.dialects.graph.types import is_float
 from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.handlers.quantization import cast
+from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.registry import handler
 
 _COORDINATES = (
@@ -95,8 +96,6 @@ def resize(ctx: NodeContext) -> SSAValue:
     """Interpolation to given sizes or by given scales, for all axes or some."""
     x = ctx.input(0)
     rank = ctx.rank(x)
-    if ctx.get_bool("antialias", 0):
-        ctx.unsupported("Resize with antialias is not supported")
     coordinate = ctx.get_string("coordinate_transformation_mode")
     if coordinate == "tf_half_pixel_for_nn":
         ctx.unsupported("Resize with tf_half_pixel_for_nn is not supported")
@@ -113,21 +112,59 @@ def resize(ctx: NodeContext) -> SSAValue:
     if mode != "nearest":
         # Between integers lie real numbers; onnxruntime cuts off their fractions.
         x = cast(ctx, x, element if is_float(element) else f32)
-    resized = ctx.emit(
-        graph.ResizeOp(
-            x,
-            scales=scales,
-            sizes=sizes,
-            mode=mode,
-            coordinate=coordinate,
-            nearest_mode=nearest_mode,
-            roi=roi,
-            cubic_a=ctx.get_float("cubic_coeff_a"),
-            exclude_outside=ctx.get_bool("exclude_outside"),
-            extrapolation=ctx.get_float("extrapolation_value"),
-        )
+    resized = graph.ResizeOp(
+        x,
+        scales=scales,
+        sizes=sizes,
+        mode=mode,
+        coordinate=coordinate,
+        nearest_mode=nearest_mode,
+        roi=roi,
+        cubic_a=ctx.get_float("cubic_coeff_a"),
+        exclude_outside=ctx.get_bool("exclude_outside"),
+        extrapolation=ctx.get_float("extrapolation_value"),
     )
-    return cast(ctx, resized, element)
+    if ctx.get_bool("antialias", 0):
+        if mode == "nearest" or roi is not None:
+            ctx.unsupported("antialias is supported for linear and cubic resizing of the whole")
+        return cast(ctx, _without_aliases(ctx, resized), element)
+    return cast(ctx, ctx.emit(resized), element)
+
+
+def _without_aliases(ctx: NodeContext, resized: graph.ResizeOp) -> SSAValue:
+    """Resizing whose windows grow as the result shrinks: a product with weights for each axis."""
+    x = resized.x
+    for axis in resized.resized_axes():
+        extent, rank = ctx.shape(x)[axis], ctx.rank(x)
+        weights = _window_weights(resized, axis, extent).astype(ctx.builder.dtype_of(x))
+        order = [*(d for d in range(rank) if d != axis), axis]
+        rows = ctx.emit(graph.TransposeOp(x, order))
+        beside = ctx.shape(rows)[:-1]
+        rows = ctx.emit(graph.ReshapeOp(rows, (math.prod(beside), extent)))
+        rows = ctx.emit(graph.MatmulOp(rows, ctx.array(np.ascontiguousarray(weights.T))))
+        rows = ctx.emit(graph.ReshapeOp(rows, (*beside, len(weights))))
+        x = ctx.emit(graph.TransposeOp(rows, [order.index(d) for d in range(rank)]))
+    return x
+
+
+def _window_weights(resized: graph.ResizeOp, axis: int, extent: int) -> np.ndarray:
+    """What each element along an axis has of each of the operand's, [new, old]."""
+    place, scale = resized.coordinates(axis), min(resized.axis_scales()[axis], 1.0)
+    reach = math.ceil((2 if resized.mode.data == "cubic" else 1) / scale)
+    taps = np.floor(place)[:, None] + np.arange(1 - reach, reach + 1)
+    distances = np.abs(taps - place[:, None]) * scale
+    if resized.mode.data == "cubic":
+        shares = cubic_weight(distances, resized.cubic_a.value.data)
+    else:
+        shares = np.maximum(1 - distances, 0)
+    if resized.exclude_outside is not None:
+        shares = np.where((taps >= 0) & (taps < extent), shares, 0)
+    shares /= shares.sum(axis=1, keepdims=True)
+    weights = np.zeros((len(place), extent))
+    # Beyond the edges lies what is at them.
+    inside = np.clip(taps, 0, extent - 1).astype(np.int64)
+    np.add.at(weights, (np.arange(len(place))[:, None], inside), shares)
+    return weights
 
 
 def _roi(ctx: NodeContext, axes: list[int], rank: int) -> list[float]:
