@@ -240,7 +240,10 @@ def _with_part(
 def _extend_yield(block: Block, values: list[SSAValue]) -> None:
     """Yield further values at the end of a block."""
     terminator = block.last_op
-    assert isinstance(terminator, scf.YieldOp)
+    if not isinstance(terminator, scf.YieldOp):
+        # A region that yields nothing may leave its terminator out.
+        block.add_op(scf.YieldOp(*values))
+        return
     terminator.operands = [*terminator.operands, *values]
 
 

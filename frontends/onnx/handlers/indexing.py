@@ -13,7 +13,8 @@ from tcopt.frontends.onnx.registry import handler
 
 
 def _check_range(ctx: NodeContext, indices: SSAValue, extent: int) -> None:
-    """Indices that are known must lie inside."""
+    """Indices that are known must lie inside, and there must be something to read."""
+    ctx.check(extent or 0 in ctx.shape(indices), "there is nothing to gather from")
     value = ctx.known(indices)
     if value is not None and value.size:
         if not any(value.strides):
