@@ -159,7 +159,13 @@ class TileCosts:
     def shared_bytes(self, tile: SharedTile, fetched: int) -> int:
         """What a block keeps in shared memory, at most."""
         # The last round of fetching may leave some threads with places of their own.
-        return fetched + tile.threads * sum(self._element_bytes)
+        spare = tile.threads * sum(self._element_bytes)
+        if tile.results > 1:
+            # Threads fetch whole words, and what is beyond the end takes a row of its own.
+            sizes = self._tile_sizes(tile)
+            each = zip(self._boxes, self._element_bytes, strict=True)
+            spare = sum(max(tile.threads * WORD, box.row(sizes) * size) for box, size in each)
+        return fetched + spare
 
     def time(self, tile: SharedTile, fetched_bytes: int) -> float:
         """Multiply-adds that take as long, of one core."""
@@ -195,11 +201,13 @@ class _Box:
 
     def __init__(self, term: Access, fixed: Sequence[int], varied: Sequence[int]):
         self._whole = 1
+        self._dims: list[tuple[int, int, list[tuple[int, int]]]] = []
         self._moved: list[tuple[int, int, list[tuple[int, int]]]] = []
         for dim, extent in enumerate(buffer_shape(term.buffer)):
             steps = [abs(each[dim]) for each in term.steps if each is not None]
             reach = 1 + sum(s * (size - 1) for s, size in zip(steps, fixed, strict=True))
             moving = [(place, steps[v]) for place, v in enumerate(varied) if steps[v]]
+            self._dims.append((extent, reach, moving))
             if moving:
                 self._moved.append((extent, reach, moving))
             else:
@@ -213,3 +221,11 @@ class _Box:
                 reach += step * (sizes[place] - 1)
             total *= min(reach, extent)
         return total
+
+    def row(self, sizes: Sequence[int]) -> int:
+        """How many of them lie at one index of the first dimension that has several."""
+        for extent, reach, moving in self._dims:
+            reach += sum(step * (sizes[place] - 1) for place, step in moving)
+            if min(reach, extent) > 1:
+                return self.elements(sizes) // min(reach, extent)
+        return 1

@@ -217,10 +217,12 @@ Registers are the most that a thread of any kernel takes, shared the most bytes 
 
 def document(outcomes: Mapping[str, Outcome], device: str) -> str:
     """The text of docs/gpu_models.md."""
+    missing = [name for name in MODELS if name not in outcomes]
     return "".join(
         [
             _HEAD.format(device=device),
             *(f"| {name} | {_run_cells(o)} |\n" for name, o in outcomes.items()),
+            f"\nNot tried when this was written: {', '.join(missing)}.\n" if missing else "",
             _PTX,
             *(row for name, o in outcomes.items() for row in _assembly_rows(name, o)),
         ]
