@@ -23,8 +23,8 @@ from tcopt.runtime.loading import obstacle
 from tcopt.runtime.program import Program, aligned_empty
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.cpu_target import CpuTarget
-from tcopt.support.dtypes import named_dtype
 from tcopt.support.errors import InputError
+from tcopt.support.named_dtypes import named_dtype
 
 FORMAT = 3
 DEVICE_DESCRIPTION = "device.json"

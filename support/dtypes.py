@@ -25,6 +25,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.named_dtypes import named_dtype
 
 _FLOATS: dict[type[Attribute], Any] = {
     Float16Type: np.float16,
@@ -50,18 +51,6 @@ def is_narrow(element: Attribute) -> bool:
     if isinstance(element, IntegerType):
         return element.bitwidth in (2, 4)
     return isinstance(element, _NARROW_FLOATS)
-
-
-def named_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype of a name, of those that `ml_dtypes` adds too; TypeError if none."""
-    try:
-        return np.dtype(name)
-    except TypeError:
-        import ml_dtypes
-
-        if not hasattr(ml_dtypes, name):
-            raise
-        return np.dtype(getattr(ml_dtypes, name))
 
 
 @lru_cache(maxsize=64)
