@@ -1,0 +1,18 @@
+"""Tables of rules by op."""
+
+import pytest
+from xdsl.dialects import arith
+
+from tcopt.backends.rule_table import RuleTable
+
+
+def test_a_rule_serves_all_its_ops_and_no_op_has_two():
+    table = RuleTable("tcopt.backends.opencl.ops")
+
+    @table.rule_for(arith.AddfOp, arith.SubfOp)
+    def rule(writer: object, op: object) -> None: ...
+
+    assert table.registered() == [rule, rule]
+    with pytest.raises(ValueError, match=r"two rules of tcopt.backends.opencl.ops for arith.subf"):
+        table.rule_for(arith.SubfOp)(rule)
+    assert table.rules() == {"arith.addf": rule, "arith.subf": rule}
