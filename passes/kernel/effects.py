@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.traits import (
     IsTerminator,
     MemoryEffect,
@@ -82,6 +83,14 @@ def _with_regions(op: Operation, memo: dict[Operation, Effects] | None) -> Effec
                     total.allocates or found.allocates,
                 )
     return total
+
+
+def accessed(op: Operation) -> Sequence[SSAValue] | None:
+    """The operands whose memory an op may read or write; None if it may be any buffer's."""
+    effects = effects_of(op)
+    if effects.none:
+        return ()
+    return None if op.regions or effects is _UNKNOWN else op.operands
 
 
 def is_movable(op: Operation) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, memref, vector
+from xdsl.dialects import arith, func, vector
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -22,8 +22,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.vector_ import GatherOp, ScatterOp
+from tcopt.dialects.vector_ import ScatterOp
 from tcopt.passes.kernel.constant_vectors import base_and_offset, constant_step
+from tcopt.passes.kernel.effects import accessed
 from tcopt.passes.kernel.lowering_access import constant_prefix
 from tcopt.support.quick_ir import walk_ops
 
@@ -102,23 +103,12 @@ def _groups(block: Block, max_step: int) -> list[_Group]:
             if group.is_complete:
                 complete.append(group)
                 del open_[op.base]
-        elif op.regions or isinstance(op, func.CallOp):
+        elif (buffers := accessed(op)) is None:
             open_.clear()
-        elif isinstance(op, _ACCESSES):
-            for operand in op.operands:
-                open_.pop(operand, None)
+        else:
+            for buffer in buffers:
+                open_.pop(buffer, None)
     return complete
-
-
-_ACCESSES = (
-    memref.LoadOp,
-    memref.StoreOp,
-    vector.LoadOp,
-    vector.StoreOp,
-    vector.MaskedLoadOp,
-    vector.MaskedStoreOp,
-    GatherOp,
-)
 
 
 def _part_of(op: ScatterOp, max_step: int) -> tuple[tuple[Any, ...], int, int] | None:

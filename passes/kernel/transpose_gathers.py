@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, memref, vector
+from xdsl.dialects import arith, func, vector
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -24,8 +24,9 @@ from xdsl.passes import ModulePass
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.arith_ import SelectOp
-from tcopt.dialects.vector_ import GatherOp, ScatterOp
+from tcopt.dialects.vector_ import GatherOp
 from tcopt.passes.kernel.constant_vectors import base_and_offset, constant_step
+from tcopt.passes.kernel.effects import accessed, effects_of
 from tcopt.passes.kernel.lowering_access import constant_prefix
 from tcopt.passes.kernel.register_squares import CHUNK_BITS, transpose_chunks
 from tcopt.support.literals import number_attr
@@ -100,12 +101,10 @@ def _tiles(block: Block) -> list[_Tile]:
     for op in block.ops:
         if isinstance(op, GatherOp):
             _add(op, open_, found)
-        elif isinstance(op, memref.StoreOp | vector.StoreOp | vector.MaskedStoreOp | ScatterOp):
-            buffer = op.memref if isinstance(op, memref.StoreOp) else op.base
-            for key in [key for key in open_ if key[0] is buffer]:
+        elif effects_of(op).writes:
+            buffers = accessed(op)
+            for key in [key for key in open_ if buffers is None or key[0] in buffers]:
                 del open_[key]
-        elif op.regions or isinstance(op, func.CallOp):
-            open_.clear()
     return [run for tile in found for run in _runs(tile)]
 
 

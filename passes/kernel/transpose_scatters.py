@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, memref, vector
+from xdsl.dialects import arith, func, vector
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     FixedBitwidthType,
@@ -23,8 +23,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.vector_ import GatherOp, ScatterOp
+from tcopt.dialects.vector_ import ScatterOp
 from tcopt.passes.kernel.constant_vectors import base_and_offset, constant_step
+from tcopt.passes.kernel.effects import accessed
 from tcopt.passes.kernel.lowering_access import constant_prefix
 from tcopt.passes.kernel.register_squares import CHUNK_BITS, transpose_chunks
 from tcopt.support.quick_ir import walk_ops
@@ -113,23 +114,12 @@ def _tiles(block: Block) -> list[_Tile]:
                 found.append(tile)
             tile.columns[offset] = op
             open_[op.base] = tile
-        elif op.regions or isinstance(op, func.CallOp):
+        elif (buffers := accessed(op)) is None:
             open_.clear()
-        elif isinstance(op, _ACCESSES):
-            for operand in op.operands:
-                open_.pop(operand, None)
+        else:
+            for buffer in buffers:
+                open_.pop(buffer, None)
     return found
-
-
-_ACCESSES = (
-    memref.LoadOp,
-    memref.StoreOp,
-    vector.LoadOp,
-    vector.StoreOp,
-    vector.MaskedLoadOp,
-    vector.MaskedStoreOp,
-    GatherOp,
-)
 
 
 def _column_of(op: ScatterOp) -> tuple[_Tile, int] | None:

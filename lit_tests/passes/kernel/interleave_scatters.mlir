@@ -60,3 +60,21 @@ func.func @apart(%y: memref<64xf32>, %j: index, %a: vector<4xf32>, %b: vector<4x
   vector.scatter %y[%j1][%even], %on, %b : memref<64xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32>
   func.return %0 : vector<4xf32>
 }
+
+// -----
+
+// An op of which nothing is known may read any memory.
+// CHECK-LABEL: func.func @unknown
+// CHECK:         vector.scatter
+// CHECK-NEXT:    "test.op"
+// CHECK-NEXT:    vector.scatter
+func.func @unknown(%y: memref<64xf32>, %j: index, %a: vector<4xf32>, %b: vector<4xf32>) {
+  %even = arith.constant dense<[0, 2, 4, 6]> : vector<4xi32>
+  %on = arith.constant dense<true> : vector<4xi1>
+  %c1 = arith.constant 1 : index
+  %j1 = arith.addi %j, %c1 : index
+  vector.scatter %y[%j][%even], %on, %a : memref<64xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32>
+  "test.op"() : () -> ()
+  vector.scatter %y[%j1][%even], %on, %b : memref<64xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32>
+  func.return
+}

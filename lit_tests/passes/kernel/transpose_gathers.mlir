@@ -55,3 +55,26 @@ func.func @apart(%x: memref<6400xf32>, %v: f32) {
   "test.op"(%a, %b, %c, %d) : (vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>) -> ()
   func.return
 }
+
+// -----
+
+// An op of which nothing is known may write to any memory.
+// CHECK-LABEL: func.func @unknown
+// CHECK-COUNT-4: vector.gather
+// CHECK-NOT:     vector.shuffle
+func.func @unknown(%x: memref<6400xf32>, %v: f32) {
+  %rows = arith.constant dense<[0, 100, 200, 300]> : vector<4xi32>
+  %on = arith.constant dense<true> : vector<4xi1>
+  %p = arith.constant dense<0.0> : vector<4xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %a = vector.gather %x[%c0][%rows], %on, %p : memref<6400xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+  %b = vector.gather %x[%c1][%rows], %on, %p : memref<6400xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+  "test.op"(%v) : (f32) -> ()
+  %c = vector.gather %x[%c2][%rows], %on, %p : memref<6400xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+  %d = vector.gather %x[%c3][%rows], %on, %p : memref<6400xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+  "test.op"(%a, %b, %c, %d) : (vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>) -> ()
+  func.return
+}
