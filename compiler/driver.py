@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 
 from tcopt.compiler.content import Source
 from tcopt.compiler.device import build_for_device
@@ -18,10 +19,11 @@ from tcopt.compiler.kernel_cache import KernelCache
 from tcopt.compiler.passes import run_passes
 from tcopt.compiler.pipeline import Phase
 from tcopt.compiler.report import Report
+from tcopt.dialects.graph.dims import Dims, dims_of
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.frontends.onnx.importer import import_stage
-from tcopt.frontends.onnx.inputs import declared_input
-from tcopt.frontends.onnx.limits import Limits
+from tcopt.frontends.onnx.inputs import ModelInput, declared_input, narrow_inputs
+from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.loading import load_model
 from tcopt.frontends.onnx.stages import Rest, Stage
 from tcopt.runtime.build import build_program
@@ -45,16 +47,19 @@ class Imported:
         source: Source,
         shapes: Mapping[str, Sequence[int]],
         values: Mapping[str, Array],
-        limits: Limits,
+        limits: Limits = DEFAULT_LIMITS,
         stage: Stage | None = None,
+        dims: Mapping[str, int] | None = None,
     ):
         self._limits = limits
+        self._dims = dims
         self.files: set[Path] = set()
         self.rest: Rest | None = None
         self._stage = stage
         self._source = source
         self._shapes = shapes
         self._values = values
+        self._names: tuple[list[Dims], list[Dims]] = ([], [])
 
     def module(self) -> ModuleOp:
         """The graph-level module."""
@@ -66,9 +71,22 @@ class Imported:
             self._stage,
             shapes=self._shapes,
             values=self._values,
+            dims=self._dims,
             limits=self._limits,
         )
+        (main,) = (op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == "main")
+        self._names = dims_of(main)
         return module
+
+    def name_dimensions(self, program: Program | DeviceProgram) -> None:
+        """Tell the program of the module what the model calls the dimensions."""
+        arguments, results = self._names
+        program.inputs = [
+            s._replace(dims=d) for s, d in zip(program.inputs, arguments, strict=True)
+        ]
+        program.outputs = [
+            s._replace(dims=d) for s, d in zip(program.outputs, results, strict=True)
+        ]
 
 
 def compile_for_cpu(
@@ -161,12 +179,28 @@ def _build(
     return program
 
 
-def declared_specs(source: Source) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """What the model says of its inputs and outputs, with open dimensions as None or names."""
+def declared_specs(
+    source: Source,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Array] | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """What the model says of its inputs and outputs, with open dimensions as None or names.
+
+    Args:
+        shapes, values, dims: what is known of the inputs, as `tcopt.compile` takes it.
+    Raises:
+        InputError: it does not fit the model.
+    """
     graph = load_model(source)[0].graph
     weights = {t.name for t in graph.initializer}
-    specs: list[list[TensorSpec]] = []
-    for infos in ([i for i in graph.input if i.name not in weights], graph.output):
-        declared = [declared_input(info) for info in infos]
-        specs.append([TensorSpec(d.name, tuple(d.dims or ()), d.dtype) for d in declared])
-    return specs[0], specs[1]
+    inputs = [declared_input(info) for info in graph.input if info.name not in weights]
+    symbols = narrow_inputs(inputs, shapes or {}, values or {}, dims)
+    outputs = [declared_input(info) for info in graph.output]
+    for item in outputs:
+        item.dims = item.dims and symbols.resolved(item.dims)
+    return [_spec(item) for item in inputs], [_spec(item) for item in outputs]
+
+
+def _spec(item: ModelInput) -> TensorSpec:
+    return TensorSpec(item.name, tuple(item.dims or ()), item.dtype, item.declared or ())

@@ -21,7 +21,7 @@ from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
 from tcopt.compiler.report import Progress, Report
 from tcopt.frontends.onnx.errors import MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
-from tcopt.runtime.model import AnyProgram, Model, Specialization
+from tcopt.runtime.model import PROGRAMS_KEPT, AnyProgram, Model, Specialization
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.staged import StagedProgram
@@ -47,6 +47,8 @@ def compile(
     precision: str = PRECISE,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, Array] | None = None,
+    dims: Mapping[str, int] | None = None,
+    programs_kept: int = PROGRAMS_KEPT,
     progress: Progress | None = None,
     cache: bool = True,
     workers: int | None = None,
@@ -63,6 +65,8 @@ def compile(
         target, accuracy, precision: see `tcopt.compiler.pipeline`.
         shapes: shapes of inputs with open dimensions, to compile for ahead of time.
         values: inputs that decide shapes, to specialise on ahead of time.
+        dims: extents of open dimensions by the names that the model gives them.
+        programs_kept: how many combinations are kept, see `Model.programs_kept`.
         progress: called before each step and at the end.
         cache: whether programs and kernels are looked up and kept on disk; see
             `compiler.program_cache` and `compiler.kernel_cache`.
@@ -72,8 +76,10 @@ def compile(
     Raises:
         TcoptError: the model is malformed or not supported, or a pass failed.
     """
-    given_shapes, given_values = shapes or {}, values or {}
-    compiler = _Compiler(source, target, (accuracy, precision), progress, cache, workers, limits)
+    given_shapes, given_values, given_dims = shapes or {}, values or {}, dict(dims or {})
+    rounding = accuracy, precision
+    compiler = _Compiler(source, target, rounding, progress, cache, workers, limits, given_dims)
+    compiler.programs_kept = programs_kept
     entry = compiler.entry(given_shapes, given_values)
     specializer = _Specializer(compiler.program, given_shapes, given_values)
     declared = None if entry is None else entry.open_inputs()
@@ -87,17 +93,29 @@ def compile(
                 raise
             from tcopt.compiler.driver import declared_specs
 
-            declared = declared_specs(source)
+            declared = declared_specs(source, given_shapes, given_values, given_dims)
             if entry is not None:
                 entry.keep_open(*declared)
             model = Model.lazy(specializer, *declared)
     timed = compiler.timed_program
     model.instrumented = _Specializer(timed, given_shapes, given_values)
+    model.programs_kept = programs_kept
+    for spec in model.inputs:
+        if spec.name in {**given_shapes, **given_values}:
+            for name, _ in spec.symbols(spec.shape):
+                model.fixed_by.setdefault(name, f'by the shape given for input "{spec.name}"')
+    model.fixed_by.update((name, "by the dims given") for name in given_dims)
     return model
 
 
 class _Compiler:
-    """Gives programs of one model for shapes and values, from the cache or anew."""
+    """Gives programs of one model for shapes and values, from the cache or anew.
+
+    Attributes:
+        programs_kept: by each later stage of a model whose shapes depend on data.
+    """
+
+    programs_kept = PROGRAMS_KEPT
 
     def __init__(
         self,
@@ -108,8 +126,10 @@ class _Compiler:
         cache: bool,
         workers: int | None,
         limits: Limits,
+        dims: Mapping[str, int],
     ):
         self._limits = limits
+        self._dims = dims
         self._source = source
         self._phases = pipeline(target, *rounding)
         self._on_device = is_device(target)
@@ -119,7 +139,8 @@ class _Compiler:
         self._programs: ProgramCache | None = None
         if cache and not self._on_device:
             cpu = named_target(target.partition(":")[2] or "host")
-            self._programs = ProgramCache.of_user(source, (cpu, self._phases, limits))
+            settings = (cpu, self._phases, limits, sorted(dims.items()))
+            self._programs = ProgramCache.of_user(source, settings)
 
     def entry(self, shapes: Shapes, values: Values) -> ProgramEntry | None:
         """Where the cache has what comes of a compile."""
@@ -179,7 +200,8 @@ class _Compiler:
         with quiet_collector(), _enough_memory():
             from tcopt.compiler import driver
 
-            imported = driver.Imported(self._source, shapes, values, self._limits, stage)
+            limits, dims = self._limits, self._dims
+            imported = driver.Imported(self._source, shapes, values, limits, stage, dims)
             kept = KernelCache.of_user() if self._cache else None
             given = (imported, phases, kept, self._workers, report)
             program: AnyProgram
@@ -187,6 +209,7 @@ class _Compiler:
                 program = driver.compile_for_device(*given, timed=timed)
             else:
                 program = driver.compile_for_cpu(*given)
+            imported.name_dimensions(program)
             if imported.rest is not None:
                 wanted = None if stage is None else stage.outputs
                 program = self._staged(program, imported.rest, values, wanted)
@@ -220,6 +243,7 @@ class _Compiler:
             missing = [spec for spec in outputs if spec.name in stage.outputs]
             specializer = _Specializer(compile_rest, {}, values)
             later = Model.lazy(specializer, [*first.inputs, *passed], missing)
+            later.programs_kept = self.programs_kept
         return StagedProgram(first, rest.bounded, later, outputs)
 
 

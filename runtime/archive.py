@@ -180,12 +180,14 @@ def _describe(program: Program) -> dict[str, Any]:
 
 def spec_facts(spec: TensorSpec) -> dict[str, Any]:
     """A specification as JSON values."""
-    return {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype.name}
+    facts = {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype.name}
+    return {**facts, "dims": list(spec.dims)} if spec.dims else facts
 
 
 def spec_of(facts: dict[str, Any]) -> TensorSpec:
     """The specification that `spec_facts` told."""
-    return TensorSpec(facts["name"], tuple(facts["shape"]), named_dtype(facts["dtype"]))
+    dims = tuple(facts.get("dims", ()))
+    return TensorSpec(facts["name"], tuple(facts["shape"]), named_dtype(facts["dtype"]), dims)
 
 
 def _member(name: str) -> zipfile.ZipInfo:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import Profile, measure_profile
 from tcopt.runtime.program import Program
-from tcopt.runtime.specs import TensorSpec, select_feeds
+from tcopt.runtime.specs import TensorSpec, fixed_symbols, select_feeds
 from tcopt.runtime.staged import StagedProgram
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
 
@@ -26,6 +26,9 @@ Array = NDArray[Any]
 _MEMORY_HINT = "run a smaller batch, or end other programs"
 WholeProgram: TypeAlias = "Program | DeviceProgram"
 AnyProgram: TypeAlias = "Program | DeviceProgram | StagedProgram"
+
+PROGRAMS_KEPT = 16
+"""How many specialisations of a model are kept unless it is said."""
 
 
 class Specialization(ABC):
@@ -45,11 +48,8 @@ class Model:
 
     Attributes:
         inputs, outputs: names, shapes and types, in the model's order.
-        programs_kept: how many specialisations of a model with open shapes are kept; the
-            least recently used goes first.
+        fixed_by: what fixed a named dimension, for messages.
     """
-
-    programs_kept = 16
 
     def __init__(
         self,
@@ -62,7 +62,9 @@ class Model:
         self.outputs = list(outputs)
         self._program = program
         self._specialization = specialization
+        self.fixed_by: dict[str, str] = {}
         self._names = [spec.name for spec in self.outputs]
+        self._programs_kept = PROGRAMS_KEPT
         self._programs: OrderedDict[tuple[object, ...], AnyProgram] = OrderedDict()
         self._lock = Lock()
         self._threads: int | None = None
@@ -111,6 +113,35 @@ class Model:
             raise InputError(f"the number of threads should be at least 1, got {number}")
         self._threads = number
 
+    @property
+    def programs_kept(self) -> int:
+        """How many specialisations of a model with open shapes are kept.
+
+        The least recently used goes first; a run that needs it again compiles it again, or finds
+        it in the cache on disk.
+        """
+        return self._programs_kept
+
+    @programs_kept.setter
+    def programs_kept(self, number: int) -> None:
+        if number < 1:
+            raise InputError(f"the number of programs kept should be at least 1, got {number}")
+        with self._lock:
+            self._programs_kept = number
+            self._evict()
+
+    def extents(self, feeds: Mapping[str, Array] | None = None) -> dict[str, int]:
+        """The extents of the dimensions that have a name, as far as they are fixed.
+
+        Args:
+            feeds: of a run, which fix the rest.
+        """
+        found = fixed_symbols(self.inputs)
+        for spec in self.inputs:
+            if feeds is not None and spec.name in feeds:
+                found.update(spec.symbols(feeds[spec.name].shape))
+        return found
+
     def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Array]:
         """Run the model.
 
@@ -127,7 +158,7 @@ class Model:
                 raise InputError(
                     f'the model has no output "{name}"', hint=f"its outputs are {names}"
                 )
-        arrays = select_feeds(self.inputs, feeds)
+        arrays = select_feeds(self.inputs, feeds, self.fixed_by)
         with self._lock:
             try:
                 results = self._program_for(arrays).run(arrays, self._threads)
@@ -165,7 +196,7 @@ class Model:
         """
         if runs < 1:
             raise InputError(f"the number of runs should be at least 1, got {runs}")
-        arrays = select_feeds(self.inputs, feeds)
+        arrays = select_feeds(self.inputs, feeds, self.fixed_by)
         with self._lock:
             program = _whole(self._timed_program(arrays), "cannot be profiled as a whole")
             return measure_profile(program, arrays, runs, self._threads)
@@ -187,7 +218,7 @@ class Model:
                 "the model's shapes are open, what is decided depends on them",
                 hint="give feeds to explain, or shapes when compiling",
             )
-        arrays = [] if feeds is None else select_feeds(self.inputs, feeds)
+        arrays = [] if feeds is None else select_feeds(self.inputs, feeds, self.fixed_by)
         with self._lock:
             program = _whole(self._timed_program(arrays), "cannot be explained as a whole")
         return Explanation.of(program.timed or (), program.remarks)
@@ -216,9 +247,12 @@ class Model:
         key = self._specialization.key(feeds)
         self._programs[key] = program
         self._programs.move_to_end(key)
-        if len(self._programs) > self.programs_kept:
-            self._programs.popitem(last=False)
+        self._evict()
         return program
+
+    def _evict(self) -> None:
+        while len(self._programs) > self._programs_kept:
+            self._programs.popitem(last=False)
 
     def save(self, path: str | Path) -> None:
         """Write the compiled model.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -16,21 +16,45 @@ Array = NDArray[Any]
 class TensorSpec(NamedTuple):
     """An input or output: its ONNX name, shape and numpy type.
 
-    A dimension that the model leaves open is None or its symbol's name.
+    A dimension that the model leaves open is None or its symbol's name, until it is fixed; `dims`
+    says what such dimensions are called afterwards, too, and is empty if no name is known.
     """
 
     name: str
     shape: tuple[int | str | None, ...]
     dtype: np.dtype[Any]
+    dims: tuple[int | str | None, ...] = ()
 
     def __str__(self) -> str:
-        shape = "x".join("?" if d is None else str(d) for d in self.shape)
-        return f'"{self.name}" {self.dtype}[{shape}]'
+        return f'"{self.name}" {self.dtype}[{shape_text(self.shape)}]'
+
+    def symbols(self, shape: Sequence[int | str | None]) -> Iterator[tuple[str, int]]:
+        """Each named dimension, and its extent in a tensor of this shape."""
+        for name, extent in zip(self.dims or self.shape, shape, strict=False):
+            if isinstance(name, str) and isinstance(extent, int):
+                yield name, extent
 
 
-def select_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> list[Array]:
+def shape_text(shape: Sequence[int | str | None]) -> str:
+    """`1x3x224x224`, with `?` for what has no name; names are set apart: `batch, 3, 224, 224`."""
+    between = ", " if any(isinstance(d, str) for d in shape) else "x"
+    return between.join("?" if d is None else str(d) for d in shape)
+
+
+def fixed_symbols(specs: Iterable[TensorSpec]) -> dict[str, int]:
+    """The extents that a model's named dimensions were fixed to."""
+    return {name: extent for spec in specs for name, extent in spec.symbols(spec.shape)}
+
+
+def select_feeds(
+    specs: Sequence[TensorSpec],
+    feeds: Mapping[str, Any],
+    fixed_by: Mapping[str, str] | None = None,
+) -> list[Array]:
     """The arrays of `feeds` in the order of `specs`, contiguous and of the right type.
 
+    Args:
+        fixed_by: what fixed the extents of named dimensions, for messages.
     Raises:
         InputError: an input is missing or unknown, or its shape or type is wrong.
     """
@@ -42,7 +66,23 @@ def select_feeds(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> list[
     for name in feeds:
         if name not in known:
             raise InputError(f'the model has no input "{name}"', hint=f"its inputs are {listed}")
-    return [_checked(spec, feeds, listed) for spec in specs]
+    found = [_checked(spec, feeds, listed, fixed_by or {}) for spec in specs]
+    _check_symbols(specs, found)
+    return found
+
+
+def _check_symbols(specs: Sequence[TensorSpec], arrays: Sequence[Array]) -> None:
+    """Check that dimensions of one name have one extent."""
+    known: dict[str, tuple[int, str]] = {}
+    for spec, array in zip(specs, arrays, strict=True):
+        for name, extent in spec.symbols(array.shape):
+            first, other = known.setdefault(name, (extent, spec.name))
+            if first != extent:
+                raise InputError(
+                    f"got shape {list(array.shape)} for input {spec}: {name} is {extent}, "
+                    f'but {first} in input "{other}"',
+                    hint=f"all inputs with dimension {name} need one extent",
+                )
 
 
 def _is_ready(spec: TensorSpec, array: Any) -> bool:
@@ -55,7 +95,9 @@ def _is_ready(spec: TensorSpec, array: Any) -> bool:
     )
 
 
-def _checked(spec: TensorSpec, feeds: Mapping[str, Any], listed: str) -> Array:
+def _checked(
+    spec: TensorSpec, feeds: Mapping[str, Any], listed: str, fixed_by: Mapping[str, str]
+) -> Array:
     if spec.name not in feeds:
         raise InputError(f'no value given for input "{spec.name}"', hint=f"inputs are {listed}")
     array = np.asarray(feeds[spec.name])
@@ -69,5 +111,26 @@ def _checked(spec: TensorSpec, feeds: Mapping[str, Any], listed: str) -> Array:
         for want, have in zip(spec.shape, array.shape, strict=True)
     )
     if not fits:
-        raise InputError(f"got shape {list(array.shape)} for input {spec}")
+        raise _misfit(spec, array.shape, fixed_by)
     return array if array.flags.c_contiguous else np.array(array, order="C")
+
+
+def _misfit(spec: TensorSpec, shape: Sequence[int], fixed_by: Mapping[str, str]) -> InputError:
+    """The error of a feed with another shape; it names the symbols that are fixed otherwise."""
+    message = f"got shape {list(shape)} for input {spec}"
+    if len(shape) != len(spec.shape):
+        return InputError(message)
+    wanted = dict(spec.symbols(spec.shape))
+    wrong = {n: extent for n, extent in spec.symbols(shape) if wanted.get(n, extent) != extent}
+    if not wrong:
+        return InputError(message)
+    told = [
+        f"{name} is {extent}, the model was compiled for {name} = {wanted[name]}"
+        + (f" ({fixed_by[name]})" if name in fixed_by else "")
+        for name, extent in wrong.items()
+    ]
+    given = ", ".join(f'"{name}": {extent}' for name, extent in wrong.items())
+    return InputError(
+        f"{message}: {'; '.join(told)}",
+        hint=f"compile it with dims={{{given}}}, or without, so that each run may have its own",
+    )

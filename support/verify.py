@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.utils.exceptions import DiagnosticException
 
 from tcopt.support.errors import VerificationError
+from tcopt.support.function_attributes import verify_function_attributes
 from tcopt.support.locations import describe_location, nearest_location
 
 
@@ -37,6 +39,8 @@ def verify_ops(root: Operation) -> None:
     for op in root.walk():
         try:
             op.verify(verify_nested_ops=False)
+            if isinstance(op, FuncOp):
+                verify_function_attributes(op)
         except (DiagnosticException, ValueError) as error:
             raise _error(op, _message(op, error)) from error
         for region in op.regions:

@@ -69,13 +69,38 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def add_shapes(parser: argparse.ArgumentParser) -> None:
-    """Add the option that fixes open dimensions."""
+    """Add the options that fix open dimensions."""
     parser.add_argument(
         "--shape",
         action="append",
         default=[],
         metavar="NAME:1x3x224x224",
         help="shape of an input that the model leaves open",
+    )
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="extent of a dimension that the model leaves open, by its name",
+    )
+
+
+def add_deciding_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the option of tools that run nothing: inputs whose values decide shapes."""
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=@FILE.npy",
+        help="value of an input that decides shapes",
+    )
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Add the option that does without the cache."""
+    parser.add_argument(
+        "--no-cache", action="store_true", help="compile every kernel, and keep none on disk"
     )
 
 

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from tcopt.frontends.onnx.limits import parse_limits
 from tcopt.tools.progress import CompileProgress
+from tcopt.tools.shapes import dims_text, parse_dims, parse_shapes
 
 if TYPE_CHECKING:
     from tcopt.runtime import Model
 
 
 def compile_model(
-    args: argparse.Namespace, shapes: dict[str, tuple[int, ...]], *, cache: bool = True
+    args: argparse.Namespace, values: Mapping[str, NDArray[Any]] | None = None
 ) -> tuple[Model, CompileProgress]:
     """The model, and what its compile took.
 
     Args:
-        args: with `model` and `target`, and the options that `add_accuracy` and `add_limits` add.
-        shapes: of inputs that the model leaves open.
-        cache: whether kernels are taken from disk, and kept there.
+        args: with `model` and `target`, and the options that `add_accuracy`, `add_limits`,
+            `add_shapes` and `add_cache` add.
+        values: of inputs to specialise on.
     """
     import tcopt
+
+    shapes = parse_shapes(args.shape)
 
     with CompileProgress() as progress:
         model = tcopt.compile(
@@ -31,8 +37,17 @@ def compile_model(
             accuracy=args.accuracy,
             precision=args.precision,
             shapes=shapes or None,
+            values=values or None,
+            dims=parse_dims(args.dim),
             progress=progress,
-            cache=cache,
+            cache=not args.no_cache,
             limits=parse_limits(args.limit),
         )
     return model, progress
+
+
+def print_extents(model: Model, feeds: Mapping[str, NDArray[Any]]) -> None:
+    """Say what the model's named dimensions are in a run; nothing if there are none."""
+    extents = model.extents(feeds)
+    if extents:
+        print(f"compiled for {dims_text(extents)}")

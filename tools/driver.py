@@ -16,6 +16,7 @@ from xdsl.printer import Printer
 from xdsl.utils.arg_spec import ArgSpec, parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException
 
+from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.support.errors import InputError, ParsingError, PassFailedError, TcoptError
 from tcopt.support.locations import LocatedParser
 from tcopt.support.registry import all_dialects, all_targets
@@ -35,25 +36,29 @@ class PrintOptions:
 
 
 @dataclass(frozen=True)
-class Source:
-    """One input: its name in messages, its bytes and the frontend that reads it.
+class Given:
+    """What is given of an ONNX model's inputs, and how much the model may ask for."""
 
-    `shapes` are those of a model's inputs that the model leaves open.
-    """
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    limits: Limits = DEFAULT_LIMITS
+
+
+NOTHING = Given()
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input: its name in messages, its bytes and the frontend that reads it."""
 
     name: str
     data: bytes
     frontend: str
     path: Path | None = None
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    given: Given = NOTHING
 
     @classmethod
-    def read(
-        cls,
-        path: str | None,
-        frontend: str | None,
-        shapes: Mapping[str, tuple[int, ...]] | None = None,
-    ) -> Source:
+    def read(cls, path: str | None, frontend: str | None, given: Given = NOTHING) -> Source:
         """Read a file, or standard input for None and `-`.
 
         Raises:
@@ -61,7 +66,7 @@ class Source:
         """
         if path is None or path == "-":
             data = sys.stdin.buffer.read()
-            return cls("<stdin>", data, frontend or "mlir", shapes=shapes or {})
+            return cls("<stdin>", data, frontend or "mlir", given=given)
         file = Path(path)
         if file.is_dir():
             raise InputError(f"'{path}' is a folder, not a model or IR file")
@@ -70,7 +75,7 @@ class Source:
         except FileNotFoundError:
             raise InputError(f"there is no file '{path}'") from None
         chosen = frontend or ("onnx" if file.suffix == ".onnx" else "mlir")
-        return cls(path, data, chosen, file, shapes or {})
+        return cls(path, data, chosen, file, given)
 
     def split(self) -> tuple[Source, ...]:
         """The parts between `// -----` lines, each keeping its line numbers."""
@@ -96,7 +101,8 @@ class Source:
             from tcopt.frontends.onnx.importer import import_model
 
             model = self.path if self.path is not None else self.data
-            return import_model(model, shapes=self.shapes or None)
+            given = self.given
+            return import_model(model, shapes=given.shapes, dims=given.dims, limits=given.limits)
         text = self._text()
         if not text.strip():
             raise InputError(

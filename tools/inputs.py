@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,11 @@ class InputSpec:
 
 
 def show_shape(shape: Sequence[int | str | None]) -> str:
-    """`1x3x224x224`, with `?` for a dimension that may be anything."""
-    return "x".join("?" if size is None else str(size) for size in shape) or "scalar"
+    """`1x3x224x224`, with `?` for a dimension that may be anything; with names `[batch, 3, 9]`."""
+    sizes = ["?" if size is None else str(size) for size in shape]
+    if any(isinstance(size, str) for size in shape):
+        return f"[{', '.join(sizes)}]"
+    return "x".join(sizes) or "scalar"
 
 
 def random_value(spec: InputSpec, rng: np.random.Generator) -> Array:
@@ -44,11 +48,19 @@ def random_value(spec: InputSpec, rng: np.random.Generator) -> Array:
     if len(shape) != len(spec.shape):
         raise InputError(
             f"the shape of input {spec} is open",
-            hint=f"give it a value with --input, or a shape with --shape {spec.name}:1x2x3",
+            hint=f"give it a value with --input, or {_shape_option(spec)}",
         )
     if spec.dtype.kind in "iub":
         return rng.integers(0, 2, shape).astype(spec.dtype)
     return rng.standard_normal(shape).astype(spec.dtype)
+
+
+def _shape_option(spec: InputSpec) -> str:
+    """The option that fixes the open dimensions of an input."""
+    if None in spec.shape:
+        return f"a shape with --shape {spec.name}:1x2x3"
+    names = dict.fromkeys(size for size in spec.shape if isinstance(size, str))
+    return "fix it with " + " ".join("--dim " + shlex.quote(f"{name}=8") for name in names)
 
 
 def read_arrays(texts: Sequence[str]) -> dict[str, Array]:
@@ -89,11 +101,18 @@ def make_inputs(
             raise InputError(f"there is no input '{name}'", hint=f"inputs are {', '.join(names)}")
     rng = np.random.default_rng(seed)
     values: dict[str, Array] = {}
+    symbols = {
+        name: size
+        for spec in specs
+        if spec.name in given
+        for name, size in zip(spec.shape, given[spec.name].shape, strict=False)
+    }
     for spec in specs:
         if spec.name in given:
             values[spec.name] = _fit(spec, given[spec.name])
         else:
-            values[spec.name] = random_value(spec, rng)
+            shape = tuple(symbols.get(d, d) if isinstance(d, str) else d for d in spec.shape)
+            values[spec.name] = random_value(replace(spec, shape=shape), rng)
     return values
 
 

@@ -1,9 +1,9 @@
-"""Shapes of inputs on the command line: `--shape x:1x3x224x224`."""
+"""Shapes on the command line: `--shape x:1x3x224x224` of an input, `--dim batch=2` by name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tcopt.support.errors import InputError
 
@@ -22,3 +22,24 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             raise InputError(f"'{text}' is not a shape", hint="write 'name:1x3x224x224'")
         shapes[match[1]] = tuple(int(size) for size in match[2].split("x"))
     return shapes
+
+
+def parse_dims(texts: Sequence[str]) -> dict[str, int]:
+    """Parse `batch=2` arguments.
+
+    Raises:
+        InputError: an argument does not have this form, or a name has two extents.
+    """
+    dims: dict[str, int] = {}
+    for text in texts:
+        name, _, extent = text.rpartition("=")
+        if not name or not re.fullmatch(r"[1-9]\d{0,17}", extent):
+            raise InputError(f"'{text}' is not a dimension", hint="write 'batch=2'")
+        if dims.setdefault(name, int(extent)) != int(extent):
+            raise InputError(f"dimension '{name}' is given as {dims[name]} and as {extent}")
+    return dims
+
+
+def dims_text(extents: Mapping[str, int]) -> str:
+    """Named dimensions as `batch = 2, seq = 5`."""
+    return ", ".join(f"{name} = {extent}" for name, extent in extents.items())

@@ -12,12 +12,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
+from tcopt.frontends.onnx.limits import parse_limits
 from tcopt.support.errors import TcoptError
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.registry import all_passes, all_targets
 from tcopt.support.verify import verify
 from tcopt.tools import cli
 from tcopt.tools.driver import (
+    Given,
     PrintOptions,
     Source,
     emit,
@@ -34,7 +36,7 @@ from tcopt.tools.instruments import (
     Timing,
     VerifyEach,
 )
-from tcopt.tools.shapes import parse_shapes
+from tcopt.tools.shapes import parse_dims, parse_shapes
 from tcopt.tools.weight_files import weights_beside
 
 PROG = "tcopt"
@@ -57,7 +59,8 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("-t", "--target", default="mlir", help="form of the output: mlir, llvm, ...")
     add("-o", "--output-file", help="file to write instead of standard output")
     add("-f", "--frontend", choices=("mlir", "onnx"), help="how to read the input")
-    add("--shape", action="append", default=[], metavar="NAME:1x3x9", help="ONNX input shape")
+    cli.add_shapes(parser)
+    cli.add_limits(parser)
     add("--load", action="append", default=[], metavar="FILE.py", help="file with passes of yours")
     add("--list-passes", action="store_true", help="print the passes there are, and stop")
     add("--list-targets", action="store_true", help="print the targets there are, and stop")
@@ -115,7 +118,8 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     parse_target_spec(args.target)
     pipeline = parse_pipeline(args.passes, passes)
-    source = Source.read(args.input_file, args.frontend, parse_shapes(args.shape))
+    given = Given(parse_shapes(args.shape), parse_dims(args.dim), parse_limits(args.limit))
+    source = Source.read(args.input_file, args.frontend, given)
     chunks = source.split() if args.split_input_file else (source,)
     texts: list[str] = []
     failed = False

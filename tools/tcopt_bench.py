@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from tcopt.frontends.onnx.limits import parse_limits
 from tcopt.support.errors import InputError
 from tcopt.tools import cli
+from tcopt.tools.compiling import print_extents
 from tcopt.tools.inputs import read_arrays
-from tcopt.tools.shapes import parse_shapes
+from tcopt.tools.shapes import parse_dims, parse_shapes
 
 if TYPE_CHECKING:
     from tcopt.runtime import Model
@@ -38,7 +40,9 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("model", help="an ONNX model")
     add("--target", default="cpu", help="what to compile for (cpu)")
     cli.add_accuracy(parser)
+    cli.add_limits(parser)
     cli.add_inputs(parser)
+    cli.add_cache(parser)
     add("--random-weights", action="store_true", help="give weights random values first")
     add("--threads", type=int, nargs="+", default=[1], help="numbers of threads to run on (1)")
     add("--rounds", type=int, default=10, help="turns of each side, runs of a profile (10)")
@@ -65,6 +69,7 @@ def _run(args: argparse.Namespace) -> int:
     with CompileProgress() as progress:
         report, model, feeds = measure(source, settings, given, progress)
     print(f"compiled in {progress.summary()}")
+    print_extents(model, feeds)
     passed = True
     if report["runs"]:
         passed = _show(args, report, settings)
@@ -99,17 +104,19 @@ def _settings(args: argparse.Namespace, given: Feeds) -> Settings:
         peers=peers,
         target=args.target,
         options={"accuracy": args.accuracy, "precision": args.precision}
-        | ({"shapes": shapes} if shapes else {}),
+        | ({"shapes": shapes} if shapes else {})
+        | {"dims": parse_dims(args.dim), "limits": parse_limits(args.limit)}
+        | ({"cache": False} if args.no_cache else {}),
         rtol=args.rtol,
         seed=args.seed,
     )
 
 
-def _source(args: argparse.Namespace) -> bytes:
+def _source(args: argparse.Namespace) -> str | bytes:
     if not Path(args.model).is_file():
         raise InputError(f"there is no file '{args.model}'")
     if not args.random_weights:
-        return Path(args.model).read_bytes()
+        return args.model
     import onnx
 
     from tcopt.frontends.onnx.random_weights import randomize_weights

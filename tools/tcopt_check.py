@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tcopt.support.errors import InputError, TcoptError, printable
 from tcopt.tools import cli
 from tcopt.tools.inputs import read_arrays, show_shape
-from tcopt.tools.shapes import parse_shapes
+from tcopt.tools.shapes import dims_text, parse_dims, parse_shapes
 
 if TYPE_CHECKING:
     from tcopt.frontends.onnx.checking import CheckReport, ModelSummary
@@ -35,13 +35,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("model", help="an ONNX model")
     cli.add_shapes(parser)
     cli.add_limits(parser)
-    add(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME=@FILE.npy",
-        help="value of an input that decides shapes",
-    )
+    cli.add_deciding_inputs(parser)
     add("--all", action="store_true", help="list every node of a problem, not the first few")
     add("--json", action="store_true", help="print everything found as JSON")
     cli.add_common_arguments(parser)
@@ -59,6 +53,7 @@ def _run(args: argparse.Namespace) -> int:
         path,
         shapes=parse_shapes(args.shape),
         values=read_arrays(args.input),
+        dims=parse_dims(args.dim),
         limits=parse_limits(args.limit),
     )
     size = path.stat().st_size
@@ -81,6 +76,7 @@ def report_json(report: CheckReport, name: str, size: int) -> dict[str, Any]:
             {**_problem_json(error), "depends_on": list(error.inputs)}
             for error in report.at_first_run
         ],
+        "trial_dims": report.trial_dims,
         "trial_shapes": {name: list(shape) for name, shape in report.trial_shapes.items()},
         "summary": None if summary is None else _summary_json(summary),
     }
@@ -112,8 +108,11 @@ def report_text(report: CheckReport, name: str, size: int, *, places: int | None
     if report.summary is not None:
         lines += _summary_lines(report.summary, name, size)
     if report.trial_shapes:
-        tried = ", ".join(f"{n}:{show_shape(s)}" for n, s in report.trial_shapes.items())
-        lines.append(f"  checked with    {tried} (--shape says otherwise)")
+        tried, option = dims_text(report.trial_dims), "--dim"
+        if _unnamed(report):
+            shapes = (f"{n}:{show_shape(s)}" for n, s in report.trial_shapes.items())
+            tried, option = ", ".join(shapes), "--shape"
+        lines.append(f"  checked with    {tried} ({option} says otherwise)")
     for title, errors in (
         ("compiled at the first run, for the values seen", report.at_first_run),
         ("to mend", report.problems),
@@ -131,16 +130,28 @@ def report_text(report: CheckReport, name: str, size: int, *, places: int | None
     return "\n".join(printable(line, _LINE_LENGTH, "\n") for line in lines)
 
 
+def _unnamed(report: CheckReport) -> bool:
+    """Whether an open dimension has no name."""
+    return report.summary is None or "?" in report.summary.open_dimensions
+
+
+def _symbol_text(name: str, users: Mapping[str, Sequence[str]]) -> str:
+    given = f" -> {', '.join(users['outputs'])}" if users["outputs"] else ""
+    return f"{name} ({', '.join(users['inputs'])}{given})"
+
+
 def _summary_lines(summary: ModelSummary, name: str, size: int) -> list[str]:
     opsets = ", ".join(f"{domain} {version}" for domain, version in summary.opsets.items())
     operators = ", ".join(f"{count} {name}" for name, count in summary.operators.items())
+    symbols = [_symbol_text(name, users) for name, users in summary.symbols.items()]
+    unnamed = [name for name in summary.open_dimensions if name == "?"]
     rows = [
         ("file", f"{name}, {size / 1e6:.1f} MB, by {summary.producer}"),
         ("opset", f"{opsets or 'none'} (IR version {summary.ir_version})"),
         ("parameters", f"{summary.parameters:,} ({summary.parameter_bytes / 1e6:.1f} MB)"),
         ("inputs", ", ".join(map(str, summary.inputs)) or "none"),
         ("outputs", ", ".join(map(str, summary.outputs)) or "none"),
-        ("open dimensions", ", ".join(summary.open_dimensions) or "none"),
+        ("open dimensions", ", ".join([*symbols, *unnamed]) or "none"),
         ("operators", f"{operators or 'none'} ({summary.nodes} nodes)"),
     ]
     if summary.functions:

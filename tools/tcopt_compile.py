@@ -12,7 +12,8 @@ from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.errors import InputError
 from tcopt.tools import cli
 from tcopt.tools.compiling import compile_model
-from tcopt.tools.shapes import parse_shapes
+from tcopt.tools.inputs import read_arrays
+from tcopt.tools.shapes import parse_dims, parse_shapes
 
 PROG = "tcopt-compile"
 
@@ -36,6 +37,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("--compile-to", metavar="PHASE", help="stop after a phase and print its IR")
     add("--print-pipeline", action="store_true", help="print the passes after import, and stop")
     cli.add_shapes(parser)
+    cli.add_deciding_inputs(parser)
     add("--time-passes", action="store_true", help="with --compile-to: time each pass (stderr)")
     add(
         "--explain",
@@ -57,17 +59,12 @@ def _argument_parser() -> argparse.ArgumentParser:
         help="for CUDA: print what each kernel takes, registers above all; a model is written "
         "with -o only",
     )
-    add(
-        "--no-cache",
-        action="store_true",
-        help="compile every kernel, and keep none on disk",
-    )
+    cli.add_cache(parser)
     cli.add_common_arguments(parser)
     return parser
 
 
 def _run(args: argparse.Namespace) -> int:
-    shapes = parse_shapes(args.shape)
     if args.print_pipeline:
         phases = phases_up_to(args.target, args.compile_to, args.accuracy, args.precision)
         print(",".join(text for phase, text in phases if text and phase != "import"))
@@ -77,30 +74,30 @@ def _run(args: argparse.Namespace) -> int:
     if not Path(args.model).is_file():
         raise InputError(f"there is no file '{args.model}'")
     if args.compile_to is not None:
-        return _print_level(args, shapes)
+        return _print_level(args)
     if args.explain is not None:
-        return _explain(args, shapes)
+        return _explain(args)
     if args.ptxas:
-        return _assemble(args, shapes)
-    return _compile(args, shapes)
+        return _assemble(args)
+    return _compile(args)
 
 
-def _assemble(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
+def _assemble(args: argparse.Namespace) -> int:
     from tcopt.tools.ptxas_table import resources_text
 
-    model, _ = compile_model(args, shapes, cache=not args.no_cache)
+    model, _ = compile_model(args, read_arrays(args.input))
     print(resources_text(model))
     if args.output_file:
         model.save(args.output_file)
     return 0
 
 
-def _explain(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
+def _explain(args: argparse.Namespace) -> int:
     import json
 
     from tcopt.tools.explain_text import explanation_text
 
-    model, _ = compile_model(args, shapes, cache=not args.no_cache)
+    model, _ = compile_model(args, read_arrays(args.input))
     explanation = model.explain()
     if args.explain == "json":
         print(json.dumps(explanation.as_json(), indent=1))
@@ -131,16 +128,16 @@ def phases_up_to(
     return phases[: names.index(last) + 1]
 
 
-def _compile(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
+def _compile(args: argparse.Namespace) -> int:
     output = Path(args.output_file or Path(args.model).with_suffix(".tcm").name)
-    model, progress = compile_model(args, shapes, cache=not args.no_cache)
+    model, progress = compile_model(args, read_arrays(args.input))
     model.save(str(output))
     megabytes = output.stat().st_size / 1e6
     print(f"{output}: {megabytes:.1f} MB for {args.target} in {progress.summary()}")
     return 0
 
 
-def _print_level(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -> int:
+def _print_level(args: argparse.Namespace) -> int:
     from tcopt.frontends.onnx.importer import import_model
     from tcopt.frontends.onnx.limits import parse_limits
     from tcopt.support.pipelines import parse_pipeline
@@ -153,7 +150,13 @@ def _print_level(args: argparse.Namespace, shapes: dict[str, tuple[int, ...]]) -
     text = ",".join(text for phase, text in phases if text and phase != "import")
     ctx = new_context()
     limits = parse_limits(args.limit)
-    module = import_model(args.model, shapes=shapes or None, limits=limits)
+    module = import_model(
+        args.model,
+        shapes=parse_shapes(args.shape),
+        values=read_arrays(args.input),
+        dims=parse_dims(args.dim),
+        limits=limits,
+    )
     instruments: list[Instrument] = [Timing()] if args.time_passes else []
     run_passes(ctx, module, parse_pipeline(text), instruments)
     verify(module)

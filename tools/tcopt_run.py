@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from tcopt.support.errors import InputError
 from tcopt.tools import cli
 from tcopt.tools.accuracy import Accuracy, compare, report
-from tcopt.tools.compiling import compile_model
+from tcopt.tools.compiling import compile_model, print_extents
 from tcopt.tools.inputs import InputSpec, make_inputs, read_arrays, show_shape
 from tcopt.tools.references import REFERENCE, RUNTIMES, measure, reference_run
-from tcopt.tools.shapes import parse_shapes
 
 if TYPE_CHECKING:
     from tcopt.runtime import Model
@@ -43,6 +42,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     cli.add_accuracy(parser)
     cli.add_limits(parser)
     cli.add_inputs(parser)
+    cli.add_cache(parser)
     add("--output", metavar="FILE.npz", help="write the results")
     add(
         "--expected-output",
@@ -72,6 +72,7 @@ def _run(args: argparse.Namespace) -> int:
     model = _load(args)
     model.threads = args.threads
     feeds = _feeds(model, args)
+    print_extents(model, feeds)
     expected = read_arrays(args.expected_output)
     names = [output.name for output in model.outputs]
     for name in expected:
@@ -105,6 +106,11 @@ def _check_arguments(args: argparse.Namespace) -> None:
             f"{args.compare} cannot run a .tcm file",
             hint="give the ONNX model it was compiled from",
         )
+    if Path(args.model).suffix == ".tcm" and (args.shape or args.dim or args.limit):
+        raise InputError(
+            "a .tcm file is compiled: --shape, --dim and --limit change nothing",
+            hint="give the ONNX model, or compile it again with tcopt-compile",
+        )
     if args.per_layer and not args.compare:
         raise InputError(
             "--per-layer compares with another runtime", hint=f"add --compare {REFERENCE}"
@@ -116,7 +122,7 @@ def _load(args: argparse.Namespace) -> Model:
 
     if Path(args.model).suffix == ".tcm":
         return tcopt.load(args.model)
-    model, progress = compile_model(args, parse_shapes(args.shape))
+    model, progress = compile_model(args)
     print(f"compiled in {progress.summary()}")
     return model
 
@@ -130,8 +136,8 @@ def _compare_layers(args: argparse.Namespace) -> int:
     from tcopt.tools.layers import compare_layers, layers_report, outputs_of, with_all_results
 
     source, layers = with_all_results(args.model)
-    given = argparse.Namespace(**{**vars(args), "model": source})
-    model, progress = compile_model(given, parse_shapes(args.shape), cache=False)
+    given = argparse.Namespace(**{**vars(args), "model": source, "no_cache": True})
+    model, progress = compile_model(given)
     print(f"compiled with {len(layers)} results as outputs in {progress.summary()}")
     model.threads = args.threads
     feeds = _feeds(model, args)

@@ -66,6 +66,7 @@ from tcopt.dialects.graph.conv import (
 from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.cumulate import CumulateOp
 from tcopt.dialects.graph.determinant import DeterminantOp
+from tcopt.dialects.graph.dims import DimsAttr
 from tcopt.dialects.graph.elementwise import (
     BinaryOp,
     ElementwiseOp,
@@ -309,4 +310,4 @@ def _operations() -> Iterator[type[Operation]]:
                 yield value
 
 
-DIALECT = Dialect("graph", list(_operations()), ATTRIBUTES)
+DIALECT = Dialect("graph", list(_operations()), [*ATTRIBUTES, DimsAttr])

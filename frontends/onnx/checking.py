@@ -5,7 +5,6 @@ A model is checked by importing it, with every error kept instead of raised. Not
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +38,8 @@ class ValueSummary:
     def __str__(self) -> str:
         if self.dims is None:
             return f'"{self.name}" {self.element} of unknown rank'
-        shape = "x".join("?" if d is None else str(d) for d in self.dims)
+        between = ", " if any(isinstance(d, str) for d in self.dims) else "x"
+        shape = between.join("?" if d is None else str(d) for d in self.dims)
         return f'"{self.name}" {self.element}[{shape}]'
 
 
@@ -51,6 +51,7 @@ class ModelSummary:
         operators: how many nodes there are of each, those in bodies and functions included.
         parameters, parameter_bytes: elements of its weights, and their size.
         open_dimensions: symbols of its inputs, and `?` if some have no name.
+        symbols: the inputs and outputs that have each symbol, "inputs" and "outputs" by name.
     """
 
     producer: str
@@ -64,6 +65,7 @@ class ModelSummary:
     parameters: int
     parameter_bytes: int
     open_dimensions: tuple[str, ...]
+    symbols: dict[str, dict[str, list[str]]]
 
 
 @dataclass
@@ -75,12 +77,14 @@ class CheckReport:
         at_first_run: values that decide shapes and come with the inputs of a run: the model
             is compiled then, for the values seen. Nodes behind them are not checked.
         trial_shapes: the shapes that open inputs were taken to have.
+        trial_dims: the extents that their named dimensions were taken for.
         summary: None if the file is no model.
     """
 
     problems: list[TcoptError] = field(default_factory=list)
     at_first_run: list[MissingValuesError] = field(default_factory=list)
     trial_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    trial_dims: dict[str, int] = field(default_factory=dict[str, int])
     summary: ModelSummary | None = None
 
     @property
@@ -94,6 +98,7 @@ def check_model(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
+    dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> CheckReport:
     """Check an ONNX model; arguments are those of `import_model`.
@@ -115,7 +120,7 @@ def check_model(
     if report.problems:
         return report
     given = dict(shapes or {})
-    trial = _Trial(model, reader, values or {}, limits)
+    trial = _Trial(model, reader, values or {}, dims or {}, limits)
     try:
         errors = trial.errors(given)
     except MissingShapesError as missing:
@@ -136,6 +141,7 @@ class _Trial:
     model: ModelProto
     reader: TensorReader
     values: Mapping[str, np.ndarray]
+    dims: Mapping[str, int]
     limits: Limits
 
     def errors(self, shapes: Mapping[str, Sequence[int]]) -> list[TcoptError]:
@@ -148,7 +154,7 @@ class _Trial:
         problems, opset = Problems(keep_all=True), standard_opset(self.model)
         try:
             importer = ModelImporter(self.model, self.reader, opset, problems, limits=self.limits)
-            importer.run(shapes, self.values)
+            importer.run(shapes, self.values, self.dims)
         except (MissingShapesError, InputError):
             raise
         except TcoptError as error:
@@ -161,28 +167,48 @@ class _Trial:
         """The errors for open shapes of the best size."""
         best: list[TcoptError] | None = None
         for size in TRIAL_SIZES:
-            tried = {name: _trial_shape(dims, size) for name, dims in missing.inputs.items()}
+            sizes = _trial_sizes(missing.inputs, size)
+            tried = {n: _trial_shape(dims, sizes, size) for n, dims in missing.inputs.items()}
             errors = self.errors({**shapes, **tried})
             if best is None or len(errors) < len(best):
-                best, report.trial_shapes = errors, tried
+                best, report.trial_shapes, report.trial_dims = errors, tried, sizes
             if not errors:
                 break
         return best or []
 
 
-def _trial_shape(dims: Sequence[Dimension] | None, size: int) -> tuple[int, ...]:
-    """A batch of one; sums of symbols are sums of sizes, as in `past_length + length`."""
+def _trial_sizes(inputs: Mapping[str, Sequence[Dimension] | None], size: int) -> dict[str, int]:
+    """An extent for each symbol: a batch of one, and `size` for what is not outermost."""
+    found: dict[str, int] = {}
+    for dims in inputs.values():
+        for index, dim in enumerate(dims or ()):
+            for term in _terms(dim) if isinstance(dim, str) else ():
+                if not term.isdecimal():
+                    found[term] = min(found.get(term, size), size if index else 1)
+    return found
+
+
+def _trial_shape(
+    dims: Sequence[Dimension] | None, sizes: Mapping[str, int], size: int
+) -> tuple[int, ...]:
+    """The shape for these sizes; sums of symbols are sums of sizes, as in `past + length`."""
     if dims is None:
         return (1, 3, size, size)
     return tuple(
-        d if isinstance(d, int) else _trial_size(d, size) if index else 1
+        sum(int(t) if t.isdecimal() else sizes[t] for t in _terms(d))
+        if isinstance(d, str)
+        else d
+        if isinstance(d, int)
+        else size
+        if index
+        else 1
         for index, d in enumerate(dims)
     )
 
 
-def _trial_size(symbol: str | None, size: int) -> int:
-    terms = [term.strip() for term in (symbol or "?").split("+")]
-    return sum(int(term) if re.fullmatch(r"\d{1,9}", term) else size for term in terms)
+def _terms(symbol: str) -> list[str]:
+    terms = [term.strip() for term in symbol.split("+")]
+    return [term[-9:] if term.isdecimal() else term for term in terms]
 
 
 def summarize(model: ModelProto) -> ModelSummary:
@@ -197,6 +223,7 @@ def summarize(model: ModelProto) -> ModelSummary:
     symbols = dict.fromkeys(
         str(d or "?") for item in inputs for d in item.dims or ("?",) if not isinstance(d, int)
     )
+    outputs = tuple(_declared(info) for info in graph.output)
     sizes = [(_elements(weight.dims), weight.data_type) for weight in graph.initializer]
     return ModelSummary(
         " ".join(filter(None, (model.producer_name, model.producer_version))) or "unknown",
@@ -206,11 +233,22 @@ def summarize(model: ModelProto) -> ModelSummary:
         len(model.functions),
         dict(sorted(operators.items(), key=lambda item: (-item[1], item[0]))),
         inputs,
-        tuple(_declared(info) for info in graph.output),
+        outputs,
         sum(count for count, _ in sizes),
         sum(count * _bytes_each(number) for count, number in sizes),
         tuple(symbols),
+        {name: _users(name, inputs, outputs) for name in symbols if name != "?"},
     )
+
+
+def _users(
+    symbol: str, inputs: Sequence[ValueSummary], outputs: Sequence[ValueSummary]
+) -> dict[str, list[str]]:
+    """The inputs and outputs that have a symbol."""
+    sides = {"inputs": inputs, "outputs": outputs}
+    return {
+        side: [v.name for v in values if symbol in (v.dims or ())] for side, values in sides.items()
+    }
 
 
 def _count(nodes: Iterable[NodeProto], operators: Counter[str]) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
-from tcopt.support.errors import ImportModelError, UnsupportedError
+from tcopt.support.errors import InputError, UnsupportedError
 
 Dimension = int | str | None
 
 
-class MissingShapesError(ImportModelError):
+class MissingShapesError(InputError):
     """Inputs whose dimensions the model leaves open and the caller did not fix.
 
     `inputs` maps each such input to its declared dimensions (a number, a symbol's name or
@@ -19,11 +20,32 @@ class MissingShapesError(ImportModelError):
     def __init__(self, inputs: Mapping[str, Sequence[Dimension] | None]):
         self.inputs = dict(inputs)
         listed = ", ".join(f'"{name}" {_dims_text(dims)}' for name, dims in inputs.items())
-        example = next(iter(inputs))
         super().__init__(
-            f"the shapes of these inputs are not fixed: {listed}",
-            hint=f'fix them, as in shapes={{"{example}": [...]}} or --shape {example}:1x3x224x224',
+            f"the shapes of these inputs are not fixed: {listed}", hint=_fixing_advice(self.inputs)
         )
+
+
+def _fixing_advice(inputs: Mapping[str, Sequence[Dimension] | None]) -> str:
+    """How to fix open dimensions: those with names by them, others by shapes."""
+    unnamed = [name for name, dims in inputs.items() if dims is None or None in dims]
+    open_ = (d for dims in inputs.values() for d in dims or () if isinstance(d, str))
+    # A sum of others follows from them.
+    symbols = [d for d in dict.fromkeys(open_) if "+" not in d]
+    ways: list[str] = []
+    if symbols:
+        given = ", ".join(f'"{name}": 1' for name in symbols)
+        options = " ".join(f"--dim {shlex.quote(f'{name}=1')}" for name in symbols)
+        ways.append(f"fix {', '.join(symbols)}, as in dims={{{given}}} or {options}")
+    if unnamed or not ways:
+        name = (unnamed or list(inputs))[0]
+        dims = inputs[name]
+        shape = "1x3x224x224" if dims is None else "x".join(str(_example(d)) for d in dims)
+        ways.append(f'fix them, as in shapes={{"{name}": [...]}} or --shape {name}:{shape}')
+    return "; ".join(ways)
+
+
+def _example(dim: Dimension) -> int:
+    return dim if isinstance(dim, int) else 1
 
 
 def _dims_text(dims: Sequence[Dimension] | None) -> str:

@@ -14,14 +14,14 @@ from onnx import (
     ModelProto,
     NodeProto,
     TensorProto,
-    ValueInfoProto,
 )
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.types import shape_of, tensor, type_of
+from tcopt.dialects.graph.dims import name_dims
+from tcopt.dialects.graph.types import shape_of, tensor
 from tcopt.dialects.graph.weights import WeightStore, attach_weights
 from tcopt.frontends.onnx.builder import GraphBuilder, name_hint, named_location
 from tcopt.frontends.onnx.context import NodeContext
@@ -41,18 +41,17 @@ from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.loading import check_header, load_model
 from tcopt.frontends.onnx.node_facts import STANDARD_DOMAINS, add_facts, operator_name
 from tcopt.frontends.onnx.ordering import in_order, node_label
+from tcopt.frontends.onnx.outputs import Results, check_output, result_dims
 from tcopt.frontends.onnx.problems import AlreadyReported, Problems
 from tcopt.frontends.onnx.registry import Handler, find_handler
 from tcopt.frontends.onnx.schemas import NodeSchema, check_form_of, find_schema, opset_advice
 from tcopt.frontends.onnx.sequences import sequence_handler
 from tcopt.frontends.onnx.stages import Rest, Stage, Staging
 from tcopt.frontends.onnx.tensors import TensorReader
-from tcopt.frontends.onnx.types import element_type
 from tcopt.frontends.onnx.values import FAILED, Deferred, Failed, Scope, Value, Values
 from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
 
 T = TypeVar("T")
-Results = list[tuple[str, SSAValue]]
 
 
 def import_model(
@@ -60,6 +59,7 @@ def import_model(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
+    dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> ModuleOp:
     """Import an ONNX model (IR version 3 or newer).
@@ -77,6 +77,7 @@ def import_model(
         shapes: shapes of inputs whose dimensions the model leaves open. Dimensions with
             the same symbol need to be given once.
         values: inputs to specialise on, where a value decides shapes.
+        dims: extents of dimensions that the model leaves open, by the names it gives them.
         limits: how much the model may ask for.
 
     Raises:
@@ -86,7 +87,9 @@ def import_model(
         MissingValuesError: shapes decided by inputs' values.
         UnsupportedError: everything the compiler does not handle, in one error.
     """
-    return import_loaded(*load_model(source), shapes=shapes, values=values, limits=limits)
+    return import_loaded(
+        *load_model(source), shapes=shapes, values=values, dims=dims, limits=limits
+    )
 
 
 def import_loaded(
@@ -95,13 +98,14 @@ def import_loaded(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
+    dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> ModuleOp:
     """As `import_model`, for what `load_model` gave."""
     opset = check_header(model)
     problems = Problems()
     importer = ModelImporter(model, reader, opset, problems, limits=limits)
-    module = importer.run(shapes or {}, values or {})
+    module = importer.run(shapes or {}, values or {}, dims)
     problems.raise_all()
     assert module is not None
     return module
@@ -114,6 +118,7 @@ def import_stage(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
+    dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[ModuleOp, Rest | None]:
     """As `import_loaded`, as much of a model as its shapes are known for.
@@ -132,7 +137,7 @@ def import_stage(
         tuple(range(len(model.graph.node))), tuple(info.name for info in model.graph.output)
     )
     importer = ModelImporter(model, reader, opset, problems, stage, limits)
-    module = importer.run(shapes or {}, values or {})
+    module = importer.run(shapes or {}, values or {}, dims)
     problems.raise_all()
     assert module is not None
     return module, importer.rest
@@ -175,7 +180,10 @@ class ModelImporter:
         self.builder = GraphBuilder(self.block, self.weights, reader, limits)
 
     def run(
-        self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, np.ndarray]
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        values: Mapping[str, np.ndarray],
+        dims: Mapping[str, int] | None = None,
     ) -> ModuleOp | None:
         """The module; None if there are problems."""
         scope: Scope = {}
@@ -185,7 +193,7 @@ class ModelImporter:
             # What a program fixes is its own.
             inputs += [replace(item) for item in self.stage.inputs]
             nodes = [nodes[place] for place in self.stage.nodes]
-        fix_inputs(inputs, _without(scope, shapes), _without(scope, values))
+        fix_inputs(inputs, _without(scope, shapes), _without(scope, values), dims)
         arguments: dict[str, SSAValue] = {}
         for item in inputs:
             self._check_input(item)
@@ -220,6 +228,11 @@ class ModelImporter:
         )
         function = FuncOp("main", signature, Region(self.block))
         function.location = named_location(self.graph.name or "main")
+        name_dims(
+            function,
+            [item.declared for item in inputs],
+            result_dims(inputs, self.graph.output, results),
+        )
         module = ModuleOp([*self.builder.functions, function])
         module.attributes["graph.inputs"] = _names(item.name for item in inputs)
         module.attributes["graph.outputs"] = _names(name for name, _ in results)
@@ -279,28 +292,11 @@ class ModelImporter:
                     continue
                 if not isinstance(value, SSAValue):
                     raise ImportModelError(f"nothing defines the output {info.name!r}")
-                self._check_output(info, value)
+                check_output(info, value)
                 results.append((info.name, value))
             except TcoptError as error:
                 self.problems.add(error)
         return results
-
-    def _check_output(self, info: ValueInfoProto, value: SSAValue) -> None:
-        declared = info.type.tensor_type
-        own = type_of(value)
-        if declared.elem_type:
-            element = element_type(declared.elem_type, info.name)
-            if element != own.element_type:
-                raise ImportModelError(
-                    f"output {info.name!r} is declared with {element} elements, the nodes "
-                    f"compute {own.element_type}"
-                )
-        # Extents may be stale when a file was edited; a wrong rank is a broken model.
-        if declared.HasField("shape") and len(declared.shape.dim) != own.get_num_dims():
-            raise ImportModelError(
-                f"output {info.name!r} is declared with {len(declared.shape.dim)} dimensions, "
-                f"the nodes compute {list(own.get_shape())}"
-            )
 
     # Nodes
 

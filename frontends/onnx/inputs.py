@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import ValueInfoProto
+from onnx import TypeProto, ValueInfoProto
 from xdsl.ir import Attribute
 
 from tcopt.frontends.onnx.errors import Dimension, MissingShapesError
@@ -20,6 +20,8 @@ class ModelInput:
 
     Attributes:
         dims: a dimension is a number, a symbol's name, or None; None if the rank is open.
+            Those left open become numbers when they are fixed.
+        declared: the dimensions as the model has them.
         value: the value it is specialised on, if any.
     """
 
@@ -29,6 +31,10 @@ class ModelInput:
     dims: list[Dimension] | None
     value: np.ndarray | None = None
     shape: tuple[int, ...] = field(default=())
+    declared: tuple[Dimension, ...] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.declared = None if self.dims is None else tuple(self.dims)
 
 
 def declared_input(info: ValueInfoProto) -> ModelInput:
@@ -48,35 +54,65 @@ def declared_input(info: ValueInfoProto) -> ModelInput:
         raise UnsupportedError(f"input {info.name!r} is a {what}, not a tensor")
     tensor = info.type.tensor_type
     element = element_type(tensor.elem_type, info.name)
-    dims: list[Dimension] | None = None
-    if tensor.HasField("shape"):
-        dims = []
-        for dim in tensor.shape.dim:
-            # Some exporters write -1 for a dimension they do not know.
-            if dim.HasField("dim_value") and dim.dim_value >= 0:
-                dims.append(dim.dim_value)
-            else:
-                dims.append(dim.dim_param or None)
+    dims = declared_dims(tensor)
     return ModelInput(info.name, element, numpy_dtype(tensor.elem_type, info.name), dims)
+
+
+def declared_dims(tensor: TypeProto.Tensor) -> list[Dimension] | None:
+    """The dimensions of a declared tensor; None if it has an open rank."""
+    if not tensor.HasField("shape"):
+        return None
+    # Some exporters write -1 for a dimension they do not know.
+    return [
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
+        for dim in tensor.shape.dim
+    ]
 
 
 def fix_inputs(
     inputs: Sequence[ModelInput],
     shapes: Mapping[str, Sequence[int]],
     values: Mapping[str, np.ndarray],
+    dims: Mapping[str, int] | None = None,
 ) -> None:
-    """Give every input its static shape, from `shapes`, `values` and shared symbols.
+    """Give every input its static shape.
+
+    Args:
+        shapes, values, dims: as in `narrow_inputs`.
 
     Raises:
         InputError: a name, shape or value that does not fit the model.
         MissingShapesError: dimensions that remain open.
+    """
+    narrow_inputs(inputs, shapes, values, dims)
+    missing = {item.name: item.dims for item in inputs if not _is_static(item.dims)}
+    if missing:
+        raise MissingShapesError(missing)
+    for item in inputs:
+        item.shape = tuple(d for d in item.dims or () if isinstance(d, int))
+
+
+def narrow_inputs(
+    inputs: Sequence[ModelInput],
+    shapes: Mapping[str, Sequence[int]],
+    values: Mapping[str, np.ndarray],
+    dims: Mapping[str, int] | None = None,
+) -> Symbols:
+    """Fix what is known of the inputs' dimensions; the extents of symbols.
+
+    Args:
+        shapes, values: of inputs; their symbols are fixed in all inputs.
+        dims: extents of symbols.
+
+    Raises:
+        InputError: a name, shape or value that does not fit the model.
     """
     names = {item.name for item in inputs}
     for name in (*shapes, *values):
         if name not in names:
             listed = ", ".join(f'"{n}"' for n in sorted(names)) or "none"
             raise InputError(f"the model has no input {name!r}", hint=f"its inputs are {listed}")
-    symbols: dict[str, int] = {}
+    symbols = Symbols(inputs, dims or {})
     for item in inputs:
         if item.name in values:
             _fix_value(item, np.asarray(values[item.name]))
@@ -85,14 +121,63 @@ def fix_inputs(
         if item.value is not None:
             _fix_shape(item, item.value.shape, symbols)
     for item in inputs:
-        item.dims = item.dims and [
-            symbols.get(d, d) if isinstance(d, str) else d for d in item.dims
-        ]
-    missing = {item.name: item.dims for item in inputs if not _is_static(item.dims)}
-    if missing:
-        raise MissingShapesError(missing)
-    for item in inputs:
-        item.shape = tuple(d for d in item.dims or () if isinstance(d, int))
+        item.dims = item.dims and symbols.resolved(item.dims)
+    return symbols
+
+
+class Symbols:
+    """The extents of symbols that are known, each with what says so.
+
+    Args:
+        inputs: whose declarations have the symbols.
+        dims: extents that are given for them.
+
+    Raises:
+        InputError: there is no such symbol, or its extent is none.
+    """
+
+    def __init__(self, inputs: Sequence[ModelInput], dims: Mapping[str, int]):
+        declared = (d for item in inputs for d in item.dims or ())
+        self._known = {d for d in declared if isinstance(d, str)}
+        self._parts = {term for d in self._known for term in _terms(d)}
+        self.extents: dict[str, int] = {}
+        self._origins: dict[str, str] = {}
+        for name, extent in dims.items():
+            self._check(name, extent)
+            self.extents[name], self._origins[name] = int(extent), f"dims give {name} = {extent}"
+
+    def _check(self, name: str, extent: int) -> None:
+        if name not in self._known | self._parts:
+            listed = ", ".join(sorted(self._known)) or "none that has a name"
+            raise InputError(
+                f"the inputs of the model have no dimension {name!r}",
+                hint=f"open dimensions are {listed}",
+            )
+        if isinstance(extent, bool) or not isinstance(extent, int | np.integer) or extent < 0:
+            raise InputError(f"dimension {name!r} cannot be {extent!r}", hint="it is a number")
+
+    def fix(self, name: str, extent: int, origin: str) -> str | None:
+        """Fix a symbol, unless it is; what says otherwise, or None."""
+        if self.extents.setdefault(name, extent) != extent:
+            return self._origins[name]
+        self._origins.setdefault(name, origin)
+        return None
+
+    def resolved(self, dims: Sequence[Dimension]) -> list[Dimension]:
+        """Dimensions with what is known of them, as numbers."""
+        return [self._extent(d) if isinstance(d, str) else d for d in dims]
+
+    def _extent(self, name: str) -> Dimension:
+        """The extent of a symbol; sums such as `past + length` follow from their terms."""
+        if name in self.extents:
+            return self.extents[name]
+        terms = [int(t) if t.isdecimal() else self.extents.get(t) for t in _terms(name)]
+        known = [t for t in terms if t is not None]
+        return sum(known) if len(terms) > 1 and len(known) == len(terms) else name
+
+
+def _terms(name: str) -> list[str]:
+    return [term.strip() for term in name.split("+")]
 
 
 def _is_static(dims: list[Dimension] | None) -> bool:
@@ -105,7 +190,7 @@ def _fix_value(item: ModelInput, value: np.ndarray) -> None:
     item.value = value
 
 
-def _fix_shape(item: ModelInput, shape: Sequence[int], symbols: dict[str, int]) -> None:
+def _fix_shape(item: ModelInput, shape: Sequence[int], symbols: Symbols) -> None:
     extents = [int(d) for d in shape]
     if any(d < 0 for d in extents):
         raise InputError(f"shape {extents} of input {item.name!r} has a negative dimension")
@@ -116,10 +201,12 @@ def _fix_shape(item: ModelInput, shape: Sequence[int], symbols: dict[str, int]) 
     if len(extents) != len(item.dims):
         raise InputError(f"shape {extents} does not fit input {item.name!r}, which is {declared}")
     for own, extent in zip(item.dims, extents, strict=True):
-        fixed = symbols.setdefault(own, extent) if isinstance(own, str) else own
-        if fixed is not None and fixed != extent:
-            cause = f", where {own} is {fixed}" if isinstance(own, str) else ""
+        cause = None
+        if isinstance(own, str):
+            cause = symbols.fix(own, extent, f"input {item.name!r} is {extents}")
+        if cause or (isinstance(own, int) and own != extent):
+            fixed = f", where {own} is {symbols.extents[str(own)]}: {cause}" if cause else ""
             raise InputError(
-                f"shape {extents} does not fit input {item.name!r}, which is {declared}{cause}"
+                f"shape {extents} does not fit input {item.name!r}, which is {declared}{fixed}"
             )
     item.dims = list(extents)

@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.dims import forget_dims
 from tcopt.dialects.graph.group import GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.weights import WeightStore, weights_of
@@ -97,7 +98,7 @@ class LowerGraphToTe(ModulePass):
 
     Unsigned tensors are signless inside, narrow numbers (`te.narrow`) bytes:
     `builtin.unrealized_conversion_cast` in the host function marks where the same bits change
-    their type.
+    their type. Names of dimensions (`graph.dims`) end here.
 
     Options:
         origins: say on each call where it comes from, for profiles and explanations:
@@ -118,6 +119,7 @@ class LowerGraphToTe(ModulePass):
                     if unit is not None:
                         lowering.lower(unit)
                 _erase_unused_constants(function)
+                forget_dims(function)
 
 
 def _erase_unused_constants(function: func.FuncOp) -> None:

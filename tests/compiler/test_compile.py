@@ -246,6 +246,45 @@ def test_open_shapes_are_compiled_at_the_first_run(rng):
         assert seen.count("done") == compiles
 
 
+def test_dimensions_are_fixed_by_name(rng):
+    net = Network("named")
+    x = net.input("x", ["batch", "seq", 4])
+    model = net.model(**{net.add("Relu", x): ["batch", "seq", 4]})
+    compiled = tcopt.compile(model, dims={"batch": 2, "seq": 3})
+    feed = rng.standard_normal((2, 3, 4)).astype(np.float32)
+    check(model, compiled, {"x": feed})
+    assert compiled.extents() == {"batch": 2, "seq": 3}
+    assert [spec.dims for spec in (*compiled.inputs, *compiled.outputs)] == [
+        ("batch", "seq", 4)
+    ] * 2
+    message = r"seq is 5, the model was compiled for seq = 3 \(by the dims given\)"
+    with pytest.raises(InputError, match=message) as caught:
+        compiled.run({"x": np.ones((2, 5, 4), np.float32)})
+    assert 'dims={"seq": 5}' in (caught.value.hint or "")
+    # What is not fixed is open.
+    partly = tcopt.compile(model, dims={"batch": 2})
+    assert partly.inputs[0].shape == (2, "seq", 4)
+    check(model, partly, {"x": feed})
+    assert partly.extents({"x": feed}) == {"batch": 2, "seq": 3}
+    with pytest.raises(InputError, match="batch is 7, the model was compiled for batch = 2"):
+        partly.run({"x": np.ones((7, 3, 4), np.float32)})
+    with pytest.raises(InputError, match="no dimension 'bach'; open dimensions are batch, seq"):
+        tcopt.compile(model, dims={"bach": 2})
+    with pytest.raises(InputError, match="'batch' cannot be -1"):
+        tcopt.compile(model, dims={"batch": -1})
+
+
+def test_names_of_dimensions_are_saved(tmp_path):
+    compiled = tcopt.compile(dense("batch"), shapes={"x": [3, 8]})
+    with pytest.raises(InputError, match=r'batch = 3 \(by the shape given for input "x"\)'):
+        compiled.run({"x": np.ones((4, 8), np.float32)})
+    compiled.save(tmp_path / "m.tcm")
+    loaded = tcopt.load(tmp_path / "m.tcm")
+    assert loaded.inputs == compiled.inputs and loaded.outputs == compiled.outputs
+    with pytest.raises(InputError, match="compiled for batch = 3;"):
+        loaded.run({"x": np.ones((4, 8), np.float32)})
+
+
 def test_symbols_shared_by_inputs_must_agree(rng):
     net = Network("sum")
     x, y = net.input("x", ["n"]), net.input("y", ["n"])
@@ -253,7 +292,7 @@ def test_symbols_shared_by_inputs_must_agree(rng):
     compiled = tcopt.compile(model)
     one, two = np.ones(3, np.float32), np.ones(4, np.float32)
     check(model, compiled, {"x": one, "y": one})
-    with pytest.raises(InputError, match="where n is"):
+    with pytest.raises(InputError, match='n is 4, but 3 in input "x"'):
         compiled.run({"x": one, "y": two})
     # A failed specialisation leaves the model usable.
     check(model, compiled, {"x": two, "y": two})
@@ -296,11 +335,12 @@ def test_a_shape_that_does_not_fit_the_data_is_an_error_of_the_run():
     check(reshaping(), compiled, {"x": x, "shape": np.array([8, 3])})
 
 
-def test_least_recently_used_programs_go_first(monkeypatch):
-    monkeypatch.setattr(Model, "programs_kept", 2)
+def test_least_recently_used_programs_go_first():
     model = dense("batch")
     compiled_for: list[str] = []
-    compiled = tcopt.compile(model, progress=lambda name, *_: compiled_for.append(name))
+    compiled = tcopt.compile(
+        model, programs_kept=2, progress=lambda name, *_: compiled_for.append(name)
+    )
 
     def compiles(batch: int) -> int:
         compiled_for.clear()
@@ -310,3 +350,7 @@ def test_least_recently_used_programs_go_first(monkeypatch):
     assert [compiles(batch) for batch in (1, 2, 1)] == [1, 1, 0]
     # 2 is the least recently used, 3 takes its place.
     assert [compiles(batch) for batch in (3, 1, 2, 3)] == [1, 0, 1, 1]
+    compiled.programs_kept = 1
+    assert [compiles(batch) for batch in (3, 2)] == [0, 1]
+    with pytest.raises(InputError, match="at least 1, got 0"):
+        tcopt.compile(model, programs_kept=0)

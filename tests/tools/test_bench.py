@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 
 from tcopt.support.errors import InputError
@@ -54,6 +55,21 @@ def test_a_model_is_measured_against_a_peer(model, tmp_path, capsys):
     assert first.best_peer == "onnxruntime"
     assert first.ratio == pytest.approx(first.peers_ms["onnxruntime"] / first.ours_ms)
     assert first.is_memory_bound
+
+
+def test_open_dimensions_limits_and_weights_in_files(tmp_path, capsys):
+    """Dimensions are fixed by name; weights in another file are found, by peers too."""
+    path = tmp_path / "model.onnx"
+    save_dense_relu(path, batch="batch")
+    model = onnx.load(str(path))
+    onnx.save(model, str(path), save_as_external_data=True, size_threshold=0, location="w.bin")
+    arguments = [str(path), "--rounds", "1", "--peers", "onnxruntime", "--dim", "batch=3"]
+    assert main([*arguments, "--limit", "nodes=9", "--no-cache"]) == 0
+    assert "compiled for batch = 3" in capsys.readouterr().out
+    assert main([*arguments, "--limit", "tensor-bytes=16"]) == 1
+    assert "raise the limit tensor-bytes=16" in capsys.readouterr().err
+    assert main([str(path), "--peers", "--limit", "size=1"]) == 1
+    assert "there is no limit 'size'" in capsys.readouterr().err
 
 
 def test_the_profile_names_nodes_and_the_trace_loads(model, tmp_path, capsys):

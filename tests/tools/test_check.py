@@ -150,6 +150,8 @@ def test_open_dimensions_are_tried() -> None:
     assert report.summary.open_dimensions == ("d0", "d2", "d3")
     sums = model_of(node("Concat", "x x", axis=1), shape=["n", "a + 1"])
     assert check_model(sums).trial_shapes == {"x": (1, 225)}
+    given = check_model(sums, dims={"a": 4, "n": 2})
+    assert given.passed and not given.trial_shapes
 
 
 def test_a_sound_model(tmp_path: Path, capsys: Output) -> None:
@@ -160,8 +162,8 @@ def test_a_sound_model(tmp_path: Path, capsys: Output) -> None:
     for part in (
         "ai.onnx 17",
         "parameters      36 ",
-        '"x" float[batchx8]',
-        "open dimensions batch",
+        '"x" float[batch, 8]',
+        "open dimensions batch (x -> y)",
         "1 Gemm, 1 Relu (2 nodes)",
         "nothing found",
     ):

@@ -73,8 +73,16 @@ def test_open_shapes(tmp_path: Path, x: str, capsys: Output) -> None:
     assert "y: 2x4" in capsys.readouterr().out
     assert tcopt_run.main([str(model), "--shape", "x:3x8"]) == 0
     assert "y: 3x4" in capsys.readouterr().out
+    assert tcopt_run.main([str(model), "--dim", "batch=5"]) == 0
+    shown = capsys.readouterr().out
+    assert "compiled for batch = 5" in shown and "y: 5x4" in shown
     assert tcopt_run.main([str(model)]) == 1
-    assert "the shape of input x: batchx8 float32 is open; give it" in capsys.readouterr().err
+    message = "input x: [batch, 8] float32 is open; give it a value with --input, or fix it with"
+    assert f"{message} --dim batch=8" in capsys.readouterr().err
+    assert tcopt_run.main([str(model), "--dim", "bach=5"]) == 1
+    assert "no dimension 'bach'; open dimensions are batch" in capsys.readouterr().err
+    assert tcopt_run.main([str(model), "--dim", "batch"]) == 1
+    assert "'batch' is not a dimension; write 'batch=2'" in capsys.readouterr().err
 
 
 def test_printed_pipeline_makes_the_same_code(model: Path, tmp_path: Path, capsys: Output) -> None:

@@ -54,7 +54,7 @@ class Settings:
 
 
 def measure(
-    model: bytes,
+    model: str | bytes,
     settings: Settings,
     given: Mapping[str, Array] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
@@ -62,7 +62,7 @@ def measure(
     """Compile a model and time it against the peers.
 
     Args:
-        model: the ONNX file's bytes.
+        model: an ONNX file, or its bytes.
         given: values of some inputs; the others are random.
     Returns:
         What was measured as JSON values, the compiled model, and what it was fed.
@@ -99,9 +99,10 @@ def moved_bytes(feeds: Mapping[str, Array], outputs: Sequence[Array], weights: i
     return sum(a.nbytes for a in feeds.values()) + sum(a.nbytes for a in outputs) + weights
 
 
-def contraction_flops(model: bytes, options: Mapping[str, Any]) -> int:
+def contraction_flops(model: str | bytes, options: Mapping[str, Any]) -> int:
     """Multiplications and additions of all convolutions and matrix products, the direct way."""
-    module = import_model(model, shapes=options.get("shapes") or {})
+    given = {name: options[name] for name in ("shapes", "dims", "limits") if name in options}
+    module = import_model(model, **given)
     return sum(
         op.work()
         for op in module.walk()
@@ -110,7 +111,7 @@ def contraction_flops(model: bytes, options: Mapping[str, Any]) -> int:
 
 
 def _runs(
-    model: bytes,
+    model: str | bytes,
     compiled: Model,
     feeds: Mapping[str, Array],
     threads: int,

@@ -19,8 +19,12 @@ from tcopt.support.errors import BackendError
 _BARE = "import tcopt.runtime, numpy"
 _COMPILE = """
 import json, sys, tcopt
+from tcopt.frontends.onnx.limits import Limits
 source, target, options, output = sys.argv[1:]
-tcopt.compile(source, target, **json.loads(options)).save(output)
+options = json.loads(options)
+if "limits" in options:
+    options["limits"] = Limits(**options["limits"])
+tcopt.compile(source, target, **options).save(output)
 """
 _RUN = """
 import sys, numpy, tcopt.runtime
@@ -38,14 +42,17 @@ print(int(line.split()[1]) * 1024)
 
 
 def peak_memory(
-    model: bytes, target: str, options: Mapping[str, Any], feeds: Mapping[str, NDArray[Any]]
+    model: str | bytes,
+    target: str,
+    options: Mapping[str, Any],
+    feeds: Mapping[str, NDArray[Any]],
 ) -> dict[str, int]:
     """Bytes resident at most: of an interpreter that has loaded the runtime (`bare`), of
     compiling the model, and of running what was compiled.
 
     Args:
-        model: the ONNX file's bytes.
-        options: keyword arguments of `tcopt.compile`, as JSON values.
+        model: an ONNX file, or its bytes.
+        options: keyword arguments of `tcopt.compile`, as JSON values and dataclasses of them.
     Raises:
         BackendError: one of the processes failed, or this system has no /proc.
     """
@@ -53,11 +60,15 @@ def peak_memory(
         source, compiled, inputs = (
             str(Path(folder) / name) for name in ("model.onnx", "model.tcm", "feeds.npz")
         )
-        Path(source).write_bytes(model)
+        if isinstance(model, str):
+            source = model
+        else:
+            Path(source).write_bytes(model)
         np.savez(inputs, **feeds)  # pyright: ignore[reportArgumentType]
+        given = json.dumps(dict(options), default=vars)
         return {
             "bare": _peak(_BARE),
-            "compile": _peak(_COMPILE, source, target, json.dumps(dict(options)), compiled),
+            "compile": _peak(_COMPILE, source, target, given, compiled),
             "run": _peak(_RUN, compiled, inputs),
         }
 

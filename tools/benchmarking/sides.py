@@ -40,10 +40,16 @@ class Side:
         return [np.array(value) for value in self.run()]
 
 
-Load = Callable[[bytes, Feeds, int], Callable[[], Sequence[Any]]]
+Load = Callable[[str | bytes, Feeds, int], Callable[[], Sequence[Any]]]
 
 
-def _onnxruntime(model: bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
+def _decoded(model: str | bytes) -> Any:
+    import onnx
+
+    return onnx.load(model) if isinstance(model, str) else onnx.load_from_string(model)
+
+
+def _onnxruntime(model: str | bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -55,7 +61,7 @@ def _onnxruntime(model: bytes, feeds: Feeds, threads: int) -> Callable[[], Seque
     return lambda: session.run(None, given)
 
 
-def _openvino(model: bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
+def _openvino(model: str | bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
     import openvino  # pyright: ignore[reportMissingImports]
 
     core = openvino.Core()
@@ -77,12 +83,11 @@ def _openvino(model: bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence
     return run
 
 
-def _torch(model: bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
-    import onnx
+def _torch(model: str | bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
     import onnx2torch  # pyright: ignore[reportMissingImports]
     import torch  # pyright: ignore[reportMissingImports]
 
-    module: Any = onnx2torch.convert(onnx.load_from_string(model)).eval()
+    module: Any = onnx2torch.convert(_decoded(model)).eval()
     tensors = [torch.from_numpy(array.copy()) for array in feeds.values()]
 
     def run() -> list[Any]:
@@ -94,14 +99,13 @@ def _torch(model: bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[An
     return run
 
 
-def _tvm(model: bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
-    import onnx
+def _tvm(model: str | bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
     import tvm  # pyright: ignore[reportMissingImports]
     from tvm import relax  # pyright: ignore[reportMissingImports]
     from tvm.relax.frontend import onnx as frontend  # pyright: ignore[reportMissingImports]
 
     shapes = {name: list(array.shape) for name, array in feeds.items()}
-    module: Any = frontend.from_onnx(onnx.load_from_string(model), shape_dict=shapes)
+    module: Any = frontend.from_onnx(_decoded(model), shape_dict=shapes)
     module = relax.get_pipeline("zero")(relax.transform.DecomposeOpsForInference()(module))
     library = tvm.compile(module, target=tvm.target.Target("llvm -mcpu=native"))
     machine = relax.VirtualMachine(library, tvm.cpu())
@@ -152,11 +156,11 @@ def check_peers(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def load_peer(name: str, model: bytes, feeds: Feeds, threads: int) -> Side:
+def load_peer(name: str, model: str | bytes, feeds: Feeds, threads: int) -> Side:
     """Load a model into a peer.
 
     Args:
-        model: the ONNX file's bytes.
+        model: an ONNX file, or its bytes.
     Raises:
         InputError: the peer does not take the model.
     """

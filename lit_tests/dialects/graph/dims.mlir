@@ -1,0 +1,43 @@
+// RUN: tcopt %s --split-input-file --verify-diagnostics | filecheck %s
+
+// Names that are no identifiers are quoted, an open dimension without a name is a question mark.
+// CHECK: func.func @main(%x: tensor<2x6x7xf32> {graph.dims = #graph.dims<batch, "past + 1", ?>}) -> (tensor<2x42xf32> {graph.dims = #graph.dims<batch, 42>})
+func.func @main(%x: tensor<2x6x7xf32> {graph.dims = #graph.dims<batch, "past + 1", ?>})
+    -> (tensor<2x42xf32> {graph.dims = #graph.dims<batch, 42>}) {
+  %0 = graph.reshape %x : tensor<2x42xf32>
+  return %0 : tensor<2x42xf32>
+}
+
+// -----
+
+// There is one entry for each dimension.
+// CHECK: invalid-ir: 'func.func': graph.dims of argument 0 names 1 dimensions, tensor<2x3xf32> has 2
+func.func @main(%x: tensor<2x3xf32> {graph.dims = #graph.dims<batch>}) -> tensor<2x3xf32> {
+  return %x : tensor<2x3xf32>
+}
+
+// -----
+
+// A name has one extent, in arguments and results together.
+// CHECK: invalid-ir: 'func.func': dimension "n" is 2 in argument 0, and 3 in result 0
+func.func @main(%x: tensor<2x3xf32> {graph.dims = #graph.dims<n, 3>})
+    -> (tensor<3x2xf32> {graph.dims = #graph.dims<n, 2>}) {
+  %0 = graph.reshape %x : tensor<3x2xf32>
+  return %0 : tensor<3x2xf32>
+}
+
+// -----
+
+// A number is that of the type.
+// CHECK: invalid-ir: 'func.func': graph.dims of argument 0 says 4 where tensor<2x3xf32> has 3
+func.func @main(%x: tensor<2x3xf32> {graph.dims = #graph.dims<n, 4>}) -> tensor<2x3xf32> {
+  return %x : tensor<2x3xf32>
+}
+
+// -----
+
+// Only tensors have dimensions.
+// CHECK: invalid-ir: 'func.func': argument 0 has graph.dims, but is no tensor: f32
+func.func @main(%x: f32 {graph.dims = #graph.dims<n>}) -> f32 {
+  return %x : f32
+}

@@ -1,0 +1,68 @@
+"""Attributes of a function's arguments and results that have rules of their own.
+
+xDSL verifies an attribute alone. One that has to fit the type it stands beside, or others of the
+same function, has a method `verify_function`, which `support.verify` calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+
+class Position(NamedTuple):
+    """An attribute, and the argument or result that has it, as messages call it."""
+
+    where: str
+    type: Attribute
+    attribute: Attribute
+
+
+@runtime_checkable
+class FunctionAttribute(Protocol):
+    """An attribute that is verified where it stands."""
+
+    @classmethod
+    def verify_function(cls, positions: Sequence[Position]) -> None:
+        """Check all attributes of this class of one function.
+
+        Raises:
+            VerifyException: they do not fit their types, or each other.
+        """
+        ...
+
+
+def verify_function_attributes(function: FuncOp) -> None:
+    """Check the attributes of a function's arguments and results.
+
+    Raises:
+        VerifyException: one breaks a rule.
+    """
+    found: dict[type[FunctionAttribute], list[Position]] = {}
+    for position in _positions(function):
+        if isinstance(position.attribute, FunctionAttribute):
+            found.setdefault(type(position.attribute), []).append(position)
+    for kind, positions in found.items():
+        kind.verify_function(positions)
+
+
+def _positions(function: FuncOp) -> Iterator[Position]:
+    types = function.function_type
+    for what, attributes, own in (
+        ("argument", function.arg_attrs, types.inputs),
+        ("result", function.res_attrs, types.outputs),
+    ):
+        yield from _of_kind(what, attributes, list(own))
+
+
+def _of_kind(
+    what: str, attributes: ArrayAttr[DictionaryAttr] | None, types: Sequence[Attribute]
+) -> Iterator[Position]:
+    # Where their numbers differ, xDSL's own verifier complains.
+    for number, (given, type_) in enumerate(zip(attributes or (), types, strict=False)):
+        for attribute in given.data.values():
+            yield Position(f"{what} {number}", type_, attribute)
