@@ -50,11 +50,11 @@ NAMED_GPUS: dict[str, GpuTargetAttr] = {
         cores=4,
     ),
     "sm_70": _cuda("sm_70", 80, "mma_f16"),
-    "sm_75": _cuda("sm_75", 72, "mma_f16,mma_s8"),
-    "sm_80": _cuda("sm_80", 108, "mma_f16,mma_s8,mma_bf16,mma_tf32,cp_async"),
-    "sm_86": _cuda("sm_86", 84, "mma_f16,mma_s8,mma_bf16,mma_tf32,cp_async"),
-    "sm_89": _cuda("sm_89", 128, "mma_f16,mma_s8,mma_bf16,mma_tf32,cp_async"),
-    "sm_90": _cuda("sm_90", 132, "mma_f16,mma_s8,mma_bf16,mma_tf32,cp_async"),
+    "sm_75": _cuda("sm_75", 72, "mma_f16,mma_s8,ldmatrix"),
+    "sm_80": _cuda("sm_80", 108, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
+    "sm_86": _cuda("sm_86", 84, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
+    "sm_89": _cuda("sm_89", 128, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
+    "sm_90": _cuda("sm_90", 132, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
 }
 """Devices by name; `opencl` has what nearly every OpenCL device has, `mali` what those of the Mali
 family have, whose memory is the CPU's; their compilers make dot products of sums of products of

@@ -89,6 +89,7 @@ _GPU_KERNEL = (
     "compact-buffers",
     "align-storage",
     "lower-blocks",
+    "distribute-warp",
     "lower-thread-reductions",
     "inject-virtual-threads",
     "double-buffer",

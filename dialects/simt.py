@@ -2,19 +2,33 @@
 
 `simt.shuffle` hands values from thread to thread of a warp (a sub-group of OpenCL) without memory
 or a barrier; xDSL's gpu dialect has no such op, MLIR's is `gpu.shuffle`. `simt.mma` multiplies
-matrices that a warp holds.
+matrices that a warp holds. `simt.mma_sync` does so on what each lane holds of them, its fragments,
+and `simt.exchange_rows` makes fragments of rows; who holds what is in `dialects/fragments.py`.
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, VectorType, i64
-from xdsl.ir import Dialect, Operation, SSAValue
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    DenseArrayBase,
+    Float16Type,
+    Float32Type,
+    IntegerAttr,
+    UnitAttr,
+    VectorType,
+    i64,
+)
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     BaseAttr,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -23,6 +37,8 @@ from xdsl.irdl import VarConstraint as Var
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
+
+from tcopt.dialects.fragments import MATRIX, elements_a_lane
 
 
 @irdl_op_definition
@@ -105,9 +121,135 @@ class MmaOp(IRDLOperation):
             )
 
 
+@irdl_op_definition
+class MmaSyncOp(IRDLOperation):
+    """`simt.mma` for one lane of a warp, on its fragments.
+
+    ```mlir
+    %r = simt.mma_sync %acc, %a, %b shape [16, 8, 16]
+      : vector<2x2x2xf16>, vector<2x2xf16> into vector<4xf32>
+    ```
+    The shape gives rows, columns and depth. A fragment's elements are those that
+    `dialects/fragments.py` gives the lane, in this order, whatever shape the vector has. All
+    lanes of the warp reach it together.
+    """
+
+    name = "simt.mma_sync"
+
+    acc = operand_def(Var("T", BaseAttr(VectorType)))
+    lhs = operand_def(VectorType)
+    rhs = operand_def(VectorType)
+    shape = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(Var("T", BaseAttr(VectorType)))
+
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$acc `,` $lhs `,` $rhs `shape` $shape attr-dict "
+        "`:` type($lhs) `,` type($rhs) `into` type($acc)"
+    )
+
+    def __init__(
+        self,
+        acc: SSAValue | Operation,
+        lhs: SSAValue | Operation,
+        rhs: SSAValue | Operation,
+        shape: Sequence[int],
+    ):
+        acc = SSAValue.get(acc)
+        super().__init__(
+            operands=[acc, lhs, rhs],
+            properties={"shape": DenseArrayBase.from_list(i64, shape)},
+            result_types=[acc.type],
+        )
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Rows, columns and depth."""
+        m, n, depth = self.shape.get_values()
+        return m, n, depth
+
+    def verify_(self) -> None:
+        sizes = self.shape.get_values()
+        if len(sizes) != 3 or sizes[:2] != (16, 8) or sizes[2] not in (8, 16):
+            raise VerifyException("the shape is [16, 8, 8] or [16, 8, 16]")
+        m, n, depth = sizes
+        for value, rows, columns in ((self.acc, m, n), (self.lhs, m, depth), (self.rhs, depth, n)):
+            count = prod(_shape(value))
+            if count != elements_a_lane(rows, columns):
+                raise VerifyException(
+                    f"a lane holds {elements_a_lane(rows, columns)} of {rows}x{columns} elements, "
+                    f"not {count}"
+                )
+        if _element(self.lhs) != _element(self.rhs) or not _is_half(_element(self.lhs)):
+            raise VerifyException("both factors are of f16, or of bf16")
+        if not isinstance(_element(self.acc), Float32Type):
+            raise VerifyException("sums are of f32")
+
+
+@irdl_op_definition
+class ExchangeRowsOp(IRDLOperation):
+    """Lanes give rows of 8x8 matrices and take fragments of them.
+
+    ```mlir
+    %r = simt.exchange_rows %row : vector<8xf16> to vector<8xf16>
+    ```
+    Lane `8 * m + i` gives row i of matrix m. Of each matrix, in order, a lane takes elements
+    `2 * (lane mod 4)` and the next one of row `lane floordiv 4`; with `transposed` of the column
+    of this number. There are one, two or four matrices, two elements of the result for each; what
+    other lanes give counts for nothing. All lanes of the warp reach it together. PTX has it as
+    part of the load of the rows, `ldmatrix`.
+    """
+
+    name = "simt.exchange_rows"
+
+    row = operand_def(VectorType)
+    transposed = opt_prop_def(UnitAttr)
+    result = result_def(VectorType)
+
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "(`transposed` $transposed^)? $row attr-dict `:` type($row) `to` type($result)"
+    )
+
+    def __init__(self, row: SSAValue | Operation, matrices: int, *, transposed: bool = False):
+        row = SSAValue.get(row)
+        assert isa(row.type, VectorType)
+        super().__init__(
+            operands=[row],
+            properties={"transposed": UnitAttr() if transposed else None},
+            result_types=[VectorType(row.type.get_element_type(), [2 * matrices])],
+        )
+
+    @property
+    def matrices(self) -> int:
+        """How many there are."""
+        return prod(_shape(self.result)) // 2
+
+    def verify_(self) -> None:
+        if _shape(self.row) != (MATRIX,) or not _is_half(_element(self.row)):
+            raise VerifyException("a row has eight elements of f16 or bf16")
+        if _element(self.result) != _element(self.row) or _shape(self.result) not in (
+            (2,),
+            (4,),
+            (8,),
+        ):
+            raise VerifyException("a lane takes two elements of one, two or four matrices")
+
+
 def _shape(value: SSAValue) -> tuple[int, ...]:
     assert isa(value.type, VectorType)
     return value.type.get_shape()
 
 
-DIALECT = Dialect("simt", [MmaOp, ShuffleOp], [])
+def _element(value: SSAValue) -> Attribute:
+    assert isa(value.type, VectorType)
+    return value.type.get_element_type()
+
+
+def _is_half(element: Attribute) -> bool:
+    return isinstance(element, Float16Type | BFloat16Type)
+
+
+DIALECT = Dialect("simt", [ExchangeRowsOp, MmaOp, MmaSyncOp, ShuffleOp], [])

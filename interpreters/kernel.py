@@ -26,6 +26,7 @@ from tcopt.dialects.simt import ShuffleOp
 from tcopt.dialects.vector_ import GatherOp, ScatterOp
 from tcopt.interpreters.kernel_memory import Buffer, Numbers, RaceError, Threads, Watch
 from tcopt.interpreters.kernel_vectors import VECTOR_RULES
+from tcopt.interpreters.kernel_warps import LANES, WARP_RULES, per_thread
 from tcopt.interpreters.scalars import evaluate_scalar
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import InputError, UnsupportedError
@@ -136,6 +137,8 @@ class _Launch:
             elif (vector_rule := VECTOR_RULES.get(op.name)) is not None:
                 operands = [self.values[value] for value in op.operands]
                 self.values[op.results[0]] = vector_rule(op, operands)
+            elif op.name in WARP_RULES:
+                self._warp(op)
             else:
                 self._pure(op)
 
@@ -219,6 +222,20 @@ class _Launch:
             raise RaceError(message, op=op)
         value = self.values[op.value]
         self.values[op.result] = value[source] if np.ndim(value) else value
+
+    def _warp(self, op: Operation) -> None:
+        """What the lanes of each warp do together, all of which must be there."""
+        if self.threads.per_block % LANES:
+            raise UnsupportedError(f"a block is no whole warps of {LANES} threads", op=op)
+        there = self.active.reshape(-1, LANES)
+        if (there.any(axis=1) & ~there.all(axis=1)).any():
+            warp = int(np.flatnonzero(there.any(axis=1) & ~there.all(axis=1))[0])
+            missing = warp * LANES + int(np.flatnonzero(~there[warp])[0])
+            message = f"{self.threads.name(missing)} is not there when the others of its warp are"
+            raise RaceError(message, op=op)
+        count = self.threads.count
+        operands = [per_thread(self.values[v], v.type, count) for v in op.operands]
+        self.values[op.results[0]] = WARP_RULES[op.name](op, operands)
 
     # Values.
 

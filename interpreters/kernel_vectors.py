@@ -12,7 +12,14 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.simd import DotOp
 from tcopt.dialects.simt import MmaOp
-from tcopt.dialects.vector_ import FromElementsOp, ReductionOp, StepOp
+from tcopt.dialects.vector_ import (
+    ExtractStridedSliceOp,
+    FromElementsOp,
+    InsertStridedSliceOp,
+    ReductionOp,
+    StepOp,
+)
+from tcopt.dialects.vector_.common import int_values
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import UnsupportedError
 
@@ -65,6 +72,31 @@ def _shuffle(op: vector.ShuffleOp, operands: Sequence[Any]) -> Any:
     both = [np.broadcast_to(each, (*lead, np.shape(each)[-1])) for each in operands]
     picks = np.asarray(op.mask.get_values(), np.int64)
     return np.concatenate(both, axis=-1)[..., picks]
+
+
+def _extract_slice(op: ExtractStridedSliceOp, operands: Sequence[Any]) -> Any:
+    (value,) = operands
+    assert isa(op.result.type, VectorType)
+    ends = zip(int_values(op.offsets), op.result.type.get_shape(), strict=False)
+    at = tuple(slice(start, start + size) for start, size in ends)
+    assert isa(op.vector.type, VectorType)
+    rank = len(op.vector.type.get_shape())
+    return value[(*(slice(None),) * (np.ndim(value) - rank), *at)]
+
+
+def _insert_slice(op: InsertStridedSliceOp, operands: Sequence[Any]) -> Any:
+    source, dest = operands
+    assert isa(op.source.type, VectorType) and isa(op.dest.type, VectorType)
+    sizes, shape = op.source.type.get_shape(), op.dest.type.get_shape()
+    lead_source = np.shape(source)[: np.ndim(source) - len(sizes)]
+    lead_dest = np.shape(dest)[: np.ndim(dest) - len(shape)]
+    lead = np.broadcast_shapes(lead_source, lead_dest)
+    result = np.array(np.broadcast_to(dest, (*lead, *shape)))
+    padded = (*(1,) * (len(shape) - len(sizes)), *sizes)
+    ends = zip(int_values(op.offsets), padded, strict=True)
+    at = tuple(slice(start, start + size) for start, size in ends)
+    result[(*(slice(None),) * len(lead), *at)] = np.reshape(source, (*lead_source, *padded))
+    return result
 
 
 def _from_elements(op: FromElementsOp, operands: Sequence[Any]) -> Any:
@@ -122,9 +154,11 @@ VECTOR_RULES: dict[str, Rule] = {
     "vector.broadcast": _broadcast,
     "vector.create_mask": _create_mask,
     "vector.extract": _extract,
+    "vector.extract_strided_slice": _extract_slice,
     "vector.fma": _fma,
     "vector.from_elements": _from_elements,
     "vector.insert": _insert,
+    "vector.insert_strided_slice": _insert_slice,
     "vector.reduction": _reduction,
     "vector.shuffle": _shuffle,
     "vector.step": _step,

@@ -26,7 +26,7 @@ def product(m: int, n: int, depth: int) -> Behaviour:
 
 
 def lower(acc: SSAValue, a: SSAValue, b: SSAValue) -> list[MmaOp]:
-    """Tiles of the warp as they are; which thread holds what is the backend's choice."""
+    """Tiles of the warp as they are; `distribute-warp` spreads them over its lanes."""
     return [MmaOp(acc, a, b)]
 
 

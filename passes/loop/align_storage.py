@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import I64, DenseArrayBase, MemRefType, ModuleOp
+from xdsl.dialects.builtin import I64, DenseArrayBase, MemRefType, ModuleOp, i64
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -66,6 +67,8 @@ def _align(alloc: loop.AllocOp, dim: int, factor: int, offset: int) -> None:
             flat = flat * extent + expr
         results = (*exprs[: dim + 1], flat)
         set_access(op, AffineMap(op.map.data.num_dims, 0, results), list(op.indices))
+        if op.lanes is not None:
+            op.lanes = DenseArrayBase.from_list(i64, _flat_lanes(op, shape, dim))
     new = loop.AllocOp.create(
         result_types=[new_type], properties=alloc.properties, attributes=alloc.attributes
     )
@@ -74,6 +77,17 @@ def _align(alloc: loop.AllocOp, dim: int, factor: int, offset: int) -> None:
     Rewriter.replace_op(alloc, new)
 
 
+def _flat_lanes(op: loop.LoadOp | loop.StoreOp, shape: Sequence[int], dim: int) -> list[int]:
+    """Lane steps where the dimensions after one are a single dimension."""
+    lanes: list[int] = []
+    for steps in op.lane_steps:
+        flat = 0
+        for step, extent in zip(steps[dim + 1 :], shape[dim + 1 :], strict=True):
+            flat = flat * extent + step
+        lanes += [*steps[: dim + 1], flat]
+    return lanes
+
+
 def _is_special(op: loop.LoadOp | loop.StoreOp) -> bool:
-    """Whether an access is of a vector, or may lie outside."""
-    return op.lanes is not None or (isinstance(op, loop.LoadOp) and op.default is not None)
+    """Whether an access has a mask, or may lie outside."""
+    return op.mask is not None or (isinstance(op, loop.LoadOp) and op.default is not None)

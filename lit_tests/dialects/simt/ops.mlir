@@ -33,3 +33,34 @@ func.func @mma(%c: vector<16x8xf32>, %a: vector<16x8xf16>, %b: vector<16x8xf16>)
   %r = simt.mma %c, %a, %b : vector<16x8xf16>, vector<16x8xf16> into vector<16x8xf32>
   func.return
 }
+
+// -----
+
+// What each lane holds of them.
+// CHECK: %r = simt.mma_sync %c, %a, %b shape [16, 8, 16] : vector<2x2x2xf16>, vector<4xf16> into vector<4xf32>
+// CHECK: %s = simt.exchange_rows %x : vector<8xf16> to vector<8xf16>
+// CHECK: %t = simt.exchange_rows transposed %x : vector<8xf16> to vector<4xf16>
+func.func @fragments(%c: vector<4xf32>, %a: vector<2x2x2xf16>, %b: vector<4xf16>, %x: vector<8xf16>) {
+  %r = simt.mma_sync %c, %a, %b shape [16, 8, 16] : vector<2x2x2xf16>, vector<4xf16> into vector<4xf32>
+  %s = simt.exchange_rows %x : vector<8xf16> to vector<8xf16>
+  %t = simt.exchange_rows transposed %x : vector<8xf16> to vector<4xf16>
+  func.return
+}
+
+// -----
+
+// A lane holds a 32nd of a tile.
+// CHECK: a lane holds 8 of 16x16 elements, not 4
+func.func @fragments(%c: vector<4xf32>, %a: vector<4xf16>, %b: vector<4xf16>) {
+  %r = simt.mma_sync %c, %a, %b shape [16, 8, 16] : vector<4xf16>, vector<4xf16> into vector<4xf32>
+  func.return
+}
+
+// -----
+
+// Matrices are exchanged whole.
+// CHECK: a lane takes two elements of one, two or four matrices
+func.func @fragments(%x: vector<8xf16>) {
+  %s = simt.exchange_rows %x : vector<8xf16> to vector<6xf16>
+  func.return
+}

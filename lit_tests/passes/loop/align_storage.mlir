@@ -59,3 +59,15 @@ loop.func @guarded(%x: memref<2x4x16xf32>, %y: memref<2x4x16xf32>) {
     }
   }
 }
+
+// Tiles of a spaced buffer have the steps of its rows.
+// CHECK-LABEL: loop.func @tiles
+// CHECK:       %t = loop.alloc shared : memref<4x136xf16>
+// CHECK:       loop.load %t[%i, 3] lanes [0, 16] [0, 1] : memref<4x136xf16>, vector<8x8xf16>
+loop.func @tiles(%x: memref<4x8x16xf16>) {
+  %t = loop.alloc shared {storage_align = array<i64: 0, 16, 8>} : memref<4x8x16xf16>
+  loop.for %i = 0 to 4 {
+    %0 = loop.load %t[%i, 0, 3] lanes [0, 1, 0] [0, 0, 1] : memref<4x8x16xf16>, vector<8x8xf16>
+    loop.store %0, %t[%i, 0, 3] lanes [0, 1, 0] [0, 0, 1] : memref<4x8x16xf16>, vector<8x8xf16>
+  }
+}
