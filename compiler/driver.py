@@ -196,7 +196,7 @@ def declared_specs(
     weights = {t.name for t in graph.initializer}
     inputs = [declared_input(info) for info in graph.input if info.name not in weights]
     symbols = narrow_inputs(inputs, shapes or {}, values or {}, dims)
-    outputs = [declared_input(info) for info in graph.output]
+    outputs = [declared_input(info, "output") for info in graph.output]
     for item in outputs:
         item.dims = item.dims and symbols.resolved(item.dims)
     return [_spec(item) for item in inputs], [_spec(item) for item in outputs]

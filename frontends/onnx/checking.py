@@ -15,6 +15,7 @@ from onnx import AttributeProto, ModelProto, NodeProto
 
 from tcopt.frontends.onnx.errors import Dimension, MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.importer import ModelImporter
+from tcopt.frontends.onnx.inputs import terms_of
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.loading import header_problems, load_model, standard_opset
 from tcopt.frontends.onnx.node_facts import general_advice, operator_name
@@ -182,8 +183,8 @@ def _trial_sizes(inputs: Mapping[str, Sequence[Dimension] | None], size: int) ->
     found: dict[str, int] = {}
     for dims in inputs.values():
         for index, dim in enumerate(dims or ()):
-            for term in _terms(dim) if isinstance(dim, str) else ():
-                if not term.isdecimal():
+            for term in terms_of(dim) if isinstance(dim, str) else ():
+                if isinstance(term, str):
                     found[term] = min(found.get(term, size), size if index else 1)
     return found
 
@@ -194,21 +195,15 @@ def _trial_shape(
     """The shape for these sizes; sums of symbols are sums of sizes, as in `past + length`."""
     if dims is None:
         return (1, 3, size, size)
+    unnamed = (size if index else 1 for index in range(len(dims)))
     return tuple(
-        sum(int(t) if t.isdecimal() else sizes[t] for t in _terms(d))
-        if isinstance(d, str)
-        else d
-        if isinstance(d, int)
-        else size
-        if index
-        else 1
-        for index, d in enumerate(dims)
+        other if d is None else d if isinstance(d, int) else _sum_of(d, sizes)
+        for d, other in zip(dims, unnamed, strict=True)
     )
 
 
-def _terms(symbol: str) -> list[str]:
-    terms = [term.strip() for term in symbol.split("+")]
-    return [term[-9:] if term.isdecimal() else term for term in terms]
+def _sum_of(symbol: str, sizes: Mapping[str, int]) -> int:
+    return sum(term if isinstance(term, int) else sizes[term] for term in terms_of(symbol))
 
 
 def summarize(model: ModelProto) -> ModelSummary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -37,21 +38,24 @@ class ModelInput:
         self.declared = None if self.dims is None else tuple(self.dims)
 
 
-def declared_input(info: ValueInfoProto) -> ModelInput:
+def declared_input(info: ValueInfoProto, what: str = "input") -> ModelInput:
     """Read an input's declaration.
+
+    Args:
+        what: what errors call it.
 
     Raises:
         ImportModelError: no name or no type.
         UnsupportedError: not a tensor, or an element type the compiler lacks.
     """
     if not info.name:
-        raise ImportModelError("an input of the model has no name")
+        raise ImportModelError(f"an {what} of the model has no name")
     kind = info.type.WhichOneof("value")
     if kind is None:
-        raise ImportModelError(f"input {info.name!r} has no type")
+        raise ImportModelError(f"{what} {info.name!r} has no type")
     if kind != "tensor_type":
-        what = kind.removesuffix("_type").replace("_", " ")
-        raise UnsupportedError(f"input {info.name!r} is a {what}, not a tensor")
+        type_ = kind.removesuffix("_type").replace("_", " ")
+        raise UnsupportedError(f"{what} {info.name!r} is a {type_}, not a tensor")
     tensor = info.type.tensor_type
     element = element_type(tensor.elem_type, info.name)
     dims = declared_dims(tensor)
@@ -139,7 +143,7 @@ class Symbols:
     def __init__(self, inputs: Sequence[ModelInput], dims: Mapping[str, int]):
         declared = (d for item in inputs for d in item.dims or ())
         self._known = {d for d in declared if isinstance(d, str)}
-        self._parts = {term for d in self._known for term in _terms(d)}
+        self._parts = {term for d in self._known for term in terms_of(d) if isinstance(term, str)}
         self.extents: dict[str, int] = {}
         self._origins: dict[str, str] = {}
         for name, extent in dims.items():
@@ -171,13 +175,16 @@ class Symbols:
         """The extent of a symbol; sums such as `past + length` follow from their terms."""
         if name in self.extents:
             return self.extents[name]
-        terms = [int(t) if t.isdecimal() else self.extents.get(t) for t in _terms(name)]
+        terms = [t if isinstance(t, int) else self.extents.get(t) for t in terms_of(name)]
         known = [t for t in terms if t is not None]
         return sum(known) if len(terms) > 1 and len(known) == len(terms) else name
 
 
-def _terms(name: str) -> list[str]:
-    return [term.strip() for term in name.split("+")]
+def terms_of(name: str) -> list[int | str]:
+    """What is added in the name of a dimension such as `past + 1`: numbers, and other names."""
+    terms = [term.strip() for term in name.split("+")]
+    # Longer ones are the extent of nothing; Python does not even convert the longest.
+    return [int(t) if re.fullmatch(r"[0-9]{1,18}", t) else t for t in terms]
 
 
 def _is_static(dims: list[Dimension] | None) -> bool:

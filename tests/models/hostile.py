@@ -174,6 +174,21 @@ def names() -> Models:
         )
         model.graph.name = text
         yield f"sound but odd name: {title}", model
+        yield f"dimension name: {title}", _with_dimension(text)
+    for title, text in (
+        ("a long number", "n + " + "9" * 5_000),
+        ("digits of a script", "n + ١²"),
+        ("many", "+".join(f"n{i}" for i in range(100_000))),
+        ("nothing", "+" * 1_000),
+    ):
+        yield f"sum of dimensions: {title}", _with_dimension(text)
+    yield "open output without type", model_of(node("Relu"), shape=(2, "n"))
+
+
+def _with_dimension(name: str) -> ModelProto:
+    model = model_of(node("Relu"), shape=(2, name))
+    model.graph.output[0].CopyFrom(info("y", [2, name]))
+    return model
 
 
 def _with_output(model: ModelProto, name: str) -> ModelProto:
