@@ -2,7 +2,7 @@
 
 Shared memory of CUDA devices is what a kernel can declare; more needs a launch that asks for it.
 All have 255 registers a thread, and as many blocks run at once as there are multiprocessors in
-the largest device of the architecture.
+the largest device of the architecture. Its memory's bandwidth is divided by its boost clock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from tcopt.support.errors import InputError
 _ALL_CUDA = "fp16,fp64,dp4a,ptx78"
 
 
-def _cuda(arch: str, cores: int, features: str = "") -> GpuTargetAttr:
+def _cuda(
+    arch: str, cores: int, multiply_adds: int, memory_rate: int, features: str = ""
+) -> GpuTargetAttr:
     return GpuTargetAttr(
         "cuda",
         arch,
@@ -24,6 +26,8 @@ def _cuda(arch: str, cores: int, features: str = "") -> GpuTargetAttr:
         shared=48 << 10,
         vector_bits=128,
         cores=cores,
+        multiply_adds=multiply_adds,
+        memory_rate=memory_rate,
     )
 
 
@@ -37,6 +41,8 @@ NAMED_GPUS: dict[str, GpuTargetAttr] = {
         shared=32 << 10,
         vector_bits=128,
         cores=16,
+        multiply_adds=64,
+        memory_rate=128,
     ),
     "mali": GpuTargetAttr(
         "opencl",
@@ -48,13 +54,15 @@ NAMED_GPUS: dict[str, GpuTargetAttr] = {
         shared=0,
         vector_bits=128,
         cores=4,
+        multiply_adds=32,
+        memory_rate=32,
     ),
-    "sm_70": _cuda("sm_70", 80, "mma_f16"),
-    "sm_75": _cuda("sm_75", 72, "mma_f16,mma_s8,ldmatrix"),
-    "sm_80": _cuda("sm_80", 108, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
-    "sm_86": _cuda("sm_86", 84, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
-    "sm_89": _cuda("sm_89", 128, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
-    "sm_90": _cuda("sm_90", 132, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
+    "sm_70": _cuda("sm_70", 80, 64, 588, "mma_f16"),
+    "sm_75": _cuda("sm_75", 72, 64, 380, "mma_f16,mma_s8,ldmatrix"),
+    "sm_80": _cuda("sm_80", 108, 64, 1103, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
+    "sm_86": _cuda("sm_86", 84, 128, 541, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
+    "sm_89": _cuda("sm_89", 128, 128, 400, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
+    "sm_90": _cuda("sm_90", 132, 128, 1692, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
 }
 """Devices by name; `opencl` has what nearly every OpenCL device has, `mali` what those of the Mali
 family have, whose memory is the CPU's; their compilers make dot products of sums of products of

@@ -79,6 +79,7 @@ _GPU_GRAPH = (
     "convert-layout",
     "pack-matmul",
     "pack-dots",
+    "winograd",
     "fold-constants",
     "canonicalize",
     "fuse-ops",
@@ -133,22 +134,27 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
     _check("precision", precision, PRECISIONS)
     kind, _, name = target.partition(":")
     if kind in DEVICE_TARGETS:
-        return _device_pipeline(kind, name, precision)
+        return _device_pipeline(kind, name, accuracy, precision)
     if kind != "cpu":
         hint = suggest(kind, ("cpu", *DEVICE_TARGETS))
         raise UnsupportedError(f"there is no target '{target}'", hint=hint)
     set_target = f'set-target{{cpu="{name}"}}' if name else "set-target"
-    graph = ",".join((set_target, *_GRAPH))
-    if accuracy != DEFAULT:
-        graph = graph.replace("winograd", f"winograd{{accuracy={accuracy}}}")
     if precision not in _CPU_PRECISIONS:
         raise UnsupportedError(f"target {kind} has no precision '{precision}'")
+    return _phases(_graph((set_target, *_GRAPH), accuracy, precision), ",".join(_KERNEL))
+
+
+def _graph(passes: Iterable[str], accuracy: str, precision: str) -> str:
+    """Passes of the graph level, with what an accuracy and a precision make of them."""
+    graph = ",".join(passes)
+    if accuracy != DEFAULT:
+        graph = graph.replace("winograd", f"winograd{{accuracy={accuracy}}}")
     if precision != PRECISE:
         graph = graph.replace("pack-dots", f"lower-precision{{to={precision}}},pack-dots")
-    return _phases(graph, ",".join(_KERNEL))
+    return graph
 
 
-def _device_pipeline(kind: str, name: str, precision: str) -> list[Phase]:
+def _device_pipeline(kind: str, name: str, accuracy: str, precision: str) -> list[Phase]:
     if precision not in _GPU_PRECISIONS:
         raise UnsupportedError(f"target {kind} has no precision '{precision}'")
     kernel = _GPU_KERNEL
@@ -162,10 +168,8 @@ def _device_pipeline(kind: str, name: str, precision: str) -> list[Phase]:
         name = name or local_arch() or DEFAULT_CUDA
         # Other devices have these functions themselves.
         kernel = (*kernel[: kernel.index("dce")], "expand-math", *kernel[kernel.index("dce") :])
-    graph = ",".join((f"set-target{{gpu={name or kind}}}", *_GPU_GRAPH))
-    if precision != PRECISE:
-        graph = graph.replace("pack-dots", f"lower-precision{{to={precision}}},pack-dots")
-    return _phases(graph, ",".join(kernel))
+    passes = (f"set-target{{gpu={name or kind}}}", *_GPU_GRAPH)
+    return _phases(_graph(passes, accuracy, precision), ",".join(kernel))
 
 
 def _check_device(kind: str, name: str) -> None:

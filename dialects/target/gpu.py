@@ -21,8 +21,17 @@ from tcopt.dialects.target.facts import (
 )
 
 _TEXT_FIELDS = ("api", "arch", "features")
-_NUMBER_FIELDS = ("warp", "max_threads", "registers", "shared", "vector_bits", "cores")
-_DEFAULTS = {"arch": "generic", "features": "", "cores": 1}
+_NUMBER_FIELDS = (
+    "warp",
+    "max_threads",
+    "registers",
+    "shared",
+    "vector_bits",
+    "cores",
+    "multiply_adds",
+    "memory_rate",
+)
+_DEFAULTS = {"arch": "generic", "features": "", "cores": 1, "multiply_adds": 64, "memory_rate": 8}
 APIS = ("opencl", "cuda")
 
 
@@ -38,6 +47,8 @@ class GpuTargetAttr(ParametrizedAttribute):
     - `shared`: bytes of memory that the threads of a block share.
     - `vector_bits`: the widest load of one thread.
     - `cores`: blocks that run at once, one on each.
+    - `multiply_adds`: of f32, that a core does in a cycle.
+    - `memory_rate`: bytes that all cores together move from and to memory in a cycle.
     """
 
     name = "target.gpu"
@@ -51,6 +62,8 @@ class GpuTargetAttr(ParametrizedAttribute):
     shared: IntAttr = param_def()
     vector_bits: IntAttr = param_def()
     cores: IntAttr = param_def()
+    multiply_adds: IntAttr = param_def()
+    memory_rate: IntAttr = param_def()
 
     def __init__(
         self,
@@ -64,8 +77,19 @@ class GpuTargetAttr(ParametrizedAttribute):
         shared: int,
         vector_bits: int,
         cores: int = 1,
+        multiply_adds: int = 64,
+        memory_rate: int = 8,
     ):
-        numbers = (warp, max_threads, registers, shared, vector_bits, cores)
+        numbers = (
+            warp,
+            max_threads,
+            registers,
+            shared,
+            vector_bits,
+            cores,
+            multiply_adds,
+            memory_rate,
+        )
         super().__init__(
             StringAttr(api), StringAttr(arch), StringAttr(features), *map(IntAttr, numbers)
         )
@@ -87,6 +111,7 @@ class GpuTargetAttr(ParametrizedAttribute):
         if self.api.data not in APIS:
             raise VerifyException(f'api "{self.api.data}" should be one of {", ".join(APIS)}')
         check_least(self, warp=1, max_threads=1, registers=1, shared=0, vector_bits=32, cores=1)
+        check_least(self, multiply_adds=1, memory_rate=1)
         if self.max_threads.data % self.warp.data:
             raise VerifyException(
                 f"max_threads = {self.max_threads.data} should be whole warps of {self.warp.data}"

@@ -1,4 +1,4 @@
-"""Estimated time of a 3x3 convolution, direct and through transformed tiles, in core cycles.
+"""Estimated time of a 3x3 convolution on a CPU, direct and through transformed tiles, in cycles.
 
 Figures are for one core with two FMA units, two loads and one store a cycle; only their ratios
 matter. They were set by timing layers, and hold for 128-bit to 512-bit vectors.
@@ -65,8 +65,8 @@ def winograd_cycles(layer: Layer, tile: int, target: CpuTargetAttr) -> float:
     tiles, t = layer.tiles(tile), tables.extent
     products = t * t * tiles * layer.inputs * layer.outputs
     compute = products / (UNITS * lanes * _efficiency(tiles, target))
-    inputs = 2 * t * _operations(tables.input) + UNITS * t * t
-    outputs = (t + tile) * _operations(tables.output) + UNITS * t * t
+    inputs = 2 * t * operations(tables.input) + UNITS * t * t
+    outputs = (t + tile) * operations(tables.output) + UNITS * t * t
     transforms = inputs * layer.inputs + outputs * layer.outputs
     transforms *= tiles / (lanes * UNITS * TRANSFORM_SHARE)
     return max(compute, _reading(t * t, layer, target)) + transforms
@@ -82,7 +82,7 @@ def _efficiency(rows: int, target: CpuTargetAttr) -> float:
     return useful * min(1.0, sums / LATENCY) * min(1.0, sums / (height + vectors))
 
 
-def _operations(matrix: Matrix) -> int:
+def operations(matrix: Matrix) -> int:
     """Instructions for the product of a matrix and a vector: the first term of a row is free."""
     return sum(max(sum(entry != 0 for entry in row) - 1, 0) for row in matrix)
 

@@ -38,6 +38,7 @@ class TeInline(ModulePass):
     - each element is read about once in all: always;
     - a stage that only copies elements is read again and again by a sum of products
       (a convolution, a matmul): if the indices stay linear and nothing is padded;
+    - a transform by a constant table counts as such a sum;
     - other readers that read elements repeatedly: if the stage is cheap, that is at most
       `max_ops` operations, none of them a division or a mathematical function. Padding
       is inlined so into a pooling, unless `inline_padding` is off.
@@ -93,6 +94,8 @@ class TeInline(ModulePass):
         if sum(reuse.values()) < 2 and (len(reads) == 1 or not uses_table(stage)):
             return True
         repeated = [read for read in reads if reuse[id(read)] >= 2]
+        # A transform reads a few neighbours at once, and those beside it the same.
+        repeated = repeated or [read for read in reads if uses_table(_reader(read))]
         if any(is_contraction(_reader(read)) for read in repeated):
             return (
                 _is_copy(stage)

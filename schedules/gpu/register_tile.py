@@ -75,7 +75,8 @@ class RegisterTiles:
         rows = rows_of(pattern, columns)
         dot = dot_of(pattern, facts.capabilities)
         tile = choose_tile(pattern, rows, columns, facts, dot)
-        schedule_tile(sch, pattern, rows, columns, tile, facts, dot)
+        for producer in schedule_tile(sch, pattern, rows, columns, tile, facts, dot):
+            schedule_injective(sch, producer, facts)
         return None
 
 
@@ -159,8 +160,8 @@ def schedule_tile(
     tile: RegisterTile,
     facts: GpuFacts,
     dot: Dot | None = None,
-) -> None:
-    """Tile the block, compute its epilogue tile by tile, and schedule what makes its inputs."""
+) -> list[Block]:
+    """Tile the block, and compute its epilogue tile by tile; what makes its inputs."""
     block = sch.get_block(pattern.block.block_name.data)
     text = f"tile of {tile.rows} rows x {tile.lanes} columns a thread, from memory"
     remark("schedule", sch.block_op(block), text)
@@ -183,8 +184,7 @@ def schedule_tile(
     thread = spread(sch, outer, facts)
     accumulate(sch, block, thread, reduce, sums, tile.lanes, dot)
     finish(sch, epilogue, thread, tile.lanes)
-    for producer in producers:
-        schedule_injective(sch, producer, facts)
+    return producers
 
 
 def accumulate(

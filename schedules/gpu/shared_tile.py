@@ -73,7 +73,8 @@ class SharedTiles:
         tile = choose_tile(pattern, roles, facts)
         if tile is None:
             return Declined("no tile fits shared memory and threads")
-        schedule_tile(sch, pattern, roles, tile, facts)
+        for producer in schedule_tile(sch, pattern, roles, tile, facts):
+            schedule_injective(sch, producer, facts)
         return None
 
 
@@ -117,8 +118,12 @@ def is_moving(pattern: BlockPattern, variable: int, other: int) -> bool:
 
 def schedule_tile(
     sch: Schedule, pattern: BlockPattern, roles: Roles, tile: SharedTile, facts: GpuFacts
-) -> None:
-    """Tile the block for blocks and threads, with its operands shared."""
+) -> list[Block]:
+    """Tile the block for blocks and threads, with its operands shared.
+
+    Returns:
+        The producers that are left to launches of their own.
+    """
     block = sch.get_block(pattern.block.block_name.data)
     remark("schedule", sch.block_op(block), f"tile of {tile}, operands in shared memory")
     producers = sch.producers(block)
@@ -163,8 +168,7 @@ def schedule_tile(
     for each in (init, block):
         write_out_tile(sch, each, column_thread, lanes)
     finish(sch, epilogue, column_thread, lanes)
-    for producer in left:
-        schedule_injective(sch, producer, facts)
+    return left
 
 
 def _bind(sch: Schedule, loops: list[Loop], axis: str) -> None:

@@ -45,3 +45,30 @@ func.func @channels(%x: tensor<1x4x9x7x4xf32>, %u: tensor<6x6x3x2x8x8xf32>) {
   %y = graph.winograd_conv %x, %u {tile = 4} : tensor<1x3x7x5x8xf32>
   return
 }
+
+// -----
+
+// Channels that are not in blocks have no blocks in the weights either.
+// CHECK-LABEL: func.func @plain
+// CHECK: graph.winograd_plain_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x3x9x7xf32>
+func.func @plain(%x: tensor<1x2x9x7xf32>, %u: tensor<6x6x2x3xf32>) -> tensor<1x3x9x7xf32> {
+  %y = graph.winograd_plain_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x3x9x7xf32>
+  return %y : tensor<1x3x9x7xf32>
+}
+
+// -----
+
+// Their number agrees.
+// CHECK: channels of data [1, 4, 9, 7] and weights [6, 6, 2, 3] differ
+func.func @plain_channels(%x: tensor<1x4x9x7xf32>, %u: tensor<6x6x2x3xf32>) {
+  %y = graph.winograd_plain_conv %x, %u {tile = 4} : tensor<1x3x7x5xf32>
+  return
+}
+
+// -----
+
+// CHECK: data [1, 2, 9, 7] and weights [4, 4, 2, 3] do not fit tiles
+func.func @plain_tiles(%x: tensor<1x2x9x7xf32>, %u: tensor<4x4x2x3xf32>) {
+  %y = graph.winograd_plain_conv %x, %u {tile = 4} : tensor<1x3x7x5xf32>
+  return
+}

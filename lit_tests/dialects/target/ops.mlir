@@ -38,7 +38,7 @@ module attributes {tcopt.target = #target.cpu<triple = "x86_64-linux", vectorbit
 
 // A GPU is described by what blocks of threads need; unnamed fields have defaults.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {}
-// CHECK: tcopt.target = #target.gpu<api = "opencl", arch = "generic", features = "", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128, cores = 1>
+// CHECK: tcopt.target = #target.gpu<api = "opencl", arch = "generic", features = "", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128, cores = 1, multiply_adds = 64, memory_rate = 8>
 
 // -----
 

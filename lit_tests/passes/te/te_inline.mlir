@@ -168,3 +168,25 @@ te.func @unused(%x: tensor<8xf32>) -> tensor<8xf32> {
   }
   te.return %a : tensor<8xf32>
 }
+
+// A transform by a table reads a few neighbours of a pad at once, which the next one reads again:
+// the pad is computed once.
+// CHECK-LABEL: te.func @transform
+// CHECK-NEXT:    te.compute "pad"
+te.func @transform(%x: tensor<9xf32>) -> tensor<5x3xf32> {
+  %p = te.compute "pad" [%i = 12] : tensor<12xf32> {
+    %0 = te.read %x[%i - 1] else 0.0 : tensor<9xf32>
+    te.yield %0 : f32
+  }
+  %t = te.compute "rows" [%s = 5, %i = 3] : tensor<5x3xf32> {
+    %0 = te.read %p[%s * 2] : tensor<12xf32>
+    %1 = te.index [%i * 2]
+    %2 = table.scale %0 by %1 of [1.0, 2.0, 0.5, 1.0, 0.5, 0.5] : f32
+    %3 = te.read %p[%s * 2 + 1] : tensor<12xf32>
+    %4 = te.index [%i * 2 + 1]
+    %5 = table.scale %3 by %4 of [1.0, 2.0, 0.5, 1.0, 0.5, 0.5] : f32
+    %6 = arith.addf %2, %5 : f32
+    te.yield %6 : f32
+  }
+  te.return %t : tensor<5x3xf32>
+}

@@ -1,0 +1,78 @@
+"""Convolutions with kernels of 3x3 by Winograd's minimal filtering, channel by channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.irdl import irdl_op_definition
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.elementwise import same_element_type
+from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
+from tcopt.dialects.graph.winograd_tiles import WinogradTilesOp, table_row, tables_for
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class WinogradPlainConvOp(WinogradTilesOp):
+    """Convolution by 3x3 kernels, stride 1, through tiles of `tile` x `tile` outputs.
+
+    Data is [N, C, H, W], weights are [t, t, C, O] with `t = tile + 2`, the result is
+    [N, O, H', W']: `winograd_conv` for targets on which neighbours are pixels, so that those of a
+    transformed tensor are tiles.
+    """
+
+    name = "graph.winograd_plain_conv"
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """[N, O, window positions]."""
+        x, w, extent = shape_of(self.x), shape_of(self.w), tables_for(self.tile).extent
+        if len(x) != 4 or len(w) != 4 or w[:2] != (extent, extent):
+            raise VerifyException(f"data {list(x)} and weights {list(w)} do not fit tiles")
+        if x[1] != w[2]:
+            raise VerifyException(f"channels of data {list(x)} and weights {list(w)} differ")
+        output = self.window.output(x[2:])
+        return (tensor((x[0], w[3], *output), same_element_type(self.x, self.w)),)
+
+    def compute(self, x: Array, w: Array) -> Array:
+        """The value by numpy, transforms in double precision."""
+        return self.filtered(x, w)
+
+    def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        """Transform of rows, of columns, the contraction, and back: rows, then columns."""
+        tables, m = tables_for(self.tile), self.tile.value.data
+        t, tiles = tables.extent, self.tile_count
+        x, (top, side) = self.covered(x)
+
+        def source_row(c: te.Axis, s: te.Axis, i: te.Axis, j: te.Axis) -> te.Expr:
+            image, p, q = self.tile_place(s)
+
+            def term(k: int) -> te.Expr:
+                return x[image, c, p * m + (k + top), q * m + j + side]
+
+            return table_row(tables.input, i, term, self.taps)
+
+        left = te.compute((x.shape[1], tiles, t, t), source_row, name="data_rows")
+
+        def source(i: te.Axis, j: te.Axis, c: te.Axis, s: te.Axis) -> te.Expr:
+            return table_row(tables.input, j, lambda k: left[c, s, i, k], self.taps)
+
+        data = te.compute((t, t, x.shape[1], tiles), source, name="data")
+        rc = te.reduce_axis(x.shape[1], "rc")
+
+        def product(i: te.Axis, j: te.Axis, o: te.Axis, s: te.Axis) -> Any:
+            return te.sum(data[i, j, rc, s] * w[i, j, rc, o], axis=rc)
+
+        sums = te.compute((t, t, self.shape[1], tiles), product, name="products")
+
+        def result_row(o: te.Axis, s: te.Axis, i: te.Axis, j: te.Axis) -> te.Expr:
+            return table_row(tables.output, i, lambda k: sums[k, j, o, s], range(t))
+
+        right = te.compute((self.shape[1], tiles, m, t), result_row, name="result_rows")
+
+        def output(n: te.Axis, o: te.Axis, h: te.Axis, w: te.Axis) -> te.Expr:
+            s = self.tile_number(n, h // m, w // m)
+            return table_row(tables.output, w % m, lambda k: right[o, s, h % m, k], range(t))
+
+        return te.compute(self.shape, output, name="conv")
