@@ -21,7 +21,13 @@ from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
 from tcopt.compiler.report import Progress, Report
 from tcopt.frontends.onnx.errors import MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
-from tcopt.runtime.model import PROGRAMS_KEPT, AnyProgram, Model, Specialization
+from tcopt.runtime.model import (
+    PROGRAMS_KEPT,
+    AnyProgram,
+    Model,
+    Specialization,
+    check_programs_kept,
+)
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.staged import StagedProgram
@@ -79,7 +85,7 @@ def compile(
     given_shapes, given_values, given_dims = shapes or {}, values or {}, dict(dims or {})
     rounding = accuracy, precision
     compiler = _Compiler(source, target, rounding, progress, cache, workers, limits, given_dims)
-    compiler.programs_kept = programs_kept
+    compiler.programs_kept = check_programs_kept(programs_kept)
     entry = compiler.entry(given_shapes, given_values)
     specializer = _Specializer(compiler.program, given_shapes, given_values)
     declared = None if entry is None else entry.open_inputs()

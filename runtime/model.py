@@ -124,10 +124,8 @@ class Model:
 
     @programs_kept.setter
     def programs_kept(self, number: int) -> None:
-        if number < 1:
-            raise InputError(f"the number of programs kept should be at least 1, got {number}")
         with self._lock:
-            self._programs_kept = number
+            self._programs_kept = check_programs_kept(number)
             self._evict()
 
     def extents(self, feeds: Mapping[str, Array] | None = None) -> dict[str, int]:
@@ -278,6 +276,17 @@ class Model:
             from tcopt.runtime.archive import write_archive
 
             write_archive(place, program)
+
+
+def check_programs_kept(number: int) -> int:
+    """How many programs are to be kept.
+
+    Raises:
+        InputError: it is no number from 1 on.
+    """
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InputError(f"the number of programs kept should be at least 1, got {number!r}")
+    return number
 
 
 def _whole(program: AnyProgram, problem: str) -> WholeProgram:

@@ -22,16 +22,18 @@ class NodeFacts:
 
     Attributes:
         operator: its operator, after its domain where that is not ONNX's own.
-        opset: the version of the domain's operators that it is written for.
+        opset: the version of the domain's operators that it is written for, None if the model
+            says none.
         inputs: each as `float32[1x3]`; `?` where nothing is known, `-` where left out.
     """
 
     operator: str
-    opset: int
+    opset: int | None
     inputs: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.operator}({', '.join(self.inputs)}) of opset {self.opset}"
+        version = "no opset" if self.opset is None else f"opset {self.opset}"
+        return f"{self.operator}({', '.join(self.inputs)}) of {version}"
 
 
 class TcoptError(Exception):

@@ -17,7 +17,7 @@ from tcopt.frontends.onnx.errors import Dimension, MissingShapesError, MissingVa
 from tcopt.frontends.onnx.importer import ModelImporter
 from tcopt.frontends.onnx.inputs import terms_of
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
-from tcopt.frontends.onnx.loading import header_problems, load_model, standard_opset
+from tcopt.frontends.onnx.loading import domain_opsets, header_problems, load_model
 from tcopt.frontends.onnx.node_facts import general_advice, operator_name
 from tcopt.frontends.onnx.problems import Problems
 from tcopt.frontends.onnx.tensors import TensorReader
@@ -152,9 +152,9 @@ class _Trial:
             MissingShapesError: shapes are open.
             InputError: shapes or values that do not fit the inputs.
         """
-        problems, opset = Problems(keep_all=True), standard_opset(self.model)
+        problems, opsets = Problems(keep_all=True), domain_opsets(self.model)
         try:
-            importer = ModelImporter(self.model, self.reader, opset, problems, limits=self.limits)
+            importer = ModelImporter(self.model, self.reader, opsets, problems, limits=self.limits)
             importer.run(shapes, self.values, self.dims)
         except (MissingShapesError, InputError):
             raise

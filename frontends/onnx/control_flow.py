@@ -38,9 +38,7 @@ class BodyImporter(Protocol):
 
     builder: GraphBuilder
 
-    def import_body(
-        self, body: GraphProto, scope: Scope, opset: int, where: str, depth: int
-    ) -> list[Value]:
+    def import_body(self, body: GraphProto, scope: Scope, where: str, depth: int) -> list[Value]:
         """The values of a body's outputs; names that it takes from around are in `scope`."""
         ...
 
@@ -84,7 +82,7 @@ class Bodies:
         inner = dict(scope)
         inner.update(zip((info.name for info in body.input), inputs, strict=True))
         where = f"{self.ctx.where}/{label}" if label else self.ctx.where
-        return self.importer.import_body(body, inner, self.ctx.opset, where, self.depth + 1)
+        return self.importer.import_body(body, inner, where, self.depth + 1)
 
     def _imported(self, body: GraphProto, inputs: Values, scope: Scope, label: str) -> list[Value]:
         """As `_import`, of a body whose nodes all could be imported."""

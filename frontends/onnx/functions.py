@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.types import type_of
 from tcopt.frontends.onnx.limits import Limits
+from tcopt.frontends.onnx.loading import opset_versions
 from tcopt.frontends.onnx.schemas import NodeSchema
 from tcopt.frontends.onnx.types import onnx_element_type
 from tcopt.frontends.onnx.values import SequenceValue, Value, Values
@@ -190,9 +191,10 @@ def _has_references(node: NodeProto) -> bool:
     )
 
 
-def function_opset(function: FunctionProto, default: int) -> int:
-    """The standard opset version a function's body is written for."""
-    for opset in function.opset_import:
-        if opset.domain in ("", "ai.onnx"):
-            return opset.version
-    return default
+def function_opsets(function: FunctionProto, around: Mapping[str, int]) -> dict[str, int]:
+    """The versions of operators that a function's body is written for, by domain.
+
+    Args:
+        around: those of whoever calls it, for domains of which the function says nothing.
+    """
+    return {**around, **opset_versions(function.opset_import)}

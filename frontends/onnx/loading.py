@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 
 from tcopt.frontends.onnx.node_facts import STANDARD_DOMAINS
 from tcopt.frontends.onnx.tensors import TensorReader
@@ -105,8 +105,8 @@ def _graph_texts(graph: GraphProto) -> Iterator[object]:
     yield from _node_texts(graph.node)
 
 
-def check_header(model: ModelProto) -> int:
-    """Check IR and opset versions; the opset version of the standard operators.
+def check_header(model: ModelProto) -> dict[str, int]:
+    """Check IR and opset versions; the versions of operators by domain, as `domain_opsets`.
 
     Raises:
         ImportModelError: no opset, or an IR version that does not exist.
@@ -114,14 +114,22 @@ def check_header(model: ModelProto) -> int:
     """
     for error in header_problems(model):
         raise error
-    return standard_opset(model)
+    return domain_opsets(model)
 
 
-def standard_opset(model: ModelProto) -> int:
-    """The opset version of the standard operators, whose range is not checked."""
-    versions = [o.version for o in model.opset_import if o.domain in STANDARD_DOMAINS]
+def domain_opsets(model: ModelProto) -> dict[str, int]:
+    """The versions of operators by domain, that of the standard ones by ""; none is checked."""
+    versions = opset_versions(model.opset_import)
     # Only other domains: its nodes are reported one by one.
-    return versions[0] if versions else onnx.defs.onnx_opset_version()
+    return {"": onnx.defs.onnx_opset_version(), **versions}
+
+
+def opset_versions(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    """The versions by domain, that of the standard operators by ""; of two the first."""
+    found: dict[str, int] = {}
+    for opset in imports:
+        found.setdefault("" if opset.domain in STANDARD_DOMAINS else opset.domain, opset.version)
+    return found
 
 
 def header_problems(model: ModelProto) -> list[TcoptError]:
@@ -158,7 +166,7 @@ def header_problems(model: ModelProto) -> list[TcoptError]:
             )
         )
         return found
-    opset, newest = standard_opset(model), onnx.defs.onnx_opset_version()
+    opset, newest = domain_opsets(model)[""], onnx.defs.onnx_opset_version()
     if not OLDEST_OPSET <= opset <= newest:
         found.append(
             UnsupportedError(

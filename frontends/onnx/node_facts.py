@@ -27,7 +27,7 @@ def operator_name(node: NodeProto) -> str:
 def add_facts(
     error: TcoptError,
     node: NodeProto,
-    opset: int,
+    opset: int | None,
     scope: Scope,
     weights: Mapping[str, TensorProto],
 ) -> None:

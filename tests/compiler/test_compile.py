@@ -19,6 +19,7 @@ from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import PHASES, STEPS, Phase, lower, pipeline
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.frontends.onnx import import_model
+from tcopt.frontends.onnx.checking import check_model
 from tcopt.runtime import Model
 from tcopt.runtime.build import build_program
 from tcopt.support.errors import (
@@ -274,6 +275,15 @@ def test_dimensions_are_fixed_by_name(rng):
         tcopt.compile(model, dims={"batch": -1})
 
 
+def test_sums_with_numbers_of_any_length():
+    """A name may be anything, an endless number too."""
+    net = Network("long")
+    x = net.input("x", ["n", "9" * 5000 + " + n"])
+    model = net.model(**{net.add("Relu", x): ["n", None]})
+    assert tcopt.compile(model, dims={"n": 1}).inputs[0].shape[0] == 1
+    assert not check_model(model).problems
+
+
 def test_names_of_dimensions_are_saved(tmp_path):
     compiled = tcopt.compile(dense("batch"), shapes={"x": [3, 8]})
     with pytest.raises(InputError, match=r'batch = 3 \(by the shape given for input "x"\)'):
@@ -352,5 +362,10 @@ def test_least_recently_used_programs_go_first():
     assert [compiles(batch) for batch in (3, 1, 2, 3)] == [1, 0, 1, 1]
     compiled.programs_kept = 1
     assert [compiles(batch) for batch in (3, 2)] == [0, 1]
-    with pytest.raises(InputError, match="at least 1, got 0"):
-        tcopt.compile(model, programs_kept=0)
+    compiled_for.clear()
+    for wrong in (0, True):
+        with pytest.raises(InputError, match=f"at least 1, got {wrong}"):
+            tcopt.compile(
+                model, programs_kept=wrong, progress=lambda name, *_: compiled_for.append(name)
+            )
+    assert not compiled_for

@@ -42,7 +42,7 @@ def found(model: ModelProto) -> dict[str | None, TcoptError]:
 def test_everything_is_found_at_once() -> None:
     """Every kind of problem has its node, operator, opset, inputs and advice."""
     model = model_of(
-        node("RandomNormalLike", "x", "a"),
+        node("StringNormalizer", "x", "a"),
         node("Rleu", "a", "b"),
         node("Gelu", "x", "c"),
         helper.make_node("Bar", ["b"], ["d"], name="n_d", domain="com.example"),
@@ -51,14 +51,14 @@ def test_everything_is_found_at_once() -> None:
         node("Not", "x", "g"),
         node("Relu", "x", "h", alpha=1.0),
         node("Relu", "j", "i"),
-        node("RandomNormalLike", "i", "j"),
+        node("StringNormalizer", "i", "j"),
         helper.make_node("Relu", ["x"], ["a"], name="n_twice"),
         outputs="d e f g h i k",
     )
     errors = found(model)
     expected = {
         "n_twice": ("bad-model", "'a' is defined twice", "float[2x3]"),
-        "n_a": ("unsupported", "RandomNormalLike is not supported", "float[2x3]"),
+        "n_a": ("unsupported", "StringNormalizer is not supported", "float[2x3]"),
         "n_b": ("unsupported", "no operator 'Rleu' in opset 17", "float[2x3]"),
         "n_c": ("unsupported", "no operator 'Gelu' in opset 17", "float[2x3]"),
         "n_d": ("unsupported", "com.example.Bar is not supported", "?"),
@@ -66,7 +66,7 @@ def test_everything_is_found_at_once() -> None:
         "n_f": ("bad-model", "'gone' is used but nothing", "float[2x3], ?"),
         "n_g": ("bad-model", "cannot be tensor(float)", "float[2x3]"),
         "n_h": ("bad-model", "no attribute 'alpha'", "float[2x3]"),
-        "n_j": ("unsupported", "RandomNormalLike is not supported", "?"),
+        "n_j": ("unsupported", "StringNormalizer is not supported", "?"),
     }
     for name, (code, message, inputs) in expected.items():
         error = errors.pop(name)
@@ -81,7 +81,7 @@ def test_everything_is_found_at_once() -> None:
 
 def test_problems_inside_bodies_and_functions() -> None:
     body = helper.make_graph(
-        [node("RandomNormalLike", "x", "u")], "then", [], [helper.make_empty_tensor_value_info("u")]
+        [node("StringNormalizer", "x", "u")], "then", [], [helper.make_empty_tensor_value_info("u")]
     )
     other = helper.make_graph(
         [node("Foo", "x", "v")], "else", [], [helper.make_empty_tensor_value_info("v")]
@@ -90,13 +90,34 @@ def test_problems_inside_bodies_and_functions() -> None:
         node("ReduceMax", "x", "m", keepdims=0),
         node("Cast", "m", "flag", to=TensorProto.BOOL),
         node("If", "flag", "y", then_branch=body, else_branch=other),
-        node("RandomNormalLike", "y", "z"),
+        node("StringNormalizer", "y", "z"),
         outputs="z",
     )
     assert {"n_y/then_branch/n_u", "n_y/else_branch/n_v", "n_z"} <= set(found(model))
-    with pytest.raises(TcoptError, match="RandomNormalLike is not supported") as caught:
+    with pytest.raises(TcoptError, match="StringNormalizer is not supported") as caught:
         import_model(model)
     assert caught.value.code == "unsupported"
+
+
+def test_opsets_of_other_domains() -> None:
+    """Errors tell the version of the operator's domain, of which a function may have its own."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 2)]
+    inner = helper.make_node("Foo", ["a"], ["b"], name="n_inner", domain="mine")
+    function = helper.make_function("own", "F", ["a"], ["b"], [inner], opsets)
+    model = model_of(
+        helper.make_node("Foo", ["x"], ["a"], name="n_outer", domain="mine"),
+        helper.make_node("F", ["x"], ["b"], name="n_call", domain="own"),
+        helper.make_node("Foo", ["x"], ["c"], name="n_none", domain="other"),
+        outputs="a b c",
+    )
+    model.functions.append(function)
+    model.opset_import.extend([helper.make_opsetid("mine", 3), helper.make_opsetid("own", 1)])
+    shown = {name: str(error.node) for name, error in found(model).items()}
+    assert shown == {
+        "n_outer": "mine.Foo(float[2x3]) of opset 3",
+        "n_call/n_inner": "mine.Foo(float[2x3]) of opset 2",
+        "n_none": "other.Foo(float[2x3]) of no opset",
+    }
 
 
 def test_header_and_file(tmp_path: Path) -> None:
@@ -127,7 +148,7 @@ def test_missing_files_are_all_named(tmp_path: Path) -> None:
 def test_values_that_come_with_a_run() -> None:
     """A shape from an input is no problem: the model is compiled for the values of a run."""
     report = check_model(
-        model_of(node("Reshape", "x s"), node("RandomNormalLike", "y", "z"), outputs="z")
+        model_of(node("Reshape", "x s"), node("StringNormalizer", "y", "z"), outputs="z")
     )
     assert [error.where for error in report.at_first_run] == ["n_y"]
     assert [error.where for error in report.problems] == ["n_z"]
@@ -177,12 +198,12 @@ def test_a_sound_model(tmp_path: Path, capsys: Output) -> None:
 def test_a_bad_model(tmp_path: Path, capsys: Output) -> None:
     path = tmp_path / "bad.onnx"
     names = [f"h{i}" for i in range(8)]
-    nodes = [node("RandomNormalLike", "x", name) for name in names]
+    nodes = [node("StringNormalizer", "x", name) for name in names]
     onnx.save(model_of(*nodes, node("Sum", " ".join(names))), str(path))
     assert tcopt_check.main([str(path)]) == 1
     output = capsys.readouterr().out
-    assert "  unsupported: operator RandomNormalLike is not supported" in output
-    assert "    at n_h0: RandomNormalLike(float[2x3]) of opset 17" in output
+    assert "  unsupported: operator StringNormalizer is not supported" in output
+    assert "    at n_h0: StringNormalizer(float[2x3]) of opset 17" in output
     assert "    and 3 more (--all lists them)" in output
     assert "    -> export it as other operators" in output
     assert "1 problem at 8 places" in output
@@ -191,7 +212,7 @@ def test_a_bad_model(tmp_path: Path, capsys: Output) -> None:
     assert tcopt_check.main([str(path), "--json"]) == 1
     problems = json.loads(capsys.readouterr().out)["problems"]
     assert len(problems) == 8
-    assert problems[0]["operator"] == "RandomNormalLike" and problems[0]["inputs"] == ["float[2x3]"]
+    assert problems[0]["operator"] == "StringNormalizer" and problems[0]["inputs"] == ["float[2x3]"]
 
 
 def test_bad_arguments(tmp_path: Path, capsys: Output) -> None:
