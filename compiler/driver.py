@@ -20,7 +20,7 @@ from tcopt.compiler.passes import run_passes
 from tcopt.compiler.pipeline import Phase
 from tcopt.compiler.report import Report
 from tcopt.dialects.graph.dims import Dims, dims_of
-from tcopt.dialects.graph.weights import weights_of
+from tcopt.dialects.graph.weights import release_weights, weights_of
 from tcopt.frontends.onnx.importer import import_stage
 from tcopt.frontends.onnx.inputs import ModelInput, declared_input, narrow_inputs
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
@@ -108,7 +108,9 @@ def compile_for_cpu(
         with report.step("import"):
             module = model.module()
             builder.expect(module)
-        return _build(module, phases, builder, report)
+        program = _build(module, phases, builder, report)
+    release_weights(module)
+    return program
 
 
 def compile_for_device(
@@ -130,6 +132,7 @@ def compile_for_device(
             module = model.module()
             builder.expect(module)
         program = build_for_device(module, phases, builder, report.step, timed=timed)
+    release_weights(module)
     program.compile_times.update(report.seconds)
     report.done()
     return program

@@ -168,6 +168,13 @@ def attach_weights(module: ModuleOp, store: WeightStore) -> None:
     module.attributes[ATTRIBUTE] = attribute
 
 
+def release_weights(module: ModuleOp) -> None:
+    """Empty the store that a module names, before the garbage collector finds the module."""
+    store = weights_of(module)
+    if store is not None:
+        store.clear()
+
+
 def weights_of(module: ModuleOp) -> WeightStore | None:
     """The store that a module names; None if it names none, or one of another process.
 
