@@ -306,7 +306,10 @@ class _Launch:
         places = self._places(buffer, indices, lanes, op)
         self._note(buffer.read, places, op)
         shown = np.where(self._spread(lanes), places, 0)
-        self.values[result] = buffer.values[shown]
+        loaded = buffer.values[shown]
+        if isinstance(result.type, VectorType):
+            loaded = loaded.reshape(len(loaded), *result.type.get_shape())
+        self.values[result] = loaded
 
     def _store(self, op: memref.StoreOp | vector.StoreOp) -> None:
         value, target, *indices = op.operands
@@ -314,7 +317,11 @@ class _Launch:
         places = self._places(buffer, indices, lanes, op)
         self._note(buffer.write, places, op)
         active = np.broadcast_to(self._spread(lanes), places.shape)
-        buffer.values[places[active]] = np.broadcast_to(self.values[value], places.shape)[active]
+        stored = self.values[value]
+        if isinstance(value.type, VectorType):
+            rank = len(value.type.get_shape())
+            stored = np.reshape(stored, (*np.shape(stored)[: np.ndim(stored) - rank], lanes))
+        buffer.values[places[active]] = np.broadcast_to(stored, places.shape)[active]
 
     def _masked_load(self, op: vector.MaskedLoadOp) -> None:
         offsets = np.arange(_lanes(op.result.type))

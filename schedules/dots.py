@@ -24,12 +24,14 @@ class Dot:
         group: terms that it adds at once.
         variable: the reduce variable along which they lie.
         weights: the operand stored in groups, its last dimension.
+        steps: how far a group of terms moves each index of the weights.
     """
 
     name: str
     group: int
     variable: int
     weights: Access
+    steps: tuple[int, ...]
 
 
 def dot_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
@@ -45,7 +47,8 @@ def dot_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
         (group,) = found.operands[1].shape
         variable = _grouped(weights, pattern, group)
         if variable is not None and data.is_unit(variable):
-            return Dot(found.name, group, variable, weights)
+            steps = _group_steps(weights, pattern.block.iter_vars[variable], group)
+            return Dot(found.name, group, variable, weights, steps)
     return None
 
 
@@ -67,6 +70,27 @@ def _grouped(weights: Access, pattern: BlockPattern, group: int) -> int | None:
 def lane_dim(access: Access, dot: Dot | None) -> int:
     """The dimension along which vectors lie: the last, or in front of the groups."""
     return -2 if dot is not None and access is dot.weights else -1
+
+
+def steps_of(access: Access, variable: int, dot: Dot | None) -> tuple[int, ...] | None:
+    """How far a variable moves each index of a buffer; None if that is not linear.
+
+    It is linear where weights are in groups, of which the variable counts the terms: then it is
+    how far a whole group moves.
+    """
+    steps = access.steps[variable]
+    if steps is None and dot is not None:
+        return dot.steps if access is dot.weights and variable == dot.variable else None
+    return steps
+
+
+def _group_steps(weights: Access, value: SSAValue, group: int) -> tuple[int, ...]:
+    """How far the indices of a buffer move while a variable goes from one group to the next."""
+    map = weights.op.map.data
+    there = [group if index is value else 0 for index in weights.op.indices]
+    here = [0] * len(there)
+    rows = zip(map.eval(here, []), map.eval(there, []), strict=True)
+    return tuple(after - before for before, after in rows)
 
 
 def _factor(access: Access) -> Attribute:

@@ -65,6 +65,11 @@ class BlockPattern:
         return self.block.domain
 
     @property
+    def variables(self) -> range:
+        """Positions of all variables."""
+        return range(len(self.extents))
+
+    @property
     def spatial(self) -> tuple[int, ...]:
         """Positions of the spatial variables."""
         return self._of_kind(loop.IterKind.SPATIAL)

@@ -39,8 +39,8 @@ class PackMatmul(ModulePass):
         %p = graph.layout_transform %w {src = "KN", dst = "NK32n"} : tensor<4x768x32xf32>
         %y = graph.packed_matmul %x, %p {columns = 100} : tensor<128x100xf32>
 
-    On a GPU that has dot products of bytes, matrices of 8-bit integers alone are packed, in
-    panels as wide as these are long.
+    On a GPU that has dot products of bytes, matrices of 8-bit integers alone are packed, in one
+    panel, so that neighbouring columns are neighbours.
 
     Options:
         width: columns of a panel; 0 takes what suits each product on the target.
@@ -54,27 +54,25 @@ class PackMatmul(ModulePass):
         if self.width < 0:
             raise PassFailedError(f"pack-matmul: width = {self.width} is negative")
         target, gpu = cpu_target_of(op), gpu_target_of(op)
-        group = 0 if gpu is None else byte_group(gpu.capabilities)
-        if target is None and not self.width and not group:
+        has_dots = gpu is not None and byte_group(gpu.capabilities) > 0
+        if target is None and not self.width and not has_dots:
             return
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                _Packing(function.body.block, target, self.width, group).run()
+                _Packing(function.body.block, target, self.width).run()
 
 
 class _Packing:
     """The packing of one function's weights, each once for each width.
 
     Attributes:
-        group: bytes that a GPU multiplies and adds at once; 0 for other targets.
         packed: panels by weight, width, and whether it is transposed.
     """
 
-    def __init__(self, block: Block, target: CpuTargetAttr | None, width: int, group: int):
+    def __init__(self, block: Block, target: CpuTargetAttr | None, width: int):
         self.block = block
         self.target = target
         self.width = width
-        self.group = group
         self.packed: dict[tuple[SSAValue, int, bool], SSAValue] = {}
 
     def run(self) -> None:
@@ -99,10 +97,10 @@ class _Packing:
         if self.width:
             return self.width
         assert isinstance(element, FixedBitwidthType)
-        if self.target is None:
-            return self.group if is_of_bytes(op) else "its elements are no bytes"
-        lanes = self.target.vector_lanes(max(element.bitwidth, 32))
         _, columns, _ = op.extents
+        if self.target is None:
+            return columns if is_of_bytes(op) else "its elements are no bytes"
+        lanes = self.target.vector_lanes(max(element.bitwidth, 32))
         if columns < lanes // 2:
             return f"{columns} columns fill less than half of a vector of {lanes}"
         rows = math.prod(op.shape[:-1])

@@ -12,8 +12,8 @@ An element of an operand is fetched once for the block, by any of its threads, i
 for each thread that needs it. *Columns* are contiguous in the output; *spans* are a second
 variable that moves the same operand, such as the height of an image; *rows* move the other operand
 alone. An operand that is computed, such as a padded image, is computed where it is copied. Several
-vectors of columns are virtual threads. Where bytes are stored in groups for a dot product, a thread
-has all channels of a group of the output, and columns are what moves next.
+vectors of columns are virtual threads. Dot products of bytes are the innermost loop; where channels
+are in blocks as short as a vector, a thread has all of one, and columns are what moves next.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from math import prod
 
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
-from tcopt.schedules.dots import Dot, dot_of, lane_dim
+from tcopt.schedules.dots import Dot, dot_of, lane_dim, steps_of
 from tcopt.schedules.epilogue import take_epilogue
-from tcopt.schedules.gpu.facts import GpuFacts
+from tcopt.schedules.gpu.facts import MOST_LANES, GpuFacts
 from tcopt.schedules.gpu.injective import schedule_injective
 from tcopt.schedules.gpu.register_tile import (
     columns_of,
@@ -83,9 +83,9 @@ def find_roles(pattern: BlockPattern, dot: Dot | None) -> Roles | Declined:
     columns, lane = columns_of(pattern), None
     if columns is None:
         return Declined("no variable is contiguous in the output")
-    if dot is not None:
-        if not dot.weights.is_unit(columns, lane_dim(dot.weights, dot)):
-            return Declined("results of dot products do not lie beside each other")
+    if dot is not None and not dot.weights.is_unit(columns, lane_dim(dot.weights, dot)):
+        return Declined("results of dot products do not lie beside each other")
+    if dot is not None and pattern.extents[columns] <= MOST_LANES:
         lane = columns
         columns = next((v for v in pattern.spatial[::-1] if is_moving(pattern, v, lane)), None)
         if columns is None:
@@ -93,7 +93,7 @@ def find_roles(pattern: BlockPattern, dot: Dot | None) -> Roles | Declined:
     rows = rows_of(pattern, columns, lane)
     if rows is None or not any(not t.uses(rows) for t in pattern.terms):
         return Declined("no operand serves several rows")
-    if any(steps is None for term in pattern.terms for steps in term.steps):
+    if any(steps_of(term, v, dot) is None for term in pattern.terms for v in pattern.variables):
         return Declined("an operand is not read at linear indices")
     if prod(pattern.extents[v] for v in pattern.reduce) < LEAST_DEPTH:
         return Declined("a sum has too few terms to wait for other threads")
@@ -141,17 +141,20 @@ def schedule_tile(
         blocks.insert(0, span_block)
         inner.append(span)
     part, loops[roles.depth] = sch.split(loops.pop(roles.depth), [None, steps])
-    innermost, lanes = [lane], tile.lanes
-    if roles.dot is not None and roles.lane is not None:
-        variable, lanes = roles.dot.variable, tile.results
+    inner.append(lane)
+    lanes = tile.lanes
+    if roles.lane is not None:
+        inner.append(loops.pop(roles.lane))
+        lanes = tile.results
+    if roles.dot is not None:
+        variable = roles.dot.variable
         loops[variable], terms = sch.split(loops[variable], [None, roles.dot.group])
-        innermost = [loops.pop(roles.lane), terms]
+        inner.append(terms)
     reduce = [loops[v] for v in (roles.depth, *pattern.reduce) if v in loops]
     reduce = list(dict.fromkeys(reduce))
     others = [loops[v] for v in pattern.spatial if v in loops]
     threads = [virtual, row_thread, column_thread]
-    tiles = [*inner, *([lane] if roles.dot is not None else []), *innermost]
-    sch.reorder(*others, row_block, *blocks, *threads, part, *reduce, *tiles)
+    sch.reorder(*others, row_block, *blocks, *threads, part, *reduce, *inner)
     _bind(sch, others, "blockIdx.z")
     _bind(sch, [row_block], "blockIdx.y")
     _bind(sch, blocks, "blockIdx.x")

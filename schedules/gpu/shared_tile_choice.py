@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from tcopt.dialects.loop.analysis import buffer_shape
-from tcopt.schedules.dots import Dot
+from tcopt.schedules.dots import Dot, steps_of
 from tcopt.schedules.gpu.facts import LIKELY_THREADS, GpuFacts
 from tcopt.schedules.gpu.register_tile import column_lanes
 from tcopt.schedules.patterns import Access, BlockPattern, access_bits
@@ -22,7 +22,7 @@ WAIT = 64.0
 """The same for waiting until all threads are there."""
 
 STEPS = (4, 8, 16, 32)
-"""Steps along the longest reduce variable that are fetched at a time."""
+"""Steps along the longest reduce variable that are fetched at a time; groups of terms are one."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Roles:
         rows, columns: as in `register_tile`.
         spans: a second variable that moves what columns move; None if there is none.
         depth: the longest variable of the reduction.
-        lane: where sums are made of dot products, the variable that is contiguous in the output,
-            all of which is one thread's; None elsewhere.
+        lane: where sums are made of dot products of channels in short blocks, the variable that
+            is contiguous in the output, all of which is one thread's; None elsewhere.
         dot: the hardware's dot product.
     """
 
@@ -100,13 +100,21 @@ def choose_tile(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> SharedT
 def candidate_tiles(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> Iterator[SharedTile]:
     """Tiles whose threads fit a block and whose sums fit the registers."""
     extents = pattern.extents
-    lanes = 1 if roles.dot is not None else column_lanes(pattern, roles.columns, facts)
-    results = 1 if roles.lane is None else extents[roles.lane]
-    widths = {lanes, 2 * lanes if lanes > 1 else 1} if roles.dot is None else {1, 2, 4}
+    if roles.lane is None:
+        lanes, results = column_lanes(pattern, roles.columns, facts, roles.dot), 1
+        widths = {lanes, 2 * lanes if lanes > 1 else 1}
+    else:
+        lanes, results, widths = 1, extents[roles.lane], {1, 2, 4}
     width, height, depth = (extents[v] for v in (roles.columns, roles.rows, roles.depth))
     most = min(facts.max_threads, LIKELY_THREADS)
     spans = [1] if roles.spans is None else _sizes(extents[roles.spans], (1, 2, 4, 7))
-    steps = [depth] if depth <= min(STEPS) else _sizes(depth, STEPS)
+    dot = roles.dot
+    group = dot.group if dot is not None and dot.variable == roles.depth else 1
+    wanted = tuple(group * each for each in STEPS)
+    steps = [depth] if depth <= min(wanted) else _sizes(depth, wanted)
+    if group > 1:
+        # Groups are fetched as words where parts are alike.
+        steps = [each for each in steps if depth % each == 0] or steps
     for columns in sorted(widths):
         for across in _sizes(ceil(width / columns), (4, 7, 8, 14, 16, 28, 32)):
             for rows in _sizes(height, (1, 2, 4, 8)):
@@ -140,10 +148,11 @@ class TileCosts:
             extent if v in whole and v not in self._varied else 1
             for v, extent in enumerate(extents)
         ]
-        self._boxes = [_Box(term, fixed, self._varied) for term in pattern.terms]
+        self._boxes = [_Box(term, fixed, self._varied, roles.dot) for term in pattern.terms]
         self._element_bytes = [access_bits(term) // 8 for term in pattern.terms]
         self._sizes = [extents[v] for v in self._varied]
         self._is_reduced = [v in reduce for v in self._varied]
+        self._is_dot = roles.dot is not None
         group = 1 if roles.dot is None else roles.dot.group
         self._terms = prod(fixed[v] for v in reduce) / group
         self._blocks = prod(
@@ -160,7 +169,7 @@ class TileCosts:
         """What a block keeps in shared memory, at most."""
         # The last round of fetching may leave some threads with places of their own.
         spare = tile.threads * sum(self._element_bytes)
-        if tile.results > 1:
+        if self._is_dot:
             # Threads fetch whole words, and what is beyond the end takes a row of its own.
             sizes = self._tile_sizes(tile)
             each = zip(self._boxes, self._element_bytes, strict=True)
@@ -197,16 +206,26 @@ class _Box:
 
     Args:
         fixed: how far the block goes along each variable, 1 for those that vary.
+        dot: the hardware's dot product, whose groups the operand may be stored in.
     """
 
-    def __init__(self, term: Access, fixed: Sequence[int], varied: Sequence[int]):
+    def __init__(self, term: Access, fixed: Sequence[int], varied: Sequence[int], dot: Dot | None):
         self._whole = 1
-        self._dims: list[tuple[int, int, list[tuple[int, int]]]] = []
-        self._moved: list[tuple[int, int, list[tuple[int, int]]]] = []
-        for dim, extent in enumerate(buffer_shape(term.buffer)):
-            steps = [abs(each[dim]) for each in term.steps if each is not None]
-            reach = 1 + sum(s * (size - 1) for s, size in zip(steps, fixed, strict=True))
-            moving = [(place, steps[v]) for place, v in enumerate(varied) if steps[v]]
+        self._dims: list[tuple[int, int, list[tuple[int, int, int]]]] = []
+        self._moved: list[tuple[int, int, list[tuple[int, int, int]]]] = []
+        rows = [steps_of(term, v, dot) for v in range(len(fixed))]
+        units = [1] * len(rows)
+        is_grouped = rows != list(term.steps)
+        if is_grouped and dot is not None:
+            units[dot.variable] = dot.group
+        shape = buffer_shape(term.buffer)
+        for dim, extent in enumerate(shape):
+            steps = [0 if row is None else abs(row[dim]) for row in rows]
+            counts = [ceil(size / unit) for size, unit in zip(fixed, units, strict=True)]
+            reach = 1 + sum(s * (count - 1) for s, count in zip(steps, counts, strict=True))
+            if is_grouped and dim == len(shape) - 1:
+                reach = extent  # Groups are whole.
+            moving = [(place, steps[v], units[v]) for place, v in enumerate(varied) if steps[v]]
             self._dims.append((extent, reach, moving))
             if moving:
                 self._moved.append((extent, reach, moving))
@@ -217,15 +236,15 @@ class _Box:
         """How many there are."""
         total = self._whole
         for extent, reach, moving in self._moved:
-            for place, step in moving:
-                reach += step * (sizes[place] - 1)
+            for place, step, unit in moving:
+                reach += step * (ceil(sizes[place] / unit) - 1)
             total *= min(reach, extent)
         return total
 
     def row(self, sizes: Sequence[int]) -> int:
         """How many of them lie at one index of the first dimension that has several."""
         for extent, reach, moving in self._dims:
-            reach += sum(step * (sizes[place] - 1) for place, step in moving)
+            reach += sum(step * (ceil(sizes[place] / unit) - 1) for place, step, unit in moving)
             if min(reach, extent) > 1:
                 return self.elements(sizes) // min(reach, extent)
         return 1

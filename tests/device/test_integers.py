@@ -48,6 +48,25 @@ def test_results_are_those_of_exact_integers() -> None:
     assert np.abs(ours - exact).max() <= 1.01 * output_step(model)
 
 
+def rows() -> ModelProto:
+    """Products of many rows: of whole parts of a sum, and of a rest."""
+    net = Network("rows", seed=3)
+    x = net.add("Relu", net.gemm(net.input("x", [70, 48]), 48, 36))
+    return net.model(**{net.gemm(x, 36, 50): [70, 50]})
+
+
+@needs_device
+def test_products_of_many_rows_share_operands() -> None:
+    model = quantized(rows(), "QDQ")
+    feeds = random_inputs(model, 7)
+    with collect_remarks() as remarks:
+        made = tcopt.compile(model, "opencl")
+    chosen = [r.by for r in remarks if r.message.startswith("scheduled")]
+    assert chosen.count("gpu-shared-tile") == 2
+    (ours,), (exact,) = made.run(feeds), run_imported(model, feeds)
+    assert np.abs(ours - exact).max() <= 1.01 * output_step(model)
+
+
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
 def test_kernels_for_cuda_have_dot_products() -> None:
     made, dots = compiled(quantized(layers(), "QDQ"), "cuda:sm_75")

@@ -17,9 +17,9 @@ func.func @bytes(%x: tensor<1x8x4x4xui8>) -> tensor<1x16x4x4xi16> {
 
 // -----
 
-// Matrices of bytes are packed in panels, four rows side by side.
-// CHECK: graph.layout_transform %w {src = "KN", dst = "NK4n"} : tensor<3x8x4xi8>
-// CHECK: graph.transpose {{.*}} : tensor<3x2x4x4xi8>
+// Matrices of bytes are one panel, four rows side by side.
+// CHECK: graph.layout_transform %w {src = "KN", dst = "NK10n"} : tensor<1x8x10xi8>
+// CHECK: graph.transpose {{.*}} : tensor<1x2x10x4xi8>
 // CHECK: graph.packed_matmul {{.*}} {columns = 10, result_element = i32} : tensor<5x10xi32>
 func.func @matrix(%x: tensor<5x8xi8>) -> tensor<5x10xi32> {
   %w = graph.constant dense<3> : tensor<8x10xi8>

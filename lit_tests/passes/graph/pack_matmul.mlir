@@ -48,3 +48,20 @@ func.func @anywhere(%x: tensor<8x16xf32>) -> tensor<8x32xf32> {
   %a = graph.matmul %x, %w : tensor<8x32xf32>
   return %a : tensor<8x32xf32>
 }
+
+// -----
+
+// A GPU that multiplies bytes four at a time has one panel of them; floats stay.
+// CHECK-LABEL: func.func @bytes
+// CHECK:       %[[P:.*]] = graph.layout_transform %w {src = "KN", dst = "NK24n"} : tensor<1x16x24xi8>
+// CHECK-NEXT:  graph.packed_matmul %x, %[[P]] {columns = 24, result_element = i32} : tensor<8x24xi32>
+// CHECK:       graph.matmul
+module attributes {tcopt.target = #target.gpu<api = "opencl", features = "dp4a", warp = 4, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128>} {
+func.func @bytes(%x: tensor<8x16xui8>, %z: tensor<8x16xf32>) -> (tensor<8x24xi32>, tensor<8x24xf32>) {
+  %w = graph.constant @w : tensor<16x24xi8>
+  %v = graph.constant @v : tensor<16x24xf32>
+  %a = graph.matmul %x, %w {result_element = i32} : tensor<8x24xi32>
+  %b = graph.matmul %z, %v : tensor<8x24xf32>
+  return %a, %b : tensor<8x24xi32>, tensor<8x24xf32>
+}
+}

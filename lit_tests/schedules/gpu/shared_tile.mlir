@@ -1,5 +1,5 @@
-// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,insert-barriers --split-input-file | filecheck %s
-// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,align-storage,lower-blocks,inject-virtual-threads,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
+// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,lower-blocks,inject-virtual-threads,insert-barriers --split-input-file | filecheck %s
+// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,align-storage,lower-blocks,inject-virtual-threads,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
 
 // Threads fetch both operands together, wait, and multiply from shared memory. Rows that are outside
 // of the result are computed as well, and not stored. Of its two vectors a thread has one in each
@@ -68,5 +68,36 @@ te.func @convolution(%x: tensor<1x4x6x8xf32>, %w: tensor<6x4x3x3xf32>) -> tensor
     te.yield %2 : f32
   }
   te.return %m : tensor<1x6x6x8xf32>
+}
+}
+
+// -----
+
+// Bytes are fetched in words where parts of the reduction are alike, and their dot products lie
+// beside each other in vectors.
+// KERNEL:     func.func private @bytes(
+// KERNEL:       simd.dot {{.*}} : vector<4x4xi8> into vector<4xi32>
+// CHECK:      %x_shared = loop.alloc shared : memref<16x16xi8>
+// CHECK-NEXT: %w_shared = loop.alloc shared : memref<1x4x32x4xi8>
+// CHECK:        loop.for %ko = 0 to 3 {
+// CHECK:          loop.for %d0_d1d = 0 to 4 vectorized {
+// CHECK-NEXT:       loop.load %x[{{.*}}] : memref<21x48xi8>
+// CHECK:          loop.for %d1_d2_d3d = 0 to 4 vectorized {
+// CHECK-NEXT:       loop.load %w[0, {{.*}}] : memref<1x12x32x4xi8>
+// CHECK:          loop.barrier
+// CHECK-NOT:      loop.guard
+// CHECK:              loop.for %jd = 0 to 4 vectorized {
+// CHECK:                simd.dot
+module attributes {tcopt.target = #target.gpu<api = "opencl", features = "dp4a", warp = 4, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
+te.func @bytes(%x: tensor<21x48xi8>, %w: tensor<1x12x32x4xi8>) -> tensor<21x32xi32> {
+  %m = te.compute "product" [%i = 21, %j = 32] reduce [%k = 48] sum : tensor<21x32xi32> {
+    %0 = te.read %x[%i, %k] : tensor<21x48xi8>
+    %1 = te.read %w[0, %k floordiv 4, %j, %k mod 4] : tensor<1x12x32x4xi8>
+    %2 = arith.extsi %0 : i8 to i32
+    %3 = arith.extsi %1 : i8 to i32
+    %4 = arith.muli %2, %3 : i32
+    te.yield %4 : i32
+  }
+  te.return %m : tensor<21x32xi32>
 }
 }
