@@ -78,6 +78,9 @@ class FunctionEmitter:
     index_type = "i64"
     """The LLVM type of index values."""
 
+    loop_metadata = "!llvm.loop !0"
+    """Marks every loop; `!0` asks LLVM not to unroll (`module.py` defines it)."""
+
     no_rule = "no LLVM emit rule for this op"
     """What is said of an op that no rule takes."""
 

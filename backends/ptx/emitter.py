@@ -30,6 +30,10 @@ LARGEST_NARROW = 1 << 30
 """Bytes of the largest buffer whose offsets, and those a tile behind its end, fit 32 bits."""
 
 
+ROLLED = "!llvm.loop !3"
+"""Marks loops that ptxas is to leave as they are."""
+
+
 class KernelEmitter(FunctionEmitter):
     """The state of writing one kernel; rules receive it."""
 

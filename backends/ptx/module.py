@@ -27,9 +27,11 @@ from tcopt.support.errors import UnsupportedError
 TRIPLE = "nvptx64-nvidia-cuda"
 
 _METADATA = """!0 = distinct !{!0}
-!2 = !{i32 1}"""
-"""What loops and accesses refer to, see `ops/scf.py` and `ops/memref.py` of `backends.llvm`: as
-loops have no wish of their own here, ptxas unrolls what it finds worth it."""
+!2 = !{i32 1}
+!3 = distinct !{!3, !4}
+!4 = !{!"llvm.loop.unroll.disable"}"""
+"""What loops and accesses refer to, see `loop_metadata` and `ops/memref.py` of `backends.llvm`: as
+most loops have no wish of their own here, ptxas unrolls what it finds worth it."""
 
 
 def emit_kernels(

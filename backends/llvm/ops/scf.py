@@ -17,9 +17,6 @@ from tcopt.backends.llvm.registry import emits
 from tcopt.backends.llvm.types import byte_size, element_of
 from tcopt.support.errors import UnsupportedError
 
-LOOP_METADATA = "!llvm.loop !0"
-"""Marks every loop; `!0` asks LLVM not to unroll (`module.py` defines it)."""
-
 
 def bind(e: FunctionEmitter, value: SSAValue, operand: str) -> None:
     """Bind a block argument or result, memref or not, to an LLVM operand."""
@@ -77,7 +74,7 @@ def counted_loop(
     results = body(induction, names)
     following = e.assign(f"add nsw {type} {induction}, {step}")
     again = e.assign(f"icmp slt {type} {following}, {upper}")
-    e.write(f"  br i1 {again}, label %{head}, label %{done}, {LOOP_METADATA}")
+    e.write(f"  br i1 {again}, label %{head}, label %{done}, {e.loop_metadata}")
     latch = e.block
     e.leave_scope()
     phis.append(f"  {induction} = phi {type} [ {lower}, %{before} ], [ {following}, %{latch} ]")
@@ -204,7 +201,7 @@ def emit_while(e: FunctionEmitter, op: scf.WhileOp) -> None:
     e.emit_block(after)
     back = yielded(e, after)
     latch = e.block
-    e.write(f"  br label %{head}, {LOOP_METADATA}")
+    e.write(f"  br label %{head}, {e.loop_metadata}")
     e.leave_scope()
     for name, argument, first, following in zip(names, before.args, initial, back, strict=True):
         type = e.type(argument.type)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import IndexType
 
 from tcopt.backends.llvm.ops.memref import memref_bytes, memref_type
-from tcopt.backends.ptx.emitter import SHARED, KernelEmitter
+from tcopt.backends.ptx.emitter import ROLLED, SHARED, KernelEmitter
 from tcopt.backends.ptx.registry import emits_ptx
 from tcopt.passes.kernel.thread_axes import SHARED_SPACE
 from tcopt.support.alignment import ALIGNMENT
@@ -21,6 +22,9 @@ def emit_buffer(e: KernelEmitter, op: memref.AllocaOp) -> None:
     if type.memory_space != SHARED_SPACE:
         root = e.alloca("i8", _THREAD_ALIGNMENT, memref_bytes(type))
         e.bind_memref(op.memref, root, _THREAD_ALIGNMENT, local=True)
+        if not _has_known_places(op):
+            # Unrolled, their loads go ahead of everything else, and registers do not hold them.
+            e.loop_metadata = ROLLED
         return
     name = f"{e.name}_shared_{len(e.module.globals)}"
     e.module.globals[name] = (
@@ -28,3 +32,13 @@ def emit_buffer(e: KernelEmitter, op: memref.AllocaOp) -> None:
         f"[{memref_bytes(type)} x i8] poison, align {ALIGNMENT}"
     )
     e.bind_buffer(op.memref, f"@{name}", SHARED, ALIGNMENT)
+
+
+def _has_known_places(op: memref.AllocaOp) -> bool:
+    """Whether all indices of a buffer are constants."""
+    for use in op.memref.uses:
+        user = use.operation
+        indices = [value for value in user.operands if isinstance(value.type, IndexType)]
+        if not all(isinstance(value.owner, arith.ConstantOp) for value in indices):
+            return False
+    return True

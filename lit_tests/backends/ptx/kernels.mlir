@@ -128,6 +128,25 @@ func.func private @own(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_bloc
   func.return
 }
 
+// A loop over places of local memory stays one: ptxas would put all that it loads into registers.
+// PTX-LABEL: .visible .entry gathered(
+// PTX:         .pragma "nounroll";
+func.func private @gathered(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 1, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %t = memref.alloca() : memref<8xf32>
+  scf.for %i = %c0 to %c8 step %c1 {
+    %0 = memref.load %x[%i] : memref<8xf32>
+    memref.store %0, %t[%i] : memref<8xf32>
+  }
+  scf.for %i = %c0 to %c8 step %c1 {
+    %0 = memref.load %t[%i] : memref<8xf32>
+    memref.store %0, %x[%i] : memref<8xf32>
+  }
+  func.return
+}
+
 // Buffers of more than a gigabyte have indices of 64 bits.
 // CHECK:      define ptx_kernel void @large(
 // CHECK:        [[THREAD:%.*]] = call range(i32 0, 64) i32 @llvm.nvvm.read.ptx.sreg.tid.x()

@@ -91,6 +91,26 @@ def test_functions_and_choices() -> None:
     assert _assembled(ptx, "sm_80")
 
 
+ORDERS = """<ir_version: 10, opset_import: ["" : 21]>
+orders (float[8, 100] x, double[2, 40] d) => (float[8, 60] v, int64[8, 60] i, double[2, 40] w)
+  <int64[1] k = {60}, int64[1] l = {40}> { v, i = TopK(x, k)  w, j = TopK(d, l) }"""
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+def test_sorts_keep_their_places_in_local_memory(arch: str) -> None:
+    """Unrolled by ptxas, a loop over them takes all registers and more."""
+    kernels = _assembled(write_ptx(_orders(), NAMED_GPUS[arch]), arch)
+    sorts = [kernel for kernel in kernels if kernel.stack]
+    assert len(sorts) == 2
+    assert all(kernel.registers <= 64 and kernel.spill_stores == 0 for kernel in sorts)
+
+
+@cache
+def _orders() -> ModuleOp:
+    return _lowered(onnx.parser.parse_model(ORDERS))
+
+
 def test_missing_libdevice_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LIBDEVICE_ENVIRONMENT, "/nowhere")
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
