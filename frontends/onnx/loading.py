@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 
 from tcopt.frontends.onnx.node_facts import STANDARD_DOMAINS
 from tcopt.frontends.onnx.tensors import TensorReader
+from tcopt.frontends.onnx.wire import cut_weights
 from tcopt.support.errors import ImportModelError, InputError, TcoptError, UnsupportedError
 
 OLDEST_IR = 3
@@ -28,12 +30,12 @@ def load_model(source: str | Path | bytes | ModelProto) -> tuple[ModelProto, Ten
     if isinstance(source, ModelProto):
         return source, TensorReader(None)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _decode(bytes(source), None), TensorReader(None)
+        return _decode(memoryview(bytes(source)), None, TensorReader(None))
     path = Path(source)
-    return _decode(_read_file(path), str(path)), TensorReader(path.parent)
+    return _decode(_read_file(path), str(path), TensorReader(path.parent))
 
 
-def _read_file(path: Path) -> bytes:
+def _read_file(path: Path) -> memoryview:
     try:
         if not path.is_file():
             what = "is not a file" if path.exists() else "does not exist"
@@ -44,15 +46,26 @@ def _read_file(path: Path) -> bytes:
                 where=str(path),
                 hint="save the weights as external data",
             )
-        return path.read_bytes()
+        if not path.stat().st_size:
+            return memoryview(b"")
+        # Mapped, not read: weights are looked at when something is computed with them.
+        with path.open("rb") as stream:
+            return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {str(path)!r}: {error}") from error
 
 
-def _decode(data: bytes, where: str | None) -> ModelProto:
+def _decode(
+    data: memoryview, where: str | None, reader: TensorReader
+) -> tuple[ModelProto, TensorReader]:
     model = ModelProto()
+    cut = cut_weights(data)
     try:
-        model.ParseFromString(data)
+        if cut is None:
+            model.ParseFromString(bytes(data))
+        else:
+            rest, reader.weights = cut
+            model.ParseFromString(rest)
     except DecodeError as error:
         raise ImportModelError(
             "not an ONNX model, or cut short: it does not decode as protobuf", where=where
@@ -63,7 +76,7 @@ def _decode(data: bytes, where: str | None) -> ModelProto:
         # Protobuf gives bytes where a string of the file is not valid UTF-8.
         if not isinstance(text, str):
             raise ImportModelError(f"the name {text!r} is not text", where=where)
-    return model
+    return model, reader
 
 
 def _texts(model: ModelProto) -> Iterator[object]:

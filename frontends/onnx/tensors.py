@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,8 @@ class TensorReader:
         self.folder = folder
         self.files: set[Path] = set()
         """Other files that were read so far."""
+        self.weights: Mapping[str, memoryview] = {}
+        """Bytes that are not in their tensors, see `wire.cut_weights`."""
 
     def read(self, tensor: TensorProto, where: str) -> np.ndarray:
         """The tensor's value, shaped.
@@ -43,8 +46,10 @@ class TensorReader:
             raise UnsupportedError("tensors in segments are not supported", where=where)
         if tensor.data_location == TensorProto.EXTERNAL:
             return self._read_external(tensor, dtype, dims, where)
-        if tensor.HasField("raw_data"):
-            raw, needed = tensor.raw_data, -(-count * dtype.itemsize // packed)
+        raw = self.weights.get(tensor.doc_string)
+        if raw is not None or tensor.HasField("raw_data"):
+            raw = tensor.raw_data if raw is None else raw
+            needed = -(-count * dtype.itemsize // packed)
             if len(raw) != needed:
                 raise ImportModelError(
                     f"tensor {list(dims)} of {dtype} needs {needed} bytes, its data has {len(raw)}",
