@@ -32,7 +32,9 @@ from tcopt.schedules.primitives.compute_inline import compute_inline
 from tcopt.schedules.primitives.decompose_reduction import decompose_reduction
 from tcopt.schedules.primitives.double_buffer import double_buffer
 from tcopt.schedules.primitives.fuse import fuse
+from tcopt.schedules.primitives.pad_einsum import pad_einsum
 from tcopt.schedules.primitives.parallel import parallel
+from tcopt.schedules.primitives.permute_layout import permute_layout
 from tcopt.schedules.primitives.prefetch import prefetch
 from tcopt.schedules.primitives.reorder import reorder
 from tcopt.schedules.primitives.reverse_compute_at import reverse_compute_at
@@ -252,6 +254,12 @@ class Schedule:
         value = self._recorder.loop(op)
         return self._add_block(sched.RfactorOp(value, axis), rfactor(self._state, op, axis))
 
+    def pad_einsum(self, block: BlockLike, multiples: Sequence[int]) -> None:
+        """Round the extents of a sum of products up to multiples, one for each variable."""
+        op, value = self.block_op(block), self._recorder.block(_name(block))
+        pad_einsum(self._state, op, multiples)
+        self._recorder.add(sched.PadEinsumOp(value, multiples))
+
     # Hardware.
 
     def tensorize(self, target: BlockLike | Loop, intrinsic: str) -> None:
@@ -294,6 +302,13 @@ class Schedule:
         op, value = self.block_op(block), self._recorder.block(_name(block))
         storage_align(self._state, op, dim, factor, offset)
         self._recorder.add(sched.StorageAlignOp(value, dim, factor, offset))
+
+    def permute_layout(self, block: BlockLike, order: Sequence[int]) -> None:
+        """Store the buffer that a block writes with its dimensions in another order, which names
+        the old ones."""
+        op, value = self.block_op(block), self._recorder.block(_name(block))
+        permute_layout(self._state, op, order)
+        self._recorder.add(sched.PermuteLayoutOp(value, order))
 
     def double_buffer(self, block: BlockLike) -> None:
         """Fetch the next tile of the shared buffer that a block fills while one is used."""

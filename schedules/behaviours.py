@@ -99,11 +99,29 @@ def match_behaviour(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]
         raise Mismatch(
             f"the block should be one expression and its store, not {len(stores)} stores"
         )
+    try:
+        return _match_store(behaviour, block, loops, stores[0], in_order=True)
+    except Mismatch as reason:
+        # Factors of one type match in either order, but may lie the other way round.
+        try:
+            return _match_store(behaviour, block, loops, stores[0], in_order=False)
+        except Mismatch:
+            raise reason from None
+
+
+def _match_store(
+    behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp], store: StoreOp, *, in_order: bool
+) -> Matched:
+    """Match what a block stores.
+
+    Args:
+        in_order: whether operands of commutative ops are tried as they are first.
+    """
     (wanted,) = (op for op in behaviour.block.body.block.ops if isinstance(op, StoreOp))
     found: dict[SSAValue, LoadOp | StoreOp] = {}
-    _match_value(stores[0].value, wanted.value, found)
+    _match_value(store.value, wanted.value, found, in_order=in_order)
     output = behaviour.buffers[0]
-    if not _same_place(stores[0], found[output]):
+    if not _same_place(store, found[output]):
         raise Mismatch("the block does not add to the element that it stores")
     accesses = tuple(found[buffer] for buffer in behaviour.buffers)
     loads = {op.memref: op for op in behaviour.block.body.block.ops if isinstance(op, LoadOp)}
@@ -212,7 +230,11 @@ def _element(buffer: SSAValue) -> Attribute:
 
 
 def _match_value(
-    value: SSAValue, wanted: SSAValue, found: dict[SSAValue, LoadOp | StoreOp]
+    value: SSAValue,
+    wanted: SSAValue,
+    found: dict[SSAValue, LoadOp | StoreOp],
+    *,
+    in_order: bool,
 ) -> None:
     """Match an expression, up to the order of commutative operands; `found` gets its loads."""
     op, pattern = value.owner, wanted.owner
@@ -229,13 +251,13 @@ def _match_value(
         raise Mismatch(f"{op.name} has other attributes than the intrinsic's")
     orders = [list(op.operands)]
     if isinstance(op, _COMMUTATIVE) or op.has_trait(Commutative):
-        orders.append(orders[0][::-1])
+        orders.insert(1 if in_order else 0, orders[0][::-1])
     reasons: list[Mismatch] = []
     for operands in orders:
         known = dict(found)
         try:
             for each in zip(operands, pattern.operands, strict=True):
-                _match_value(*each, known)
+                _match_value(*each, known, in_order=in_order)
         except Mismatch as reason:
             reasons.append(reason)
             continue

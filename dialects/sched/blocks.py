@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -232,6 +234,48 @@ class StorageAlignOp(SchedOp):
     def arguments(self, resolve: Resolve) -> tuple[object, ...]:
         numbers = (self.dim, self.factor, self.offset)
         return (resolve(self.block), *(number.value.data for number in numbers))
+
+
+@irdl_op_definition
+class PermuteLayoutOp(SchedOp):
+    """The buffer of a block has its dimensions in another order: `sched.permute_layout %x to
+    [1, 0]` names for each new one the old one."""
+
+    name = "sched.permute_layout"
+
+    block = operand_def(BlockType())
+    order = prop_def(DenseArrayBase.constr(i64))
+
+    assembly_format = "$block `to` $order attr-dict"
+
+    def __init__(self, block: SSAValue, order: Sequence[int]):
+        super().__init__(
+            operands=[block], properties={"order": DenseArrayBase.from_list(i64, order)}
+        )
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return (resolve(self.block), self.order.get_values())
+
+
+@irdl_op_definition
+class PadEinsumOp(SchedOp):
+    """A sum of products runs over whole tiles: `sched.pad_einsum %mm to [16, 8, 16]` rounds the
+    extent of each of its variables up to a multiple."""
+
+    name = "sched.pad_einsum"
+
+    block = operand_def(BlockType())
+    multiples = prop_def(DenseArrayBase.constr(i64))
+
+    assembly_format = "$block `to` $multiples attr-dict"
+
+    def __init__(self, block: SSAValue, multiples: Sequence[int]):
+        super().__init__(
+            operands=[block], properties={"multiples": DenseArrayBase.from_list(i64, multiples)}
+        )
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return (resolve(self.block), self.multiples.get_values())
 
 
 @irdl_op_definition

@@ -409,3 +409,31 @@ sched.sequence @s for @f {
   %mm = sched.get_block "mm"
   sched.tensorize %mm as "mma_m16n8k8_bf16"
 }
+
+// -----
+
+// Factors of one type are told apart by what moves them, in whatever order they are multiplied.
+// CHECK: loop.intrin "mma_m16n8k8_f16" outs(%y[%vi, %vj] by [1, 0] [0, 1] : memref<16x8xf32>)
+// CHECK-SAME: ins(%x[%vi, %vk] by [1, 0] [0, 1] : memref<16x8xf16>, %w[%vk, %vj] by [1, 0] [0, 1] : memref<8x8xf16>)
+loop.func @f(%x: memref<16x8xf16>, %w: memref<8x8xf16>, %y: memref<16x8xf32>) {
+  loop.for %i = 0 to 16 {
+    loop.for %j = 0 to 8 {
+      loop.for %k = 0 to 8 {
+        loop.block "mm" (%vi: spatial 16 = %i, %vj: spatial 8 = %j, %vk: reduce 8 = %k) {
+          %b = loop.load %w[%vk, %vj] : memref<8x8xf16>
+          %0 = arith.extf %b : f16 to f32
+          %a = loop.load %x[%vi, %vk] : memref<16x8xf16>
+          %1 = arith.extf %a : f16 to f32
+          %c = arith.mulf %0, %1 : f32
+          %d = loop.load %y[%vi, %vj] : memref<16x8xf32>
+          %e = arith.addf %d, %c : f32
+          loop.store %e, %y[%vi, %vj] : memref<16x8xf32>
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %mm = sched.get_block "mm"
+  sched.tensorize %mm as "mma_m16n8k8_f16"
+}

@@ -220,12 +220,18 @@ class LaneRewriter:
     def _guard(self, op: loop.GuardOp) -> None:
         exprs, extents = op.map.data.results, op.condition_extents
         map, values, steps = self._split(exprs, op.indices)
-        uniform = [i for i, step in enumerate(steps) if step == 0]
+        neighbours = self._touches_neighbours(op.body.block)
+        uniform = [
+            i
+            for i, (expr, extent, step) in enumerate(zip(map.results, extents, steps, strict=True))
+            if step == 0
+            or (neighbours and step == 1 and self._ends_between_vectors(expr, values, extent))
+        ]
         saved = self.masks, self.mask
         self.masks = self.masks + [
             (AffineMap(map.num_dims, 0, (map.results[i],)), values, extents[i], step)
             for i, step in enumerate(steps)
-            if step
+            if i not in uniform
         ]
         outer = self.block
         if uniform:
@@ -245,6 +251,25 @@ class LaneRewriter:
                 guard_map, guard_values, [extents[i] for i in uniform], Region(body)
             )
             self.block.add_op(guard)
+
+    def _touches_neighbours(self, block: Block) -> bool:
+        """Whether vectors in a block are of neighbours, which all are there or none."""
+        for op in block.ops:
+            if op.regions:
+                return False
+            if isinstance(op, loop.LoadOp | loop.StoreOp):
+                _, _, steps = self._split(op.map.data.results, op.indices)
+                if any(steps[:-1]) or steps[-1:] not in ([0], [1]):
+                    return False
+        return True
+
+    def _ends_between_vectors(
+        self, expr: AffineExpr, values: Sequence[SSAValue], extent: int
+    ) -> bool:
+        """Whether a condition, given for lane 0, holds for all lanes or none."""
+        total = linear_sum(expr, self.known.ranges_of(values))
+        starts = (total.constant, *(factor for _, factor in total.terms))
+        return all(each % self.lanes == 0 for each in (extent, *starts))
 
     def _mask_op(self) -> loop.MaskOp:
         values: list[SSAValue] = []

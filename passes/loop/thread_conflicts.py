@@ -138,12 +138,12 @@ class BlockOfThreads:
         """Whether two threads touch one element, one by each access."""
         if first.is_computed or second.is_computed:
             return Conflict.POSSIBLE
-        pair = _Pair(self, first, second, order)
-        places = pair.places()
-        if places is None:
-            return Conflict.POSSIBLE
-        found = (pair.meet(at_first, at_second) for at_first, at_second in places)
-        return Conflict.CERTAIN if any(found) else Conflict.NONE
+        if order.carrier is not None:
+            # Threads whose elements are apart in all iterations need no look at pairs of them.
+            anytime = _Pair(self, first, second, Order(order.common - {order.carrier}))
+            if anytime.decide() is Conflict.NONE:
+                return Conflict.NONE
+        return _Pair(self, first, second, order).decide()
 
 
 @dataclass
@@ -152,6 +152,14 @@ class _Pair:
     first: ThreadAccess
     second: ThreadAccess
     order: Order
+
+    def decide(self) -> Conflict:
+        """Whether threads meet in any of the iterations to look at."""
+        places = self.places()
+        if places is None:
+            return Conflict.POSSIBLE
+        found = any(self.meet(at_first, at_second) for at_first, at_second in places)
+        return Conflict.CERTAIN if found else Conflict.NONE
 
     def places(self) -> Sequence[tuple[dict[Variable, int], dict[Variable, int]]] | None:
         """Values of what is outside to look at, for each access; None if they are too many."""

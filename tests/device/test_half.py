@@ -16,6 +16,7 @@ from tcopt.compiler import pipeline
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.support.cuda_files import find_ptxas
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.remarks import collect_remarks
 
 # An f16 has 11 significant bits: rounding moves an operand by up to 2^-12 of it, a product by
 # 2^-11. Errors of a sum's terms cancel in part, those of three layers add up: twice the error of
@@ -49,13 +50,48 @@ def test_results() -> None:
 
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
 def test_kernels_for_cuda_read_halves() -> None:
-    program = tcopt.compile(layers(), "cuda:sm_75", precision="f16").program
-    single = tcopt.compile(layers(), "cuda:sm_75").program
+    """Where tensor cores do not read them."""
+    program = tcopt.compile(layers(), "cuda:sm_70", precision="f16").program
+    single = tcopt.compile(layers(), "cuda:sm_70").program
     assert isinstance(program, DeviceProgram) and isinstance(single, DeviceProgram)
     assert "cvt.f32.f16" in program.source and "cvt.f32.f16" not in single.source
     assert program.weights.nbytes < 0.6 * single.weights.nbytes
-    found = [kernel for source in program.sources for kernel in assemble(source.text, "sm_75")[1]]
+    found = [kernel for source in program.sources for kernel in assemble(source.text, "sm_70")[1]]
     assert all(kernel.spill_stores == 0 for kernel in found)
+
+
+def wide_layers() -> ModelProto:
+    """A convolution with an activation, and a product with a bias, in whole matrices and not."""
+    net = Network("wide_layers", seed=4)
+    x = net.input("image", [1, 16, 14, 14])
+    x = net.add("Relu", net.conv(x, 16, 40))
+    rows = net.add("Reshape", x, net.ints(40, 196))
+    return net.model(**{net.gemm(rows, 196, 72): [40, 72]})
+
+
+CONTRACTIONS = {"gpu-tensor-core-tile", "gpu-shared-tile", "gpu-register-tile"}
+
+
+def rules_of(target: str, precision: str) -> tuple[set[str], str]:
+    """The rules that schedule contractions for a target, and the kernels' source."""
+    with collect_remarks() as remarks:
+        program = tcopt.compile(wide_layers(), target, precision=precision, cache=False).program
+    assert isinstance(program, DeviceProgram)
+    found = {r.by for r in remarks if r.message.startswith("scheduled")}
+    return found & CONTRACTIONS, program.source
+
+
+def test_layers_are_for_tensor_cores() -> None:
+    rules, source = rules_of("cuda:sm_80", "f16")
+    assert rules == {"gpu-tensor-core-tile"}
+    assert "mma.sync" in source and "ldmatrix" in source
+
+
+@pytest.mark.parametrize(("target", "precision"), [("cuda:sm_80", "f32"), ("opencl", "f16")])
+def test_layers_are_for_other_units(target: str, precision: str) -> None:
+    rules, source = rules_of(target, precision)
+    assert rules == {"gpu-shared-tile"}
+    assert "mma" not in source
 
 
 @pytest.mark.parametrize(("target", "precision"), [("cpu", "f16"), ("opencl", "bf16")])

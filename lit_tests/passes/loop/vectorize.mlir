@@ -118,3 +118,21 @@ loop.func @total(%x: memref<100xf32>, %s: memref<1xf32>) {
     }
   }
 }
+
+// -----
+
+// A guard that ends between vectors holds for all lanes or for none.
+// CHECK-LABEL: loop.func @whole
+// CHECK:       loop.guard ([%i * 8 - 16] in 96) {
+// CHECK-NEXT:    %a = loop.load %x[%i * 8 - 16] lanes [1] : memref<96xf32>, vector<8xf32>
+// CHECK-NEXT:    loop.store %a, %y[%i * 8] lanes [1]
+loop.func @whole(%x: memref<96xf32>, %y: memref<128xf32>) {
+  loop.for %i = 0 to 16 {
+    loop.for %j = 0 to 8 vectorized {
+      loop.guard ([%i * 8 - 16 + %j] in 96) {
+        %a = loop.load %x[%i * 8 - 16 + %j] : memref<96xf32>
+        loop.store %a, %y[%i * 8 + %j] : memref<128xf32>
+      }
+    }
+  }
+}

@@ -1,0 +1,84 @@
+// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,align-storage,lower-blocks,distribute-warp,insert-barriers --split-input-file | filecheck %s
+// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,align-storage,lower-blocks,distribute-warp,double-buffer,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
+
+// All threads copy both factors, 16 bytes at once to rows 80 bytes apart. Each warp has 2 x 2 matrices
+// of 16 x 8 sums. Rows beyond the 40 of the result are multiplied, but neither copied nor stored. The
+// next part of the factors is loaded before one is used.
+// CHECK-LABEL: loop.func @product
+// CHECK:       %x_shared = loop.alloc shared {double_buffer} : memref<64x40xf16>
+// CHECK-NEXT:  %w_shared = loop.alloc shared {double_buffer} : memref<32x40xf16>
+// CHECK-NEXT:  loop.for %ib_jb = 0 to 4 thread threadIdx.y {
+// CHECK-NEXT:    %m = loop.alloc register : memref<2x2x32x4xf32>
+// CHECK:         loop.for %ko = 0 to 2 {
+// CHECK:           loop.for %d0_d1b = 0 to 4 thread threadIdx.y {
+// CHECK-NEXT:        loop.for %d0_d1c = 0 to 32 thread threadIdx.x {
+// CHECK-NEXT:          loop.guard ([%d0_d1a * 32 + %d0_d1b * 8 + %d0_d1c floordiv 4] in 40) {
+// CHECK-NEXT:            loop.for %d0_d1d = 0 to 8 vectorized {
+// CHECK:           loop.barrier
+// CHECK-NEXT:      loop.for %km = 0 to 2 unrolled {
+// CHECK-NEXT:        loop.for %ic = 0 to 2 unrolled {
+// CHECK-NEXT:          loop.for %jc = 0 to 2 unrolled {
+// CHECK-NEXT:            loop.for %lane = 0 to 32 thread threadIdx.x {
+// CHECK-NOT:                 loop.guard
+// CHECK:                     simt.mma_sync {{.*}} shape [16, 8, 16]
+// CHECK:         loop.for %ii_jm = 0 to 32 thread threadIdx.x {
+// CHECK-NEXT:      loop.guard ([%io * 8 + %ib_jb floordiv 2 * 32 + %ii_jm floordiv 4] in 40) {
+// CHECK-NEXT:        loop.for %ji = 0 to 2 vectorized {
+// KERNEL:      func.func private @product({{.*}} gpu.known_block_size = array<i32: 32, 4, 1>
+// KERNEL:      scf.for %ko
+// KERNEL-COUNT-8: simt.mma_sync
+// KERNEL-NOT:  simt.mma_sync
+module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", features = "ptx78,mma_f16,mma_s8,mma_bf16,ldmatrix", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128, cores = 1>} {
+te.func @product(%x: tensor<40x64xf16>, %w: tensor<64x32xf16>, %b: tensor<32xf32>) -> tensor<40x32xf32> {
+  %m = te.compute "product" [%i = 40, %j = 32] reduce [%k = 64] sum : tensor<40x32xf32> {
+    %0 = te.read %x[%i, %k] : tensor<40x64xf16>
+    %1 = arith.extf %0 : f16 to f32
+    %2 = te.read %w[%k, %j] : tensor<64x32xf16>
+    %3 = arith.extf %2 : f16 to f32
+    %4 = arith.mulf %1, %3 : f32
+    te.yield %4 : f32
+  }
+  %y = te.compute "biased" [%i = 40, %j = 32] : tensor<40x32xf32> {
+    %0 = te.read %m[%i, %j] : tensor<40x32xf32>
+    %1 = te.read %b[%j] : tensor<32xf32>
+    %2 = arith.addf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %y : tensor<40x32xf32>
+}
+}
+
+// -----
+
+// The padded image is copied with its channels side by side, along which matrices are multiplied for
+// each place of the window; rows of other places are rows of the same copy.
+// CHECK-LABEL: loop.func @convolution
+// CHECK:       %w_shared = loop.alloc shared : memref<32x3x3x40xf16>
+// CHECK-NEXT:  %p = loop.alloc shared : memref<1x10x10x40xf16>
+// CHECK:       loop.load %x[0, {{.*}}] else 0.000000e+00
+// CHECK:       loop.barrier
+// CHECK-NEXT:  loop.for %ry = 0 to 3 unrolled {
+// CHECK-NEXT:    loop.for %rx = 0 to 3 unrolled {
+// CHECK:           [[W:%.*]] = loop.load %w_shared[{{.*}} + %lane mod 16, %ry, %rx, %cm * 16 + %lane floordiv 16 * 8] lanes [0, 0, 0, 1]
+// CHECK-NEXT:      simt.exchange_rows [[W]] : vector<8xf16> to vector<8xf16>
+// CHECK-NEXT:      [[P:%.*]] = loop.load %p[0, %ry + {{.*}}, %rx + %lane mod 8, %cm * 16 + %lane floordiv 8 mod 2 * 8] lanes [0, 0, 0, 1]
+// CHECK-NEXT:      simt.exchange_rows [[P]] : vector<8xf16> to vector<4xf16>
+// KERNEL:      func.func private @convolution(
+// KERNEL-COUNT-36: simt.mma_sync
+module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", features = "ptx78,mma_f16,mma_s8,mma_bf16,ldmatrix", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128, cores = 1>} {
+te.func @convolution(%x: tensor<1x32x8x8xf16>, %w: tensor<32x32x3x3xf16>) -> tensor<1x32x8x8xf32> {
+  %p = te.compute "pad" [%n = 1, %c = 32, %y = 10, %x_ = 10] : tensor<1x32x10x10xf16> {
+    %0 = te.read %x[%n, %c, %y - 1, %x_ - 1] else 0.0 : tensor<1x32x8x8xf16>
+    te.yield %0 : f16
+  }
+  %m = te.compute "conv" [%n = 1, %f = 32, %y = 8, %x_ = 8] reduce [%c = 32, %ry = 3, %rx = 3] sum : tensor<1x32x8x8xf32> {
+    %0 = te.read %p[%n, %c, %y + %ry, %x_ + %rx] : tensor<1x32x10x10xf16>
+    %1 = arith.extf %0 : f16 to f32
+    %2 = te.read %w[%f, %c, %ry, %rx] : tensor<32x32x3x3xf16>
+    %3 = arith.extf %2 : f16 to f32
+    %4 = arith.mulf %1, %3 : f32
+    te.yield %4 : f32
+  }
+  te.return %m : tensor<1x32x8x8xf32>
+}
+}

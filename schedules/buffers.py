@@ -1,0 +1,32 @@
+"""Edits of buffers together with their accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AffineMapAttr, MemRefType
+from xdsl.ir.affine import AffineMap
+from xdsl.rewriter import Rewriter
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.loop import AllocOp, LoadOp, StoreOp
+
+
+def with_shape(alloc: AllocOp, shape: Sequence[int]) -> AllocOp:
+    """Put a buffer of another shape in the place of one; its accesses stay as they are."""
+    type_ = alloc.result.type
+    assert isa(type_, MemRefType)
+    new_type = MemRefType(type_.get_element_type(), shape, type_.layout, type_.memory_space)
+    new = AllocOp.create(
+        result_types=[new_type], properties=alloc.properties, attributes=alloc.attributes
+    )
+    new.result.name_hint = alloc.result.name_hint
+    new.location = alloc.location
+    Rewriter.replace_op(alloc, new)
+    return new
+
+
+def permute_indices(op: LoadOp | StoreOp, order: Sequence[int]) -> None:
+    """Give an access its indices in another order."""
+    map = op.map.data
+    op.map = AffineMapAttr(AffineMap(map.num_dims, 0, tuple(map.results[dim] for dim in order)))

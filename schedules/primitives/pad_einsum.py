@@ -1,0 +1,203 @@
+"""pad_einsum: a sum of products runs over whole tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, i64
+
+from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, LoadOp, LoopKind, StoreOp
+from tcopt.dialects.loop.analysis import binding_values, buffer_shape
+from tcopt.schedules.buffers import with_shape
+from tcopt.schedules.failure import illegal
+from tcopt.schedules.inlining import check_body
+from tcopt.schedules.nest import bound_blocks, set_variables
+from tcopt.schedules.patterns import Access, BlockPattern, match_block
+from tcopt.schedules.regions import reads_of, variable_at, variables_of, writes_of
+from tcopt.schedules.state import State, alloc_of, loops_of, value_label
+from tcopt.support.affine import bounds
+from tcopt.support.literals import number_attr
+
+_NAME = "pad_einsum"
+
+
+def pad_einsum(state: State, block: BlockOp, multiples: Sequence[int]) -> None:
+    """Round the extents of a sum of products up to multiples, so that tiles divide them.
+
+        loop.block "a_shared" (%vi: spatial 20 = %i, %vk: spatial 30 = %k) {
+          %0 = loop.load %a[%vi, %vk] : memref<20x30xf16>
+          loop.store %0, %a_shared[%vi, %vk] : memref<20x30xf16>
+        ...
+        loop.block "y" (%vi: spatial 20 = %i, %vj: spatial 24 = %j, %vk: reduce 30 = %k) {
+          ... %y[%vi, %vj] + %a_shared[%vi, %vk] * %b_shared[%vk, %vj]
+
+    becomes, for `pad_einsum(y, [16, 8, 16])`,
+
+        loop.block "a_shared" (%vi: spatial 20 = %i, %vk: spatial 32 = %k) {
+          %0 = loop.load %a[%vi, %vk] else 0.0 : memref<20x30xf16>
+          loop.store %0, %a_shared[%vi, %vk] : memref<32x32xf16>
+        ...
+        loop.block "y" (%vi: spatial 32 = %i, %vj: spatial 24 = %j, %vk: reduce 32 = %k) {
+          ...
+
+    Both factors are 0 where a reduction goes beyond its end. Elsewhere outside of the old
+    extents anything may be summed, which nothing reads.
+
+    Args:
+        block: adds products of two operands, and is not tiled yet. It writes a buffer of the
+            function; each operand is one too, and copied there for this block alone.
+        multiples: one for each of the block's variables.
+    Raises:
+        ScheduleError: a buffer is used otherwise, or an operand would not be 0 where it must.
+    """
+    pattern = match_block(block)
+    if pattern is None or not pattern.is_contraction or block.init is None:
+        raise illegal(_NAME, "block", "it does not start and add up products", op=block)
+    if len(multiples) != len(pattern.extents) or any(each < 1 for each in multiples):
+        reason = f"{list(multiples)} are not {len(pattern.extents)} positive numbers"
+        raise illegal(_NAME, "multiples", reason, op=block)
+    padded = [ceil(n / m) * m for n, m in zip(pattern.extents, multiples, strict=True)]
+    grown = [p for p, n in enumerate(pattern.extents) if padded[p] != n]
+    if not grown:
+        return
+    loops = {position: _own_loop(block, position) for position in grown}
+    output = _output(state, pattern, grown)
+    reduced = [position for position in grown if position in pattern.reduce]
+    copies = [_Copy(state, block, term, reduced) for term in pattern.terms]
+    for copy in copies:
+        copy.grow(padded)
+    set_variables(block, block.iter_kinds, padded)
+    for position, loop in loops.items():
+        loop.extent = IntegerAttr(padded[position], i64)
+    shape = list(buffer_shape(output.result))
+    for position, (dim, _) in variables_of(writes_of(block, output.result)[0], block).items():
+        shape[dim] = max(shape[dim], padded[position])
+    with_shape(output, shape)
+
+
+def _own_loop(block: BlockOp, position: int) -> ForOp:
+    """The loop that moves one variable of the block, and nothing else."""
+    variable = value_label(block.iter_vars[position])
+    values = binding_values(block, position)
+    loop = next((each for each in loops_of(block) if each.induction_variable in values), None)
+    if (
+        len(values) != 1
+        or loop is None
+        or loop.loop_kind is not LoopKind.SERIAL
+        or loop.trip_count != block.domain[position]
+        or bound_blocks(loop) != [block]
+        or sum(loop.induction_variable in binding_values(block, p) for p in _positions(block)) != 1
+    ):
+        reason = f"{variable} has no loop of its own"
+        hint = "pad_einsum comes before split and fuse"
+        raise illegal(_NAME, "block", reason, op=block, hint=hint)
+    return loop
+
+
+def _positions(block: BlockOp) -> range:
+    return range(len(block.iter_vars))
+
+
+def _output(state: State, pattern: BlockPattern, grown: Sequence[int]) -> AllocOp:
+    """The buffer of sums, where padded variables are indices of it."""
+    block, buffer = pattern.block, pattern.store.buffer
+    alloc = alloc_of(buffer)
+    if alloc is None or state.writers(buffer) != [block]:
+        reason = f"{value_label(buffer)} is not a buffer that it alone writes"
+        hint = "cache_write gives it a buffer of its own"
+        raise illegal(_NAME, "block", reason, op=block, hint=hint)
+    known = variables_of(writes_of(block, buffer)[0], block)
+    for position in grown:
+        if position in pattern.spatial and (position not in known or known[position][1]):
+            variable = value_label(block.iter_vars[position])
+            reason = f"{variable} is no index of {value_label(buffer)}"
+            raise illegal(_NAME, "block", reason, op=block)
+    return alloc
+
+
+class _Copy:
+    """An operand, and the block that copies it.
+
+    Args:
+        reduced: reduce variables of the sum that are padded.
+
+    Attributes:
+        places: for each of these that moves the operand, the copy's variable that goes along.
+    """
+
+    def __init__(self, state: State, block: BlockOp, term: Access, reduced: Sequence[int]):
+        self.block, self.buffer, self.op = block, term.buffer, term.op
+        label = value_label(self.buffer)
+        alloc, writers = alloc_of(self.buffer), state.writers(self.buffer)
+        if alloc is None or len(writers) != 1 or state.readers(self.buffer) != [block]:
+            reason, hint = f"{label} is not copied for it alone", "cache_read makes a copy"
+            raise illegal(_NAME, "block", reason, op=block, hint=hint)
+        if any(value not in block.iter_vars for value in self.op.indices):
+            raise illegal(_NAME, "block", f"an index of {label} is computed", op=block)
+        self.alloc, self.writer = alloc, writers[0]
+        check_body(self.writer, _NAME)
+        stores = [op for op in self.writer.body.block.ops if isinstance(op, StoreOp)]
+        moving = {p for p, n in enumerate(self.writer.domain) if n > 1}
+        if len(stores) != 1 or self.writer.is_reduction or not moving <= self._written().keys():
+            reason = f"{label} is not copied element by element"
+            raise illegal(_NAME, "block", reason, op=block)
+        self.store = stores[0]
+        self.places: dict[int, int] = {}
+        for position in reduced:
+            place = self._variable_along(position)
+            if place is None or not self._is_zero_beyond(place):
+                variable = value_label(block.iter_vars[position])
+                reason = f"{label} may not be 0 beyond the end of {variable}"
+                raise illegal(_NAME, "block", reason, op=block)
+            self.places[position] = place
+
+    def _written(self) -> dict[int, tuple[int, int]]:
+        return variables_of(writes_of(self.writer, self.buffer)[0], self.writer)
+
+    def _variable_along(self, position: int) -> int | None:
+        """The copy's variable that goes where one of the block's goes, and no other."""
+        extent = self.block.domain[position]
+        (access,) = reads_of(self.block, self.buffer)
+        for dim, size in enumerate(buffer_shape(self.buffer)):
+            if variable_at(access, dim, self.block) == (position, 0) and size == extent:
+                for place, at in self._written().items():
+                    if at == (dim, 0) and self.writer.domain[place] == extent:
+                        return place
+        return None
+
+    def _is_zero_beyond(self, place: int) -> bool:
+        """Whether what is copied lies outside of its buffer beyond a variable's end."""
+        value = self.store.value
+        while isinstance(value.owner, arith.ExtFOp | arith.TruncFOp):
+            value = value.owner.operands[0]
+        load = value.owner
+        if not isinstance(load, LoadOp) or load.mask is not None:
+            return False
+        if load.default is not None and load.default.value.data != 0:
+            return False
+        (access,) = (a for a in reads_of(self.writer, load.memref) if a.op is load)
+        extent = self.writer.domain[place]
+        for dim, size in enumerate(buffer_shape(load.memref)):
+            found = variable_at(access, dim, self.writer)
+            if found is not None and found[0] == place and extent + found[1] >= size:
+                return True
+        return False
+
+    def grow(self, padded: Sequence[int]) -> None:
+        """Make room for the new extents, and copy zeros beyond the end of reductions."""
+        domain = list(self.writer.domain)
+        for position, place in self.places.items():
+            loop = _own_loop(self.writer, place)
+            domain[place] = padded[position]
+            loop.extent = IntegerAttr(padded[position], i64)
+        if self.places:
+            set_variables(self.writer, self.writer.iter_kinds, domain)
+            for op in self.writer.body.block.ops:
+                if isinstance(op, LoadOp) and op.default is None:
+                    op.default = number_attr(0, op.result.type)
+        ranges = [(0, padded[self.block.iter_vars.index(v)] - 1) for v in self.op.indices]
+        reach = [bounds(expr, ranges)[1] + 1 for expr in self.op.map.data.results]
+        shape = buffer_shape(self.buffer)
+        with_shape(self.alloc, [max(n, old) for n, old in zip(reach, shape, strict=True)])

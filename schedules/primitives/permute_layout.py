@@ -1,0 +1,58 @@
+"""permute_layout: the dimensions of a buffer in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.dialects.loop.memory import STORAGE_ALIGN
+from tcopt.schedules.buffers import permute_indices, with_shape
+from tcopt.schedules.failure import illegal
+from tcopt.schedules.state import State, alloc_of, value_label, written_buffer
+
+_NAME = "permute_layout"
+
+
+def permute_layout(state: State, block: BlockOp, order: Sequence[int]) -> None:
+    """Store the buffer that `block` writes with its dimensions in another order.
+
+        %t = loop.alloc shared : memref<3x64xf32>
+        ... loop.store %0, %t[%vi, %vj]
+        ... loop.load %t[%vi, %vk]
+    ->
+        %t = loop.alloc shared : memref<64x3xf32>
+        ... loop.store %0, %t[%vj, %vi]
+        ... loop.load %t[%vk, %vi]
+
+    for `permute_layout(copy, [1, 0])`. Loops stay as they are.
+
+    Args:
+        block: a block that writes one buffer, which the function allocates.
+        order: for each new dimension the old one.
+    Raises:
+        ScheduleError: the buffer is an argument, has accesses of other kinds than of elements,
+            or the order is no permutation.
+    """
+    buffer = written_buffer(block, _NAME)
+    alloc, label = alloc_of(buffer), value_label(buffer)
+    if alloc is None:
+        reason = f"it writes {label}, an argument whose layout is given"
+        hint = "cache_write gives it a buffer of its own"
+        raise illegal(_NAME, "block", reason, op=block, hint=hint)
+    shape = buffer_shape(buffer)
+    if sorted(order) != list(range(len(shape))):
+        reason = f"{list(order)} is no order of {len(shape)} dimensions"
+        raise illegal(_NAME, "order", reason, op=block)
+    if STORAGE_ALIGN in alloc.attributes:
+        reason, hint = f"rows of {label} are spaced", "storage_align comes after permute_layout"
+        raise illegal(_NAME, "block", reason, op=block, hint=hint)
+    accesses = dict.fromkeys(use.operation for use in buffer.uses)
+    for op in accesses:
+        if not isinstance(op, LoadOp | StoreOp) or op.lanes is not None:
+            reason = f"{label} is used by a {op.name} of more than an element"
+            raise illegal(_NAME, "block", reason, op=block)
+    for op in accesses:
+        assert isinstance(op, LoadOp | StoreOp)
+        permute_indices(op, order)
+    with_shape(alloc, [shape[dim] for dim in order])
