@@ -141,7 +141,7 @@ class WarpTileCosts:
         # Threads wait twice for a part, and once where the next one goes to another buffer.
         waits = 0.5 if tile.is_double else 1.0
         work = threads * (terms * (products + words) + waits * WAIT)
-        work += FETCH * self._fetched_bytes(tile) / WORD
+        work += FETCH * sum(self._words(each, tile) for each in self._factors)
         exposed = 1 + 2 * lanes / threads
         return max(blocks / facts.cores, 1.0) * parts * work * exposed
 
@@ -163,16 +163,11 @@ class WarpTileCosts:
         return total * (2 if tile.is_double else 1)
 
     def _words(self, factor: Factor, tile: WarpTile) -> float:
-        """Registers for what a block fetches of a factor; each element loaded alone takes one."""
+        """Words that a block fetches of a factor; each element loaded alone is one."""
         reach = self._reach(factor, tile)
         lanes = factor.lanes(reach[-1], self._facts)
         bits = access_bits(factor.term)
         return prod(reach) / lanes * max(1, lanes * bits // (BITS * WORD))
-
-    def _fetched_bytes(self, tile: WarpTile) -> int:
-        """What a block fetches for a part of the reduction."""
-        factors = self._roles.left, self._roles.right
-        return sum(prod(self._reach(each, tile)) * access_bits(each.term) // 8 for each in factors)
 
     def _reach(self, factor: Factor, tile: WarpTile) -> list[int]:
         """How far a block goes along the dimensions of a factor in a part of the reduction."""
