@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
+from onnx import GraphProto, ValueInfoProto
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
@@ -24,12 +26,15 @@ from tcopt.dialects.graph.weights import release_weights, weights_of
 from tcopt.frontends.onnx.importer import import_stage
 from tcopt.frontends.onnx.inputs import ModelInput, declared_input, narrow_inputs
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.lists import Shapes, expand_lists
 from tcopt.frontends.onnx.loading import load_model
 from tcopt.frontends.onnx.stages import Rest, Stage
 from tcopt.runtime.build import build_program
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.program import Program
+from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
+from tcopt.support.structures import Count, Kind, tensor_names
 
 Array = NDArray[Any]
 
@@ -45,7 +50,7 @@ class Imported:
     def __init__(
         self,
         source: Source,
-        shapes: Mapping[str, Sequence[int]],
+        shapes: Shapes,
         values: Mapping[str, Array],
         limits: Limits = DEFAULT_LIMITS,
         stage: Stage | None = None,
@@ -60,12 +65,15 @@ class Imported:
         self._shapes = shapes
         self._values = values
         self._names: tuple[list[Dims], list[Dims]] = ([], [])
+        self._graph: GraphProto | None = None
+        self._counts: tuple[Mapping[str, Count], Mapping[str, Count]] = ({}, {})
 
     def module(self) -> ModuleOp:
         """The graph-level module."""
         model, reader = load_model(self._source)
         self.files = reader.files
-        module, self.rest = import_stage(
+        self._graph = model.graph
+        found = import_stage(
             model,
             reader,
             self._stage,
@@ -74,12 +82,14 @@ class Imported:
             dims=self._dims,
             limits=self._limits,
         )
+        module, self.rest = found.module, found.rest
+        self._counts = found.input_counts, found.output_counts
         (main,) = (op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == "main")
         self._names = dims_of(main)
         return module
 
-    def name_dimensions(self, program: Program | DeviceProgram) -> None:
-        """Tell the program of the module what the model calls the dimensions."""
+    def describe(self, program: Program | DeviceProgram) -> None:
+        """Tell the program of the module what its inputs and outputs are of the model's."""
         arguments, results = self._names
         program.inputs = [
             s._replace(dims=d) for s, d in zip(program.inputs, arguments, strict=True)
@@ -87,6 +97,49 @@ class Imported:
         program.outputs = [
             s._replace(dims=d) for s, d in zip(program.outputs, results, strict=True)
         ]
+        if any(self._counts) and self._graph is not None:
+            program.signature = _signature(self._graph, program, *self._counts)
+
+
+def _signature(
+    graph: GraphProto,
+    program: Program | DeviceProgram,
+    input_counts: Mapping[str, Count],
+    output_counts: Mapping[str, Count],
+) -> Signature:
+    """What a program's tensors are of a model's inputs and outputs, some of which are none."""
+    inputs = {spec.name: spec for spec in program.inputs}
+    outputs = {spec.name: spec for spec in program.outputs}
+    weights = {t.name for t in graph.initializer}
+    # Of the outputs, another stage may give some.
+    return Signature(
+        tuple(
+            _declared(info, "input", inputs, input_counts)
+            for info in graph.input
+            if info.name not in weights
+        ),
+        tuple(
+            _declared(info, "output", outputs, output_counts)
+            for info in graph.output
+            if info.name in outputs or info.name in output_counts
+        ),
+        input_counts,
+        output_counts,
+    )
+
+
+def _declared(
+    info: ValueInfoProto, what: str, given: Mapping[str, TensorSpec], counts: Mapping[str, Count]
+) -> TensorSpec:
+    """What a model has where a program has tensors."""
+    if info.name not in counts:
+        return given[info.name]
+    if info.type.WhichOneof("value") is not None:
+        return _spec(declared_input(info, what))
+    # A sequence of which the model does not even say that it is one.
+    first = given.get(tensor_names(info.name, Kind.SEQUENCE, 1)[0])
+    dtype = np.dtype(np.float32) if first is None else first.dtype
+    return TensorSpec(info.name, (), dtype, any_rank=True, kind=Kind.SEQUENCE)
 
 
 def compile_for_cpu(
@@ -184,7 +237,7 @@ def _build(
 
 def declared_specs(
     source: Source,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     values: Mapping[str, Array] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> tuple[list[TensorSpec], list[TensorSpec]]:
@@ -198,7 +251,8 @@ def declared_specs(
     graph = load_model(source)[0].graph
     weights = {t.name for t in graph.initializer}
     inputs = [declared_input(info) for info in graph.input if info.name not in weights]
-    symbols = narrow_inputs(inputs, shapes or {}, values or {}, dims)
+    tensors, _, plain = expand_lists(inputs, shapes or {})
+    symbols = narrow_inputs(tensors, plain, values or {}, dims)
     outputs = [declared_input(info, "output") for info in graph.output]
     for item in outputs:
         item.dims = item.dims and symbols.resolved(item.dims)
@@ -206,4 +260,9 @@ def declared_specs(
 
 
 def _spec(item: ModelInput) -> TensorSpec:
-    return TensorSpec(item.name, tuple(item.dims or ()), item.dtype, item.declared or ())
+    if item.kind.is_sequence or item.dims is None:
+        return TensorSpec(item.name, (), item.dtype, any_rank=True, kind=item.kind)
+    dims, named = tuple(item.dims), item.declared or ()
+    if item.kind.is_optional:
+        dims, named = tuple(None if isinstance(d, str) else d for d in dims), ()
+    return TensorSpec(item.name, dims, item.dtype, named, kind=item.kind)

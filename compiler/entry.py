@@ -29,6 +29,7 @@ from tcopt.runtime.model import (
     check_programs_kept,
 )
 from tcopt.runtime.program import Program
+from tcopt.runtime.signature import Feed, flat_arrays, shape_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.staged import StagedProgram
 from tcopt.support.accuracy import DEFAULT, PRECISE
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     from tcopt.runtime.device.program import DeviceProgram
 
 Array = NDArray[Any]
-Shapes = Mapping[str, Sequence[int]]
+Shapes = Mapping[str, Any]
+"""A shape by the name of an input, of a sequence a list of them, None for no element."""
 Values = Mapping[str, Array]
 
 
@@ -51,7 +53,7 @@ def compile(
     *,
     accuracy: str = DEFAULT,
     precision: str = PRECISE,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     values: Mapping[str, Array] | None = None,
     dims: Mapping[str, int] | None = None,
     programs_kept: int = PROGRAMS_KEPT,
@@ -69,7 +71,8 @@ def compile(
     Args:
         source: a file, its bytes, or a decoded model.
         target, accuracy, precision: see `tcopt.compiler.pipeline`.
-        shapes: shapes of inputs with open dimensions, to compile for ahead of time.
+        shapes: shapes of inputs with open dimensions, to compile for ahead of time; of a
+            sequence a list of shapes, of an optional without an element None.
         values: inputs that decide shapes, to specialise on ahead of time.
         dims: extents of open dimensions by the names that the model gives them.
         programs_kept: how many combinations are kept, see `Model.programs_kept`.
@@ -215,16 +218,17 @@ class _Compiler:
                 program = driver.compile_for_device(*given, timed=timed)
             else:
                 program = driver.compile_for_cpu(*given)
-            imported.name_dimensions(program)
+            imported.describe(program)
             if imported.rest is not None:
                 wanted = None if stage is None else stage.outputs
-                program = self._staged(program, imported.rest, values, wanted)
+                program = self._staged(program, imported.rest, shapes, values, wanted)
             return program, imported.files
 
     def _staged(
         self,
         first: Program | DeviceProgram,
         rest: Rest,
+        shapes: Shapes,
         values: Values,
         wanted: Sequence[str] | None,
     ) -> StagedProgram:
@@ -235,7 +239,7 @@ class _Compiler:
         """
         from tcopt.compiler.driver import declared_specs
 
-        outputs = declared_specs(self._source)[1]
+        outputs = declared_specs(self._source, shapes, values, self._dims)[1]
         if wanted is not None:
             outputs = [spec for spec in outputs if spec.name in wanted]
         later, stage = None, rest.stage
@@ -247,7 +251,9 @@ class _Compiler:
 
             passed = [TensorSpec(i.name, tuple(i.dims or ()), i.dtype) for i in stage.inputs]
             missing = [spec for spec in outputs if spec.name in stage.outputs]
-            specializer = _Specializer(compile_rest, {}, values)
+            counts = {} if first.signature is None else first.signature.input_counts
+            lists = {name: shapes[name] for name in counts if name in shapes}
+            specializer = _Specializer(compile_rest, lists, values)
             later = Model.lazy(specializer, [*first.inputs, *passed], missing)
             later.programs_kept = self.programs_kept
         return StagedProgram(first, rest.bounded, later, outputs)
@@ -278,20 +284,29 @@ class _Specializer(Specialization):
         self._values = values
         self._by_value: set[str] = set(values)
 
-    def key(self, feeds: Mapping[str, Array]) -> tuple[object, ...]:
-        return tuple(
-            (name, array.shape, array.tobytes() if name in self._by_value else None)
-            for name, array in sorted(feeds.items())
-        )
+    def key(self, feeds: Mapping[str, Feed]) -> tuple[object, ...]:
+        by_value = [
+            (name, array.tobytes())
+            for name, array in _tensors(feeds).items()
+            if name in self._by_value
+        ]
+        shapes = [(name, shape_of(value)) for name, value in sorted(feeds.items())]
+        return (*shapes, *sorted(by_value))
 
-    def compile(self, feeds: Mapping[str, Array]) -> AnyProgram:
-        shapes = {**{name: list(a.shape) for name, a in feeds.items()}, **self._shapes}
+    def compile(self, feeds: Mapping[str, Feed]) -> AnyProgram:
+        shapes = {**{name: shape_of(value) for name, value in feeds.items()}, **self._shapes}
+        tensors = _tensors(feeds)
         while True:
-            values = {**self._values, **{n: feeds[n] for n in self._by_value if n in feeds}}
+            values = {**self._values, **{n: tensors[n] for n in self._by_value if n in tensors}}
             try:
                 return self._specialize(shapes, values)
             except MissingValuesError as missing:
-                fresh = {name for name in missing.inputs if name in feeds} - self._by_value
+                fresh = {name for name in missing.inputs if name in tensors} - self._by_value
                 if not fresh:
                     raise
                 self._by_value |= fresh
+
+
+def _tensors(feeds: Mapping[str, Feed]) -> dict[str, Array]:
+    """The arrays of all feeds, by the names that a program has for them."""
+    return dict(pair for name, value in feeds.items() for pair in flat_arrays(name, value))

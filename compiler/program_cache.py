@@ -84,9 +84,7 @@ class ProgramCache:
             return None
         return cls(source, settings, facts, programs)
 
-    def entry(
-        self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Array]
-    ) -> ProgramEntry | None:
+    def entry(self, shapes: Mapping[str, Any], values: Mapping[str, Array]) -> ProgramEntry | None:
         """The entry for some inputs; None if the cache is of no use to this compile.
 
         Remarks are made when something is compiled, so for who listens to them it is not.
@@ -96,7 +94,7 @@ class ProgramCache:
         if content is None or listening():
             return None
         state = hashlib.blake2b(f"{content} {self._settings}".encode(), digest_size=20)
-        state.update(repr([(n, [int(d) for d in s]) for n, s in sorted(shapes.items())]).encode())
+        state.update(repr([(n, _plain(s)) for n, s in sorted(shapes.items())]).encode())
         for name, value in sorted(values.items()):
             array = np.asarray(value)
             state.update(repr((name, array.shape, array.dtype.str)).encode())
@@ -117,6 +115,11 @@ class ProgramCache:
     def _is_still(self, mark: Stamp | None) -> bool:
         """Whether the model is what it was when it was hashed."""
         return self._path is None or stamp(self._path) == mark
+
+
+def _plain(shape: Any) -> object:
+    """A shape, or the shapes of a sequence, in plain numbers."""
+    return [_plain(part) for part in shape] if isinstance(shape, Iterable) else shape and int(shape)
 
 
 class ProgramEntry:

@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 
 from tcopt.runtime.loading import obstacle
 from tcopt.runtime.program import Program, aligned_empty
+from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError
 from tcopt.support.named_dtypes import named_dtype
+from tcopt.support.structures import Kind
 
 FORMAT = 3
 DEVICE_DESCRIPTION = "device.json"
@@ -139,6 +141,7 @@ def _program(
             weights=weights,
             workspace_bytes=facts["workspace_bytes"],
             report=facts["report"],
+            signature=signature_of(facts),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         cause = f"its description is wrong ({error.__class__.__name__}: {error})"
@@ -175,19 +178,53 @@ def _describe(program: Program) -> dict[str, Any]:
         "outputs": [spec_facts(s) for s in program.outputs],
         "workspace_bytes": program.workspace_bytes,
         "report": program.report,
+        **signature_facts(program.signature),
     }
+
+
+def signature_facts(signature: Signature | None) -> dict[str, Any]:
+    """What describes a signature, as JSON values; nothing for none."""
+    if signature is None:
+        return {}
+    sides = {"inputs": signature.inputs, "outputs": signature.outputs}
+    facts = {side: [spec_facts(spec) for spec in specs] for side, specs in sides.items()}
+    counts = {
+        "input_counts": dict(signature.input_counts),
+        "output_counts": dict(signature.output_counts),
+    }
+    return {"signature": {**facts, **counts}}
+
+
+def signature_of(facts: dict[str, Any]) -> Signature | None:
+    """The signature that `signature_facts` told."""
+    own = facts.get("signature")
+    if own is None:
+        return None
+    inputs, outputs = (tuple(spec_of(s) for s in own[side]) for side in ("inputs", "outputs"))
+    return Signature(inputs, outputs, own["input_counts"], own["output_counts"])
 
 
 def spec_facts(spec: TensorSpec) -> dict[str, Any]:
     """A specification as JSON values."""
     facts = {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype.name}
-    return {**facts, "dims": list(spec.dims)} if spec.dims else facts
+    return {
+        **facts,
+        **({"dims": list(spec.dims)} if spec.dims else {}),
+        **({"any_rank": True} if spec.any_rank else {}),
+        **({} if spec.kind is Kind.TENSOR else {"kind": spec.kind.value}),
+    }
 
 
 def spec_of(facts: dict[str, Any]) -> TensorSpec:
     """The specification that `spec_facts` told."""
-    dims = tuple(facts.get("dims", ()))
-    return TensorSpec(facts["name"], tuple(facts["shape"]), named_dtype(facts["dtype"]), dims)
+    return TensorSpec(
+        facts["name"],
+        tuple(facts["shape"]),
+        named_dtype(facts["dtype"]),
+        tuple(facts.get("dims", ())),
+        facts.get("any_rank", False),
+        Kind(facts.get("kind", Kind.TENSOR)),
+    )
 
 
 def _member(name: str) -> zipfile.ZipInfo:

@@ -7,16 +7,18 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from numpy.typing import NDArray
 
 from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import Profile, measure_profile
 from tcopt.runtime.program import Program
+from tcopt.runtime.signature import Feed, flatten, group, select_values
 from tcopt.runtime.specs import TensorSpec, fixed_symbols, select_feeds
 from tcopt.runtime.staged import StagedProgram
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
+from tcopt.support.structures import Kind
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.program import DeviceProgram
@@ -35,11 +37,11 @@ class Specialization(ABC):
     """Compiles a model for the shapes, and if need be the values, of a run's feeds."""
 
     @abstractmethod
-    def key(self, feeds: Mapping[str, Array]) -> tuple[object, ...]:
+    def key(self, feeds: Mapping[str, Feed]) -> tuple[object, ...]:
         """What of the feeds decides the code; equal keys share a program."""
 
     @abstractmethod
-    def compile(self, feeds: Mapping[str, Array]) -> AnyProgram:
+    def compile(self, feeds: Mapping[str, Feed]) -> AnyProgram:
         """Compile for these feeds."""
 
 
@@ -63,6 +65,7 @@ class Model:
         self._program = program
         self._specialization = specialization
         self.fixed_by: dict[str, str] = {}
+        self._tensors_only = all(spec.kind is Kind.TENSOR for spec in self.inputs)
         self._names = [spec.name for spec in self.outputs]
         self._programs_kept = PROGRAMS_KEPT
         self._programs: OrderedDict[tuple[object, ...], AnyProgram] = OrderedDict()
@@ -75,7 +78,12 @@ class Model:
     @classmethod
     def of(cls, program: AnyProgram) -> Model:
         """A model with fixed shapes."""
-        return cls(program.inputs, program.outputs, program, None)
+        signature = program.signature
+        if signature is None:
+            return cls(program.inputs, program.outputs, program, None)
+        staged = isinstance(program, StagedProgram)
+        outputs = program.outputs if staged else signature.outputs
+        return cls(signature.inputs, outputs, program, None)
 
     @classmethod
     def lazy(
@@ -136,16 +144,19 @@ class Model:
         """
         found = fixed_symbols(self.inputs)
         for spec in self.inputs:
-            if feeds is not None and spec.name in feeds:
+            if feeds is not None and spec.name in feeds and spec.kind is Kind.TENSOR:
                 found.update(spec.symbols(feeds[spec.name].shape))
         return found
 
-    def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Array]:
+    def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Any]:
         """Run the model.
 
         Args:
-            feeds: a numpy array for each input by name.
+            feeds: a numpy array for each input by name; a list of them for a sequence, None for
+                an optional without an element.
             outputs: names of the outputs wanted, by default all in order.
+        Returns:
+            An array for each output, or a list or None as for inputs.
         Raises:
             InputError: feeds that do not fit the model, or an unknown output.
             ResourceError: there is not enough memory.
@@ -156,16 +167,30 @@ class Model:
                 raise InputError(
                     f'the model has no output "{name}"', hint=f"its outputs are {names}"
                 )
-        arrays = select_feeds(self.inputs, feeds, self.fixed_by)
+        values = self._select(feeds)
         with self._lock:
             try:
-                results = self._program_for(arrays).run(arrays, self._threads)
+                program = self._program_for(values)
+                results = _run(program, self._flat(values), self._threads)
             except MemoryError as error:
                 message = f"running the model needs more memory than there is: {error}"
                 raise ResourceError(message, hint=_MEMORY_HINT) from error
         if outputs is None:
-            return results
+            return list(results)
         return [results[names.index(name)] for name in outputs]
+
+    def _select(self, feeds: Mapping[str, Any]) -> Sequence[Feed]:
+        """What is given for each input, checked, in order."""
+        if self._tensors_only:
+            return select_feeds(self.inputs, feeds, self.fixed_by)
+        fixed = None
+        if self._program is not None and self._program.signature is not None:
+            fixed = self._program.inputs, self._program.signature.input_counts
+        return select_values(self.inputs, feeds, self.fixed_by, fixed)
+
+    def _flat(self, values: Sequence[Feed]) -> list[Array]:
+        """The arrays that a program takes."""
+        return cast("list[Array]", values) if self._tensors_only else flatten(values)
 
     def session(self) -> DeviceSession:
         """Memory on the device for the inputs and outputs of a model, which the caller keeps.
@@ -194,10 +219,10 @@ class Model:
         """
         if runs < 1:
             raise InputError(f"the number of runs should be at least 1, got {runs}")
-        arrays = select_feeds(self.inputs, feeds, self.fixed_by)
+        values = self._select(feeds)
         with self._lock:
-            program = _whole(self._timed_program(arrays), "cannot be profiled as a whole")
-            return measure_profile(program, arrays, runs, self._threads)
+            program = _whole(self._timed_program(values), "cannot be profiled as a whole")
+            return measure_profile(program, self._flat(values), runs, self._threads)
 
     def explain(self, feeds: Mapping[str, Any] | None = None) -> Explanation:
         """What the compiler decided for each kernel, and why.
@@ -216,28 +241,28 @@ class Model:
                 "the model's shapes are open, what is decided depends on them",
                 hint="give feeds to explain, or shapes when compiling",
             )
-        arrays = [] if feeds is None else select_feeds(self.inputs, feeds, self.fixed_by)
+        values = [] if feeds is None else self._select(feeds)
         with self._lock:
-            program = _whole(self._timed_program(arrays), "cannot be explained as a whole")
+            program = _whole(self._timed_program(values), "cannot be explained as a whole")
         return Explanation.of(program.timed or (), program.remarks)
 
-    def _timed_program(self, arrays: Sequence[Array]) -> AnyProgram:
+    def _timed_program(self, values: Sequence[Feed]) -> AnyProgram:
         if self.instrumented is None:
             raise UnsupportedError(
                 "a model that was loaded cannot be profiled or explained",
                 hint="compile it from the ONNX file and ask that",
             )
         # Fixed shapes may be explained without feeds.
-        feeds = {spec.name: a for spec, a in zip(self.inputs, arrays, strict=False)}
+        feeds = {spec.name: a for spec, a in zip(self.inputs, values, strict=False)}
         if self._timed is None or self._timed[0] != self.instrumented.key(feeds):
             self._timed = self.instrumented.key(feeds), self.instrumented.compile(feeds)
         return self._timed[1]
 
-    def _program_for(self, arrays: Sequence[Array]) -> AnyProgram:
+    def _program_for(self, values: Sequence[Feed]) -> AnyProgram:
         if self._program is not None:
             return self._program
         assert self._specialization is not None
-        feeds = {spec.name: a for spec, a in zip(self.inputs, arrays, strict=True)}
+        feeds = {spec.name: a for spec, a in zip(self.inputs, values, strict=True)}
         program = self._programs.get(self._specialization.key(feeds))
         if program is None:
             program = self._specialization.compile(feeds)
@@ -276,6 +301,14 @@ class Model:
             from tcopt.runtime.archive import write_archive
 
             write_archive(place, program)
+
+
+def _run(program: AnyProgram, arrays: Sequence[Array], threads: int | None) -> Sequence[Feed]:
+    """What the model's outputs are for these inputs."""
+    if isinstance(program, StagedProgram) or program.signature is None:
+        return program.run(arrays, threads)
+    signature = program.signature
+    return group(signature.outputs, signature.output_counts, program.run(arrays, threads))
 
 
 def check_programs_kept(number: int) -> int:

@@ -15,6 +15,7 @@ from tcopt.backends.llvm.host import default_threads, usable_cores
 from tcopt.runtime.loading import Entry, check_runs_here, obstacle
 from tcopt.runtime.outputs import OutputPool, align
 from tcopt.runtime.profile import TimedKernel
+from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.cpu_target import CpuTarget
@@ -72,6 +73,7 @@ class Program:
         remarks: what was decided when it was compiled with clocks; nothing otherwise.
         kernels_compiled: how many kernels were not found in the cache.
         cached: whether nothing was compiled, as the cache had the whole program.
+        signature: what its inputs and outputs are of the model's; None if they are the same.
     """
 
     target: CpuTarget
@@ -87,6 +89,7 @@ class Program:
     remarks: tuple[Remark, ...] = ()
     kernels_compiled: int = 0
     cached: bool = False
+    signature: Signature | None = None
 
     def __post_init__(self) -> None:
         if self.workspace_bytes < 0:

@@ -9,12 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.support.errors import InputError
+from tcopt.support.structures import Kind
 
 Array = NDArray[Any]
 
 
 class TensorSpec(NamedTuple):
     """An input or output: its ONNX name, shape and numpy type.
+
+    Of what is no tensor (`kind`), they are those of its tensors. Where even the number of
+    dimensions is open (`any_rank`), there is no shape.
 
     A dimension that the model leaves open is None or its symbol's name, until it is fixed; `dims`
     says what such dimensions are called afterwards, too, and is empty if no name is known.
@@ -24,9 +28,13 @@ class TensorSpec(NamedTuple):
     shape: tuple[int | str | None, ...]
     dtype: np.dtype[Any]
     dims: tuple[int | str | None, ...] = ()
+    any_rank: bool = False
+    kind: Kind = Kind.TENSOR
 
     def __str__(self) -> str:
-        return f'"{self.name}" {self.dtype}[{shape_text(self.shape)}]'
+        kind = "" if self.kind is Kind.TENSOR else f"{self.kind}, each "
+        shape = " of any shape" if self.any_rank else f"[{shape_text(self.shape)}]"
+        return f'"{self.name}" {kind}{self.dtype}{shape}'
 
     def symbols(self, shape: Sequence[int | str | None]) -> Iterator[tuple[str, int]]:
         """Each named dimension, and its extent in a tensor of this shape."""
@@ -110,7 +118,7 @@ def _checked(
         not isinstance(want, int) or want == have
         for want, have in zip(spec.shape, array.shape, strict=True)
     )
-    if not fits:
+    if not fits and not spec.any_rank:
         raise _misfit(spec, array.shape, fixed_by)
     return array if array.flags.c_contiguous else np.array(array, order="C")
 

@@ -8,7 +8,9 @@ from typing import Protocol
 import numpy as np
 
 from tcopt.runtime.program import Array
+from tcopt.runtime.signature import Feed, Signature, group
 from tcopt.runtime.specs import TensorSpec
+from tcopt.support.structures import tensor_names
 
 
 class Part(Protocol):
@@ -16,6 +18,7 @@ class Part(Protocol):
 
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]
+    signature: Signature | None
 
     def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Array]: ...
 
@@ -30,7 +33,7 @@ class Later(Protocol):
     def threads(self) -> int | None: ...
     @threads.setter
     def threads(self, number: int | None) -> None: ...
-    def run(self, feeds: Mapping[str, Array]) -> list[Array]: ...
+    def run(self, feeds: Mapping[str, Array]) -> list[Feed]: ...
 
 
 class StagedProgram:
@@ -42,6 +45,9 @@ class StagedProgram:
             output that says the extents of what is there.
         later: computes the rest from its outputs and the model's inputs; None if there is none.
         outputs: those of the model.
+
+    Attributes:
+        signature: of the inputs; None if they are tensors. Results are what the outputs are.
     """
 
     def __init__(
@@ -56,19 +62,34 @@ class StagedProgram:
         self.later = later
         self.inputs = first.inputs
         self.outputs = list(outputs)
+        self.signature = first.signature
 
-    def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Array]:
+    def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Feed]:
         """Run on checked inputs, in order; not from two threads at once."""
         names = [spec.name for spec in self.first.outputs]
         found = dict(zip(names, self.first.run(feeds, threads), strict=True))
         for name, place in self.bounded.items():
             part = tuple(slice(int(extent)) for extent in found[place])
             found[name] = np.ascontiguousarray(found[name][part])
+        given = self._given(found)
         if self.later is not None:
             for spec, array in zip(self.inputs, feeds, strict=True):
                 found[spec.name] = array
             self.later.threads = threads
             results = self.later.run({spec.name: found[spec.name] for spec in self.later.inputs})
             later = (spec.name for spec in self.later.outputs)
-            found.update(zip(later, results, strict=True))
-        return [found[spec.name] for spec in self.outputs]
+            given.update(zip(later, results, strict=True))
+        return [given[spec.name] for spec in self.outputs]
+
+    def _given(self, found: Mapping[str, Array]) -> dict[str, Feed]:
+        """The model's outputs that the first program gives, by name."""
+        counts = {} if self.signature is None else self.signature.output_counts
+        given: dict[str, Feed] = {}
+        for spec in self.outputs:
+            if spec.name in counts:
+                count = counts[spec.name]
+                parts = [found[name] for name in tensor_names(spec.name, spec.kind, count)]
+                (given[spec.name],) = group([spec], counts, parts)
+            elif spec.name in found:
+                given[spec.name] = found[spec.name]
+        return given

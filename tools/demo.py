@@ -18,7 +18,7 @@ from tcopt.frontends.onnx.random_weights import randomize_weights
 from tcopt.tools import cli
 from tcopt.tools.benchmarking.sides import load_peer
 from tcopt.tools.benchmarking.turns import Times, take_turns
-from tcopt.tools.inputs import InputSpec, make_inputs
+from tcopt.tools.inputs import input_specs, make_inputs
 from tcopt.tools.progress import CompileProgress
 from tcopt.tools.tcopt_run import compare_outputs
 
@@ -41,8 +41,7 @@ def _run() -> int:
     proto = randomize_weights(onnx.load(find_example_model(_MODEL)), seed=0)
     with CompileProgress() as progress:
         model = tcopt.compile(proto, target="cpu", progress=progress)
-    specs = [InputSpec(i.name, tuple(i.shape), np.dtype(i.dtype)) for i in model.inputs]
-    feeds = make_inputs(specs, {}, seed=0)
+    feeds = make_inputs(input_specs(model.inputs), {}, seed=0)
     peer = load_peer(_PEER, proto.SerializeToString(), feeds, default_threads())
     results, reference = model.run(feeds), peer.outputs()
     times = take_turns({"tcopt": lambda: model.run(feeds), _PEER: peer.run}, _ROUNDS, _BURST_S)

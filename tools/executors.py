@@ -179,6 +179,6 @@ def _array_type(type_: Attribute) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def _unwritten(spec: InputSpec) -> Array:
-    shape = [size for size in spec.shape if isinstance(size, int)]
+    shape = [size for size in spec.shape or () if isinstance(size, int)]
     fill = 1 if spec.dtype.kind in "iub" else np.nan
     return np.full(shape, fill).astype(spec.dtype)

@@ -3,33 +3,67 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.support.errors import InputError
+from tcopt.support.structures import Kind
+
+if TYPE_CHECKING:
+    from tcopt.runtime.signature import Feed
+    from tcopt.runtime.specs import TensorSpec
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """What one input must be. A dimension left open is None or a symbol's name."""
+    """What one input must be. A dimension left open is None or a symbol's name; a shape of None
+    has any number of them."""
 
     name: str
-    shape: tuple[int | str | None, ...]
+    shape: tuple[int | str | None, ...] | None
     dtype: np.dtype[Any]
 
     def __str__(self) -> str:
         return f"{self.name}: {show_shape(self.shape)} {self.dtype}"
 
 
-def show_shape(shape: Sequence[int | str | None]) -> str:
+def input_specs(inputs: Iterable[TensorSpec]) -> list[InputSpec]:
+    """What the inputs of a compiled model must be.
+
+    Raises:
+        InputError: one is a sequence or an optional, which files of arrays cannot give.
+    """
+    found: list[InputSpec] = []
+    for spec in inputs:
+        if spec.kind is not Kind.TENSOR:
+            raise InputError(
+                f"input {spec} is no tensor",
+                hint="run the model from Python, as in docs/sequences.md",
+            )
+        shape = None if spec.any_rank else tuple(spec.shape)
+        found.append(InputSpec(spec.name, shape, np.dtype(spec.dtype)))
+    return found
+
+
+def output_arrays(names: Iterable[str], results: Iterable[Feed]) -> dict[str, Array]:
+    """The arrays of all outputs by name; those of a sequence `y` are `y[0]`, `y[1]` and so on."""
+    from tcopt.runtime.signature import flat_arrays
+
+    pairs = zip(names, results, strict=True)
+    return dict(pair for name, value in pairs for pair in flat_arrays(name, value))
+
+
+def show_shape(shape: Sequence[int | str | None] | None) -> str:
     """`1x3x224x224`, with `?` for a dimension that may be anything; with names `[batch, 3, 9]`."""
+    if shape is None:
+        return "any shape of"
     sizes = ["?" if size is None else str(size) for size in shape]
     if any(isinstance(size, str) for size in shape):
         return f"[{', '.join(sizes)}]"
@@ -44,8 +78,8 @@ def random_value(spec: InputSpec, rng: np.random.Generator) -> Array:
     Raises:
         InputError: the shape is open.
     """
-    shape = [size for size in spec.shape if isinstance(size, int)]
-    if len(shape) != len(spec.shape):
+    shape = [size for size in spec.shape or () if isinstance(size, int)]
+    if spec.shape is None or len(shape) != len(spec.shape):
         raise InputError(
             f"the shape of input {spec} is open",
             hint=f"give it a value with --input, or {_shape_option(spec)}",
@@ -57,7 +91,7 @@ def random_value(spec: InputSpec, rng: np.random.Generator) -> Array:
 
 def _shape_option(spec: InputSpec) -> str:
     """The option that fixes the open dimensions of an input."""
-    if None in spec.shape:
+    if spec.shape is None or None in spec.shape:
         return f"a shape with --shape {spec.name}:1x2x3"
     names = dict.fromkeys(size for size in spec.shape if isinstance(size, str))
     return "fix it with " + " ".join("--dim " + shlex.quote(f"{name}=8") for name in names)
@@ -105,21 +139,26 @@ def make_inputs(
         name: size
         for spec in specs
         if spec.name in given
-        for name, size in zip(spec.shape, given[spec.name].shape, strict=False)
+        for name, size in zip(spec.shape or (), given[spec.name].shape, strict=False)
     }
     for spec in specs:
         if spec.name in given:
             values[spec.name] = _fit(spec, given[spec.name])
         else:
-            shape = tuple(symbols.get(d, d) if isinstance(d, str) else d for d in spec.shape)
-            values[spec.name] = random_value(replace(spec, shape=shape), rng)
+            dims = spec.shape and tuple(
+                symbols.get(d, d) if isinstance(d, str) else d for d in spec.shape
+            )
+            values[spec.name] = random_value(replace(spec, shape=dims), rng)
     return values
 
 
 def _fit(spec: InputSpec, value: Array) -> Array:
-    fits = len(value.shape) == len(spec.shape) and all(
-        size == wanted or not isinstance(wanted, int)
-        for size, wanted in zip(value.shape, spec.shape, strict=True)
+    fits = spec.shape is None or (
+        len(value.shape) == len(spec.shape)
+        and all(
+            size == wanted or not isinstance(wanted, int)
+            for size, wanted in zip(value.shape, spec.shape, strict=True)
+        )
     )
     if not fits:
         shape = show_shape(value.shape)

@@ -32,7 +32,7 @@ class Timing:
         return f"{self.median:.2f} ms median, {self.fastest:.2f} ms best of {self.runs}"
 
 
-def measure(run: Callable[[], list[Array]], repeat: int) -> tuple[list[Array], Timing]:
+def measure(run: Callable[[], list[Any]], repeat: int) -> tuple[list[Any], Timing]:
     """Run once, then `repeat` times against the clock."""
     results = run()
     times: list[float] = []
@@ -45,7 +45,7 @@ def measure(run: Callable[[], list[Array]], repeat: int) -> tuple[list[Array], T
 
 def reference_run(
     runtime: str, model: str | bytes, threads: int | None = None
-) -> Callable[[Feeds], list[Array]]:
+) -> Callable[[Feeds], list[Any]]:
     """What runs a model on another runtime.
 
     Args:
@@ -61,9 +61,10 @@ def reference_run(
     except Exception as error:
         raise _refusal(runtime, error) from error
 
-    def checked(feeds: Feeds) -> list[Array]:
+    def checked(feeds: Feeds) -> list[Any]:
         try:
-            return [np.asarray(value) for value in run(feeds)]
+            # A sequence is a list of arrays.
+            return [v if isinstance(v, list) else np.asarray(v) for v in run(feeds)]
         except Exception as error:
             raise _refusal(runtime, error) from error
 

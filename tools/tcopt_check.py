@@ -16,7 +16,7 @@ from tcopt.tools.inputs import read_arrays, show_shape
 from tcopt.tools.shapes import dims_text, parse_dims, parse_shapes
 
 if TYPE_CHECKING:
-    from tcopt.frontends.onnx.checking import CheckReport, ModelSummary
+    from tcopt.frontends.onnx.checking import CheckReport, ModelSummary, Shape
 
 PROG = "tcopt-check"
 _PLACES_LISTED = 5
@@ -82,6 +82,12 @@ def report_json(report: CheckReport, name: str, size: int) -> dict[str, Any]:
     }
 
 
+def _trial_text(name: str, shape: Shape) -> str:
+    if isinstance(shape, tuple):
+        return f"{name}:{show_shape(shape)}"
+    return f"{name}: {len(shape)} tensors of {show_shape(shape[0])}"
+
+
 def _problem_json(error: TcoptError) -> dict[str, Any]:
     node = error.node
     return {
@@ -110,7 +116,7 @@ def report_text(report: CheckReport, name: str, size: int, *, places: int | None
     if report.trial_shapes:
         tried, option = dims_text(report.trial_dims), "--dim"
         if _unnamed(report):
-            shapes = (f"{n}:{show_shape(s)}" for n, s in report.trial_shapes.items())
+            shapes = (_trial_text(n, s) for n, s in report.trial_shapes.items())
             tried, option = ", ".join(shapes), "--shape"
         lines.append(f"  checked with    {tried} ({option} says otherwise)")
     for title, errors in (

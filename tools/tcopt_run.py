@@ -16,7 +16,7 @@ from tcopt.support.errors import InputError
 from tcopt.tools import cli
 from tcopt.tools.accuracy import Accuracy, compare, report
 from tcopt.tools.compiling import compile_model, print_extents
-from tcopt.tools.inputs import InputSpec, make_inputs, read_arrays, show_shape
+from tcopt.tools.inputs import input_specs, make_inputs, output_arrays, read_arrays, show_shape
 from tcopt.tools.references import REFERENCE, RUNTIMES, measure, reference_run
 
 if TYPE_CHECKING:
@@ -75,13 +75,14 @@ def _run(args: argparse.Namespace) -> int:
     print_extents(model, feeds)
     expected = read_arrays(args.expected_output)
     names = [output.name for output in model.outputs]
-    for name in expected:
-        if name not in names:
-            raise InputError(f"there is no output '{name}'", hint=f"outputs are {', '.join(names)}")
     results, timing = measure(lambda: model.run(feeds), args.repeat)
-    outputs = dict(zip(names, results, strict=True))
-    for output in model.outputs:
-        print(f"{output.name}: {show_shape(outputs[output.name].shape)} {output.dtype}")
+    outputs = output_arrays(names, results)
+    for name in expected:
+        if name not in outputs:
+            listed = ", ".join(outputs)
+            raise InputError(f"there is no output '{name}'", hint=f"outputs are {listed}")
+    for name, array in outputs.items():
+        print(f"{name}: {show_shape(array.shape)} {array.dtype}")
     print(f"tcopt: {timing}")
     if args.output:
         np.savez(args.output, **outputs)  # pyright: ignore[reportArgumentType]
@@ -90,7 +91,7 @@ def _run(args: argparse.Namespace) -> int:
         reference, reference_timing = measure(lambda: run(feeds), args.repeat)
         print(f"{args.compare}: {reference_timing}")
         print(f"tcopt / {args.compare}: {timing.median / reference_timing.median:.2f}x the time")
-        expected = {**dict(zip(names, reference, strict=True)), **expected}
+        expected = {**output_arrays(names, reference), **expected}
     return _judge(outputs, expected, args) if expected else 0
 
 
@@ -128,8 +129,7 @@ def _load(args: argparse.Namespace) -> Model:
 
 
 def _feeds(model: Model, args: argparse.Namespace) -> Feeds:
-    specs = [InputSpec(i.name, tuple(i.shape), np.dtype(i.dtype)) for i in model.inputs]
-    return make_inputs(specs, read_arrays(args.input), seed=args.seed)
+    return make_inputs(input_specs(model.inputs), read_arrays(args.input), seed=args.seed)
 
 
 def _compare_layers(args: argparse.Namespace) -> int:

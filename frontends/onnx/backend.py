@@ -18,6 +18,7 @@ from onnx.backend.base import Backend as OnnxBackend
 from onnx.backend.base import BackendRep as OnnxBackendRep
 
 from tcopt.support.errors import InputError
+from tcopt.support.structures import Kind
 
 
 class _Model(Protocol):
@@ -40,7 +41,8 @@ class BackendRep(OnnxBackendRep):
 
         Args:
             inputs: a sequence in the model's order, a mapping by name, or one array. Whatever
-                numpy makes an array of will do.
+                numpy makes an array of will do; a list of that for a sequence, None for an
+                optional without an element.
         Raises:
             InputError: more or fewer inputs than the model has, or of other types or shapes.
         """
@@ -52,8 +54,18 @@ class BackendRep(OnnxBackendRep):
             if len(given) != len(specs):
                 raise InputError(f"the model has {len(specs)} inputs, {len(given)} were given")
             feeds = {spec.name: value for spec, value in zip(specs, given, strict=True)}
-        arrays = {name: np.asarray(value) for name, value in feeds.items()}
-        return tuple(self.model.run(arrays))
+        kinds = {spec.name: spec.kind for spec in specs}
+        given = {name: _as_arrays(value, kinds.get(name)) for name, value in feeds.items()}
+        return tuple(self.model.run(given))
+
+
+def _as_arrays(value: Any, kind: Kind | None) -> Any:
+    """What a model takes for an input: an array, a list of them, or None."""
+    if value is None or kind is None:
+        return value
+    if kind.is_sequence and isinstance(value, list | tuple):
+        return [np.asarray(item) for item in value]
+    return np.asarray(value)
 
 
 class Backend(OnnxBackend):

@@ -44,6 +44,7 @@ class GraphBuilder:
         location: given to the ops emitted next.
         extents: of values of which only the first elements are there, the extents; see `stages`.
         may_bound: whether there may be such values.
+        sequence_items: how many tensors the sequences that were made hold, each for itself.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class GraphBuilder:
         self.location: LocationAttr = named_location("model")
         self.extents: dict[SSAValue, SSAValue] = {}
         self.may_bound = False
+        self.sequence_items = 0
         self._argument_names: dict[SSAValue, str] = {}
         # Weights with a name are data to keep, however small: they fold nothing.
         self._named: set[SSAValue] = set()
@@ -70,6 +72,7 @@ class GraphBuilder:
         """A builder for the body of a new private function with arguments of these types."""
         inner = GraphBuilder(Block(arg_types=types), self.weights, self.reader, self.limits)
         inner.functions = self.functions
+        inner.sequence_items = self.sequence_items
         inner.location = self.location
         taken = sum(f.sym_name.data.startswith(name) for f in self.functions)
         signature = FunctionType.from_lists(types, [])

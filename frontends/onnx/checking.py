@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto
@@ -17,12 +18,16 @@ from tcopt.frontends.onnx.errors import Dimension, MissingShapesError, MissingVa
 from tcopt.frontends.onnx.importer import ModelImporter
 from tcopt.frontends.onnx.inputs import terms_of
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.lists import Shapes
 from tcopt.frontends.onnx.loading import domain_opsets, header_problems, load_model
 from tcopt.frontends.onnx.node_facts import general_advice, operator_name
 from tcopt.frontends.onnx.problems import Problems
 from tcopt.frontends.onnx.tensors import TensorReader
-from tcopt.frontends.onnx.types import numpy_dtype, onnx_type_name
+from tcopt.frontends.onnx.types import numpy_dtype, onnx_type_name, tensor_declaration
 from tcopt.support.errors import ImportModelError, InputError, TcoptError
+from tcopt.support.structures import Kind
+
+Shape = tuple[int, ...] | list[Any]
 
 TRIAL_SIZES = (224, 32, 8, 1)
 """What open dimensions are taken for, one after the other, until the model imports."""
@@ -77,14 +82,15 @@ class CheckReport:
         problems: what keeps the model from being compiled.
         at_first_run: values that decide shapes and come with the inputs of a run: the model
             is compiled then, for the values seen. Nodes behind them are not checked.
-        trial_shapes: the shapes that open inputs were taken to have.
+        trial_shapes: the shapes that open inputs were taken to have; lists of them are those
+            of sequences.
         trial_dims: the extents that their named dimensions were taken for.
         summary: None if the file is no model.
     """
 
     problems: list[TcoptError] = field(default_factory=list)
     at_first_run: list[MissingValuesError] = field(default_factory=list)
-    trial_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    trial_shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
     trial_dims: dict[str, int] = field(default_factory=dict[str, int])
     summary: ModelSummary | None = None
 
@@ -97,7 +103,7 @@ class CheckReport:
 def check_model(
     source: str | Path | bytes | ModelProto,
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -145,7 +151,7 @@ class _Trial:
     dims: Mapping[str, int]
     limits: Limits
 
-    def errors(self, shapes: Mapping[str, Sequence[int]]) -> list[TcoptError]:
+    def errors(self, shapes: Shapes) -> list[TcoptError]:
         """Every error of an import.
 
         Raises:
@@ -163,13 +169,18 @@ class _Trial:
         return problems.errors
 
     def open_errors(
-        self, shapes: dict[str, Sequence[int]], missing: MissingShapesError, report: CheckReport
+        self, shapes: Shapes, missing: MissingShapesError, report: CheckReport
     ) -> list[TcoptError]:
         """The errors for open shapes of the best size."""
         best: list[TcoptError] | None = None
         for size in TRIAL_SIZES:
             sizes = _trial_sizes(missing.inputs, size)
-            tried = {n: _trial_shape(dims, sizes, size) for n, dims in missing.inputs.items()}
+            tried: dict[str, Shape] = {
+                n: _trial_shape(dims, sizes, size) for n, dims in missing.inputs.items()
+            }
+            for name, kind in missing.lists.items():
+                if kind.is_sequence:
+                    tried[name] = [tried[name]] * 2
             errors = self.errors({**shapes, **tried})
             if best is None or len(errors) < len(best):
                 best, report.trial_shapes, report.trial_dims = errors, tried, sizes
@@ -255,10 +266,13 @@ def _count(nodes: Iterable[NodeProto], operators: Counter[str]) -> None:
 
 
 def _declared(info) -> ValueSummary:
-    tensor = info.type.tensor_type
-    if not info.type.HasField("tensor_type"):
-        kind = info.type.WhichOneof("value") or "no type"
-        return ValueSummary(info.name, kind.removesuffix("_type"), None)
+    try:
+        kind, tensor = tensor_declaration(info.type)
+    except TypeError as error:
+        return ValueSummary(info.name, str(error), None)
+    if kind is not Kind.TENSOR:
+        element = f"{kind}, each {onnx_type_name(tensor.elem_type)}" if kind else "no type"
+        return ValueSummary(info.name, element, None)
     dims: tuple[Dimension, ...] | None = None
     if tensor.HasField("shape"):
         dims = tuple(

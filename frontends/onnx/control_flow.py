@@ -157,8 +157,8 @@ class Bodies:
         while steps is None or step < steps:
             if step == self.ctx.builder.limits.loop_steps:
                 raise UnsupportedError(
-                    f"a Loop of more than {step} steps, which its condition may end or whose "
-                    "values change their shapes, is not supported",
+                    f"a Loop of more than {step} steps, which its condition may end, whose "
+                    "values change their shapes or which makes sequences, is not supported",
                     where=self.ctx.where,
                     hint=f"export another loop, or raise the limit loop-steps={step}",
                 )

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.structures import Kind
 
 Dimension = int | str | None
 
@@ -14,15 +15,33 @@ class MissingShapesError(InputError):
     """Inputs whose dimensions the model leaves open and the caller did not fix.
 
     `inputs` maps each such input to its declared dimensions (a number, a symbol's name or
-    None), or to None where even the number of dimensions is open.
+    None), or to None where even the number of dimensions is open. `lists` says which are no
+    tensors, and what they are.
     """
 
-    def __init__(self, inputs: Mapping[str, Sequence[Dimension] | None]):
+    def __init__(
+        self,
+        inputs: Mapping[str, Sequence[Dimension] | None],
+        lists: Mapping[str, Kind] | None = None,
+    ):
         self.inputs = dict(inputs)
-        listed = ", ".join(f'"{name}" {_dims_text(dims)}' for name, dims in inputs.items())
-        super().__init__(
-            f"the shapes of these inputs are not fixed: {listed}", hint=_fixing_advice(self.inputs)
+        self.lists = dict(lists or {})
+        listed = ", ".join(
+            f'"{name}" {self.lists.get(name) or _dims_text(dims)}' for name, dims in inputs.items()
         )
+        tensors = {name: dims for name, dims in inputs.items() if name not in self.lists}
+        ways = [_fixing_advice(tensors)] if tensors else []
+        ways += [_list_advice(name, kind) for name, kind in list(self.lists.items())[:1]]
+        super().__init__(
+            f"the shapes of these inputs are not fixed: {listed}", hint="; ".join(ways)
+        )
+
+
+def _list_advice(name: str, kind: Kind) -> str:
+    """How to fix the shapes of what is no tensor."""
+    shape = "[[1, 3], [2, 3]]" if kind.is_sequence else "[1, 3]"
+    otherwise = ", None without an element" if kind.is_optional else ""
+    return f'give those of a {kind} as shapes={{"{name}": {shape}}}{otherwise}'
 
 
 def _fixing_advice(inputs: Mapping[str, Sequence[Dimension] | None]) -> str:

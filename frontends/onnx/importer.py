@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,14 +23,16 @@ from tcopt.dialects.graph.weights import WeightStore, attach_weights
 from tcopt.frontends.onnx.builder import GraphBuilder, named_location
 from tcopt.frontends.onnx.inputs import ModelInput, declared_input, fix_inputs
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.lists import Shapes, expand_lists, value_of
 from tcopt.frontends.onnx.loading import check_header, load_model
 from tcopt.frontends.onnx.nodes import NodeImporter
-from tcopt.frontends.onnx.outputs import Results, check_output, result_dims
+from tcopt.frontends.onnx.outputs import Results, expand_output, result_dims
 from tcopt.frontends.onnx.problems import Problems
 from tcopt.frontends.onnx.stages import Rest, Stage, Staging
 from tcopt.frontends.onnx.tensors import TensorReader
-from tcopt.frontends.onnx.values import FAILED, Deferred, Failed, Scope
+from tcopt.frontends.onnx.values import FAILED, NOTHING, Deferred, Failed, Scope, SequenceValue
 from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
+from tcopt.support.structures import Count, Kind
 
 T = TypeVar("T")
 
@@ -38,7 +40,7 @@ T = TypeVar("T")
 def import_model(
     source: str | Path | bytes | ModelProto,
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -55,8 +57,9 @@ def import_model(
     Args:
         source: a file, its bytes, or a decoded model. Weights in other files are found
             only for a file, and only inside its folder.
-        shapes: shapes of inputs whose dimensions the model leaves open. Dimensions with
-            the same symbol need to be given once.
+        shapes: shapes of inputs whose dimensions the model leaves open; a list of shapes of a
+            sequence, None of an optional without an element. Dimensions with the same symbol
+            need to be given once.
         values: inputs to specialise on, where a value decides shapes.
         dims: extents of dimensions that the model leaves open, by the names it gives them.
         limits: how much the model may ask for.
@@ -77,7 +80,7 @@ def import_loaded(
     model: ModelProto,
     reader: TensorReader,
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -92,25 +95,38 @@ def import_loaded(
     return module
 
 
+@dataclass(frozen=True)
+class Imported:
+    """A stage of a model.
+
+    Attributes:
+        module: its outputs include what the next stage takes.
+        rest: what comes after it; None if that is nothing.
+        input_counts, output_counts: of how many tensors inputs and outputs consist that are none,
+            by name.
+    """
+
+    module: ModuleOp
+    rest: Rest | None
+    input_counts: Mapping[str, Count]
+    output_counts: Mapping[str, Count]
+
+
 def import_stage(
     model: ModelProto,
     reader: TensorReader,
     stage: Stage | None = None,
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
-) -> tuple[ModuleOp, Rest | None]:
+) -> Imported:
     """As `import_loaded`, as much of a model as its shapes are known for.
 
     Args:
         stage: what is left of the model, by default all of it.
         shapes, values: of what the stage takes from others, too.
-
-    Returns:
-        The module, whose outputs include what the next stage takes, and what comes after it;
-        None if that is nothing.
     """
     opsets = check_header(model)
     problems = Problems()
@@ -121,7 +137,7 @@ def import_stage(
     module = importer.run(shapes or {}, values or {}, dims)
     problems.raise_all()
     assert module is not None
-    return module, importer.rest
+    return Imported(module, importer.rest, importer.input_counts, importer.output_counts)
 
 
 class ModelImporter:
@@ -133,6 +149,7 @@ class ModelImporter:
 
     Attributes:
         rest: what comes after the stage that was imported.
+        input_counts, output_counts: of how many tensors those consist that are none.
     """
 
     def __init__(
@@ -148,7 +165,10 @@ class ModelImporter:
         self.stage = stage
         self.staging: Staging | None = None
         self.rest: Rest | None = None
+        self.input_counts: dict[str, Count] = {}
+        self.output_counts: dict[str, Count] = {}
         self.problems = problems
+        self.limits = limits
         self.initializers = self._initializers()
         self.weights = WeightStore()
         self.block = Block()
@@ -157,32 +177,28 @@ class ModelImporter:
 
     def run(
         self,
-        shapes: Mapping[str, Sequence[int]],
+        shapes: Shapes,
         values: Mapping[str, np.ndarray],
         dims: Mapping[str, int] | None = None,
     ) -> ModuleOp | None:
         """The module; None if there are problems."""
         scope: Scope = {}
-        inputs = self._inputs(scope)
+        declared = self._inputs(scope)
+        given = _without(scope, shapes)
+        inputs, counts, shapes = expand_lists(declared, given, self.limits)
+        self.input_counts = counts
         nodes: Sequence[NodeProto] = self.graph.node
         if self.stage is not None:
             # What a program fixes is its own.
             inputs += [replace(item) for item in self.stage.inputs]
             nodes = [nodes[place] for place in self.stage.nodes]
-        fix_inputs(inputs, _without(scope, shapes), _without(scope, values), dims)
-        arguments: dict[str, SSAValue] = {}
-        for item in inputs:
-            self._check_input(item)
-            argument = self.block.insert_arg(tensor(item.shape, item.element), len(self.block.args))
-            self.builder.add_argument(argument, item.name)
-            if item.value is not None:
-                self.builder.known[argument] = item.value
-            arguments[item.name] = argument
-        scope.update(arguments)
+        fix_inputs(inputs, shapes, _without(scope, values), dims)
+        arguments = {item.name: self._argument(item) for item in inputs}
+        scope.update((item.name, value_of(item, counts, arguments)) for item in declared)
         if self.stage is not None:
-            self.staging = self.nodes.staging = Staging(self.builder, arguments)
-            for name, array in self.stage.known.items():
-                scope[name] = self.builder.constant(array)
+            staging = Staging(self.builder, arguments, counts)
+            self.staging = self.nodes.staging = staging
+            scope.update(self._passed(self.stage, arguments))
         available = scope.keys() | self.initializers.keys()
         self.nodes.import_nodes(nodes, available, scope, "", 0)
         results = self._outputs(scope)
@@ -196,6 +212,27 @@ class ModelImporter:
         self.block.add_op(ReturnOp(*(value for _, value in results)))
         self.builder.erase_unused()
         return self._module(inputs, results)
+
+    def _argument(self, item: ModelInput) -> SSAValue:
+        self._check_input(item)
+        argument = self.block.insert_arg(tensor(item.shape, item.element), len(self.block.args))
+        self.builder.add_argument(argument, item.name)
+        if item.value is not None:
+            self.builder.known[argument] = item.value
+        return argument
+
+    def _passed(self, stage: Stage, arguments: Mapping[str, SSAValue]) -> Scope:
+        """What earlier stages give to one."""
+        tensors = {item.name: arguments[item.name] for item in stage.inputs}
+        for name, array in stage.known.items():
+            tensors[name] = self.builder.constant(array)
+        parts = {part for names in stage.lists.values() for part in names or ()}
+        passed: Scope = {name: value for name, value in tensors.items() if name not in parts}
+        for name, names in stage.lists.items():
+            passed[name] = NOTHING
+            if names is not None:
+                passed[name] = SequenceValue(tuple(tensors[part] for part in names))
+        return passed
 
     def _module(self, inputs: list[ModelInput], results: Results) -> ModuleOp:
         signature = FunctionType.from_lists(
@@ -266,10 +303,10 @@ class ModelImporter:
                     value = self.nodes.operand(info.name, scope, "model")
                 if isinstance(value, Failed | Deferred):
                     continue
-                if not isinstance(value, SSAValue):
-                    raise ImportModelError(f"nothing defines the output {info.name!r}")
-                check_output(info, value)
-                results.append((info.name, value))
+                kind, tensors, count = expand_output(info, value)
+                if kind is not Kind.TENSOR:
+                    self.output_counts[info.name] = count
+                results += tensors
             except TcoptError as error:
                 self.problems.add(error)
         return results

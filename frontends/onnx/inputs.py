@@ -11,8 +11,9 @@ from onnx import TypeProto, ValueInfoProto
 from xdsl.ir import Attribute
 
 from tcopt.frontends.onnx.errors import Dimension, MissingShapesError
-from tcopt.frontends.onnx.types import element_type, numpy_dtype
+from tcopt.frontends.onnx.types import element_type, numpy_dtype, tensor_declaration
 from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
+from tcopt.support.structures import Kind
 
 
 @dataclass
@@ -24,6 +25,8 @@ class ModelInput:
             Those left open become numbers when they are fixed.
         declared: the dimensions as the model has them.
         value: the value it is specialised on, if any.
+        kind: what it is. Of what is no tensor, the rest speaks of its tensors; what is declared of
+            a sequence's dimensions holds for none of them for certain.
     """
 
     name: str
@@ -33,6 +36,7 @@ class ModelInput:
     value: np.ndarray | None = None
     shape: tuple[int, ...] = field(default=())
     declared: tuple[Dimension, ...] | None = field(init=False)
+    kind: Kind = Kind.TENSOR
 
     def __post_init__(self) -> None:
         self.declared = None if self.dims is None else tuple(self.dims)
@@ -46,20 +50,24 @@ def declared_input(info: ValueInfoProto, what: str = "input") -> ModelInput:
 
     Raises:
         ImportModelError: no name or no type.
-        UnsupportedError: not a tensor, or an element type the compiler lacks.
+        UnsupportedError: neither a tensor nor a sequence or optional of them, or an element type
+            the compiler lacks.
     """
     if not info.name:
         raise ImportModelError(f"an {what} of the model has no name")
-    kind = info.type.WhichOneof("value")
+    try:
+        kind, tensor = tensor_declaration(info.type)
+    except TypeError as error:
+        raise UnsupportedError(
+            f"{what} {info.name!r} is of type {error}",
+            hint="tensors, and sequences and optionals of tensors are supported",
+        ) from None
     if kind is None:
         raise ImportModelError(f"{what} {info.name!r} has no type")
-    if kind != "tensor_type":
-        type_ = kind.removesuffix("_type").replace("_", " ")
-        raise UnsupportedError(f"{what} {info.name!r} is a {type_}, not a tensor")
-    tensor = info.type.tensor_type
     element = element_type(tensor.elem_type, info.name)
     dims = declared_dims(tensor)
-    return ModelInput(info.name, element, numpy_dtype(tensor.elem_type, info.name), dims)
+    dtype = numpy_dtype(tensor.elem_type, info.name)
+    return ModelInput(info.name, element, dtype, dims, kind=kind)
 
 
 def declared_dims(tensor: TypeProto.Tensor) -> list[Dimension] | None:
@@ -89,9 +97,10 @@ def fix_inputs(
         MissingShapesError: dimensions that remain open.
     """
     narrow_inputs(inputs, shapes, values, dims)
-    missing = {item.name: item.dims for item in inputs if not _is_static(item.dims)}
+    missing = {item.name: item.dims for item in inputs if not _is_static(item)}
     if missing:
-        raise MissingShapesError(missing)
+        lists = {item.name: item.kind for item in inputs if item.kind is not Kind.TENSOR}
+        raise MissingShapesError(missing, lists)
     for item in inputs:
         item.shape = tuple(d for d in item.dims or () if isinstance(d, int))
 
@@ -141,7 +150,8 @@ class Symbols:
     """
 
     def __init__(self, inputs: Sequence[ModelInput], dims: Mapping[str, int]):
-        declared = (d for item in inputs for d in item.dims or ())
+        tensors = (item for item in inputs if item.kind is Kind.TENSOR)
+        declared = (d for item in tensors for d in item.dims or ())
         self._known = {d for d in declared if isinstance(d, str)}
         self._parts = {term for d in self._known for term in terms_of(d) if isinstance(term, str)}
         self.extents: dict[str, int] = {}
@@ -187,8 +197,10 @@ def terms_of(name: str) -> list[int | str]:
     return [int(t) if re.fullmatch(r"[0-9]{1,18}", t) else t for t in terms]
 
 
-def _is_static(dims: list[Dimension] | None) -> bool:
-    return dims is not None and all(isinstance(d, int) for d in dims)
+def _is_static(item: ModelInput) -> bool:
+    if item.kind is not Kind.TENSOR or item.dims is None:
+        return False
+    return all(isinstance(d, int) for d in item.dims)
 
 
 def _fix_value(item: ModelInput, value: np.ndarray) -> None:
@@ -198,7 +210,10 @@ def _fix_value(item: ModelInput, value: np.ndarray) -> None:
 
 
 def _fix_shape(item: ModelInput, shape: Sequence[int], symbols: Symbols) -> None:
-    extents = [int(d) for d in shape]
+    try:
+        extents = [int(d) for d in shape]
+    except (TypeError, ValueError):
+        raise InputError(f"{shape!r} is no shape for input {item.name!r}, a tensor") from None
     if any(d < 0 for d in extents):
         raise InputError(f"shape {extents} of input {item.name!r} has a negative dimension")
     if item.dims is None:

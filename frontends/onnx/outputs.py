@@ -4,38 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx import ValueInfoProto
+from onnx import TypeProto, ValueInfoProto
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.types import shape_of, type_of
 from tcopt.frontends.onnx.errors import Dimension
 from tcopt.frontends.onnx.inputs import ModelInput, declared_dims
-from tcopt.frontends.onnx.types import element_type
-from tcopt.support.errors import ImportModelError
+from tcopt.frontends.onnx.lists import described
+from tcopt.frontends.onnx.types import element_type, tensor_declaration
+from tcopt.frontends.onnx.values import OptionalValue, SequenceValue, Value
+from tcopt.support.errors import ImportModelError, UnsupportedError
+from tcopt.support.structures import Count, Kind, tensor_names
 
 Results = list[tuple[str, SSAValue]]
 """Values of the graph by the names of the outputs that they are."""
 
 
-def check_output(info: ValueInfoProto, value: SSAValue) -> None:
-    """Check that an output is what its declaration says.
+def expand_output(info: ValueInfoProto, value: Value) -> tuple[Kind, Results, Count]:
+    """What an output is, its tensors, and of how many it consists.
+
+    Raises:
+        ImportModelError: it is not what its declaration says.
+        UnsupportedError: it is declared as what there is not here.
+    """
+    try:
+        kind, tensor = tensor_declaration(info.type)
+    except TypeError as error:
+        raise UnsupportedError(f"output {info.name!r} is of type {error}") from None
+    kind = kind or (Kind.SEQUENCE if isinstance(value, SequenceValue) else Kind.TENSOR)
+    match value:
+        case SSAValue() if not kind.is_sequence:
+            check_output(info.name, tensor, value)
+            return kind, [(info.name, value)], 1
+        case SequenceValue() if kind.is_sequence:
+            names = tensor_names(info.name, kind, len(value.items))
+            # As of a sequence that is given, its tensors may have any shape.
+            tensor = TypeProto.Tensor(elem_type=tensor.elem_type)
+            for item in value.items:
+                check_output(info.name, tensor, item)
+            return kind, list(zip(names, value.items, strict=True)), len(names)
+        case OptionalValue() if kind.is_optional:
+            return kind, [], None
+        case SSAValue() | SequenceValue() | OptionalValue():
+            raise ImportModelError(
+                f"output {info.name!r} is declared as a {kind}, the nodes compute "
+                f"{described(value)}"
+            )
+        case _:
+            raise ImportModelError(f"nothing defines the output {info.name!r}")
+
+
+def check_output(name: str, declared: TypeProto.Tensor, value: SSAValue) -> None:
+    """Check that a tensor is what its declaration says.
 
     Raises:
         ImportModelError: it has another element type or rank.
     """
-    declared = info.type.tensor_type
     own = type_of(value)
     if declared.elem_type:
-        element = element_type(declared.elem_type, info.name)
+        element = element_type(declared.elem_type, name)
         if element != own.element_type:
             raise ImportModelError(
-                f"output {info.name!r} is declared with {element} elements, the nodes "
+                f"output {name!r} is declared with {element} elements, the nodes "
                 f"compute {own.element_type}"
             )
     # Extents may be stale when a file was edited; a wrong rank is a broken model.
     if declared.HasField("shape") and len(declared.shape.dim) != own.get_num_dims():
         raise ImportModelError(
-            f"output {info.name!r} is declared with {len(declared.shape.dim)} dimensions, "
+            f"output {name!r} is declared with {len(declared.shape.dim)} dimensions, "
             f"the nodes compute {list(own.get_shape())}"
         )
 

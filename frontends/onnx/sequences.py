@@ -37,6 +37,18 @@ def _sequence(ctx: NodeContext, value: Value) -> tuple[SSAValue, ...]:
     return value.items
 
 
+def _made(ctx: NodeContext, items: Sequence[SSAValue]) -> SequenceValue:
+    """A sequence; how long all are together is limited, as each is a list of its own."""
+    builder = ctx.builder
+    builder.sequence_items += len(items)
+    most = builder.limits.made_elements
+    ctx.check(
+        builder.sequence_items <= most,
+        f"sequences hold more tensors together than the limit made-elements={most}",
+    )
+    return SequenceValue(tuple(items))
+
+
 def _tensor(ctx: NodeContext, value: Value) -> SSAValue:
     if not isinstance(value, SSAValue):
         ctx.malformed("its operand is no tensor")
@@ -57,7 +69,7 @@ def _empty(ctx: NodeContext, operands: Values) -> Value:
 
 @_handles("SequenceConstruct")
 def _construct(ctx: NodeContext, operands: Values) -> Value:
-    return SequenceValue(tuple(_tensor(ctx, value) for value in operands))
+    return _made(ctx, [_tensor(ctx, value) for value in operands])
 
 
 @_handles("SequenceInsert")
@@ -68,7 +80,7 @@ def _insert(ctx: NodeContext, operands: Values) -> Value:
         (place,) = ctx.known_ints(_tensor(ctx, operands[2]), "the position")
         ctx.check(abs(place) <= len(items), f"position {place} is outside of {len(items)} elements")
         place += len(items) if place < 0 else 0
-    return SequenceValue((*items[:place], _tensor(ctx, operands[1]), *items[place:]))
+    return _made(ctx, (*items[:place], _tensor(ctx, operands[1]), *items[place:]))
 
 
 @_handles("SequenceErase")
@@ -78,7 +90,7 @@ def _erase(ctx: NodeContext, operands: Values) -> Value:
     if len(operands) > 1 and operands[1] is not None:
         place = _place(ctx, operands[1], len(items))
     ctx.check(items, "the sequence is empty")
-    return SequenceValue((*items[:place], *items[place + 1 :]))
+    return _made(ctx, (*items[:place], *items[place + 1 :]))
 
 
 @_handles("SequenceAt")
@@ -92,10 +104,14 @@ def _length(ctx: NodeContext, operands: Values) -> Value:
     return ctx.array(np.array(len(_sequence(ctx, operands[0])), np.int64))
 
 
+def _check_parts(ctx: NodeContext, count: int) -> None:
+    most = ctx.builder.limits.nodes
+    ctx.check(count <= most, f"{count} parts are more than the limit nodes={most}")
+
+
 def _equal_parts(ctx: NodeContext, extent: int, size: int) -> list[int]:
     whole, rest = divmod(extent, size)
-    most = ctx.builder.limits.nodes
-    ctx.check(whole <= most, f"{whole} parts are more than the limit nodes={most}")
+    _check_parts(ctx, whole)
     return [size] * whole + ([rest] if rest else [])
 
 
@@ -113,9 +129,10 @@ def _split(ctx: NodeContext, operands: Values) -> Value:
             sizes = _equal_parts(ctx, shape[axis], sizes[0])
     else:
         sizes = _equal_parts(ctx, shape[axis], 1)
+    _check_parts(ctx, len(sizes))
     ctx.check(
         min(sizes, default=0) >= 0 and sum(sizes) == shape[axis],
-        f"parts of {sizes} do not make {shape[axis]}",
+        f"parts of {sizes[:8]} do not make {shape[axis]}",
     )
     parts: list[SSAValue] = []
     start = 0
@@ -127,7 +144,7 @@ def _split(ctx: NodeContext, operands: Values) -> Value:
             part = ctx.emit(graph.ReshapeOp(part, (*shape[:axis], *shape[axis + 1 :])))
         parts.append(part)
         start += size
-    return SequenceValue(tuple(parts))
+    return _made(ctx, parts)
 
 
 @_handles("ConcatFromSequence")

@@ -9,7 +9,7 @@ and of known value where that decides more shapes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,12 +21,21 @@ from tcopt.frontends.onnx.builder import GraphBuilder
 from tcopt.frontends.onnx.errors import Dimension, MissingValuesError
 from tcopt.frontends.onnx.inputs import ModelInput
 from tcopt.frontends.onnx.subgraphs import used_names
-from tcopt.frontends.onnx.values import DEFERRED, Deferred, Scope, Value
-from tcopt.support.errors import UnsupportedError
+from tcopt.frontends.onnx.values import (
+    DEFERRED,
+    Deferred,
+    OptionalValue,
+    Scope,
+    SequenceValue,
+    Value,
+)
+from tcopt.support.structures import Kind, tensor_names
 
 _GIVEN_LIMIT = 64
 """Inputs of together so many elements are shapes, sizes and the like: a program is made for their
 values. A value computed from more is data, and awaited."""
+
+_COMPUTED = SSAValue | SequenceValue | OptionalValue
 
 EXTENTS = ":extents"
 """What the output with a result's own extents is called after it."""
@@ -41,12 +50,15 @@ class Stage:
         outputs: names of the model's outputs that it has to give.
         inputs: what earlier stages computed, beside the model's inputs; dimensions are open.
         known: values that earlier stages knew.
+        lists: the sequences and optionals of earlier stages, by the names that their tensors have
+            in `inputs` and `known`; None for an optional without an element.
     """
 
     nodes: tuple[int, ...]
     outputs: tuple[str, ...]
     inputs: tuple[ModelInput, ...] = ()
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
+    lists: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,11 +76,19 @@ class Rest:
 
 
 class Staging:
-    """Decides what is left for the next stage while one is imported."""
+    """Decides what is left for the next stage while one is imported.
 
-    def __init__(self, builder: GraphBuilder, arguments: Mapping[str, SSAValue]):
+    Args:
+        arguments: the tensors that the stage is given.
+        lists: names of the model's inputs that are no tensors.
+    """
+
+    def __init__(
+        self, builder: GraphBuilder, arguments: Mapping[str, SSAValue], lists: Container[str] = ()
+    ):
         self._builder = builder
         self._arguments = arguments
+        self._lists = lists
         self._later: list[NodeProto] = []
         self._bounded: dict[str, SSAValue] = {}
 
@@ -122,21 +142,22 @@ class Staging:
         """
         if not self._later and not self._bounded:
             return [], None
-        given = {name for name in wanted if isinstance(scope.get(name), SSAValue)}
+        given = {name for name in wanted if isinstance(scope.get(name), _COMPUTED)}
         results = {name: self._bounded[name] for name in wanted if name in self._bounded}
         known: dict[str, np.ndarray] = {}
         passed: list[ModelInput] = []
+        lists: dict[str, tuple[str, ...] | None] = {}
         for name in dict.fromkeys(name for node in self._later for name in used_names(node)):
             value = self._bounded.get(name, scope.get(name))
-            if name in weights or name in self._arguments or isinstance(value, Deferred):
+            if name in weights or name in self._arguments or name in self._lists:
                 continue
-            if isinstance(value, SSAValue) and value in self._builder.known:
-                known[name] = self._builder.known[value]
-            elif value is not None:
-                value = _tensor(name, value)
-                passed.append(_as_input(self._builder, name, value))
+            for part, tensor in _tensors(name, value, lists):
+                if tensor in self._builder.known:
+                    known[part] = self._builder.known[tensor]
+                    continue
+                passed.append(_as_input(self._builder, part, tensor))
                 if name not in given:
-                    results[name] = value
+                    results[part] = tensor
         bounded = {name: name + EXTENTS for name in self._bounded if name in results}
         for name, place in bounded.items():
             results[place] = self._builder.extents[self._bounded[name]]
@@ -148,17 +169,27 @@ class Staging:
             tuple(name for name in wanted if name not in results and name not in given),
             tuple(passed),
             known,
+            lists,
         )
         return list(results.items()), Rest(bounded, stage)
 
 
-def _tensor(name: str, value: Value) -> SSAValue:
-    if not isinstance(value, SSAValue):
-        raise UnsupportedError(
-            f"the sequence or optional {name!r} is used behind a value that decides shapes",
-            hint="use its elements instead",
-        )
-    return value
+def _tensors(
+    name: str, value: Value, lists: dict[str, tuple[str, ...] | None]
+) -> list[tuple[str, SSAValue]]:
+    """The tensors of a value, by name; `lists` receives what is none."""
+    match value:
+        case SSAValue():
+            return [(name, value)]
+        case SequenceValue():
+            names = tensor_names(name, Kind.SEQUENCE, len(value.items))
+            lists[name] = tuple(names)
+            return list(zip(names, value.items, strict=True))
+        case OptionalValue():
+            lists[name] = None
+            return []
+        case _:
+            return []
 
 
 def _as_input(builder: GraphBuilder, name: str, value: SSAValue) -> ModelInput:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, TypeProto
 from xdsl.ir import Attribute
 
 from tcopt.dialects.graph.types import element_of
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.structures import Kind
 
 _DTYPES: dict[int, np.dtype] = {
     TensorProto.FLOAT: np.dtype(np.float32),
@@ -84,3 +85,33 @@ def onnx_element_type(element: Attribute) -> int:
 def schema_type_name(element: Attribute) -> str:
     """How ONNX's operator schemas spell a tensor of this element type: `tensor(float)`."""
     return f"tensor({onnx_type_name(_NUMBER_OF[element])})"
+
+
+_KINDS_NAMED = 4
+
+
+def tensor_declaration(type_: TypeProto) -> tuple[Kind | None, TypeProto.Tensor]:
+    """What a declaration is, and what it says of the tensors; None where it says nothing.
+
+    Raises:
+        TypeError: of no kind that there is here; says which.
+    """
+    kinds = [type_]
+    while (name := kinds[-1].WhichOneof("value")) in ("sequence_type", "optional_type"):
+        kinds.append(getattr(kinds[-1], name).elem_type)
+    names = [k.WhichOneof("value") for k in kinds]
+    if names == [None]:
+        return None, TypeProto.Tensor()
+    match names:
+        case ["tensor_type"]:
+            kind = Kind.TENSOR
+        case ["sequence_type", "tensor_type" | None]:
+            kind = Kind.SEQUENCE
+        case ["optional_type", "tensor_type"]:
+            kind = Kind.OPTIONAL
+        case ["optional_type", "sequence_type", "tensor_type" | None]:
+            kind = Kind.OPTIONAL_SEQUENCE
+        case _:
+            words = [str(n or "nothing").removesuffix("_type").replace("_", " ") for n in names]
+            raise TypeError(" of ".join(words[:_KINDS_NAMED]))
+    return kind, kinds[-1].tensor_type

@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 
 from tcopt.dialects.target import GpuTargetAttr
-from tcopt.runtime.archive import DEVICE_DESCRIPTION, spec_facts, spec_of
+from tcopt.runtime.archive import (
+    DEVICE_DESCRIPTION,
+    signature_facts,
+    signature_of,
+    spec_facts,
+    spec_of,
+)
 from tcopt.runtime.device.interface import KernelSource
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Copy, Launch, Place, Step
@@ -79,6 +85,7 @@ def _describe(program: DeviceProgram) -> dict[str, Any]:
         "outputs": [spec_facts(spec) for spec in program.outputs],
         "workspace_bytes": program.workspace_bytes,
         "report": program.report,
+        **signature_facts(program.signature),
         "kernels": [list(source.kernels) for source in program.sources],
         "steps": [_step_facts(step) for step in program.steps],
     }
@@ -99,6 +106,7 @@ def _program(facts: dict[str, Any], archive: zipfile.ZipFile) -> DeviceProgram:
         weights=np.array(np.frombuffer(archive.read("weights.bin"), np.uint8)),
         workspace_bytes=facts["workspace_bytes"],
         report=facts["report"],
+        signature=signature_of(facts),
     )
 
 

@@ -15,6 +15,7 @@ from tcopt.runtime.device.interface import Device, KernelSource, Times
 from tcopt.runtime.device.session import DeviceSession, Resident
 from tcopt.runtime.device.steps import Step
 from tcopt.runtime.profile import TimedKernel
+from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.remarks import Remark
 
@@ -30,7 +31,7 @@ class DeviceProgram:
         sources: the kernels, as the device's compiler takes them.
         steps: the launches and copies of one run.
         inputs, outputs, weights, workspace_bytes, report, compile_times, remarks,
-        kernels_compiled: as in `runtime.program.Program`.
+        kernels_compiled, signature: as in `runtime.program.Program`.
         timed: what is known of each launch, of those in a loop over time once; None for a
             program that is not profiled.
         entries: for each step the number of its entry in `timed`, None for a copy.
@@ -50,6 +51,7 @@ class DeviceProgram:
     timed: list[TimedKernel] | None = None
     entries: list[int | None] = field(default_factory=list[int | None])
     kernels_compiled: int = 0
+    signature: Signature | None = None
     device: Callable[[GpuTargetAttr], Device] = device_for
 
     def __post_init__(self) -> None:

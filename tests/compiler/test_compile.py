@@ -247,6 +247,16 @@ def test_open_shapes_are_compiled_at_the_first_run(rng):
         assert seen.count("done") == compiles
 
 
+def test_inputs_of_any_rank(rng):
+    model = dense("batch")
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    compiled = tcopt.compile(model, workers=0)
+    assert compiled.inputs[0].any_rank
+    check(model, compiled, {"x": rng.standard_normal((2, 8)).astype(np.float32)})
+    with pytest.raises(InputError, match='"x" float32 of any shape'):
+        compiled.run({})
+
+
 def test_dimensions_are_fixed_by_name(rng):
     net = Network("named")
     x = net.input("x", ["batch", "seq", 4])

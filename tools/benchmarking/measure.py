@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 import tcopt
@@ -15,12 +14,13 @@ from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.runtime import Model
+from tcopt.runtime.signature import flatten
 from tcopt.support.errors import InputError
 from tcopt.tools.accuracy import Accuracy, compare
 from tcopt.tools.benchmarking.limits import copy_gbps, peak_gflops
 from tcopt.tools.benchmarking.sides import Side, load_peer
 from tcopt.tools.benchmarking.turns import BURST_S, take_turns
-from tcopt.tools.inputs import InputSpec, make_inputs
+from tcopt.tools.inputs import input_specs, make_inputs
 
 Array = NDArray[Any]
 
@@ -79,7 +79,7 @@ def measure(
         "workspace_bytes": program.workspace_bytes,
         "memory_plan": dict(program.report),
         "weight_bytes": int(program.weights.nbytes),
-        "bytes": moved_bytes(feeds, ours, int(program.weights.nbytes)),
+        "bytes": moved_bytes(feeds, flatten(ours), int(program.weights.nbytes)),
         "flops": contraction_flops(model, settings.options),
         "runs": [],
     }
@@ -90,8 +90,7 @@ def measure(
 
 def input_values(model: Model, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
     """A value for every input: those given, random ones for the rest."""
-    specs = [InputSpec(i.name, tuple(i.shape), np.dtype(i.dtype)) for i in model.inputs]
-    return make_inputs(specs, dict(given), seed=seed)
+    return make_inputs(input_specs(model.inputs), dict(given), seed=seed)
 
 
 def moved_bytes(feeds: Mapping[str, Array], outputs: Sequence[Array], weights: int) -> int:

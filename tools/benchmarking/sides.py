@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.runtime.signature import flatten
 from tcopt.support.errors import InputError
 
 Array = NDArray[Any]
@@ -37,7 +38,7 @@ class Side:
 
     def outputs(self) -> list[Array]:
         """The results of one inference, in memory of their own."""
-        return [np.array(value) for value in self.run()]
+        return [np.array(value) for value in flatten(list(self.run()))]
 
 
 Load = Callable[[str | bytes, Feeds, int], Callable[[], Sequence[Any]]]

@@ -1,0 +1,145 @@
+"""What a model takes and gives where that is not tensors alone.
+
+People give a list of arrays for a sequence, and None for an optional without an element; a program
+takes arrays alone, one after the other, and is made for so many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.runtime.specs import TensorSpec, select_feeds
+from tcopt.support.errors import InputError
+from tcopt.support.structures import Count, Kind, tensor_names
+
+Array = NDArray[Any]
+Feed = Array | list[Array] | None
+"""What stands for an input or output: an array, a sequence of them, or nothing."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What the tensors of a program are of its model.
+
+    Attributes:
+        inputs, outputs: as the model has them.
+        input_counts, output_counts: of how many tensors those that are no tensors consist, by
+            name.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    input_counts: Mapping[str, Count]
+    output_counts: Mapping[str, Count]
+
+
+def select_values(
+    specs: Sequence[TensorSpec],
+    feeds: Mapping[str, Any],
+    fixed_by: Mapping[str, str],
+    fixed: tuple[Sequence[TensorSpec], Mapping[str, Count]] | None = None,
+) -> list[Feed]:
+    """As `select_feeds`, for inputs that need not be tensors.
+
+    Args:
+        fixed: the inputs of the program that there is already, and the counts that it is for.
+    Raises:
+        InputError: as `select_feeds`, or what is given for a sequence is no list, or has another
+            length than the program's.
+    """
+    _check_names(specs, feeds)
+    given: dict[str, Any] = {}
+    counts: dict[str, Count] = {}
+    for spec in specs:
+        if spec.kind is Kind.TENSOR:
+            given.update({spec.name: feeds[spec.name]} if spec.name in feeds else {})
+            continue
+        items = _items(spec, feeds)
+        counts[spec.name] = None if items is None else len(items)
+        if fixed is not None and fixed[1][spec.name] != counts[spec.name]:
+            raise InputError(
+                f"input {spec} has {_count_text(counts[spec.name])}, the model was compiled for "
+                f"{_count_text(fixed[1][spec.name])}",
+                hint="compile it without its shapes, so that each run may have its own",
+            )
+        names = tensor_names(spec.name, spec.kind, counts[spec.name])
+        given.update(zip(names, items or (), strict=True))
+    flat = fixed[0] if fixed is not None else [s for spec in specs for s in _parts(spec, counts)]
+    return group(specs, counts, select_feeds(flat, given, fixed_by))
+
+
+def _check_names(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> None:
+    known = {spec.name for spec in specs}
+    for name in feeds:
+        if name not in known:
+            listed = ", ".join(map(str, specs))
+            raise InputError(f'the model has no input "{name}"', hint=f"its inputs are {listed}")
+
+
+def _items(spec: TensorSpec, feeds: Mapping[str, Any]) -> list[Any] | None:
+    """What is given for an input that is no tensor, one by one."""
+    value = feeds.get(spec.name)
+    if value is None:
+        if spec.kind.is_optional:
+            return None
+        raise InputError(f"no value given for input {spec}", hint="give a list of arrays")
+    if not spec.kind.is_sequence:
+        return [value]
+    if not isinstance(value, list | tuple):
+        raise InputError(
+            f"input {spec} cannot be {type(value).__name__}", hint="give a list of arrays"
+        )
+    return list(value)
+
+
+def _parts(spec: TensorSpec, counts: Mapping[str, Count]) -> Iterator[TensorSpec]:
+    """The specification of each tensor of an input."""
+    if spec.kind is Kind.TENSOR:
+        yield spec
+        return
+    for name in tensor_names(spec.name, spec.kind, counts[spec.name]):
+        yield spec._replace(name=name, kind=Kind.TENSOR)
+
+
+def _count_text(count: Count) -> str:
+    return "no element" if count is None else f"{count} tensor{'' if count == 1 else 's'}"
+
+
+def group(
+    specs: Sequence[TensorSpec], counts: Mapping[str, Count], arrays: Sequence[Array]
+) -> list[Feed]:
+    """What each input or output is, of the arrays of all."""
+    rest = iter(arrays)
+    values: list[Feed] = []
+    for spec in specs:
+        count = counts.get(spec.name)
+        if spec.kind.is_sequence and count is not None:
+            values.append([next(rest) for _ in range(count)])
+        else:
+            values.append(None if spec.kind.is_optional and count is None else next(rest))
+    return values
+
+
+def flat_arrays(name: str, value: Feed) -> Iterator[tuple[str, Array]]:
+    """The arrays of an input, by the names that a program has for them."""
+    if isinstance(value, list):
+        yield from zip(tensor_names(name, Kind.SEQUENCE, len(value)), value, strict=True)
+    elif value is not None:
+        yield name, value
+
+
+def flatten(values: Sequence[Feed]) -> list[Array]:
+    """The arrays of all inputs or outputs, as a program takes and gives them."""
+    return [array for value in values for _, array in flat_arrays("", value)]
+
+
+def shape_of(value: Feed) -> tuple[object, ...] | None:
+    """The shape of an input: of a sequence the shape of each of its tensors."""
+    if isinstance(value, np.ndarray):
+        return value.shape
+    return None if value is None else tuple(array.shape for array in value)
