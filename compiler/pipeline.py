@@ -108,7 +108,7 @@ _GPU_KERNEL = (
 )
 
 _CPU_PRECISIONS = (PRECISE, "bf16")
-_GPU_PRECISIONS = (PRECISE, "f16")
+_GPU_PRECISIONS = {"opencl": (PRECISE, "f16"), "cuda": (PRECISE, "f16", "bf16")}
 
 DEVICE_TARGETS = ("opencl", "cuda")
 """Targets whose kernels run on a device of their own."""
@@ -126,7 +126,8 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
             for this machine's device, or a named one such as `cuda:sm_80`.
         accuracy: `strict`, `default` or `fast`: which faster algorithms that round more may
             be used; see docs/accuracy.md.
-        precision: `f32`, or what layers round their operands to: `bf16` on CPUs, `f16` on GPUs.
+        precision: `f32`, or what layers round their operands to: `bf16` on CPUs, `f16` on
+            GPUs, both on those that CUDA reaches.
     Raises:
         UnsupportedError: there is no such target, accuracy or precision.
     """
@@ -155,7 +156,7 @@ def _graph(passes: Iterable[str], accuracy: str, precision: str) -> str:
 
 
 def _device_pipeline(kind: str, name: str, accuracy: str, precision: str) -> list[Phase]:
-    if precision not in _GPU_PRECISIONS:
+    if precision not in _GPU_PRECISIONS[kind]:
         raise UnsupportedError(f"target {kind} has no precision '{precision}'")
     kernel = _GPU_KERNEL
     if name:

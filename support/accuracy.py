@@ -9,7 +9,7 @@ DEFAULT = "default"
 
 PRECISIONS = ("f32", "bf16", "f16")
 """Values of the setting `precision`: what the operands of convolutions and matrix products
-with constant weights are rounded to: `bf16` on CPUs, `f16` on GPUs."""
+with constant weights are rounded to: `bf16` on CPUs, `f16` on GPUs, both on those of CUDA."""
 
 PRECISE = "f32"
 """The precision in which nothing is rounded."""

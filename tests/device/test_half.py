@@ -81,10 +81,11 @@ def rules_of(target: str, precision: str) -> tuple[set[str], str]:
     return found & CONTRACTIONS, program.source
 
 
-def test_layers_are_for_tensor_cores() -> None:
-    rules, source = rules_of("cuda:sm_80", "f16")
+@pytest.mark.parametrize("precision", ["f16", "bf16"])
+def test_layers_are_for_tensor_cores(precision: str) -> None:
+    rules, source = rules_of("cuda:sm_80", precision)
     assert rules == {"gpu-tensor-core-tile"}
-    assert "mma.sync" in source and "ldmatrix" in source
+    assert f".f32.{precision}.{precision}.f32" in source and "ldmatrix" in source
 
 
 @pytest.mark.parametrize(("target", "precision"), [("cuda:sm_80", "f32"), ("opencl", "f16")])

@@ -50,6 +50,10 @@ sched.sequence @steps for @f attributes {rule = "by-hand"} {
   sched.prefetch %mm buffer 1 ahead %j at %k
   // CHECK-NEXT: sched.set_scope %pad to local
   sched.set_scope %pad to local
+  // CHECK-NEXT: sched.permute_layout %x to [1, 0]
+  sched.permute_layout %x to [1, 0]
+  // CHECK-NEXT: sched.pad_einsum %mm to [16, 8, 16]
+  sched.pad_einsum %mm to [16, 8, 16]
   // CHECK-NEXT: %init = sched.decompose_reduction %mm at %k
   %init = sched.decompose_reduction %mm at %k
   // CHECK-NEXT: sched.tensorize %k as "bf16_dot"
