@@ -25,6 +25,7 @@ LOOP_PASSES = (
     "inject-virtual-threads,double-buffer,insert-barriers,vectorize,unroll-loops,"
     "lower-loop-to-kernel"
 )
+SCHEDULE_PASSES = "schedule,apply-schedule"
 KERNEL_PASSES = "promote-registers,dce"
 
 
@@ -43,6 +44,17 @@ def row_sums(rows: int, columns: int) -> loop.FuncOp:
     k = te.reduce_axis(columns, "k")
     y = te.compute((rows,), lambda i: te.sum(x[i, k], axis=k), name="y")
     return lower_function(te.func("row_sums", [x], [y]))
+
+
+def softmax(rows: int, columns: int) -> loop.FuncOp:
+    """Exponentials of what rows have below their maximum, as parts of their sum."""
+    x = te.placeholder((rows, columns), name="x")
+    k, j = te.reduce_axis(columns, "k"), te.reduce_axis(columns, "j")
+    most = te.compute((rows,), lambda i: te.max(x[i, k], axis=k), name="most")
+    e = te.compute((rows, columns), lambda i, j: te.exp(x[i, j] - most[i]), name="e")
+    total = te.compute((rows,), lambda i: te.sum(e[i, j], axis=j), name="total")
+    y = te.compute((rows, columns), lambda i, j: e[i, j] / total[i], name="y")
+    return lower_function(te.func("softmax", [x], [y]))
 
 
 def share_rows(sch: Schedule, threads: int, rows: int) -> None:

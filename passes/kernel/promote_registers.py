@@ -31,8 +31,9 @@ class PromoteRegisters(ModulePass):
     Each element or vector that is accessed becomes an SSA value, carried through `scf.for`
     as an iteration argument and out of `scf.if` as a result. A scalar access to a vector
     becomes `vector.extract` or `vector.insert`, a masked store a select. A buffer stays as it
-    is if an index is not constant, accesses overlap partly, another op uses it, or it is used
-    inside a region other than a loop's or branch's. Memory never written is zero.
+    is if an index is not constant, accesses overlap partly, another op uses it, it is used
+    inside a region other than a loop's or branch's, or a block's threads share it. Memory never
+    written is zero.
 
     ```mlir
     %acc = memref.alloca() : memref<16xf32>

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.hints import isa
 
+from tcopt.dialects.gpu_kernels import SHARED_SPACE
 from tcopt.support.quick_ir import walk_ops
 
 
@@ -79,7 +80,7 @@ def analyse(region_owner: Operation, max_slots: int) -> Promotion:
     """Find the promotable buffers inside an op, and all their accesses."""
     promotion = Promotion()
     for op in walk_ops(region_owner):
-        if not isinstance(op, memref.AllocaOp):
+        if not isinstance(op, memref.AllocaOp) or _is_shared(op):
             continue
         found = _slots_of(op, max_slots)
         if found is None:
@@ -94,6 +95,11 @@ def analyse(region_owner: Operation, max_slots: int) -> Promotion:
                 for owner in _regions_between(access_op, op.parent):
                     promotion.stored_inside.setdefault(owner, {})[access.slot] = None
     return promotion
+
+
+def _is_shared(op: memref.AllocaOp) -> bool:
+    """Whether other threads see the buffer too."""
+    return isa(op.memref.type, MemRefType) and op.memref.type.memory_space == SHARED_SPACE
 
 
 def _mark_ancestors(promotion: Promotion, op: Operation, top: Operation) -> None:

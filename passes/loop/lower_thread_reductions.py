@@ -141,7 +141,7 @@ def _is_for_warps(op: loop.ForOp, target: GpuTargetAttr) -> bool:
     if count & (count - 1) or warp & (warp - 1) or warps > warp:
         return False
     return all(
-        other.trip_count == count
+        other.trip_count <= count
         for other in _launch_of(op).walk()
         if isinstance(other, loop.ForOp) and other.axis == op.axis
     )

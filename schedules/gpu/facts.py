@@ -50,6 +50,11 @@ class GpuFacts:
         return max(1, min(MOST_LANES, self.vector_bits // bits))
 
     @property
+    def shuffles(self) -> bool:
+        """Whether the threads of a warp hand values to each other, without shared memory."""
+        return not self.capabilities.isdisjoint(("cuda", "shuffle"))
+
+    @property
     def running(self) -> int:
         """Threads that run at once."""
         return self.cores * min(self.max_threads, LIKELY_THREADS)

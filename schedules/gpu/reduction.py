@@ -3,7 +3,7 @@
 A row is what one result of a reduction is made of. Long rows have a block of threads each:
 
     each block
-      each thread: its share of the row's maximum    threads meet in shared memory
+      each thread: its share of the row's maximum    threads meet in warps, or shared memory
       each thread: its share of the exponentials     kept in shared memory
       each thread: its share of their sum
       each thread: its share of the quotients
@@ -115,7 +115,7 @@ def schedule_rows(
         return Declined(f"a row's {kept} numbers do not fit shared memory")
     threads = facts.block_threads(-(-length // TERMS_A_THREAD))
     remark("schedule", sch.block_op(final), f"{threads} threads for each of {count} rows")
-    return _block_a_row(sch, final, rows, threads)
+    return _block_a_row(sch, final, rows, threads, facts.shuffles)
 
 
 def _length(sch: Schedule, block: Block) -> int:
@@ -144,12 +144,15 @@ def _are_neighbours(
     return loops.get(last) in rows and Rows(sch).is_contiguous(final, last)
 
 
-def _block_a_row(sch: Schedule, final: Block, rows: list[Loop], threads: int) -> Declined | None:
+def _block_a_row(
+    sch: Schedule, final: Block, rows: list[Loop], threads: int, shuffles: bool
+) -> Declined | None:
     """Let the threads of a block do the steps of a row one after the other, all of them at each."""
     if not rows:
         return Declined("there is only one row")
     row = sch.fuse(*rows) if len(rows) > 1 else rows[0]
     inner = sch.get_loops(final)[1:]
+    reduce = _reduce_in_warps if shuffles else _reduce_together
     if not any(sch.extent(each) > 1 for each in inner):
         # A single result is one thread's to write.
         row, one = sch.split(row, factors=[None, 1])
@@ -164,7 +167,7 @@ def _block_a_row(sch: Schedule, final: Block, rows: list[Loop], threads: int) ->
         if op.is_reduction:
             if any(is_spatial(sch, each, op) and sch.extent(each) > 1 for each in loops):
                 return Declined("a row has several results of a reduction")
-            _reduce_together(sch, block, row, threads)
+            reduce(sch, block, threads)
         elif any(sch.extent(each) > 1 for each in loops):
             if block != final:
                 sch.set_scope(block, "shared")
@@ -181,7 +184,26 @@ def _share(sch: Schedule, loops: list[Loop], threads: int) -> None:
     sch.bind(thread, "threadIdx.x")
 
 
-def _reduce_together(sch: Schedule, block: Block, row: Loop, threads: int) -> None:
+def _reduce_in_warps(sch: Schedule, block: Block, threads: int) -> None:
+    """Each thread reduces its share in a register; `lower-thread-reductions` combines shares."""
+    loops = sch.get_loops(block)[1:]
+    all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    _, thread = sch.split(all, factors=[None, threads])
+    partial = sch.rfactor(thread)
+    op, loops = sch.block_op(partial), sch.get_loops(partial)[1:]
+    spatial = [each for each in loops if is_spatial(sch, each, op)]
+    reduce = [each for each in loops if each not in spatial]
+    sch.reorder(*spatial, *reduce)
+    sch.bind(spatial[-1], "threadIdx.x")
+    sch.set_scope(partial, "register")
+    if reduce:
+        sch.decompose_reduction(partial, reduce[0])
+    sch.bind(sch.get_loops(block)[-1], "threadIdx.x")
+    # All threads read what they made together.
+    sch.set_scope(block, "shared")
+
+
+def _reduce_together(sch: Schedule, block: Block, threads: int) -> None:
     """Each thread reduces its share in a register; a few combine the shares of others; then
     every thread combines what these have."""
     loops = sch.get_loops(block)[1:]

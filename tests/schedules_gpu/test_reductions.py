@@ -8,16 +8,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_programs import (
+    LOOP_PASSES,
+    SCHEDULE_PASSES,
     barriers_of,
     kernel_of,
     row_sums,
     run_on_threads,
     share_rows,
+    softmax,
     without_barrier,
 )
+from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.interpreters.kernel_memory import RaceError
 from tcopt.interpreters.loop import run_func
+from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, sizes_of
 from tcopt.schedules import Schedule
 
 # Both sides add the same float32 numbers, in different orders.
@@ -72,3 +77,16 @@ def test_every_barrier_is_needed(
     for number in range(barriers):
         with pytest.raises(RaceError, match=r"of %y_parts, which thread .* without a barrier"):
             run_on_threads(without_barrier(kernel, number), x, shape=(4,))
+
+
+@pytest.mark.parametrize(("columns", "threads", "shuffles"), [(300, 128, 7), (100, 32, 5)])
+def test_rows_of_a_softmax_meet_in_warps(
+    columns: int, threads: int, shuffles: int, rng: np.random.Generator
+) -> None:
+    kernel = kernel_of(softmax(3, columns), named_gpu("sm_75"), f"{SCHEDULE_PASSES},{LOOP_PASSES}")
+    assert sizes_of(kernel, BLOCK_SIZE) == (threads, 1, 1)
+    assert sum(op.name == "simt.shuffle" for op in kernel.walk()) == 2 * shuffles
+    x = rng.standard_normal((3, columns), np.float32)
+    exps = np.exp(x - x.max(axis=1, keepdims=True))
+    expected = exps / exps.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(run_on_threads(kernel, x, shape=x.shape), expected, **TOLERANCE)

@@ -81,3 +81,19 @@ func.func private @computed(%i: index, %x: f32) {
 }
 // CHECK-LABEL: func.func private @computed
 // CHECK:       memref.store %x, %m[%i] : memref<4xf32>
+
+// -----
+
+// What threads share is no thread's own value.
+// CHECK-LABEL: func.func private @shared
+// CHECK:         memref.alloca() : memref<1xf32, 3 : i64>
+// CHECK:         memref.store
+// CHECK:         memref.load
+func.func private @shared(%x: f32) -> f32 {
+  %c0 = arith.constant 0 : index
+  %s = memref.alloca() : memref<1xf32, 3 : i64>
+  memref.store %x, %s[%c0] : memref<1xf32, 3 : i64>
+  "gpu.barrier"() : () -> ()
+  %y = memref.load %s[%c0] : memref<1xf32, 3 : i64>
+  func.return %y : f32
+}
