@@ -34,7 +34,14 @@ from tcopt.schedules.gpu.register_tile import (
     unroll_steps,
     write_out_tile,
 )
-from tcopt.schedules.gpu.shared_tile_choice import STEPS, Roles, SharedTile, choose_tile
+from tcopt.schedules.gpu.shared_tile_choice import (
+    BANK_SPACING,
+    STEPS,
+    WORD,
+    Roles,
+    SharedTile,
+    choose_tile,
+)
 from tcopt.schedules.gpu.threads import share_work
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.nests import variable_loops
@@ -162,7 +169,7 @@ def schedule_tile(
         sch.virtual_thread(virtual)
     sch.bind(row_thread, "threadIdx.y")
     sch.bind(column_thread, "threadIdx.x")
-    left = _share_operands(sch, block, pattern, producers, part, tile, facts)
+    left = _share_operands(sch, block, pattern, roles, producers, part, tile, facts)
     unroll_steps(sch, reduce, tile.sums)
     init = sch.decompose_reduction(block, part)
     if roles.dot is not None:
@@ -183,6 +190,7 @@ def _share_operands(
     sch: Schedule,
     block: Block,
     pattern: BlockPattern,
+    roles: Roles,
     producers: list[Block],
     part: Loop,
     tile: SharedTile,
@@ -203,6 +211,8 @@ def _share_operands(
             left.remove(made)
             copy = made
             sch.set_scope(copy, "shared")
+        if not term.uses(roles.columns) and tile.has_rows_in_warps(facts.warp):
+            _space_rows(sch, copy, term, roles.rows)
         sch.compute_at(copy, part)
         loops = sch.get_loops(copy)
         loops = loops[loops.index(part) + 1 :]
@@ -211,6 +221,16 @@ def _share_operands(
             lanes = _copied_lanes(sch, term, loops, tile, facts)
         share_work(sch, loops, (tile.down, tile.across), lanes)
     return left
+
+
+def _space_rows(sch: Schedule, copy: Block, term: Access, rows: int) -> None:
+    """Let rows that threads read at a time start in different banks of shared memory."""
+    steps = term.steps[rows] or ()
+    dim = next((dim for dim, step in enumerate(steps) if step), len(steps))
+    if dim < len(steps) - 1:
+        words = max(WORD * BYTE // access_bits(term), 1)
+        factor, offset = (words * each for each in BANK_SPACING)
+        sch.storage_align(copy, dim, factor, offset)
 
 
 def _copied_lanes(

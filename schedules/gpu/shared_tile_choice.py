@@ -25,6 +25,12 @@ STEPS = (4, 8, 16, 32)
 """Steps along the longest reduce variable that are fetched at a time; groups of terms are one."""
 
 
+BANK_SPACING = (8, 4)
+"""Rows that the threads of a warp read at a time are a multiple of the first words apart, and the
+second. Those of eight threads, or of four with two rows each, then lie in different ones of 32
+banks, and whole vectors of four words at multiples of their size."""
+
+
 @dataclass(frozen=True)
 class Roles:
     """Which variable plays which part, by position.
@@ -74,6 +80,10 @@ class SharedTile:
     @property
     def sums(self) -> int:
         return self.rows * self.spans * self.columns * self.results
+
+    def has_rows_in_warps(self, warp: int) -> bool:
+        """Whether the threads of a warp read several rows of an operand at a time."""
+        return self.down > 1 and self.across < warp
 
     def __str__(self) -> str:
         return (
@@ -169,11 +179,13 @@ class TileCosts:
         """What a block keeps in shared memory, at most."""
         # The last round of fetching may leave some threads with places of their own.
         spare = tile.threads * sum(self._element_bytes)
+        if tile.has_rows_in_warps(self._facts.warp):
+            spare += tile.rows * tile.down * BANK_SPACING[0] * WORD
         if self._is_dot:
             # Threads fetch whole words, and what is beyond the end takes a row of its own.
             sizes = self._tile_sizes(tile)
             each = zip(self._boxes, self._element_bytes, strict=True)
-            spare = sum(max(tile.threads * WORD, box.row(sizes) * size) for box, size in each)
+            spare += sum(max(tile.threads * WORD, box.row(sizes) * size) for box, size in each)
         return fetched + spare
 
     def time(self, tile: SharedTile, fetched_bytes: int) -> float:

@@ -50,7 +50,7 @@ te.func @product(%x: tensor<21x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32
 // A padded image is computed where it is shared.
 // KERNEL:     func.func private @convolution(
 // CHECK:      %p = loop.alloc shared : memref<1x4x4x10xf32>
-// CHECK-NEXT: %w_shared = loop.alloc shared : memref<4x4x3x3xf32>
+// CHECK-NEXT: %w_shared = loop.alloc shared {storage_align = array<i64: 0, 8, 4>} : memref<4x4x3x3xf32>
 // CHECK:      loop.load %x[0, {{.*}}] else 0.000000e+00
 // CHECK:      loop.barrier
 // CHECK-NEXT: loop.for %ci = 0 to 4 {
@@ -99,5 +99,25 @@ te.func @bytes(%x: tensor<21x48xi8>, %w: tensor<1x12x32x4xi8>) -> tensor<21x32xi
     te.yield %4 : i32
   }
   te.return %m : tensor<21x32xi32>
+}
+}
+
+// -----
+
+// Rows that threads of a warp read at a time start in different banks.
+// KERNEL:     func.func private @banks({{.*}} gpu.known_block_size = array<i32: 8, 8, 1>
+// KERNEL:       %x_shared = memref.alloca() {{.*}} : memref<16x20xf32, 3 : i64>
+// KERNEL:       %w_shared = memref.alloca() {{.*}} : memref<16x32xf32, 3 : i64>
+// CHECK:      %x_shared = loop.alloc shared {storage_align = array<i64: 0, 8, 4>} : memref<16x16xf32>
+// CHECK-NEXT: %w_shared = loop.alloc shared : memref<16x32xf32>
+module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, max_threads = 64, registers = 64, shared = 8192, vector_bits = 128, cores = 1>} {
+te.func @banks(%x: tensor<21x16xf32>, %w: tensor<16x32xf32>) -> tensor<21x32xf32> {
+  %m = te.compute "product" [%i = 21, %j = 32] reduce [%k = 16] sum : tensor<21x32xf32> {
+    %0 = te.read %x[%i, %k] : tensor<21x16xf32>
+    %1 = te.read %w[%k, %j] : tensor<16x32xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %m : tensor<21x32xf32>
 }
 }
