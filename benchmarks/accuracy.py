@@ -1,6 +1,6 @@
 """What each accuracy setting loses: errors against the same arithmetic in double precision.
 
-    python benchmarks/accuracy.py                       # 3x3 convolutions and ResNet-18
+    python benchmarks/accuracy.py                       # convolutions and small networks
     python benchmarks/accuracy.py light_vgg19 net.onnx  # only these networks
 
 Data is normal, after a ReLU, and weights are scaled to keep its size. The error of a result is
@@ -25,7 +25,7 @@ from onnx import ModelProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import tcopt
-from models import resnet18
+from models import dcgan_generator, dqn, resnet18
 from tcopt.compiler import Phase, pipeline
 from tcopt.frontends.onnx.examples import find_example_model
 from tcopt.frontends.onnx.network import Network
@@ -34,15 +34,24 @@ from tcopt.support.accuracy import ACCURACIES
 
 Array = NDArray[Any]
 
-LAYERS = ((56, 64, 64), (28, 128, 128), (14, 256, 256), (7, 512, 512), (112, 64, 128))
-"""Image extent, input and output channels."""
+LAYERS = (
+    (56, 64, 64, 3),
+    (28, 128, 128, 3),
+    (14, 256, 256, 3),
+    (7, 512, 512, 3),
+    (112, 64, 128, 3),
+    (28, 32, 96, 5),
+)
+"""Image extent, input and output channels, extent of the kernel."""
+
+NETWORKS = {"ResNet-18": resnet18, "DQN": dqn, "DCGAN generator": dcgan_generator}
 
 
-def layer(extent: int, inputs: int, outputs: int) -> ModelProto:
-    """A 3x3 convolution of stride 1."""
+def layer(extent: int, inputs: int, outputs: int, kernel: int) -> ModelProto:
+    """A convolution of stride 1."""
     net = Network("layer")
     x = net.input("image", [1, inputs, extent, extent])
-    return net.model(**{net.conv(x, inputs, outputs, 3, 1): [1, outputs, extent, extent]})
+    return net.model(**{net.conv(x, inputs, outputs, kernel, 1): [1, outputs, extent, extent]})
 
 
 def in_double(model: ModelProto) -> ModelProto:
@@ -67,9 +76,9 @@ def errors(actual: Array, expected: Array) -> tuple[float, float]:
     return float(difference.max() / scale), float(np.sqrt((difference**2).mean()) / scale)
 
 
-def direct_pipeline(target: str = "cpu", accuracy: str = "strict") -> list[Phase]:
+def direct_pipeline(target: str, accuracy: str, precision: str) -> list[Phase]:
     """The phases of a compile without transformed convolutions."""
-    phases = pipeline(target)
+    phases = pipeline(target, accuracy, precision)
     return [Phase(name, passes.replace(",winograd", "")) for name, passes in phases]
 
 
@@ -78,7 +87,7 @@ def measure(model: ModelProto) -> dict[str, tuple[float, float]]:
     rng = np.random.default_rng(0)
     compiled = {accuracy: tcopt.compile(model, accuracy=accuracy) for accuracy in ACCURACIES}
     with mock.patch("tcopt.compiler.entry.pipeline", direct_pipeline):
-        compiled = {"direct": tcopt.compile(model), **compiled}
+        compiled = {"direct": tcopt.compile(model, cache=False), **compiled}
     feeds = {
         spec.name: np.maximum(rng.standard_normal([int(n or 1) for n in spec.shape]), 0).astype(
             np.float32
@@ -111,8 +120,10 @@ def main() -> None:
     args = parser.parse_args()
     work = {name: load(name) for name in args.models}
     if not work:
-        work = {f"{n}x{n}, {i} to {o} channels": layer(n, i, o) for n, i, o in LAYERS}
-        work["ResNet-18"] = resnet18.build()
+        work = {
+            f"{n}x{n}, {i} to {o} channels, {k}x{k}": layer(n, i, o, k) for n, i, o, k in LAYERS
+        }
+        work |= {name: module.build() for name, module in NETWORKS.items()}
     sides = ("network", "onnxruntime", "direct", *ACCURACIES)
     print("| " + " | ".join(sides) + " |")
     print("|---" * len(sides) + "|")

@@ -22,26 +22,23 @@ from functools import cache
 
 Matrix = tuple[tuple[float, ...], ...]
 
-_HALVES = {
-    2: (Fraction(1),),
-    4: (Fraction(3, 4), Fraction(3, 2)),
-    6: (Fraction(1, 2), Fraction(1), Fraction(3, 2)),
+_POINTS = {
+    3: ("0", "1"),
+    4: ("0", "1", "-1"),
+    6: ("0", "3/4", "-3/4", "3/2", "-3/2"),
+    8: ("0", "1/2", "-1/2", "1", "-1", "3/2", "-3/2"),
 }
-"""Positive points by output tile, for filters of three taps; their negatives and 0 belong to
-them. They are exact in binary, as are the products that the matrices hold, and near enough
-to 1 that the powers neither grow nor vanish: for F(4, 3) the error is a quarter of that of
-the usual 1 and 2."""
-
-TILES = tuple(_HALVES)
-"""Output tiles `m` that there are points for."""
-
-TAPS = 3
-"""Filter taps `r` that the points are for."""
+"""Finite points by products of a tile, `t = m + r - 1`. They are exact in binary, as are the
+products that the matrices hold, and near enough to 1 that the powers neither grow nor vanish:
+for F(4, 3) the error is a quarter of that of the usual 1 and 2."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The matrices of F(m, r): `input` BT [t, t], `weight` G [t, r], `output` AT [m, t]."""
+    """The matrices of an algorithm: `input` BT [t, d], `weight` G [t, r], `output` AT [m, t].
+
+    It makes `m` results by `t` products, from `d` inputs and `r` taps.
+    """
 
     input: Matrix
     weight: Matrix
@@ -49,16 +46,60 @@ class Tables:
 
     @property
     def extent(self) -> int:
-        """Inputs of a tile, `t`."""
+        """Products of a tile, `t`."""
         return len(self.input)
+
+    @property
+    def reach(self) -> int:
+        """Inputs of a tile, `d`."""
+        return len(self.input[0])
+
+
+def tiles_of(taps: int) -> list[int]:
+    """The output tiles `m` that there are points for, for a filter of `taps` taps."""
+    return [extent - taps + 1 for extent in _POINTS if extent > taps]
+
+
+TILES = sorted({tile for taps in range(2, max(_POINTS)) for tile in tiles_of(taps)})
+"""All output tiles, of whatever filters."""
 
 
 @cache
-def winograd_tables(tile: int) -> Tables:
-    """The matrices of F(tile, 3); KeyError unless `tile` is one of `TILES`."""
-    positive = _HALVES[tile]
-    points = (Fraction(0), *(sign * point for point in positive for sign in (1, -1)))
-    return tables_of(points, tile, TAPS)
+def winograd_tables(tile: int, taps: int = 3) -> Tables:
+    """The matrices of F(tile, taps); KeyError unless `tile` is one of `tiles_of(taps)`."""
+    points = [Fraction(point) for point in _POINTS[tile + taps - 1]]
+    return tables_of(points, tile, taps)
+
+
+@cache
+def phase_tables(tile: int, taps: int, phases: int, start: int = 0) -> Tables:
+    """The matrices of a transposed filter: F(tile, taps) for each phase of the results.
+
+    Result `q * phases + j` is one of phase j, a correlation by `taps` taps of its own that begins
+    at input `q + (j + start) // phases`. Taps and products are numbered phase by phase.
+    """
+    single = winograd_tables(tile, taps)
+    if phases == 1:
+        return single
+    extent = single.extent
+    reach = extent + (phases - 1 + start) // phases
+    input_rows: list[tuple[float, ...]] = []
+    weight: list[tuple[float, ...]] = []
+    for phase in range(phases):
+        later = (phase + start) // phases
+        input_rows += [_among(row, later, reach) for row in single.input]
+        weight += [_among(row, phase * taps, phases * taps) for row in single.weight]
+    output = [
+        _among(single.output[place], phase * extent, phases * extent)
+        for place in range(tile)
+        for phase in range(phases)
+    ]
+    return Tables(tuple(input_rows), tuple(weight), tuple(output))
+
+
+def _among(row: Sequence[float], start: int, count: int) -> tuple[float, ...]:
+    """A row of `count` entries, zeros but for those of `row`, which begin at `start`."""
+    return (*[0.0] * start, *row, *[0.0] * (count - start - len(row)))
 
 
 def tables_of(points: Sequence[Fraction], tile: int, taps: int) -> Tables:

@@ -1,4 +1,4 @@
-"""Convolutions with kernels of 3x3 by Winograd's minimal filtering, channels in blocks."""
+"""Convolutions by Winograd's minimal filtering, channels in blocks."""
 
 from __future__ import annotations
 
@@ -23,17 +23,24 @@ from tcopt.dialects.graph.types import (
     shape_of,
     tensor,
 )
-from tcopt.dialects.graph.winograd_tiles import WinogradTilesOp, table_row, tables_for
+from tcopt.dialects.graph.winograd_tiles import (
+    ONE,
+    WinogradTilesOp,
+    input_order,
+    table_row,
+    tables_for,
+)
 from tcopt.dialects.te import api as te
-from tcopt.support.winograd_tables import TAPS
+from tcopt.support.winograd_tables import Tables
 
 
 @irdl_op_definition
 class WinogradWeightsOp(GraphOp):
-    """Filters [O / b, C / a, 3, 3, a, b] as `winograd_conv` takes them: G g G^T.
+    """Filters [O / b, C / a, k, k, a, b] as `winograd_conv` takes them: G g G^T.
 
-    The result is [t, t, O / b, C / a, a, b] with `t = tile + 2`. Constants are transformed in
-    double precision and rounded once.
+    The result is [t, t, O / b, C / a, a, b] with `t = tile + k - 1`. With `phases`, taps of each
+    phase follow those of the one before, and `t = phases * (tile + k / phases - 1)`. Constants
+    are transformed in double precision and rounded once.
     """
 
     name = "graph.winograd_weights"
@@ -41,107 +48,135 @@ class WinogradWeightsOp(GraphOp):
 
     w = operand_def(TensorType)
     tile = prop_def(Int)
+    phases = prop_def(Int, default_value=ONE)
     result = result_def(TensorType)
 
-    def __init__(self, w: SSAValue | Operation, *, tile: int):
-        super().__init__([w], {"tile": integer(tile)})
+    def __init__(self, w: SSAValue | Operation, *, tile: int, phases: int = 1):
+        super().__init__([w], {"tile": integer(tile), "phases": integer(phases)})
 
     def infer(self) -> Sequence[AnyTensor]:
         """[t, t, O / b, C / a, a, b]."""
-        shape, extent = shape_of(self.w), tables_for(self.tile).extent
-        if len(shape) != 6 or shape[2:4] != (TAPS, TAPS):
-            raise VerifyException(f"weights {list(shape)} are not [O / b, C / a, 3, 3, a, b]")
-        element = element_type(self.w)
+        shape, phases = shape_of(self.w), self.phases.value.data
+        if len(shape) != 6 or shape[2] != shape[3]:
+            raise VerifyException(f"weights {list(shape)} are not [O / b, C / a, k, k, a, b]")
+        if phases < 1 or shape[2] % phases:
+            raise VerifyException(f"{shape[2]} taps are not those of {phases} phases")
+        extent, element = self.tables.extent, element_type(self.w)
         return (tensor((extent, extent, shape[0], shape[1], *shape[4:]), element),)
+
+    @property
+    def tables(self) -> Tables:
+        """The matrices for each side of the filter."""
+        phases = self.phases.value.data
+        return tables_for(self.tile, shape_of(self.w)[2] // phases, phases)
 
     def compute(self, w: Array) -> Array:
         """The value by numpy, in double precision."""
-        table = np.array(tables_for(self.tile).weight)
+        table = np.array(self.tables.weight)
         both = np.kron(table, table)
-        extent, lanes = len(table), math.prod(w.shape[4:])
+        (extent, taps), lanes = table.shape, math.prod(w.shape[4:])
         outer, inner = w.shape[:2], w.shape[4:]
         dtype = numpy_dtype(element_type(self.w))
         result = np.empty((extent * extent, *outer, lanes), dtype)
         # A block at a time keeps what is between small; products of this size run in this
         # thread, where a large one would wait for cores that may be busy.
         for block in range(outer[0]):
-            filters = w[block].reshape(outer[1], TAPS * TAPS, lanes).astype(np.float64)
+            filters = w[block].reshape(outer[1], taps * taps, lanes).astype(np.float64)
             result[:, block] = (both @ filters).swapaxes(0, 1)
         return result.reshape(extent, extent, *outer, *inner)
 
     def tensor_expression(self, w: te.Tensor) -> te.Tensor:
         """A stage for each side of the filter."""
-        table = tables_for(self.tile).weight
-        o, c, _, _, a, b = w.shape
+        table = self.tables.weight
+        o, c, taps, _, a, b = w.shape
         extent = len(table)
 
         def row(i: te.Axis, j: te.Axis, o: te.Axis, c: te.Axis, a: te.Axis, b: te.Axis) -> te.Expr:
-            return table_row(table, i, lambda k: w[o, c, k, j, a, b], range(TAPS))
+            return table_row(table, i, lambda k: w[o, c, k, j, a, b], range(taps))
 
-        rows = te.compute((extent, TAPS, o, c, a, b), row, name="filter_rows")
+        rows = te.compute((extent, taps, o, c, a, b), row, name="filter_rows")
 
         def whole(
             i: te.Axis, j: te.Axis, o: te.Axis, c: te.Axis, a: te.Axis, b: te.Axis
         ) -> te.Expr:
-            return table_row(table, j, lambda k: rows[i, k, o, c, a, b], range(TAPS))
+            return table_row(table, j, lambda k: rows[i, k, o, c, a, b], range(taps))
 
         return te.compute(self.shape, whole, name="filters")
 
 
 @irdl_op_definition
 class WinogradConvOp(WinogradTilesOp):
-    """Convolution by 3x3 kernels, stride 1, through tiles of `tile` x `tile` outputs.
+    """Convolution through tiles of `tile` x `tile` outputs.
 
     Data is [N, C / a, H, W, a], weights are those of `winograd_weights`, the result is
-    [N, O / b, H', W', b]. A tile of t x t inputs, t = tile + 2, is transformed to as many
-    numbers; at each of their places channels are contracted as in a matrix product, and the
-    results are transformed to outputs. That takes t^2 products where a direct convolution takes
-    9 tile^2, and rounds differently: see docs/accuracy.md.
+    [N, O / b, H', W', b]. For kernels of r x r a tile of t x t inputs, t = tile + r - 1, is
+    transformed to as many numbers; at each of their places channels are contracted as in a matrix
+    product, and the results are transformed to outputs. That takes t^2 products where a direct
+    convolution takes (r tile)^2, and rounds differently: see docs/accuracy.md.
+
+    With `stride` s, every s-th element of the data in each direction is a channel of its own: of
+    block c, the elements from (u, v) on are block (c s + u) s + v. Weights are for these channels,
+    and the convolution is one of stride 1 by kernels of r x r among them.
+
+    With `phases`, it is a transposed convolution: of each spatial dimension, every phases-th
+    element from the j-th on is a convolution of the data by taps of its own, from
+    `(j + start) // phases` on. A tile is `tile` elements of each phase, and there are t products
+    for each, in the order of `winograd_weights`.
     """
 
     name = "graph.winograd_conv"
 
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O / b, window positions, b]."""
-        x, w, extent = shape_of(self.x), shape_of(self.w), tables_for(self.tile).extent
-        if len(x) != 5 or len(w) != 6 or w[:2] != (extent, extent):
+        x, w = shape_of(self.x), shape_of(self.w)
+        if len(x) != 5 or len(w) != 6:
             raise VerifyException(f"data {list(x)} and weights {list(w)} do not fit tiles")
-        if (x[1], x[4]) != (w[3], w[4]):
+        self.check_tiles()
+        if (x[1] * self.step**2, x[4]) != (w[3], w[4]):
             raise VerifyException(f"channels of data {list(x)} and weights {list(w)} differ")
-        output = self.window.output(x[2:4])
-        return (tensor((x[0], w[2], *output, w[5]), same_element_type(self.x, self.w)),)
+        shape = (x[0], w[2], *self.image_extents(), w[5])
+        return (tensor(shape, same_element_type(self.x, self.w)),)
 
     def compute(self, x: Array, w: Array) -> Array:
         """The value by numpy, transforms in double precision."""
         flat = np.moveaxis(x, 4, 2).reshape(x.shape[0], -1, *x.shape[2:4])
-        weights = np.moveaxis(w, 2, 4).reshape(*w.shape[:2], flat.shape[1], -1)
+        # As `filtered` has them, channels of the same place in a stride side by side.
+        places = w.reshape(*w.shape[:3], x.shape[1], self.step**2, *w.shape[4:])
+        weights = places.transpose(0, 1, 4, 3, 5, 2, 6).reshape(
+            *w.shape[:2], -1, w.shape[2] * w.shape[5]
+        )
         images, blocks, *places, lanes = self.shape
         image = self.filtered(flat, weights).reshape(images, blocks, lanes, *places)
         return np.moveaxis(image, 2, 4)
 
     def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
         """Transform of rows, of columns, the contraction, and back: rows, then columns."""
-        tables, m = tables_for(self.tile), self.tile.value.data
-        t = tables.extent
+        (down, across), tile, step, m = self.tables, self.tile.value.data, self.step, self.outputs
+        t, tiles = down.extent, self.tile_count
         blocks, lanes = self.shape[1], self.shape[4]
         x, (top, side) = self.covered(x)
+        channels = x.shape[1] * step**2
 
         def source_row(c: te.Axis, s: te.Axis, i: te.Axis, j: te.Axis, a: te.Axis) -> te.Expr:
             image, p, q = self.tile_place(s)
 
             def term(k: int) -> te.Expr:
-                return x[image, c, p * m + (k + top), q * m + j + side, a]
+                if step == 1:
+                    return x[image, c, p * tile + (k + top), q * tile + j + side, a]
+                u, v = c // step % step, c % step
+                row = p * (tile * step) + (k * step + top) + u
+                return x[image, c // step**2, row, q * (tile * step) + j * step + side + v, a]
 
-            return table_row(tables.input, i, term, self.taps)
+            return table_row(down.input, i, term, input_order(down))
 
-        tiles = self.tile_count
-        left = te.compute((x.shape[1], tiles, t, t, x.shape[4]), source_row, name="data_rows")
+        shape = (channels, tiles, t, across.reach, x.shape[4])
+        left = te.compute(shape, source_row, name="data_rows")
 
         def source(i: te.Axis, j: te.Axis, c: te.Axis, s: te.Axis, a: te.Axis) -> te.Expr:
-            return table_row(tables.input, j, lambda k: left[c, s, i, k, a], self.taps)
+            return table_row(across.input, j, lambda k: left[c, s, i, k, a], input_order(across))
 
-        data = te.compute((t, t, x.shape[1], tiles, x.shape[4]), source, name="data")
-        rc, ra = te.reduce_axis(x.shape[1], "rc"), te.reduce_axis(x.shape[4], "ra")
+        data = te.compute((t, t, channels, tiles, x.shape[4]), source, name="data")
+        rc, ra = te.reduce_axis(channels, "rc"), te.reduce_axis(x.shape[4], "ra")
 
         def product(i: te.Axis, j: te.Axis, s: te.Axis, o: te.Axis, b: te.Axis) -> Any:
             return te.sum(data[i, j, rc, s, ra] * w[i, j, o, rc, ra, b], axis=[rc, ra])
@@ -149,12 +184,12 @@ class WinogradConvOp(WinogradTilesOp):
         sums = te.compute((t, t, tiles, blocks, lanes), product, name="products")
 
         def result_row(s: te.Axis, o: te.Axis, i: te.Axis, j: te.Axis, b: te.Axis) -> te.Expr:
-            return table_row(tables.output, i, lambda k: sums[k, j, s, o, b], range(t))
+            return table_row(down.output, i, lambda k: sums[k, j, s, o, b], range(t))
 
         right = te.compute((tiles, blocks, m, t, lanes), result_row, name="result_rows")
 
         def output(n: te.Axis, o: te.Axis, h: te.Axis, w: te.Axis, b: te.Axis) -> te.Expr:
             s = self.tile_number(n, h // m, w // m)
-            return table_row(tables.output, w % m, lambda k: right[s, o, h % m, k, b], range(t))
+            return table_row(across.output, w % m, lambda k: right[s, o, h % m, k, b], range(t))
 
         return te.compute(self.shape, output, name="conv")

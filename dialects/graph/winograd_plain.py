@@ -1,4 +1,4 @@
-"""Convolutions with kernels of 3x3 by Winograd's minimal filtering, channel by channel."""
+"""Convolutions by Winograd's minimal filtering, channel by channel."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
-from tcopt.dialects.graph.winograd_tiles import WinogradTilesOp, table_row, tables_for
+from tcopt.dialects.graph.winograd_tiles import WinogradTilesOp, input_order, table_row
 from tcopt.dialects.te import api as te
 
 
 @irdl_op_definition
 class WinogradPlainConvOp(WinogradTilesOp):
-    """Convolution by 3x3 kernels, stride 1, through tiles of `tile` x `tile` outputs.
+    """Convolution by r x r kernels, stride 1, through tiles of `tile` x `tile` outputs.
 
-    Data is [N, C, H, W], weights are [t, t, C, O] with `t = tile + 2`, the result is
+    Data is [N, C, H, W], weights are [t, t, C, O] with `t = tile + r - 1`, the result is
     [N, O, H', W']: `winograd_conv` for targets on which neighbours are pixels, so that those of a
     transformed tensor are tiles.
     """
@@ -27,13 +27,15 @@ class WinogradPlainConvOp(WinogradTilesOp):
 
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O, window positions]."""
-        x, w, extent = shape_of(self.x), shape_of(self.w), tables_for(self.tile).extent
-        if len(x) != 4 or len(w) != 4 or w[:2] != (extent, extent):
+        x, w = shape_of(self.x), shape_of(self.w)
+        if len(x) != 4 or len(w) != 4:
             raise VerifyException(f"data {list(x)} and weights {list(w)} do not fit tiles")
+        if self.step != 1 or self.phase_count != 1:
+            raise VerifyException("strides and phases need channels in blocks")
+        self.check_tiles()
         if x[1] != w[2]:
             raise VerifyException(f"channels of data {list(x)} and weights {list(w)} differ")
-        output = self.window.output(x[2:])
-        return (tensor((x[0], w[3], *output), same_element_type(self.x, self.w)),)
+        return (tensor((x[0], w[3], *self.image_extents()), same_element_type(self.x, self.w)),)
 
     def compute(self, x: Array, w: Array) -> Array:
         """The value by numpy, transforms in double precision."""
@@ -41,7 +43,7 @@ class WinogradPlainConvOp(WinogradTilesOp):
 
     def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
         """Transform of rows, of columns, the contraction, and back: rows, then columns."""
-        tables, m = tables_for(self.tile), self.tile.value.data
+        (tables, _), m = self.tables, self.tile.value.data
         t, tiles = tables.extent, self.tile_count
         x, (top, side) = self.covered(x)
 
@@ -51,12 +53,12 @@ class WinogradPlainConvOp(WinogradTilesOp):
             def term(k: int) -> te.Expr:
                 return x[image, c, p * m + (k + top), q * m + j + side]
 
-            return table_row(tables.input, i, term, self.taps)
+            return table_row(tables.input, i, term, input_order(tables))
 
         left = te.compute((x.shape[1], tiles, t, t), source_row, name="data_rows")
 
         def source(i: te.Axis, j: te.Axis, c: te.Axis, s: te.Axis) -> te.Expr:
-            return table_row(tables.input, j, lambda k: left[c, s, i, k], self.taps)
+            return table_row(tables.input, j, lambda k: left[c, s, i, k], input_order(tables))
 
         data = te.compute((t, t, x.shape[1], tiles), source, name="data")
         rc = te.reduce_axis(x.shape[1], "rc")

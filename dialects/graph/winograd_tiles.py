@@ -15,22 +15,24 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer
+from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer, ints, values_of
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import Array, shape_of
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
-from tcopt.support.winograd_tables import TAPS, TILES, Matrix, Tables, winograd_tables
+from tcopt.support.winograd_tables import Matrix, Tables, phase_tables, tiles_of
+
+ONE = integer(1)
 
 
-def tables_for(tile: Int) -> Tables:
+def tables_for(tile: Int, taps: int, phases: int = 1, start: int = 0) -> Tables:
     """The matrices of a tile; VerifyException if there are none."""
-    extent = tile.value.data
-    if extent not in TILES:
-        known = ", ".join(map(str, TILES))
-        raise VerifyException(f"tile = {extent} is not one of {known}")
-    return winograd_tables(extent)
+    extent, known = tile.value.data, tiles_of(taps)
+    if extent not in known:
+        listed = ", ".join(map(str, known))
+        raise VerifyException(f"tile = {extent} is not one of {listed}")
+    return phase_tables(extent, taps, phases, start)
 
 
 def table_row(
@@ -43,14 +45,26 @@ def table_row(
     return reduce(add, [te.scale(term(k), table, row, k) for k in order])
 
 
+def input_order(tables: Tables) -> Sequence[int]:
+    """The order in which rows of the input's table are summed."""
+    # The last rows of the table hold ones: sums that start there multiply least.
+    return range(tables.reach - 1, -1, -1)
+
+
 class WinogradTilesOp(GraphOp, ABC):
-    """Operands, window and tiles; dimensions 2 and 3 of data and result are the image's."""
+    """Operands, window and tiles; dimensions 2 and 3 of data and result are the image's.
+
+    What strides and phases mean is said at `winograd_conv`.
+    """
 
     FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
 
     x = operand_def(TensorType)
     w = operand_def(TensorType)
     tile = prop_def(Int)
+    stride = prop_def(Int, default_value=ONE)
+    phases = prop_def(Int, default_value=ONE)
+    starts = opt_prop_def(Ints)
     pads = opt_prop_def(Ints)
     result = result_def(TensorType)
 
@@ -60,38 +74,92 @@ class WinogradTilesOp(GraphOp, ABC):
         w: SSAValue | Operation,
         *,
         tile: int,
+        stride: int = 1,
+        phases: int = 1,
+        starts: Sequence[int] = (0, 0),
         pads: Sequence[int] | None = None,
     ):
-        padding = window_properties(None, pads, None)["pads"]
-        super().__init__([x, w], {"tile": integer(tile), "pads": padding})
+        properties = {
+            "tile": integer(tile),
+            "stride": integer(stride),
+            "phases": integer(phases),
+            "starts": ints(starts) if any(starts) else None,
+            "pads": window_properties(None, pads, None)["pads"],
+        }
+        super().__init__([x, w], properties)
+
+    @property
+    def step(self) -> int:
+        """Distance of the elements that one channel takes, the stride."""
+        return self.stride.value.data
+
+    @property
+    def phase_count(self) -> int:
+        """Phases of a spatial dimension of the result."""
+        return self.phases.value.data
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """`starts`, zero unless given."""
+        return values_of(self.starts) or (0, 0)
+
+    @property
+    def taps(self) -> int:
+        """Taps of a phase, `r`."""
+        return shape_of(self.w)[0] // self.phase_count - self.tile.value.data + 1
+
+    @property
+    def tables(self) -> tuple[Tables, Tables]:
+        """The matrices for columns and for rows of a tile."""
+        down, across = self.offsets
+        own = self.tile, self.taps, self.phase_count
+        return tables_for(*own, down), tables_for(*own, across)
 
     @property
     def window(self) -> Window:
-        """The window."""
-        return Window.of((TAPS, TAPS), None, self.pads, None, crops=True)
+        """The elements that all phases of a place read, as one window."""
+        step, phases = self.step, self.phase_count
+        kernel = [(self.taps + (phases - 1 + start) // phases) * step for start in self.offsets]
+        return Window.of(kernel, ints((step, step)), self.pads, None, crops=True)
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of a tile in each dimension."""
+        return self.tile.value.data * self.phase_count
 
     @property
     def tiles(self) -> tuple[int, int]:
         """Rows and columns of tiles that cover the outputs of an image."""
-        extent = self.tile.value.data
-        return math.ceil(self.shape[2] / extent), math.ceil(self.shape[3] / extent)
+        return math.ceil(self.shape[2] / self.outputs), math.ceil(self.shape[3] / self.outputs)
 
     @property
     def tile_count(self) -> int:
         """Tiles of all images."""
         return self.shape[0] * math.prod(self.tiles)
 
-    @property
-    def taps(self) -> Sequence[int]:
-        """The order in which rows of the input's table are summed."""
-        # The last column of the table holds ones: sums that start there multiply least.
-        return range(tables_for(self.tile).extent - 1, -1, -1)
+    def check_tiles(self) -> None:
+        """VerifyException if the weights are none of such tiles, which are [t, t, ...]."""
+        x, w, step, phases = shape_of(self.x), shape_of(self.w), self.step, self.phase_count
+        if step < 1 or phases < 1:
+            raise VerifyException(f"stride = {step} and phases = {phases} should be at least 1")
+        if w[0] != w[1] or w[0] % phases or self.taps < 2:
+            raise VerifyException(f"data {list(x)} and weights {list(w)} do not fit tiles")
+        if len(self.offsets) != 2 or not all(0 <= start < phases for start in self.offsets):
+            raise VerifyException(f"starts {list(self.offsets)} are no pair of {phases} phases")
+        tables_for(self.tile, self.taps, phases)
+
+    def image_extents(self) -> tuple[int, ...]:
+        """Rows and columns of a result."""
+        return tuple(n * self.phase_count for n in self.window.output(shape_of(self.x)[2:4]))
 
     @property
-    def reach(self) -> tuple[int, int]:
+    def reach(self) -> tuple[int, ...]:
         """Extents of the data that whole tiles read, from where the first one starts."""
-        rows, columns = self.tiles
-        return rows * self.tile.value.data + TAPS - 1, columns * self.tile.value.data + TAPS - 1
+        tile = self.tile.value.data
+        return tuple(
+            ((count - 1) * tile + tables.reach) * self.step
+            for count, tables in zip(self.tiles, self.tables, strict=True)
+        )
 
     @property
     def copies_to_pad(self) -> bool:
@@ -111,33 +179,52 @@ class WinogradTilesOp(GraphOp, ABC):
         window = self.window
         low = [own - there for own, there in zip(window.low, border.low[2:4], strict=True)]
         high = [own - there for own, there in zip(window.high, border.high[2:4], strict=True)]
-        return type(self)(x, self.w, tile=self.tile.value.data, pads=[*low, *high])
+        return type(self)(
+            x,
+            self.w,
+            tile=self.tile.value.data,
+            stride=self.step,
+            phases=self.phase_count,
+            starts=self.offsets,
+            pads=[*low, *high],
+        )
 
     def work(self) -> int:
         """Two operations for each product of the contraction."""
         return 2 * math.prod(shape_of(self.w)) * self.tile_count
 
     def filtered(self, x: Array, w: Array) -> Array:
-        """By numpy, for data [N, C, H, W] and weights [t, t, C, O]: [N, O, H', W']."""
-        tables, extent = tables_for(self.tile), self.tile.value.data
+        """By numpy, for data [N, C, H, W] and weights [t, t, C s^2, O]: [N, O, H', W'].
+
+        With a stride, channels are (u, v, c) of the data's, c the fastest.
+        """
+        (down, across), tile, outputs = self.tables, self.tile.value.data, self.outputs
         rows, columns = self.tiles
         size, starts = self.reach, [max(0, low) for low in self.window.low]
         x = x[(..., *(slice(max(0, -low), None) for low in self.window.low))]
         ends = zip(size, starts, x.shape[2:], strict=True)
         widths = [(0, 0), (0, 0), *((low, max(n - low - have, 0)) for n, low, have in ends)]
-        padded = np.pad(x, widths)[:, :, : size[0], : size[1]]
-        span = Window.of((tables.extent,) * 2, None, None, None)
-        count = (size[0] - tables.extent + 1, size[1] - tables.extent + 1)
-        views = view_windows(padded, span, count, 0)[:, :, ::extent, ::extent]
-        bt, at = np.array(tables.input), np.array(tables.output)
-        data = np.einsum("ik,jl,ncpqkl->ijnpqc", bt, bt, views, optimize=True)
-        data = data.reshape(tables.extent, tables.extent, -1, x.shape[1])
+        padded = self._apart(np.pad(x, widths)[:, :, : size[0], : size[1]])
+        span = Window.of((down.reach, across.reach), None, None, None)
+        count = (rows - 1) * tile + 1, (columns - 1) * tile + 1
+        views = view_windows(padded, span, count, 0)[:, :, ::tile, ::tile]
+        bt = np.array(down.input), np.array(across.input)
+        at = np.array(down.output), np.array(across.output)
+        data = np.einsum("ik,jl,ncpqkl->ijnpqc", *bt, views, optimize=True)
+        data = data.reshape(down.extent, across.extent, -1, padded.shape[1])
         sums = np.matmul(data.astype(x.dtype), w)
-        tiles = np.einsum("ik,jl,kltc->tcij", at, at, sums, optimize=True)
-        tiles = tiles.reshape(x.shape[0], rows, columns, -1, extent, extent)
+        tiles = np.einsum("ik,jl,kltc->tcij", *at, sums, optimize=True)
+        tiles = tiles.reshape(x.shape[0], rows, columns, -1, outputs, outputs)
         image = tiles.transpose(0, 3, 1, 4, 2, 5)
-        image = image.reshape(x.shape[0], -1, rows * extent, columns * extent)
+        image = image.reshape(x.shape[0], -1, rows * outputs, columns * outputs)
         return image[:, :, : self.shape[2], : self.shape[3]]
+
+    def _apart(self, x: Array) -> Array:
+        """Data with channels (u, v, c), each of every stride-th row and column."""
+        step, (images, channels, height, width) = self.step, x.shape
+        parts = x.reshape(images, channels, height // step, step, width // step, step)
+        parts = parts.transpose(0, 3, 5, 1, 2, 4)
+        return parts.reshape(images, -1, height // step, width // step)
 
     def tile_place(self, number: te.Index) -> tuple[te.Index, te.Index, te.Index]:
         """A tile's image, row and column."""

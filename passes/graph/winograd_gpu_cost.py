@@ -1,4 +1,4 @@
-"""Estimated time of a 3x3 convolution on a GPU, direct and through transformed tiles, in cycles.
+"""Estimated time of a convolution on a GPU, direct and through transformed tiles, in cycles.
 
 Multiply-adds and bytes are counted against the device's facts: a kernel takes as long as its
 arithmetic or as its accesses to memory, whichever is more. The transformed form is three kernels,
@@ -11,7 +11,7 @@ from math import sqrt
 
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.passes.graph.winograd_cost import Layer, operations
-from tcopt.support.winograd_tables import TAPS, winograd_tables
+from tcopt.support.winograd_tables import winograd_tables
 
 ELEMENT = 4
 """Bytes of an f32."""
@@ -30,13 +30,13 @@ def direct_cycles(layer: Layer, target: GpuTargetAttr) -> float:
     """A direct convolution's time."""
     results = layer.pixels * layer.outputs
     moved = layer.pixels * (layer.inputs + layer.outputs)
-    moved += TAPS * TAPS * layer.inputs * layer.outputs
-    return _contraction(results, TAPS * TAPS * layer.inputs, moved, target)
+    moved += layer.places * layer.inputs * layer.outputs
+    return _contraction(results, layer.places * layer.inputs, moved, target)
 
 
 def winograd_cycles(layer: Layer, tile: int, target: GpuTargetAttr) -> float:
-    """The time of F(tile x tile, 3x3): both transforms, and the contraction between them."""
-    tables, tiles = winograd_tables(tile), layer.tiles(tile)
+    """The time of F(tile x tile, r x r): both transforms, and the contraction between them."""
+    tables, tiles = winograd_tables(tile, layer.taps), layer.tiles(tile)
     t = tables.extent
     data, sums = t * t * tiles * layer.inputs, t * t * tiles * layer.outputs
     weights = t * t * layer.inputs * layer.outputs
@@ -51,9 +51,9 @@ def winograd_cycles(layer: Layer, tile: int, target: GpuTargetAttr) -> float:
     )
 
 
-def fits_registers(tile: int, target: GpuTargetAttr) -> bool:
+def fits_registers(tile: int, taps: int, target: GpuTargetAttr) -> bool:
     """Whether a thread has room for a tile, and for as many numbers as it makes of it."""
-    return 2 * winograd_tables(tile).extent ** 2 <= target.registers.data
+    return 2 * winograd_tables(tile, taps).extent ** 2 <= target.registers.data
 
 
 def _contraction(results: int, depth: int, moved: int, target: GpuTargetAttr) -> float:

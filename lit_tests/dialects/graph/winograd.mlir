@@ -12,6 +12,18 @@ func.func @conv(%x: tensor<1x2x9x7x8xf32>, %w: tensor<3x2x3x3x8x8xf32>) -> tenso
 
 // -----
 
+// Other kernels have other tiles; a stride multiplies channels of the data, phases the result.
+// CHECK-LABEL: func.func @others
+// CHECK: graph.winograd_conv %x, %u {tile = 3, stride = 2} : tensor<1x3x9x9x8xf32>
+// CHECK: graph.winograd_conv %x, %v {tile = 2, phases = 2, starts = [1, 1], pads = [1, 1, 1, 1]} : tensor<1x3x40x40x8xf32>
+func.func @others(%x: tensor<1x2x20x20x8xf32>, %u: tensor<4x4x3x8x8x8xf32>, %v: tensor<6x6x3x2x8x8xf32>) -> (tensor<1x3x9x9x8xf32>, tensor<1x3x40x40x8xf32>) {
+  %a = graph.winograd_conv %x, %u {tile = 3, stride = 2} : tensor<1x3x9x9x8xf32>
+  %b = graph.winograd_conv %x, %v {tile = 2, phases = 2, starts = [1, 1], pads = [1, 1, 1, 1]} : tensor<1x3x40x40x8xf32>
+  return %a, %b : tensor<1x3x9x9x8xf32>, tensor<1x3x40x40x8xf32>
+}
+
+// -----
+
 // There are no points for every tile.
 // CHECK: tile = 3 is not one of 2, 4, 6
 func.func @tile(%w: tensor<3x2x3x3x8x8xf32>) {
@@ -21,10 +33,19 @@ func.func @tile(%w: tensor<3x2x3x3x8x8xf32>) {
 
 // -----
 
-// Kernels are 3x3.
-// CHECK: weights [3, 2, 5, 5, 8, 8] are not [O / b, C / a, 3, 3, a, b]
-func.func @kernel(%w: tensor<3x2x5x5x8x8xf32>) {
+// Kernels have as many rows as columns.
+// CHECK: weights [3, 2, 5, 3, 8, 8] are not [O / b, C / a, k, k, a, b]
+func.func @kernel(%w: tensor<3x2x5x3x8x8xf32>) {
   %u = graph.winograd_weights %w {tile = 2} : tensor<4x4x3x2x8x8xf32>
+  return
+}
+
+// -----
+
+// Each phase has as many taps.
+// CHECK: 3 taps are not those of 2 phases
+func.func @taps(%w: tensor<3x2x3x3x8x8xf32>) {
+  %u = graph.winograd_weights %w {tile = 2, phases = 2} : tensor<4x4x3x2x8x8xf32>
   return
 }
 
@@ -43,6 +64,15 @@ func.func @other(%x: tensor<1x2x9x7x8xf32>, %u: tensor<4x4x3x2x8x8xf32>) {
 // CHECK: channels of data [1, 4, 9, 7, 4] and weights [6, 6, 3, 2, 8, 8] differ
 func.func @channels(%x: tensor<1x4x9x7x4xf32>, %u: tensor<6x6x3x2x8x8xf32>) {
   %y = graph.winograd_conv %x, %u {tile = 4} : tensor<1x3x7x5x8xf32>
+  return
+}
+
+// -----
+
+// Phases start at one of them.
+// CHECK: starts [1, 2] are no pair of 2 phases
+func.func @starts(%x: tensor<1x2x20x20x8xf32>, %u: tensor<6x6x3x2x8x8xf32>) {
+  %y = graph.winograd_conv %x, %u {tile = 2, phases = 2, starts = [1, 2], pads = [1, 1, 1, 1]} : tensor<1x3x40x40x8xf32>
   return
 }
 

@@ -3,7 +3,8 @@
 // RUN: tcopt %s -p 'winograd' | filecheck %s --check-prefix=NONE
 // RUN: tcopt %s -p 'winograd{tile=2}' | filecheck %s --check-prefix=TWO
 // RUN: tcopt %s -p 'winograd{accuracy=exact}' --verify-diagnostics | filecheck %s --check-prefix=BAD
-// RUN: tcopt %s -p 'winograd{tile=5}' --verify-diagnostics | filecheck %s --check-prefix=TILE
+// RUN: tcopt %s -p 'winograd{tile=3}' | filecheck %s --check-prefix=THREE
+// RUN: tcopt %s -p 'winograd{tile=8}' --verify-diagnostics | filecheck %s --check-prefix=TILE
 
 // Many tiles: F(4x4) by default, F(2x2) where nothing may be lost, nothing without a target.
 // CHECK-LABEL: func.func @large
@@ -15,7 +16,7 @@
 // TWO-LABEL:    func.func @large
 // TWO:          graph.winograd_conv %x, %{{.*}} {tile = 2, pads = [1, 1, 1, 1]}
 // BAD:          winograd: accuracy = 'exact' is none of strict, default, fast
-// TILE:         winograd: tile = 5 is none of 2, 4, 6
+// TILE:         winograd: tile = 8 is none of 2, 3, 4, 5, 6, 7
 func.func @large(%x: tensor<1x4x56x56x16xf32>) -> tensor<1x4x56x56x16xf32> {
   %w = graph.constant dense<0.5> : tensor<4x4x3x3x16x16xf32>
   %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
@@ -31,20 +32,55 @@ func.func @single(%x: tensor<1x1x4x4x16xf32>) -> tensor<1x1x4x4x16xf32> {
   return %y : tensor<1x1x4x4x16xf32>
 }
 
-// Strides, other kernels, and weights that are not known stay direct.
+// Strides that do not divide the kernel, and weights that are not known stay direct.
 // CHECK-LABEL: func.func @direct
 // CHECK-NOT:   graph.winograd
 // CHECK:       return
 // TWO-LABEL:   func.func @direct
 // TWO-NOT:     graph.winograd
 // TWO:         return
-func.func @direct(%x: tensor<1x4x57x57x16xf32>, %v: tensor<4x4x3x3x16x16xf32>) -> (tensor<1x4x29x29x16xf32>, tensor<1x4x53x53x16xf32>, tensor<1x4x55x55x16xf32>) {
+func.func @direct(%x: tensor<1x4x57x57x16xf32>, %v: tensor<4x4x3x3x16x16xf32>) -> (tensor<1x4x29x29x16xf32>, tensor<1x4x55x55x16xf32>) {
   %w = graph.constant dense<0.5> : tensor<4x4x3x3x16x16xf32>
-  %u = graph.constant dense<0.5> : tensor<4x4x5x5x16x16xf32>
   %a = graph.blocked_conv %x, %w {strides = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x4x29x29x16xf32>
-  %b = graph.blocked_conv %x, %u : tensor<1x4x53x53x16xf32>
   %c = graph.blocked_conv %x, %v : tensor<1x4x55x55x16xf32>
-  return %a, %b, %c : tensor<1x4x29x29x16xf32>, tensor<1x4x53x53x16xf32>, tensor<1x4x55x55x16xf32>
+  return %a, %c : tensor<1x4x29x29x16xf32>, tensor<1x4x55x55x16xf32>
+}
+
+// A kernel of five taps has tiles of two with as many products as three taps have with four.
+// CHECK-LABEL:  func.func @five
+// CHECK:        %[[U:.*]] = graph.winograd_weights %w {tile = 2} : tensor<6x6x4x4x16x16xf32>
+// CHECK-NEXT:   graph.winograd_conv %x, %[[U]] {tile = 2, pads = [2, 2, 2, 2]}
+// STRICT-LABEL: func.func @five
+// STRICT:       graph.blocked_conv
+func.func @five(%x: tensor<1x4x28x28x16xf32>) -> tensor<1x4x28x28x16xf32> {
+  %w = graph.constant dense<0.5> : tensor<4x4x5x5x16x16xf32>
+  %y = graph.blocked_conv %x, %w {pads = [2, 2, 2, 2]} : tensor<1x4x28x28x16xf32>
+  return %y : tensor<1x4x28x28x16xf32>
+}
+
+// Of every second row and column, each combination is a channel of a convolution by 2x2 kernels.
+// THREE-LABEL: func.func @stride
+// THREE:       %[[PARTS:.*]] = graph.reshape %w : tensor<4x4x2x2x2x2x16x16xf32>
+// THREE-NEXT:  %[[APART:.*]] = graph.transpose %[[PARTS]] {perm = [0, 1, 3, 5, 2, 4, 6, 7]}
+// THREE-NEXT:  %[[TAPS:.*]] = graph.reshape %[[APART]] : tensor<4x16x2x2x16x16xf32>
+// THREE-NEXT:  %[[U:.*]] = graph.winograd_weights %[[TAPS]] {tile = 3} : tensor<4x4x4x16x16x16xf32>
+// THREE-NEXT:  graph.winograd_conv %x, %[[U]] {tile = 3, stride = 2, pads = [1, 1, 1, 1]} : tensor<1x4x14x14x16xf32>
+func.func @stride(%x: tensor<1x4x28x28x16xf32>) -> tensor<1x4x14x14x16xf32> {
+  %w = graph.constant dense<0.5> : tensor<4x4x4x4x16x16xf32>
+  %y = graph.blocked_conv %x, %w {strides = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x4x14x14x16xf32>
+  return %y : tensor<1x4x14x14x16xf32>
+}
+
+// A tile of a transposed convolution holds outputs of all phases, whose taps follow each other.
+// THREE-LABEL: func.func @phases
+// THREE:       %[[BESIDE:.*]] = graph.transpose %w {perm = [0, 3, 1, 4, 2, 5, 6, 7]}
+// THREE-NEXT:  %[[TAPS:.*]] = graph.reshape %[[BESIDE]] : tensor<2x4x4x4x16x16xf32>
+// THREE-NEXT:  %[[U:.*]] = graph.winograd_weights %[[TAPS]] {tile = 3, phases = 2} : tensor<8x8x2x4x16x16xf32>
+// THREE-NEXT:  graph.winograd_conv %x, %[[U]] {tile = 3, phases = 2, starts = [1, 1], pads = [1, 1, 1, 1]} : tensor<1x2x32x32x16xf32>
+func.func @phases(%x: tensor<1x4x16x16x16xf32>) -> tensor<1x2x32x32x16xf32> {
+  %w = graph.constant dense<0.5> : tensor<2x2x2x4x2x2x16x16xf32>
+  %y = graph.blocked_conv_transpose %x, %w {starts = [1, 1], pads = [1, 1, 1, 1]} : tensor<1x2x32x32x16xf32>
+  return %y : tensor<1x2x32x32x16xf32>
 }
 
 // Each group is a convolution of its own, whose result has its place in the whole.
