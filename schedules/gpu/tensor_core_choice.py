@@ -9,8 +9,8 @@ from math import ceil, prod
 
 from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.schedules.gpu.facts import LIKELY_THREADS, GpuFacts
-from tcopt.schedules.gpu.shared_tile_choice import FETCH, WAIT, WORD
-from tcopt.schedules.gpu.tensor_core_roles import Factor, WarpRoles
+from tcopt.schedules.gpu.shared_tile_choice import FETCH, WAIT
+from tcopt.schedules.gpu.tensor_core_roles import WarpRoles
 from tcopt.schedules.patterns import BlockPattern, access_bits
 
 RATE = 8.0
@@ -88,9 +88,10 @@ class WarpTileCosts:
     def __init__(self, pattern: BlockPattern, roles: WarpRoles, facts: GpuFacts):
         self._pattern, self._roles, self._facts = pattern, roles, facts
         self._inner = [v for v in pattern.reduce if v != roles.depth]
+        self._places = prod(pattern.extents[v] for v in self._inner)
         self._factors = roles.left, roles.right
         self._depth = pattern.extents[roles.depth]
-        self._reached: dict[object, list[int]] = {}
+        self._words: dict[object, float] = {}
         tiled = {roles.rows, roles.columns, roles.spans}
         self._blocks = prod(pattern.extents[v] for v in pattern.spatial if v not in tiled)
 
@@ -102,7 +103,7 @@ class WarpTileCosts:
         for mma in mmas:
             unit = WarpTile(mma, (1, 1, 1), (1, 1, 1), 1)
             limits = [ceil(n / size) for n, size in zip(whole, unit.of_warp, strict=True)]
-            steps = _sizes(ceil(extents[roles.depth] / unit.depth), STEPS)
+            steps = _up_to(ceil(extents[roles.depth] / unit.depth), STEPS)
             for fragments in _boxes(limits, FRAGMENTS):
                 if 4 * prod(fragments) > self._facts.accumulators:
                     continue
@@ -116,7 +117,7 @@ class WarpTileCosts:
         """Whether a tile fits shared memory, and what is fetched ahead the registers."""
         if tile.is_double:
             threads = prod(tile.warps) * self._facts.warp
-            held = sum(self._words(each, tile) for each in self._factors) / threads
+            held = self._fetched_words(tile) / threads
             if held > MOST_HELD or tile.depth >= self._depth:
                 return False
         return self.shared_bytes(tile) <= self._facts.shared
@@ -130,7 +131,7 @@ class WarpTileCosts:
         if roles.spans is not None:
             blocks *= ceil(extents[roles.spans] / spans)
         parts = ceil(extents[roles.depth] / tile.depth)
-        terms = tile.steps * prod(extents[v] for v in self._inner)
+        terms = tile.steps * self._places
         height, width, depth = tile.shape
         down, along, across = tile.fragments
         # What each lane does of a product, and the words that it takes of both factors.
@@ -141,16 +142,16 @@ class WarpTileCosts:
         # Threads wait twice for a part, and once where the next one goes to another buffer.
         waits = 0.5 if tile.is_double else 1.0
         work = threads * (terms * (products + words) + waits * WAIT)
-        work += FETCH * sum(self._words(each, tile) for each in self._factors)
+        work += FETCH * self._fetched_words(tile)
         exposed = 1 + 2 * lanes / threads
         return max(blocks / facts.cores, 1.0) * parts * work * exposed
 
     def shared_bytes(self, tile: WarpTile) -> int:
         """What a block keeps in shared memory."""
         threads = prod(tile.warps) * self._facts.warp
-        total = 0
+        sizes, total = self._sizes(tile), 0
         for factor in self._factors:
-            reach = self._reach(factor, tile)
+            reach = factor.reach(sizes)
             outer = next((dim for dim, size in enumerate(reach) if size > 1), 0)
             # The last round of copying may leave some threads with places beyond the end.
             at_once = threads * factor.lanes(reach[-1], self._facts)
@@ -162,27 +163,25 @@ class WarpTileCosts:
             total += elements * access_bits(factor.term) // BITS
         return total * (2 if tile.is_double else 1)
 
-    def _words(self, factor: Factor, tile: WarpTile) -> float:
-        """Words that a block fetches of a factor; each element loaded alone is one."""
-        reach = self._reach(factor, tile)
-        lanes = factor.lanes(reach[-1], self._facts)
-        bits = access_bits(factor.term)
-        return prod(reach) / lanes * max(1, lanes * bits // (BITS * WORD))
+    def _fetched_words(self, tile: WarpTile) -> float:
+        """Words that a block fetches for a part of the sums; an element copied alone is one."""
+        key = tile.of_block, tile.depth
+        if key not in self._words:
+            sizes = self._sizes(tile)
+            self._words[key] = sum(each.words(sizes, self._facts) for each in self._factors)
+        return self._words[key]
 
-    def _reach(self, factor: Factor, tile: WarpTile) -> list[int]:
-        """How far a block goes along the dimensions of a factor in a part of the reduction."""
-        key = factor.term, tile.of_block, tile.depth
-        if key not in self._reached:
-            roles, extents = self._roles, self._pattern.extents
-            rows, spans, columns = tile.of_block
-            sizes = {roles.rows: rows, roles.columns: columns, roles.depth: tile.depth}
-            if roles.spans is not None:
-                sizes[roles.spans] = spans
-            self._reached[key] = factor.reach(sizes | {v: extents[v] for v in self._inner})
-        return list(self._reached[key])
+    def _sizes(self, tile: WarpTile) -> dict[int, int]:
+        """How far a block goes along variables in a part of the reduction."""
+        roles, extents = self._roles, self._pattern.extents
+        rows, spans, columns = tile.of_block
+        sizes = {roles.rows: rows, roles.columns: columns, roles.depth: tile.depth}
+        if roles.spans is not None:
+            sizes[roles.spans] = spans
+        return sizes | {v: extents[v] for v in self._inner}
 
 
-def _sizes(extent: int, wanted: Sequence[int]) -> list[int]:
+def _up_to(extent: int, wanted: Sequence[int]) -> list[int]:
     """Those of some sizes that are not larger than an extent."""
     return [size for size in wanted if size <= extent]
 
@@ -191,7 +190,7 @@ def _boxes(
     limits: Sequence[int], wanted: Sequence[Sequence[int]]
 ) -> Iterator[tuple[int, int, int]]:
     """Boxes of such sizes, none larger than a limit along its dimension."""
-    down, along, across = map(_sizes, limits, wanted)
+    down, along, across = map(_up_to, limits, wanted)
     return product(down, along, across)
 
 

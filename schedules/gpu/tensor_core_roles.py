@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import MemRefType, f32
 from xdsl.ir import Attribute
@@ -47,6 +48,16 @@ class Factor:
             for dim, step in enumerate(self.term.steps[variable] or ()):
                 reach[dim] += abs(step) * (size - 1)
         return reach
+
+    def words(self, sizes: Mapping[int, int], facts: GpuFacts) -> float:
+        """Words that are copied of it then; an element copied alone is one."""
+        reach = self.reach(sizes)
+        lanes = self.lanes(reach[-1], facts)
+        return prod(reach) / lanes * max(1, lanes * access_bits(self.term) // _WORD)
+
+
+_WORD = 32
+"""Bits of a word."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from tcopt.schedules.gpu.facts import GpuFacts
 from tcopt.schedules.gpu.injective import schedule_injective
 from tcopt.schedules.gpu.register_tile import only_contraction
 from tcopt.schedules.gpu.shared_tile import find_roles
-from tcopt.schedules.gpu.shared_tile_choice import TileCosts
+from tcopt.schedules.gpu.shared_tile_choice import WORD, TileCosts
 from tcopt.schedules.gpu.shared_tile_choice import choose_tile as choose_shared_tile
 from tcopt.schedules.gpu.tensor_core_choice import SPACE, WarpTile, choose_warp_tile
 from tcopt.schedules.gpu.tensor_core_roles import (
@@ -75,7 +75,7 @@ class TensorCoreTiles:
         if chosen is None:
             return Declined("no tile fits shared memory, threads and registers")
         tile, time = chosen
-        other = shared_tile_time(pattern, facts)
+        other = shared_tile_time(pattern, roles, facts)
         if other is not None and other <= time:
             return Declined(
                 f"tiles of matrices are estimated to take {time / other:.1f} times as long as "
@@ -87,7 +87,7 @@ class TensorCoreTiles:
         return schedule_tile(sch, pattern, roles, tile, facts)
 
 
-def shared_tile_time(pattern: BlockPattern, facts: GpuFacts) -> float | None:
+def shared_tile_time(pattern: BlockPattern, factors: WarpRoles, facts: GpuFacts) -> float | None:
     """How long `gpu-shared-tile` would take, in the unit of `WarpTileCosts.time`."""
     roles = find_roles(pattern, None)
     if isinstance(roles, Declined):
@@ -95,8 +95,15 @@ def shared_tile_time(pattern: BlockPattern, facts: GpuFacts) -> float | None:
     tile = choose_shared_tile(pattern, roles, facts)
     if tile is None:
         return None
-    costs = TileCosts(pattern, roles, facts)
-    return costs.time(tile, costs.fetched_bytes(tile))
+    sizes = {v: pattern.extents[v] for v in pattern.reduce} | {
+        roles.rows: tile.rows * tile.down,
+        roles.columns: tile.columns * tile.across,
+        roles.depth: tile.steps,
+    }
+    if roles.spans is not None:
+        sizes[roles.spans] = tile.spans
+    words = sum(each.words(sizes, facts) for each in (factors.left, factors.right))
+    return TileCosts(pattern, roles, facts).time(tile, int(words * WORD))
 
 
 def schedule_tile(

@@ -207,6 +207,7 @@ def test_convolutions_of_any_size_in_any_tile(data: st.DataObject) -> None:
         window,
         stride=data.draw(st.integers(1, 2)),
         pad=window // 2,
+        batch=data.draw(st.integers(1, 2)),
     )
     arch = data.draw(st.sampled_from(["sm_75", "sm_80"]))
     kernel = scheduled(program, arch, lambda tiles: data.draw(st.sampled_from(tiles)))
@@ -218,7 +219,7 @@ CASES = [
     (products(2, 48, 40, 72, left="ki", right="jk", element="bf16"), "sm_90", 2),
     (products(1, 64, 50, 61, end="transposed"), "sm_75", 2),
     (convolution(16, (6, 8), 32, 3, pad=1), "sm_75", 2),
-    (convolution(64, (13, 13), 48, 1, stride=2), "sm_90", 2),
+    (convolution(64, (16, 16), 64, 1, stride=2), "sm_80", 2),
 ]
 """Programs, an architecture, and the most barriers of a kernel."""
 
