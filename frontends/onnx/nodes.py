@@ -186,28 +186,12 @@ class NodeImporter:
         if function is not None:
             return self._call(function, node, operands, where, depth)
         name = operator_name(node)
-        if node.domain not in STANDARD_DOMAINS:
-            schema = find_contrib_schema(node.domain, node.op_type)
-            if schema is None:
-                raise UnsupportedError(
-                    f"operator {name} is not supported",
-                    where=where,
-                    hint="define it as a function of the model, or export standard operators",
-                )
-        else:
-            check_form_of(node.op_type, opset)
-            schema = find_schema(node.op_type, opset)
-        if schema is None:
-            raise UnsupportedError(
-                f"there is no operator {node.op_type!r} in opset {opset}",
-                where=where,
-                hint=opset_advice(node.op_type, opset),
-            )
+        schema = self._schema(node, where)
         takes_lists = sequence_handler(name, operands)
         has_bodies = name in CONTROL_FLOW
         handle = find_handler(name, opset)
         if not (handle or schema.has_body or takes_lists or has_bodies):
-            raise UnsupportedError(f"operator {node.op_type} is not supported", where=where)
+            raise UnsupportedError(f"operator {name} is not supported", where=where)
         if any(isinstance(value, Failed) for value in operands):
             return [FAILED] * len(node.output)
         schema.check_form(node, where)
@@ -223,8 +207,37 @@ class NodeImporter:
                 return self._handle(handle, node, schema, present, where)
         body = standard_body(node, schema, opset, operands)
         if body is None:
-            raise UnsupportedError(f"operator {node.op_type} is not supported", where=where)
+            raise UnsupportedError(f"operator {name} is not supported", where=where)
         return self._call(body, node, operands, where, depth)
+
+    def _schema(self, node: NodeProto, where: str) -> NodeSchema:
+        """The form of a node's operator.
+
+        Raises:
+            UnsupportedError: it is not known.
+        """
+        opset = self.opset
+        if node.domain not in STANDARD_DOMAINS:
+            schema = find_contrib_schema(node.domain, node.op_type)
+            version = self.opsets.get(node.domain)
+            if schema is None and version is not None:
+                schema = find_schema(node.op_type, version, node.domain)
+            if schema is None:
+                raise UnsupportedError(
+                    f"operator {operator_name(node)} is not supported",
+                    where=where,
+                    hint="define it as a function of the model, or export standard operators",
+                )
+            return schema
+        check_form_of(node.op_type, opset)
+        schema = find_schema(node.op_type, opset)
+        if schema is None:
+            raise UnsupportedError(
+                f"there is no operator {node.op_type!r} in opset {opset}",
+                where=where,
+                hint=opset_advice(node.op_type, opset),
+            )
+        return schema
 
     def _handle(
         self,

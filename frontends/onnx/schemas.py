@@ -166,10 +166,14 @@ def _version(op_type: str, opset: int) -> int | None:
 
 
 @cache
-def find_schema(op_type: str, opset: int) -> NodeSchema | None:
-    """The schema in force at `opset` for a standard operator, None if it has none."""
+def find_schema(op_type: str, opset: int, domain: str = "") -> NodeSchema | None:
+    """The schema in force at a domain's `opset`, None if ONNX has none.
+
+    Args:
+        domain: that of the standard operators, or another that ONNX has.
+    """
     try:
-        schema: Any = onnx.defs.get_schema(op_type, opset, "")
+        schema: Any = onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
         return None
     variadic = bool(schema.inputs) and (

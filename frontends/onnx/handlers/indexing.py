@@ -12,7 +12,7 @@ from tcopt.frontends.onnx.handlers.normalization import along_axis
 from tcopt.frontends.onnx.registry import handler
 
 
-def _check_range(ctx: NodeContext, indices: SSAValue, extent: int) -> None:
+def check_range(ctx: NodeContext, indices: SSAValue, extent: int) -> None:
     """Indices that are known must lie inside, and there must be something to read."""
     ctx.check(extent or 0 in ctx.shape(indices), "there is nothing to gather from")
     value = ctx.known(indices)
@@ -31,7 +31,7 @@ def gather(ctx: NodeContext) -> SSAValue:
     """Slices along an axis."""
     x, indices = ctx.input(0), ctx.input(1)
     axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
-    _check_range(ctx, indices, ctx.shape(x)[axis])
+    check_range(ctx, indices, ctx.shape(x)[axis])
     place = ctx.known(indices)
     if place is not None and place.ndim == 0 and ctx.known(x) is None:
         return _pick(ctx, x, axis, int(place))
@@ -53,7 +53,7 @@ def gather_elements(ctx: NodeContext) -> SSAValue:
     """Elements along an axis, each with its own index."""
     x, indices = ctx.input(0), ctx.input(1)
     axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
-    _check_range(ctx, indices, ctx.shape(x)[axis])
+    check_range(ctx, indices, ctx.shape(x)[axis])
     return ctx.emit(graph.GatherElementsOp(x, indices, axis=axis))
 
 
@@ -104,7 +104,7 @@ def scatter_elements(ctx: NodeContext) -> SSAValue:
 def _scatter_elements(ctx: NodeContext, reduction: str) -> SSAValue:
     x, indices, updates = ctx.input(0), ctx.input(1), ctx.input(2)
     axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
-    _check_range(ctx, indices, ctx.shape(x)[axis])
+    check_range(ctx, indices, ctx.shape(x)[axis])
     return ctx.emit(graph.ScatterElementsOp(x, indices, updates, axis=axis, reduction=reduction))
 
 
