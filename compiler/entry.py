@@ -239,7 +239,7 @@ class _Compiler:
         """
         from tcopt.compiler.driver import declared_specs
 
-        outputs = declared_specs(self._source, shapes, values, self._dims)[1]
+        outputs = declared_specs(self._source, dims=self._dims)[1]
         if wanted is not None:
             outputs = [spec for spec in outputs if spec.name in wanted]
         later, stage = None, rest.stage

@@ -45,6 +45,24 @@ def test_places_and_what_follows(rng: np.random.Generator):
     check(compiled, model, {"x": np.zeros((3, 20), np.float32)})
 
 
+def test_a_stage_behind_another():
+    """What a stage picks decides what the next one picks."""
+    model = model_of("""twice (float[90] x) => (float[k] y, int64[1, n] p) {
+        half = Constant<value_float = 0.5>()
+        low = Constant<value_float = 0.25>()
+        over = Greater(x, half)
+        p = NonZero(over)
+        some = Compress(x, over)
+        less = Sub(some, half)
+        more = Greater(less, low)
+        y = Compress(less, more)
+    }""")
+    compiled = tcopt.compile(model, workers=0)
+    for seed in (1, 2):
+        x = np.random.default_rng(seed).uniform(0, 1, 90).astype(np.float32)
+        check(compiled, model, {"x": x})
+
+
 def test_values_computed_from_data_are_awaited(rng: np.random.Generator):
     """A Range whose limit is computed from data; the data may change and the code stays."""
     model = model_of("""counted (float[100] x) => (int64[n] y, float[100] z) {
