@@ -122,8 +122,8 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
 
     Args:
         target: `cpu` for this machine, or a named CPU such as `cpu:cortex-a72`; `opencl`, or a
-            named device such as `opencl:mali`; `cuda`
-            for this machine's device, or a named one such as `cuda:sm_80`.
+            named device such as `opencl:mali`; `cuda` for this machine's device, or a named one
+            such as `cuda:sm_80`. A device's name alone will do.
         accuracy: `strict`, `default` or `fast`: which faster algorithms that round more may
             be used; see docs/accuracy.md.
         precision: `f32`, or what layers round their operands to: `bf16` on CPUs, `f16` on
@@ -137,8 +137,10 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
     if kind in DEVICE_TARGETS:
         return _device_pipeline(kind, name, accuracy, precision)
     if kind != "cpu":
-        hint = suggest(kind, ("cpu", *DEVICE_TARGETS))
-        raise UnsupportedError(f"there is no target '{target}'", hint=hint)
+        if (api := _reached_by(target)) is None:
+            hint = suggest(kind, ("cpu", *DEVICE_TARGETS))
+            raise UnsupportedError(f"there is no target '{target}'", hint=hint)
+        return _device_pipeline(api, target, accuracy, precision)
     set_target = f'set-target{{cpu="{name}"}}' if name else "set-target"
     if precision not in _CPU_PRECISIONS:
         raise UnsupportedError(f"target {kind} has no precision '{precision}'")
@@ -173,6 +175,14 @@ def _device_pipeline(kind: str, name: str, accuracy: str, precision: str) -> lis
     return _phases(_graph(passes, accuracy, precision), ",".join(kernel))
 
 
+def _reached_by(device: str) -> str | None:
+    """The kind of target that a named device is; None if there is no such device."""
+    from tcopt.backends.named_gpus import NAMED_GPUS
+
+    named = NAMED_GPUS.get(device)
+    return None if named is None else named.api.data
+
+
 def _check_device(kind: str, name: str) -> None:
     """UnsupportedError unless a named device is reached in the way that a target says."""
     from tcopt.backends.named_gpus import NAMED_GPUS, named_gpu
@@ -186,8 +196,8 @@ def _check_device(kind: str, name: str) -> None:
 
 
 def is_device(target: str) -> bool:
-    """Whether a target's kernels run on a device of their own."""
-    return target.partition(":")[0] in DEVICE_TARGETS
+    """Whether the kernels of a target that there is run on a device of their own."""
+    return target.partition(":")[0] != "cpu"
 
 
 def _phases(graph: str, kernel: str) -> list[Phase]:

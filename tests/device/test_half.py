@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from onnx import ModelProto
@@ -46,6 +48,17 @@ def test_results() -> None:
     error = np.abs(ours - theirs).max() / np.ptp(theirs)
     # Far less would mean that nothing was rounded.
     assert 2.0**-18 < error <= TOLERANCE
+
+
+def test_mali_has_tiles_of_halves_in_registers() -> None:
+    """Its memory is the CPU's; it computes with values in `half`, which others only store."""
+    with collect_remarks() as remarks:
+        program = tcopt.compile(layers(), "mali", precision="f16").program
+    chosen = [r.by for r in remarks if r.message.startswith("scheduled")]
+    assert chosen.count("gpu-register-tile") == 3 and "gpu-shared-tile" not in chosen
+    assert isinstance(program, DeviceProgram)
+    assert "#pragma OPENCL EXTENSION cl_khr_fp16 : enable" in program.source
+    assert re.search(r"const half4? \w+ = ", program.source) and "__local" not in program.source
 
 
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")

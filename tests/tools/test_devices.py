@@ -1,0 +1,48 @@
+"""The commands on devices, and what they say where there is none."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from opencl_device import needs_device
+from tcopt.tools import tcopt_bench, tcopt_run
+from tool_models import save_dense_relu
+
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    save_dense_relu(path := tmp_path / "dense.onnx")
+    return path
+
+
+@needs_device
+@pytest.mark.parametrize("target", ["opencl", "mali"])
+def test_run_compares_with_onnxruntime(target: str, model: Path, capsys: Output) -> None:
+    assert tcopt_run.main([str(model), "--target", target, "--compare", "onnxruntime"]) == 0
+    assert "y: 2x4 float32" in capsys.readouterr().out
+
+
+@needs_device
+def test_bench_times_runs(model: Path, tmp_path: Path, capsys: Output) -> None:
+    results = tmp_path / "results.json"
+    wanted = [str(model), "--target", "mali", "--rounds", "2", "--peers", "onnxruntime"]
+    assert tcopt_bench.main([*wanted, "--json", str(results)]) == 0
+    assert json.loads(results.read_text())
+    title, row = capsys.readouterr().out.splitlines()[-2:]
+    assert title.split()[-1] == "error" and float(row.split()[-1]) < 1e-5
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pycuda") is not None, reason="pycuda is installed")
+@pytest.mark.parametrize("tool", [tcopt_run, tcopt_bench])
+def test_what_cuda_lacks_is_said(tool, model: Path, capsys: Output) -> None:
+    assert tool.main([str(model), "--target", "cuda:sm_80"]) == 1
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.endswith(
+        "unsupported: target cuda needs the package pycuda; pip install tcopt[cuda]"
+    )
