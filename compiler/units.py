@@ -19,10 +19,12 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import StringIO
 
 from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region
+from xdsl.printer import Printer
 
 from tcopt.backends.device_source import device_source
 from tcopt.backends.llvm.jit import external_names
@@ -64,6 +66,17 @@ class Unit:
     text: str
     function: KernelFunction
     module: ModuleOp
+
+    def to_send(self) -> str:
+        """Text to compile in another process: for a device with names, since its code has them."""
+        if gpu_target_of(self.module) is None:
+            return self.text
+        named = ModuleOp([self.function.clone()], compile_attributes(self.module))
+        for copy, op in zip(named.walk(), (named, *self.function.walk()), strict=True):
+            copy.location = op.location
+        stream = StringIO()
+        Printer(stream, print_debuginfo=True).print_op(named)
+        return stream.getvalue()
 
 
 def make_unit(function: KernelFunction, module: ModuleOp, texts: CanonicalText, salt: str) -> Unit:

@@ -155,7 +155,7 @@ class _Refused(Exception):
 def _ask(process: subprocess.Popen[bytes], unit: Unit, phases: Sequence[Phase]) -> bytes:
     """The kernel that a worker makes of a unit, as bytes."""
     assert process.stdin is not None and process.stdout is not None
-    request = {"phases": list(phases), "name": unit.name, "text": unit.text}
+    request = {"phases": list(phases), "name": unit.name, "text": unit.to_send()}
     send(process.stdin, json.dumps(request).encode())
     reply = receive(process.stdout)
     if reply[:1] != b"+":

@@ -16,6 +16,7 @@ from tcopt.dialects.target import gpu_target_of
 from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.passes.loop.calls import calls_by_name
 from tcopt.support.errors import PassFailedError
+from tcopt.support.locations import is_known
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _part(function: loop.FuncOp, nest: Operation, name: str) -> tuple[loop.FuncO
     block.add_op(nest.clone(values))
     part = loop.FuncOp(name, list(block.arg_types), Region(block))
     part.attributes.update(function.attributes)
-    part.location = nest.location
+    part.location = nest.location if is_known(nest.location) else function.location
     return part, positions
 
 
