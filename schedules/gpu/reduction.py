@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from math import prod
 
+from tcopt.dialects.loop import BlockOp, StoreOp
 from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.passes.loop.lane_reductions import update_of
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.gpu.facts import GpuFacts
 from tcopt.schedules.gpu.threads import spread
@@ -152,7 +154,6 @@ def _block_a_row(
         return Declined("there is only one row")
     row = sch.fuse(*rows) if len(rows) > 1 else rows[0]
     inner = sch.get_loops(final)[1:]
-    reduce = _reduce_in_warps if shuffles else _reduce_together
     if not any(sch.extent(each) > 1 for each in inner):
         # A single result is one thread's to write.
         row, one = sch.split(row, factors=[None, 1])
@@ -167,6 +168,7 @@ def _block_a_row(
         if op.is_reduction:
             if any(is_spatial(sch, each, op) and sch.extent(each) > 1 for each in loops):
                 return Declined("a row has several results of a reduction")
+            reduce = _reduce_in_warps if shuffles and _is_update(op) else _reduce_together
             reduce(sch, block, threads)
         elif any(sch.extent(each) > 1 for each in loops):
             if block != final:
@@ -175,6 +177,12 @@ def _block_a_row(
         elif block != final:
             sch.set_scope(block, "register")
     return None
+
+
+def _is_update(block: BlockOp) -> bool:
+    """Whether `lower-thread-reductions` knows how a reduction combines two values."""
+    stores = [op for op in block.body.block.ops if isinstance(op, StoreOp)]
+    return len(stores) == 1 and update_of(stores[0]) is not None
 
 
 def _share(sch: Schedule, loops: list[Loop], threads: int) -> None:

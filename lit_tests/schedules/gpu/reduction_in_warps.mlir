@@ -1,4 +1,4 @@
-// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,lower-thread-reductions,insert-barriers,vectorize,unroll-loops,split-launches,lower-loop-to-kernel,promote-registers,check-races | filecheck %s
+// RUN: tcopt %s --split-input-file -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,lower-thread-reductions,insert-barriers,vectorize,unroll-loops,split-launches,lower-loop-to-kernel,promote-registers,check-races | filecheck %s
 
 // Where threads of a warp hand values to each other, a value for each warp is all that is shared.
 // CHECK-LABEL:    func.func private @mean({{.*}} gpu.known_block_size = array<i32: 64, 1, 1>
@@ -15,5 +15,21 @@ te.func @mean(%x: tensor<5x250xf32>) -> tensor<5xf32> {
     te.yield %0 : f32
   }
   te.return %s : tensor<5xf32>
+}
+}
+
+// -----
+
+// Unsigned numbers are compared in shared memory.
+// CHECK-LABEL:    func.func private @most
+// CHECK-NOT:        simt.shuffle
+// CHECK-COUNT-2:    gpu.barrier
+module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
+te.func @most(%x: tensor<5x250xi8>) -> tensor<5xi8> {
+  %s = te.compute "most" [%i = 5] reduce [%k = 250] umax : tensor<5xi8> {
+    %0 = te.read %x[%i, %k] : tensor<5x250xi8>
+    te.yield %0 : i8
+  }
+  te.return %s : tensor<5xi8>
 }
 }
