@@ -19,6 +19,7 @@ from tcopt.backends.llvm.module import argument_alignment, assemble
 from tcopt.backends.llvm.ops.memref import memref_bytes
 from tcopt.backends.ptx.emitter import GLOBAL, KernelEmitter
 from tcopt.backends.ptx.names import entry_name
+from tcopt.dialects.simt import MmaSyncOp
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, GRID_SIZE, sizes_of
 from tcopt.support.alignment import ALIGNMENT
@@ -73,10 +74,14 @@ def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr, pla
         )
     e.emit_block(function.body.block)
     e.write("  ret void")
-    threads = ",".join(map(str, block))
+    attributes = [f'"nvvm.reqntid"="{",".join(map(str, block))}"']
+    if any(isinstance(op, MmaSyncOp) for op in function.walk()):
+        # Left to itself, ptxas gives registers up for more blocks at once, whose matrices shared
+        # memory has no room for.
+        attributes.append(f'"nvvm.maxnreg"="{target.registers.data}"')
     state.functions.append(
         f"define ptx_kernel void @{name}({', '.join(parameters)}) nounwind "
-        f'"nvvm.reqntid"="{threads}" {{\n{e.body_text()}\n}}'
+        f"{' '.join(attributes)} {{\n{e.body_text()}\n}}"
     )
 
 

@@ -11,6 +11,7 @@ from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.schedules.gpu.facts import LIKELY_THREADS, GpuFacts
 from tcopt.schedules.gpu.shared_tile_choice import FETCH, WAIT
 from tcopt.schedules.gpu.tensor_core_roles import WarpRoles
+from tcopt.schedules.gpu.warp_copy import with_spare_places
 from tcopt.schedules.patterns import BlockPattern, access_bits
 
 RATE = 8.0
@@ -148,15 +149,15 @@ class WarpTileCosts:
 
     def shared_bytes(self, tile: WarpTile) -> int:
         """What a block keeps in shared memory."""
-        threads = prod(tile.warps) * self._facts.warp
         sizes, total = self._sizes(tile), 0
         for factor in self._factors:
             reach = factor.reach(sizes)
-            outer = next((dim for dim, size in enumerate(reach) if size > 1), 0)
-            # The last round of copying may leave some threads with places beyond the end.
-            at_once = threads * factor.lanes(reach[-1], self._facts)
-            rounds = ceil(prod(reach) / at_once)
-            reach[outer] = ceil(rounds * at_once / (prod(reach) // reach[outer]))
+            moving = [dim for dim, size in enumerate(reach) if size > 1]
+            lanes = factor.lanes(reach[-1], self._facts)
+            extents = [reach[dim] for dim in moving]
+            whole = with_spare_places(extents, prod(tile.warps), self._facts.warp, lanes)
+            for dim, extent in zip(moving, whole, strict=True):
+                reach[dim] = extent
             row = reach[factor.order[-1]]
             row += (SPACE - row) % (2 * SPACE)
             elements = prod(reach) // reach[factor.order[-1]] * row

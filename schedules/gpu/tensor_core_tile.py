@@ -40,7 +40,7 @@ from tcopt.schedules.gpu.tensor_core_roles import (
     matrix_products,
     mmas_for,
 )
-from tcopt.schedules.gpu.threads import share_work
+from tcopt.schedules.gpu.warp_copy import copy_by_warps
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.nests import own_loops, variable_loops
 from tcopt.schedules.patterns import Access, BlockPattern, match_block
@@ -220,7 +220,7 @@ def _fetch(
     loops = sch.get_loops(copy)
     loops = loops[loops.index(part) + 1 :]
     lanes = factor.lanes(sch.extent(loops[-1]), facts) if loops else 1
-    share_work(sch, loops, (prod(tile.warps), facts.warp), lanes)
+    copy_by_warps(sch, loops, prod(tile.warps), facts.warp, lanes)
     sch.storage_align(copy, len(factor.order) - 2, 2 * SPACE, SPACE)
     if tile.is_double:
         sch.double_buffer(copy)

@@ -51,20 +51,24 @@ te.func @product(%x: tensor<40x64xf16>, %w: tensor<64x32xf16>, %b: tensor<32xf32
 // -----
 
 // The padded image is copied with its channels side by side, along which matrices are multiplied for
-// each place of the window; rows of other places are rows of the same copy.
+// each place of the window; rows of other places are rows of the same copy. Each warp copies two
+// channels, whose lanes find out once where in the image they are.
 // CHECK-LABEL: loop.func @convolution
-// CHECK:       %w_shared = loop.alloc shared : memref<32x3x3x40xf16>
-// CHECK-NEXT:  %p = loop.alloc shared : memref<1x10x10x40xf16>
-// CHECK:       loop.load %x[0, {{.*}}] else 0.000000e+00
+// CHECK:       %w_shared = loop.alloc shared : memref<32x3x3x24xf16>
+// CHECK-NEXT:  %p = loop.alloc shared : memref<1x13x10x24xf16>
+// CHECK:       loop.for %ci = 0 to 8 thread threadIdx.y {
+// CHECK-NEXT:    loop.for %y_x_i = 0 to 32 thread threadIdx.x {
+// CHECK-NEXT:      loop.for %co_1 = 0 to 2 unrolled {
+// CHECK:             loop.load %x[0, %co * 16 + %co_1 * 8 + %ci, {{.*}}] else 0.000000e+00
 // CHECK:       loop.barrier
 // CHECK-NEXT:  loop.for %ry = 0 to 3 unrolled {
 // CHECK-NEXT:    loop.for %rx = 0 to 3 unrolled {
-// CHECK:           [[W:%.*]] = loop.load %w_shared[{{.*}} + %lane mod 16, %ry, %rx, %cm * 16 + %lane floordiv 16 * 8] lanes [0, 0, 0, 1]
+// CHECK:           [[W:%.*]] = loop.load %w_shared[{{.*}} + %lane mod 16, %ry, %rx, %lane floordiv 16 * 8] lanes [0, 0, 0, 1]
 // CHECK-NEXT:      simt.exchange_rows [[W]] : vector<8xf16> to vector<8xf16>
-// CHECK-NEXT:      [[P:%.*]] = loop.load %p[0, %ry + {{.*}}, %rx + %lane mod 8, %cm * 16 + %lane floordiv 8 mod 2 * 8] lanes [0, 0, 0, 1]
+// CHECK-NEXT:      [[P:%.*]] = loop.load %p[0, %ry + {{.*}}, %rx + %lane mod 8, %lane floordiv 8 mod 2 * 8] lanes [0, 0, 0, 1]
 // CHECK-NEXT:      simt.exchange_rows [[P]] : vector<8xf16> to vector<4xf16>
 // KERNEL:      func.func private @convolution(
-// KERNEL-COUNT-36: simt.mma_sync
+// KERNEL-COUNT-18: simt.mma_sync
 module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", features = "ptx78,mma_f16,mma_s8,mma_bf16,ldmatrix", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128, cores = 1>} {
 te.func @convolution(%x: tensor<1x32x8x8xf16>, %w: tensor<32x32x3x3xf16>) -> tensor<1x32x8x8xf32> {
   %p = te.compute "pad" [%n = 1, %c = 32, %y = 10, %x_ = 10] : tensor<1x32x10x10xf16> {
