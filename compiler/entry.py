@@ -187,13 +187,17 @@ class _Compiler:
 
     def timed_program(self, shapes: Shapes, values: Values) -> AnyProgram:
         """The program with clocks around its kernels, and remarks; never from the cache."""
+        return self._timed_stage(shapes, values, None)
+
+    def _timed_stage(self, shapes: Shapes, values: Values, stage: Stage | None) -> AnyProgram:
         from tcopt.compiler.facts import with_remarks
 
         with collect_remarks() as remarks:
             change = with_origins if self._on_device else with_clocks
             phases, report = change(self._phases), Report(self._progress)
-            program, _ = self._compile(shapes, values, phases, report, timed=True)
-        return program if isinstance(program, StagedProgram) else with_remarks(program, remarks)
+            program, _ = self._compile(shapes, values, phases, report, timed=True, stage=stage)
+        with_remarks(program.parts[0], remarks)
+        return program
 
     def _compile(
         self,
@@ -221,7 +225,7 @@ class _Compiler:
             imported.describe(program)
             if imported.rest is not None:
                 wanted = None if stage is None else stage.outputs
-                program = self._staged(program, imported.rest, shapes, values, wanted)
+                program = self._staged(program, imported.rest, shapes, values, wanted, timed=timed)
             return program, imported.files
 
     def _staged(
@@ -231,11 +235,14 @@ class _Compiler:
         shapes: Shapes,
         values: Values,
         wanted: Sequence[str] | None,
+        *,
+        timed: bool,
     ) -> StagedProgram:
         """The program of a stage and those after it, which are compiled when they run.
 
         Args:
             wanted: names of the outputs, by default all of the model's.
+            timed: whether those have clocks, too.
         """
         from tcopt.compiler.driver import declared_specs
 
@@ -246,6 +253,8 @@ class _Compiler:
         if stage is not None:
 
             def compile_rest(shapes: Shapes, values: Values) -> AnyProgram:
+                if timed:
+                    return self._timed_stage(shapes, values, stage)
                 report = Report(self._progress)
                 return self._compile(shapes, values, self._phases, report, stage=stage)[0]
 

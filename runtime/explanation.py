@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tcopt.runtime.profile import TimedKernel
+from tcopt.runtime.profile import TimedKernel, staged_calls
 from tcopt.support.remarks import Remark
 
 
@@ -60,6 +60,23 @@ class Explanation:
                 for call, each in zip(calls, told, strict=True)
             ),
             tuple(remark for remark in remarks if remark not in taken),
+        )
+
+    @classmethod
+    def of_stages(
+        cls, stages: Sequence[tuple[Sequence[TimedKernel], Iterable[Remark]]]
+    ) -> Explanation:
+        """As `of`, of programs that run one after the other."""
+        parts = [cls.of(calls, remarks) for calls, remarks in stages]
+        told = [each.remarks for part in parts for each in part.calls]
+        calls = staged_calls([calls for calls, _ in stages])
+        whole = sum(call.origin.work for call in calls) or 1
+        return cls(
+            tuple(
+                Decisions(call, call.origin.work / whole, remarks)
+                for call, remarks in zip(calls, told, strict=True)
+            ),
+            tuple(dict.fromkeys(remark for part in parts for remark in part.others)),
         )
 
     def heaviest(self, share: float = 0.0) -> list[Decisions]:

@@ -70,6 +70,7 @@ class Model:
         self._programs_kept = PROGRAMS_KEPT
         self._programs: OrderedDict[tuple[object, ...], AnyProgram] = OrderedDict()
         self._lock = Lock()
+        self._last = program
         self._threads: int | None = None
         self._timed: tuple[tuple[object, ...], AnyProgram] | None = None
         self.instrumented: Specialization | None = None
@@ -108,7 +109,19 @@ class Model:
                 "the model's shapes are open, it is compiled when it runs",
                 hint="fix the shapes when compiling, as in shapes={'x': [1, 3, 224, 224]}",
             )
-        return _whole(self._program, "has no single program")
+        if isinstance(self._program, StagedProgram):
+            raise UnsupportedError(
+                "a model whose shapes depend on data has no single program that could be saved: "
+                "it is compiled a stage at a time, for what the stage before gives",
+                hint="cut it in front of the operator that decides them, such as "
+                "NonMaxSuppression; to run, profile or explain it, none is needed",
+            )
+        return self._program
+
+    @property
+    def parts(self) -> Sequence[WholeProgram]:
+        """The programs of the last run, one for each stage; none before it if shapes are open."""
+        return [] if self._last is None else self._last.parts
 
     @property
     def threads(self) -> int | None:
@@ -170,7 +183,7 @@ class Model:
         values = self._select(feeds)
         with self._lock:
             try:
-                program = self._program_for(values)
+                program = self._last = self._program_for(values)
                 results = _run(program, self._flat(values), self._threads)
             except MemoryError as error:
                 message = f"running the model needs more memory than there is: {error}"
@@ -221,7 +234,7 @@ class Model:
             raise InputError(f"the number of runs should be at least 1, got {runs}")
         values = self._select(feeds)
         with self._lock:
-            program = _whole(self._timed_program(values), "cannot be profiled as a whole")
+            program = self._timed_program(values)
             return measure_profile(program, self._flat(values), runs, self._threads)
 
     def explain(self, feeds: Mapping[str, Any] | None = None) -> Explanation:
@@ -230,7 +243,7 @@ class Model:
         The model is compiled once more for it, with an eye on every decision.
 
         Args:
-            feeds: a numpy array for each input, needed where shapes are open.
+            feeds: a numpy array for each input, needed where shapes are open or depend on data.
         Raises:
             InputError: feeds that do not fit the model.
             UnsupportedError: the model was loaded, not compiled, or its shapes are open and
@@ -243,8 +256,15 @@ class Model:
             )
         values = [] if feeds is None else self._select(feeds)
         with self._lock:
-            program = _whole(self._timed_program(values), "cannot be explained as a whole")
-        return Explanation.of(program.timed or (), program.remarks)
+            program = self._timed_program(values)
+            if isinstance(program, StagedProgram):
+                if feeds is None:
+                    raise UnsupportedError(
+                        "the model's shapes depend on data, later stages are compiled for it",
+                        hint="give feeds to explain",
+                    )
+                program.run(self._flat(values), self._threads)
+        return Explanation.of_stages([(p.timed or (), p.remarks) for p in program.parts])
 
     def _timed_program(self, values: Sequence[Feed]) -> AnyProgram:
         if self.instrumented is None:
@@ -320,16 +340,6 @@ def check_programs_kept(number: int) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise InputError(f"the number of programs kept should be at least 1, got {number!r}")
     return number
-
-
-def _whole(program: AnyProgram, problem: str) -> WholeProgram:
-    """A program without stages."""
-    if isinstance(program, StagedProgram):
-        raise UnsupportedError(
-            f"a model whose shapes depend on data {problem}: it is compiled a stage at a time",
-            hint="cut it in front of the operator that decides them, such as NonMaxSuppression",
-        )
-    return program
 
 
 def load(path: str | Path) -> Model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,16 +175,45 @@ class Profile:
         return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 
+class Instrumented(Protocol):
+    """A program with clocks, maybe of several stages."""
+
+    @property
+    def parts(self) -> Sequence[Program | DeviceProgram]: ...
+    def run(self, feeds: Sequence[NDArray[Any]], threads: int | None = None) -> Any: ...
+
+
 def measure_profile(
-    program: Program | DeviceProgram, feeds: Sequence[NDArray[Any]], runs: int, threads: int | None
+    program: Instrumented, feeds: Sequence[NDArray[Any]], runs: int, threads: int | None
 ) -> Profile:
     """Run an instrumented program and keep the times of all its runs but the first two."""
-    times = np.zeros((runs, len(program.timed or ()), 2), np.int64)
-    for run in range(-2, runs):
+    # The programs of later stages are made by a run.
+    program.run(feeds, threads)
+    calls = staged_calls([part.timed or () for part in program.parts])
+    times = np.zeros((runs, len(calls), 2), np.int64)
+    for run in range(-1, runs):
         program.run(feeds, threads)
         if run >= 0:
-            times[run] = program.times
-    return Profile(tuple(program.timed or ()), times, threads or default_threads())
+            times[run] = _in_turn([part.times for part in program.parts])
+    return Profile(tuple(calls), times, threads or default_threads())
+
+
+def _in_turn(stages: Sequence[Times]) -> Times:
+    """The times of stages together; the clock of a device may begin anew with each."""
+    end, found = 0, list[Times]()
+    for times in stages:
+        if times.size:
+            found.append(times + max(0, end - int(times.min())))
+            end = int(found[-1].max())
+    return np.concatenate(found) if found else np.zeros((0, 2), np.int64)
+
+
+def staged_calls(stages: Sequence[Sequence[TimedKernel]]) -> list[TimedKernel]:
+    """The calls of all stages; kernels of later ones say so, as their names are used before."""
+    found = list(stages[0])
+    for number, calls in enumerate(stages[1:], 2):
+        found += [replace(call, kernel=f"{call.kernel} (stage {number})") for call in calls]
+    return found
 
 
 def _metadata(name: str, value: str) -> dict[str, Any]:

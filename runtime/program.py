@@ -116,6 +116,11 @@ class Program:
             raise AssertionError("code for this machine is loaded at once")
         return self._entry
 
+    @property
+    def parts(self) -> Sequence[Program]:
+        """The program itself: one without stages."""
+        return [self]
+
     def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Array]:
         """Run on checked inputs, in order; not from two threads at once.
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from tcopt.runtime.program import Array
+from tcopt.runtime.program import Array, Program
 from tcopt.runtime.signature import Feed, Signature, group
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.structures import tensor_names
+
+if TYPE_CHECKING:
+    from tcopt.runtime.device.program import DeviceProgram
 
 
 class Part(Protocol):
@@ -20,6 +23,8 @@ class Part(Protocol):
     outputs: list[TensorSpec]
     signature: Signature | None
 
+    @property
+    def parts(self) -> Sequence[Program | DeviceProgram]: ...
     def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Array]: ...
 
 
@@ -33,6 +38,8 @@ class Later(Protocol):
     def threads(self) -> int | None: ...
     @threads.setter
     def threads(self, number: int | None) -> None: ...
+    @property
+    def parts(self) -> Sequence[Program | DeviceProgram]: ...
     def run(self, feeds: Mapping[str, Array]) -> list[Feed]: ...
 
 
@@ -63,6 +70,11 @@ class StagedProgram:
         self.inputs = first.inputs
         self.outputs = list(outputs)
         self.signature = first.signature
+
+    @property
+    def parts(self) -> Sequence[Program | DeviceProgram]:
+        """The programs of the last run, in order; before one the first only."""
+        return [*self.first.parts, *(() if self.later is None else self.later.parts)]
 
     def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Feed]:
         """Run on checked inputs, in order; not from two threads at once."""

@@ -75,6 +75,11 @@ class DeviceProgram:
             self._resident = Resident(self, self.device(self.target))
         return DeviceSession(self, self._resident)
 
+    @property
+    def parts(self) -> Sequence[DeviceProgram]:
+        """The program itself: one without stages."""
+        return [self]
+
     def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Array]:
         """Run on checked inputs, in order; not from two threads at once."""
         if self._session is None:

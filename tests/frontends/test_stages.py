@@ -154,13 +154,40 @@ def test_weights_beside_the_model(tmp_path, rng: np.random.Generator):
     assert onnxruntime.InferenceSession(path).run(None, {"x": x})[0].shape == y.shape
 
 
+def test_stages_are_profiled_and_explained():
+    """Each stage has its calls, one after the other; kernels of a later stage say so."""
+    model = model_of("""picked (float[90] x) => (float[k] y) {
+        half = Constant<value_float = 0.5>()
+        over = Greater(x, half)
+        some = Compress(x, over)
+        y = Tanh(some)
+    }""")
+    compiled = tcopt.compile(model, workers=0)
+    feeds = {"x": np.random.default_rng(3).uniform(0, 1, 90).astype(np.float32)}
+    profile = compiled.profile(feeds, runs=3)
+    nodes = [call.origin.nodes for call in profile.kernels]
+    assert nodes[-1] == ("Tanh:y",) and ("Compress:some",) in nodes
+    assert [call.kernel.endswith("(stage 2)") for call in profile.kernels] == [
+        *[False] * (len(nodes) - 1),
+        True,
+    ]
+    assert profile.times.shape == (3, len(nodes), 2) and profile.total_us > 0
+    # In turn, and each as long as it took.
+    flat = profile.times.reshape(3, -1)
+    assert (np.diff(flat) >= 0).all()
+    explanation = compiled.explain(feeds)
+    assert [each.call.origin.nodes for each in explanation.calls] == nodes
+    assert sum(each.share for each in explanation.calls) == pytest.approx(1)
+    check(compiled, model, feeds)
+
+
 def test_what_stages_cannot_do(tmp_path):
     model = node_model("NonZero", [np.zeros(100, np.float32)])
     model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
     compiled = tcopt.compile(model, workers=0)
     with pytest.raises(UnsupportedError, match="has no single program"):
         compiled.save(tmp_path / "m.tcm")
-    with pytest.raises(UnsupportedError, match="cannot be profiled"):
-        compiled.profile({"x0": np.zeros(100, np.float32)})
+    with pytest.raises(UnsupportedError, match="later stages are compiled for it; give feeds"):
+        compiled.explain()
     with pytest.raises(MissingValuesError, match="the data of NonZero"):
         import_model(model)
