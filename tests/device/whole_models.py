@@ -196,10 +196,12 @@ Whole models through the pipeline of GPUs, with random weights: `make gpu-models
 
 ## On an OpenCL device
 
-{device}. *Difference* is the largest one, as a part of the range of onnxruntime's result; for
-quantised models in steps of the last quantisation, from the exact integers of the model's
-definition. Seconds are those of this compiler, of the first run, in which the device's compiler
-takes the kernels, and of another run.
+{device}.
+
+*Difference* is the largest one, as a part of the range of onnxruntime's result; for quantised
+models in steps of the last quantisation, from the exact integers of the model's definition. Seconds
+are those of this compiler, of the first run, in which the device's compiler takes the kernels, and
+of another run; they are for orientation, whatever else the machine did.
 
 | model | launches | kernels | difference | compile | first run | run |
 |---|---|---|---|---|---|---|
@@ -252,6 +254,11 @@ def _assembly_rows(name: str, outcome: Outcome) -> Iterator[str]:
         )
 
 
+def _write_document(outcomes: Mapping[str, Outcome]) -> None:
+    ordered = {name: outcomes[name] for name in MODELS if name in outcomes}
+    DOCUMENT.write_text(document(ordered, opencl_device().name))
+
+
 def main() -> int:
     """Run what the command line asks for; 1 if anything failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -273,8 +280,8 @@ def main() -> int:
         wrong |= bool(outcomes[name].failed)
         print(f"{name}: {outcomes[name]}", flush=True)
         kept.write_text(json.dumps({n: asdict(o) for n, o in outcomes.items()}, indent=1))
-    ordered = {name: outcomes[name] for name in MODELS if name in outcomes}
-    DOCUMENT.write_text(document(ordered, opencl_device().name))
+        _write_document(outcomes)
+    _write_document(outcomes)
     return int(wrong)
 
 
