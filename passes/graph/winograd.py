@@ -29,6 +29,10 @@ from tcopt.support.winograd_tables import TILES, tiles_of
 ALLOWED = {"strict": 4, "default": 6, "fast": 8}
 """Most products for a row of a tile in each accuracy: see docs/accuracy.md for what they lose."""
 
+MOST_PLACES = 8
+"""Products of a row of a tile at most, those of all phases: transforms are written out, and their
+code grows by the square."""
+
 WORTH = 0.9
 """The share of the direct time that an estimate has to fall below."""
 
@@ -113,7 +117,7 @@ class Winograd(ModulePass):
             if isinstance(form, str):
                 remark(self.name, op, f"direct: {form}", missed=True)
                 continue
-            tile = self.tile if self.tile in tiles_of(form.taps) else 0
+            tile = self.tile if self.tile in written_out(form.taps, form.phases) else 0
             if not self.tile and target is not None:
                 tile = self._choose(op, form, resident, target)
             if not tile:
@@ -128,9 +132,9 @@ class Winograd(ModulePass):
         self, op: Convolution, form: Form, resident: int, target: CpuTargetAttr | GpuTargetAttr
     ) -> int:
         """The best tile; 0 for the direct form."""
-        tiles = allowed_tiles(self.accuracy, form.taps)
+        tiles = allowed_tiles(self.accuracy, form.taps, form.phases)
         if not tiles:
-            remark(self.name, op, "direct: no tile is accurate enough", missed=True)
+            remark(self.name, op, "direct: no tile is accurate and small enough", missed=True)
             return 0
         direct, times = estimates(form.layer(op, resident), target, tiles)
         own = KERNEL_CYCLES if form.groups > 1 else 0
@@ -145,9 +149,16 @@ class Winograd(ModulePass):
         return best
 
 
-def allowed_tiles(accuracy: str, taps: int) -> list[int]:
-    """Output tiles for a filter that are accurate enough."""
-    return [tile for tile in tiles_of(taps) if tile + taps - 1 <= ALLOWED[accuracy]]
+def allowed_tiles(accuracy: str, taps: int, phases: int = 1) -> list[int]:
+    """Output tiles for a filter that are accurate and small enough."""
+    most = ALLOWED[accuracy] - taps + 1
+    return [tile for tile in written_out(taps, phases) if tile <= most]
+
+
+def written_out(taps: int, phases: int) -> list[int]:
+    """Output tiles for a filter whose transforms are not too much code."""
+    most = MOST_PLACES // phases - taps + 1
+    return [tile for tile in tiles_of(taps) if tile <= most]
 
 
 def estimates(

@@ -112,3 +112,13 @@ func.func @narrow(%x: tensor<1x8x14x14x16xf32>) -> tensor<1x8x14x14x16xf32> {
   %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1], groups = 8} : tensor<1x8x14x14x16xf32>
   return %y : tensor<1x8x14x14x16xf32>
 }
+
+// Transforms of many phases would be much code.
+// CHECK-LABEL: func.func @many
+// CHECK-NOT:   graph.winograd
+// CHECK:       return
+func.func @many(%x: tensor<1x16x16x16x16xf32>) -> tensor<1x16x64x64x16xf32> {
+  %w = graph.constant dense<0.5> : tensor<16x4x4x16x2x2x16x16xf32>
+  %y = graph.blocked_conv_transpose %x, %w {starts = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x16x64x64x16xf32>
+  return %y : tensor<1x16x64x64x16xf32>
+}
