@@ -8,9 +8,10 @@ from itertools import product
 from math import ceil, prod
 
 from tcopt.dialects.intrinsics import Intrinsic
+from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.gpu.facts import LIKELY_THREADS, GpuFacts
 from tcopt.schedules.gpu.shared_tile_choice import FETCH, WAIT
-from tcopt.schedules.gpu.tensor_core_roles import WarpRoles
+from tcopt.schedules.gpu.tensor_core_roles import WarpRoles, dim_alone
 from tcopt.schedules.gpu.warp_copy import with_spare_places
 from tcopt.schedules.patterns import BlockPattern, access_bits
 
@@ -152,12 +153,16 @@ class WarpTileCosts:
         sizes, total = self._sizes(tile), 0
         for factor in self._factors:
             reach = factor.reach(sizes)
-            moving = [dim for dim, size in enumerate(reach) if size > 1]
-            lanes = factor.lanes(reach[-1], self._facts)
-            extents = [reach[dim] for dim in moving]
+            # What is beyond the end of the operand is not copied, but along the depth.
+            depth = dim_alone(factor.term, self._roles.depth)
+            ends = enumerate(zip(reach, buffer_shape(factor.term.buffer), strict=True))
+            copied = [n if dim == depth else min(n, end) for dim, (n, end) in ends]
+            moving = [dim for dim, size in enumerate(copied) if size > 1]
+            lanes = factor.lanes(copied[-1], self._facts)
+            extents = [copied[dim] for dim in moving]
             whole = with_spare_places(extents, prod(tile.warps), self._facts.warp, lanes)
             for dim, extent in zip(moving, whole, strict=True):
-                reach[dim] = extent
+                reach[dim] = max(reach[dim], extent)
             row = reach[factor.order[-1]]
             row += (SPACE - row) % (2 * SPACE)
             elements = prod(reach) // reach[factor.order[-1]] * row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from ml_dtypes import bfloat16
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp as KernelOp
 
 from gpu_programs import LOOP_PASSES, kernel_of, run_on_threads
@@ -36,6 +38,8 @@ from tcopt.support.cuda_files import find_ptxas
 
 PASSES = f"lower-intrinsics,{LOOP_PASSES}".replace("lower-blocks", "lower-blocks,distribute-warp")
 DTYPES = {"f16": np.dtype(np.float16), "bf16": np.dtype(bfloat16), "f32": np.dtype(np.float32)}
+
+SHARED = IntegerAttr(3, 64)
 
 needs_ptxas = pytest.mark.skipif(
     find_ptxas() is None, reason="no ptxas; pip install nvidia-cuda-nvcc-cu12"
@@ -162,8 +166,19 @@ def scheduled(
         assert not isinstance(roles, Declined) and not isinstance(mmas, Declined)
         costs = WarpTileCosts(pattern, roles, facts)
         fitting = [tile for tile in costs.candidates(mmas) if costs.fits(tile)]
-        assert schedule_tile(sch, pattern, roles, pick(fitting), facts) is None
+        tile = pick(fitting)
+        expected = costs.shared_bytes(tile)
+        assert schedule_tile(sch, pattern, roles, tile, facts) is None
+        kernel = kernel_of(sch.func, target, PASSES)
+        assert 0 < shared_bytes(kernel) <= expected
+        return kernel
     return kernel_of(sch.func, target, PASSES)
+
+
+def shared_bytes(kernel: KernelOp) -> int:
+    """What a block of a kernel keeps in shared memory."""
+    buffers = (op.memref.type for op in kernel.walk() if isinstance(op, memref.AllocaOp))
+    return sum(2 * prod(type_.get_shape()) for type_ in buffers if type_.memory_space == SHARED)
 
 
 def check(program: Program, kernel: KernelOp, seed: int = 0) -> None:
