@@ -52,6 +52,8 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self, have_compatible_shape
 
+from tcopt.support.quick_ir import init_op
+
 _BOOL_LIKE = container_of(IntegerType(1))
 _INTEGER_LIKE = container_of(IntegerType)
 _INTEGER_OR_INDEX_LIKE = container_of(AnyOf.get(IntegerType, IndexType))
@@ -110,11 +112,9 @@ class CmpiOp(_Comparison):
 
     def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, arg: int | str):
         number = _predicate_number(arg, CMPI_COMPARISON_OPERATIONS)
-        super().__init__(
-            operands=[lhs, rhs],
-            result_types=[bool_type_like(SSAValue.get(lhs).type)],
-            properties={"predicate": IntegerAttr(number, i64)},
-        )
+        lhs = SSAValue.get(lhs)
+        properties = {"predicate": IntegerAttr(number, i64)}
+        init_op(self, [lhs, SSAValue.get(rhs)], [bool_type_like(lhs.type)], properties)
 
     def verify_(self) -> None:
         self._verify_comparison(

@@ -31,6 +31,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self
 
+from tcopt.support.quick_ir import init_op
+
 
 @irdl_op_definition
 class ScaleOp(IRDLOperation):
@@ -55,11 +57,9 @@ class ScaleOp(IRDLOperation):
     def __init__(
         self, x: SSAValue | Operation, index: SSAValue | Operation, table: Sequence[float]
     ):
-        super().__init__(
-            operands=[x, index],
-            properties={"table": DenseArrayBase.from_list(f64, table)},
-            result_types=[SSAValue.get(x).type],
-        )
+        x = SSAValue.get(x)
+        properties = {"table": DenseArrayBase.from_list(f64, table)}
+        init_op(self, [x, SSAValue.get(index)], [x.type], properties)
 
     @property
     def entries(self) -> tuple[float, ...]:

@@ -9,19 +9,20 @@ from contextlib import contextmanager
 _MANY = 200_000
 """Objects that take a collection about a tenth of a second."""
 
-_left: list[int] = []
-"""How many full collections there had been when work left many objects."""
+_postponed: list[int] = []
+"""How many full collections there had been when work first left many objects."""
 
 
 @contextmanager
 def quiet_collector() -> Generator[None]:
     """No garbage collection inside: IR and modules are large, and little of it dies in cycles.
 
-    If many objects are left, they count as old ones, so that nobody has to wait for the next
-    collection: the program's next full one looks at them, or one when this is entered again.
+    If many objects are left the first time, they count as old ones, so that who compiles one
+    model does not wait for a collection: the program's next full one looks at them, or one
+    when this is entered again.
     """
     enabled = gc.isenabled()
-    if enabled and _left and _left.pop() == _full_collections():
+    if enabled and _postponed and _postponed[0] == _full_collections():
         gc.collect()
     gc.disable()
     try:
@@ -29,10 +30,10 @@ def quiet_collector() -> Generator[None]:
     finally:
         if enabled:
             # What the program itself has frozen would be unfrozen.
-            if gc.get_count()[0] > _MANY and not gc.get_freeze_count():
+            if not _postponed and gc.get_count()[0] > _MANY and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
-                _left[:] = [_full_collections()]
+                _postponed.append(_full_collections())
             gc.enable()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,14 @@ class CpuTarget:
     @property
     def capabilities(self) -> frozenset[str]:
         """The architecture and the features it has, as hardware intrinsics ask for them."""
-        present = (name[1:] for name in self.features.split(",") if name.startswith("+"))
-        return frozenset([self.machine, *present])
+        return _capabilities(self.machine, self.features)
 
     def vector_lanes(self, bits: int = 32) -> int:
         """How many elements of the given width one vector register holds."""
         return max(1, self.vector_bits // bits)
+
+
+@cache
+def _capabilities(machine: str, features: str) -> frozenset[str]:
+    present = (name[1:] for name in features.split(",") if name.startswith("+"))
+    return frozenset([machine, *present])

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute
@@ -31,6 +32,18 @@ INTEGERS = DenseArrayBase.constr(i64)
 def integers(attr: Integers) -> tuple[int, ...]:
     """The numbers that an attribute lists."""
     return _numbers(attr.data.data, attr.elt_type.width.data)
+
+
+@lru_cache(maxsize=4096)
+def number_list(*numbers: int) -> Integers:
+    """An attribute that lists numbers."""
+    return DenseArrayBase.from_list(i64, numbers)
+
+
+@lru_cache(maxsize=1024)
+def segment_sizes(*sizes: int) -> Integers:
+    """The property of an op that says how many operands each group has."""
+    return DenseArrayBase.from_list(i32, sizes)
 
 
 @lru_cache(maxsize=4096)

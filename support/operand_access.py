@@ -17,6 +17,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 _Op = TypeVar("_Op", bound=type[Operation])
 
+_item = tuple[SSAValue, ...].__getitem__
+"""Without the method of `SSAValues`, which looks for slices."""
+
 
 def quick_operands(
     *fixed: str, variadic: str, optional: tuple[str, type[Attribute]]
@@ -35,13 +38,13 @@ def quick_operands(
     def group(op: Operation) -> Sequence[SSAValue]:
         operands = op._operands
         end = len(operands)
-        if end > start and type(operands[-1].type) is type_:
+        if end > start and type(_item(operands, -1).type) is type_:
             end -= 1
         return operands[start:end]
 
     def last(op: Operation) -> SSAValue | None:
         operands = op._operands
-        value = operands[-1]
+        value = _item(operands, -1)
         return value if len(operands) > start and type(value.type) is type_ else None
 
     def decorate(cls: _Op) -> _Op:
@@ -55,4 +58,4 @@ def quick_operands(
 
 
 def _single(position: int) -> Callable[[Operation], SSAValue]:
-    return lambda op: op._operands[position]
+    return lambda op: _item(op._operands, position)

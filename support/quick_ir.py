@@ -11,7 +11,7 @@ from functools import cache
 from typing import TypeVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC
-from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, Use
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, Use
 from xdsl.ir.core import SSAValues
 from xdsl.irdl import IRDLOperation, OptionalDef
 
@@ -30,6 +30,22 @@ def new_op(
 ) -> _Op:
     """An op without regions and successors, as `kind.create` makes it."""
     op = object.__new__(kind)
+    init_op(op, operands, result_types, properties, attributes)
+    return op
+
+
+def init_op(
+    op: Operation,
+    operands: Sequence[SSAValue],
+    result_types: Sequence[Attribute] = (),
+    properties: Mapping[str, Attribute] = _NONE,
+    attributes: Mapping[str, Attribute] = _NONE,
+    regions: Sequence[Region] = (),
+) -> None:
+    """What `Operation.__init__` does with an op without successors.
+
+    Groups of operands and absent properties are the caller's to resolve.
+    """
     uses: list[Use] = []
     for index, operand in enumerate(operands):
         use = Use(op, index)
@@ -45,9 +61,13 @@ def new_op(
     op.properties = given = dict(properties)
     op.attributes = dict(attributes)
     op.location = UNKNOWN_LOC
-    for name, value in _default_properties(kind):
+    for name, value in _default_properties(type(op)):
         given.setdefault(name, value)
-    return op
+    if regions:
+        op.regions = tuple(regions)
+        for region in regions:
+            assert region.parent is None
+            region.parent = op
 
 
 def append_op(block: Block, op: Operation) -> None:
@@ -114,6 +134,11 @@ def walk_ops(root: Operation) -> Iterator[Operation]:
                 else:
                     yield op
                 op = following
+
+
+def ops_of(root: Operation, kind: type[_Op]) -> list[_Op]:
+    """The ops of a class, which has no subclasses, at or inside another op."""
+    return [op for op in walk_ops(root) if type(op) is kind]
 
 
 def ops_with_regions(block: Block) -> Iterator[Operation]:

@@ -37,6 +37,7 @@ from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.types import AnyTensor, Array, is_half, numpy_dtype, tensor, type_of
 from tcopt.dialects.te import api as te
+from tcopt.support.quick_ir import init_op
 
 
 class LinearWeight(NamedTuple):
@@ -77,12 +78,8 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
     ):
         """Build the op; result types not given are inferred (VerifyException if impossible)."""
         kept = {} if properties is None else {k: v for k, v in properties.items() if v is not None}
-        Operation.__init__(
-            self,
-            operands=[SSAValue.get(operand) for operand in operands],
-            result_types=() if result_type is None else (result_type,),
-            properties=kept,
-        )
+        values = [SSAValue.get(operand) for operand in operands]
+        init_op(self, values, () if result_type is None else (result_type,), kept)
         if result_type is None:
             types = self.infer()
             self.results = SSAValues(OpResult(t, self, i) for i, t in enumerate(types))

@@ -7,15 +7,12 @@ from functools import lru_cache
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
-    DenseArrayBase,
     FloatAttr,
     IndexType,
     IntegerAttr,
     MemRefType,
     VectorType,
     i1,
-    i32,
-    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
@@ -43,12 +40,15 @@ from tcopt.support.literals import (
     Integers,
     integers,
     number_attr,
+    number_list,
     parse_number,
     parse_rows,
     print_number,
     print_rows,
+    segment_sizes,
 )
 from tcopt.support.operand_access import quick_operands
+from tcopt.support.quick_ir import init_op
 
 LaneSteps = tuple[tuple[int, ...], ...]
 """A list of steps, one for each dimension of a buffer, for each dimension of a vector."""
@@ -170,22 +170,23 @@ class LoadOp(IRDLOperation):
         if result_type is None:
             assert isa(memref.type, MemRefType)
             result_type = memref.type.get_element_type()
-        super().__init__(
-            operands=[memref, indices, mask],
-            properties={
-                "map": AffineMapAttr(map),
-                "lanes": None if lanes is None else DenseArrayBase.from_list(i64, lanes),
-                "default": default,
-            },
-            result_types=[result_type],
-        )
+        operands = [memref, *indices] if mask is None else [memref, *indices, mask]
+        properties: dict[str, Attribute] = {
+            "map": AffineMapAttr(map),
+            "operandSegmentSizes": segment_sizes(1, len(indices), int(mask is not None)),
+        }
+        if lanes is not None:
+            properties["lanes"] = number_list(*lanes)
+        if default is not None:
+            properties["default"] = default
+        init_op(self, operands, [result_type], properties)
 
     def set_indices(self, values: Sequence[SSAValue]) -> None:
         """Replace the index operands, which the map's dimensions stand for."""
         mask = self.mask
         self.operands = [self.memref, *values] if mask is None else [self.memref, *values, mask]
-        sizes = (1, len(values), int(mask is not None))
-        self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+        sizes = segment_sizes(1, len(values), int(mask is not None))
+        self.properties["operandSegmentSizes"] = sizes
 
     @property
     def lane_steps(self) -> LaneSteps:
@@ -277,21 +278,24 @@ class StoreOp(IRDLOperation):
         lanes: Sequence[int] | None = None,
         mask: SSAValue | None = None,
     ):
-        super().__init__(
-            operands=[value, memref, indices, mask],
-            properties={
-                "map": AffineMapAttr(map),
-                "lanes": None if lanes is None else DenseArrayBase.from_list(i64, lanes),
-            },
-        )
+        operands = [SSAValue.get(value), SSAValue.get(memref), *indices]
+        if mask is not None:
+            operands.append(mask)
+        properties: dict[str, Attribute] = {
+            "map": AffineMapAttr(map),
+            "operandSegmentSizes": segment_sizes(1, 1, len(indices), int(mask is not None)),
+        }
+        if lanes is not None:
+            properties["lanes"] = number_list(*lanes)
+        init_op(self, operands, (), properties)
 
     def set_indices(self, values: Sequence[SSAValue]) -> None:
         """Replace the index operands, which the map's dimensions stand for."""
         mask = self.mask
         kept = [self.value, self.memref, *values]
         self.operands = kept if mask is None else [*kept, mask]
-        sizes = (1, 1, len(values), int(mask is not None))
-        self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
+        sizes = segment_sizes(1, 1, len(values), int(mask is not None))
+        self.properties["operandSegmentSizes"] = sizes
 
     @property
     def lane_steps(self) -> LaneSteps:

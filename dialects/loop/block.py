@@ -31,7 +31,8 @@ from tcopt.dialects.loop.access import StoreOp
 from tcopt.dialects.loop.attrs import IterKind, IterKindAttr
 from tcopt.dialects.loop.conditions import merge_maps, parse_conditions, print_conditions
 from tcopt.support.access_syntax import parse_index_expr, print_expr
-from tcopt.support.literals import INTEGERS, integers
+from tcopt.support.literals import INTEGERS, integers, number_list
+from tcopt.support.quick_ir import init_op
 
 
 @irdl_op_definition
@@ -218,14 +219,8 @@ class GuardOp(IRDLOperation):
     def __init__(
         self, map: AffineMap, indices: Sequence[SSAValue], extents: Sequence[int], body: Region
     ):
-        super().__init__(
-            operands=[indices],
-            properties={
-                "map": AffineMapAttr(map),
-                "extents": DenseArrayBase.from_list(i64, extents),
-            },
-            regions=[body],
-        )
+        properties = {"map": AffineMapAttr(map), "extents": number_list(*extents)}
+        init_op(self, indices, (), properties, regions=[body])
 
     @property
     def condition_extents(self) -> tuple[int, ...]:

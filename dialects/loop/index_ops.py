@@ -24,6 +24,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.loop.conditions import parse_conditions, print_conditions
 from tcopt.support.access_syntax import parse_access, print_access
 from tcopt.support.literals import INTEGERS, integers
+from tcopt.support.quick_ir import init_op
 
 
 @irdl_op_definition
@@ -39,11 +40,7 @@ class IndexOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(self, map: AffineMap, indices: Sequence[SSAValue]):
-        super().__init__(
-            operands=[indices],
-            properties={"map": AffineMapAttr(map)},
-            result_types=[IndexType()],
-        )
+        init_op(self, indices, [IndexType()], {"map": AffineMapAttr(map)})
 
     def set_indices(self, values: Sequence[SSAValue]) -> None:
         """Replace the index operands, which the map's dimensions stand for."""

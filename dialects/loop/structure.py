@@ -34,6 +34,7 @@ from tcopt.dialects.loop.attrs import (
 )
 from tcopt.dialects.loop.block import BlockOp
 from tcopt.support.func_syntax import parse_function, print_function
+from tcopt.support.quick_ir import init_op
 
 PRAGMA_UNROLL = "pragma_unroll"
 """The attribute of a loop that asks the device's compiler to write out so many iterations."""
@@ -106,14 +107,13 @@ class ForOp(IRDLOperation):
         kind: LoopKind = LoopKind.SERIAL,
         axis: ThreadAxis | None = None,
     ):
-        super().__init__(
-            properties={
-                "extent": IntegerAttr(extent, i64),
-                "kind": LoopKindAttr(kind),
-                "axis": None if axis is None else ThreadAxisAttr(axis),
-            },
-            regions=[body],
-        )
+        properties: dict[str, Attribute] = {
+            "extent": IntegerAttr(extent, i64),
+            "kind": LoopKindAttr(kind),
+        }
+        if axis is not None:
+            properties["axis"] = ThreadAxisAttr(axis)
+        init_op(self, (), (), properties, regions=[body])
 
     @property
     def trip_count(self) -> int:

@@ -21,6 +21,8 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.loop import ThreadAxis, ThreadAxisAttr
 from tcopt.dialects.sched.base import Resolve, SchedOp
 from tcopt.dialects.sched.types import BlockType, LoopType
+from tcopt.support.literals import number_list
+from tcopt.support.quick_ir import init_op
 
 INFERRED = -1
 """Stands for `?` among the factors of a split."""
@@ -47,11 +49,9 @@ class SplitOp(SchedOp):
         static = [
             INFERRED if f is None else KNOB if isinstance(f, SSAValue) else f for f in factors
         ]
-        super().__init__(
-            operands=[loop, [f for f in factors if isinstance(f, SSAValue)]],
-            properties={"factors": DenseArrayBase.from_list(i64, static)},
-            result_types=[[LoopType()] * len(static)],
-        )
+        knobs = [f for f in factors if isinstance(f, SSAValue)]
+        properties = {"factors": number_list(*static)}
+        init_op(self, [loop, *knobs], [LoopType()] * len(static), properties)
 
     @property
     def factor_values(self) -> list[int | SSAValue | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IndexType, IntegerAttr, TensorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import (
     IRDLOperation,
@@ -34,6 +34,7 @@ from tcopt.support.affine import (
     sum_range,
 )
 from tcopt.support.literals import number_attr, parse_number, print_number
+from tcopt.support.quick_ir import init_op
 
 
 @irdl_op_definition
@@ -63,11 +64,10 @@ class ReadOp(IRDLOperation):
     ):
         source = SSAValue.get(source)
         assert isa(source.type, TensorType)
-        super().__init__(
-            operands=[source, indices],
-            properties={"map": AffineMapAttr(map), "default": default},
-            result_types=[source.type.get_element_type()],
-        )
+        properties: dict[str, Attribute] = {"map": AffineMapAttr(map)}
+        if default is not None:
+            properties["default"] = default
+        init_op(self, [source, *indices], [source.type.get_element_type()], properties)
 
     @property
     def source_shape(self) -> tuple[int, ...]:
@@ -140,11 +140,7 @@ class IndexOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(self, map: AffineMap, indices: Sequence[SSAValue]):
-        super().__init__(
-            operands=[indices],
-            properties={"map": AffineMapAttr(map)},
-            result_types=[IndexType()],
-        )
+        init_op(self, indices, [IndexType()], {"map": AffineMapAttr(map)})
 
     @property
     def expr(self) -> AffineExpr:

@@ -52,6 +52,8 @@ from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
 from tcopt.support.func_syntax import parse_function, print_function
+from tcopt.support.literals import integers, number_list
+from tcopt.support.quick_ir import init_op
 
 
 class Combiner(StrEnum):
@@ -87,7 +89,7 @@ class YieldOp(IRDLOperation):
     traits = traits_def(IsTerminator(), Pure())
 
     def __init__(self, value: SSAValue | Operation):
-        super().__init__(operands=[value])
+        init_op(self, [SSAValue.get(value)])
 
 
 @irdl_op_definition
@@ -137,24 +139,22 @@ class ComputeOp(IRDLOperation):
         reduce_extents: Sequence[int] = (),
         combiner: Combiner | None = None,
     ):
-        super().__init__(
-            properties={
-                "stage": StringAttr(stage),
-                "extents": DenseArrayBase.from_list(i64, extents),
-                "reduce_extents": DenseArrayBase.from_list(i64, reduce_extents),
-                "combiner": None if combiner is None else CombinerAttr(combiner),
-            },
-            regions=[body],
-            result_types=[result_type],
-        )
+        properties: dict[str, Attribute] = {
+            "stage": StringAttr(stage),
+            "extents": number_list(*extents),
+            "reduce_extents": number_list(*reduce_extents),
+        }
+        if combiner is not None:
+            properties["combiner"] = CombinerAttr(combiner)
+        init_op(self, (), [result_type], properties, regions=[body])
 
     @property
     def spatial_extents(self) -> tuple[int, ...]:
-        return tuple(int(v) for v in self.extents.get_values())
+        return integers(self.extents)
 
     @property
     def reduction_extents(self) -> tuple[int, ...]:
-        return tuple(int(v) for v in self.reduce_extents.get_values())
+        return integers(self.reduce_extents)
 
     @property
     def all_extents(self) -> tuple[int, ...]:

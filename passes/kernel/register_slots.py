@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.gpu_kernels import SHARED_SPACE
-from tcopt.support.quick_ir import walk_ops
+from tcopt.support.quick_ir import ops_of
 
 
 @dataclass(eq=False)
@@ -56,31 +56,29 @@ class Promotion:
     """Ops with regions that contain an access or a promoted alloca."""
 
 
-_LOADS = (memref.LoadOp, vector.LoadOp, vector.MaskedLoadOp)
+_CONTROL = (scf.ForOp, scf.IfOp)
 _STORES = (memref.StoreOp, vector.StoreOp, vector.MaskedStoreOp)
 
 
 def access_parts(op: Operation) -> tuple[SSAValue, Sequence[SSAValue], Attribute] | None:
     """Buffer, indices and accessed type of a load or store; None for other ops."""
-    operands = tuple(op.operands)
-    match op:
-        case memref.LoadOp() | vector.LoadOp():
-            return operands[0], operands[1:], op.results[0].type
-        case memref.StoreOp() | vector.StoreOp():
-            return operands[1], operands[2:], operands[0].type
-        case vector.MaskedLoadOp():
-            return operands[0], operands[1:-2], op.results[0].type
-        case vector.MaskedStoreOp():
-            return operands[0], operands[1:-2], operands[-1].type
-        case _:
-            return None
+    kind, operands = type(op), tuple(op.operands)
+    if kind is memref.LoadOp or kind is vector.LoadOp:
+        return operands[0], operands[1:], op.results[0].type
+    if kind is memref.StoreOp or kind is vector.StoreOp:
+        return operands[1], operands[2:], operands[0].type
+    if kind is vector.MaskedLoadOp:
+        return operands[0], operands[1:-2], op.results[0].type
+    if kind is vector.MaskedStoreOp:
+        return operands[0], operands[1:-2], operands[-1].type
+    return None
 
 
 def analyse(region_owner: Operation, max_slots: int) -> Promotion:
     """Find the promotable buffers inside an op, and all their accesses."""
     promotion = Promotion()
-    for op in walk_ops(region_owner):
-        if not isinstance(op, memref.AllocaOp) or _is_shared(op):
+    for op in ops_of(region_owner, memref.AllocaOp):
+        if _is_shared(op):
             continue
         found = _slots_of(op, max_slots)
         if found is None:
@@ -131,9 +129,9 @@ def _slots_of(
     alloca: memref.AllocaOp, max_slots: int
 ) -> tuple[list[Slot], dict[Operation, Access]] | None:
     """The slots and accesses of a buffer, or None if it has to stay in memory."""
-    type = alloca.memref.type
-    assert isa(type, MemRefType)
-    if not type.has_static_shape() or type.get_strides() is None:
+    buffer = alloca.memref.type
+    assert isa(buffer, MemRefType)
+    if not buffer.has_static_shape() or buffer.get_strides() is None:
         return None
     ranges: list[tuple[int, int, Attribute, Operation]] = []
     for use in alloca.memref.uses:
@@ -141,11 +139,9 @@ def _slots_of(
         parts = access_parts(op)
         if parts is None or parts[0] is not alloca.memref or _stores_buffer(op, alloca.memref):
             return None
-        if not all(
-            isinstance(owner, scf.ForOp | scf.IfOp) for owner in _regions_between(op, alloca.parent)
-        ):
+        if not all(type(owner) in _CONTROL for owner in _regions_between(op, alloca.parent)):
             return None
-        span = _span(type, parts[1], parts[2])
+        span = _span(buffer, parts[1], parts[2])
         if span is None:
             return None
         ranges.append((*span, parts[2], op))

@@ -30,7 +30,7 @@ from tcopt.passes.kernel.effects import accessed, effects_of
 from tcopt.passes.kernel.lowering_access import constant_prefix
 from tcopt.passes.kernel.register_squares import CHUNK_BITS, transpose_chunks
 from tcopt.support.literals import number_attr
-from tcopt.support.quick_ir import walk_ops
+from tcopt.support.quick_ir import ops_of
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class TransposeGathers(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
             if isinstance(function, func.FuncOp) and not function.is_declaration:
-                gathers = [inner for inner in walk_ops(function) if isinstance(inner, GatherOp)]
+                gathers = ops_of(function, GatherOp)
                 blocks = dict.fromkeys(gather.parent for gather in gathers)
                 for block in blocks:
                     for tile in _tiles(block) if block is not None else ():

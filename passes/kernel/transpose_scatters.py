@@ -28,7 +28,7 @@ from tcopt.passes.kernel.constant_vectors import base_and_offset, constant_step
 from tcopt.passes.kernel.effects import accessed
 from tcopt.passes.kernel.lowering_access import constant_prefix
 from tcopt.passes.kernel.register_squares import CHUNK_BITS, transpose_chunks
-from tcopt.support.quick_ir import walk_ops
+from tcopt.support.quick_ir import ops_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class TransposeScatters(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
             if isinstance(function, func.FuncOp) and not function.is_declaration:
-                scatters = [inner for inner in walk_ops(function) if isinstance(inner, ScatterOp)]
+                scatters = ops_of(function, ScatterOp)
                 for block in dict.fromkeys(scatter.parent for scatter in scatters):
                     for tile in () if block is None else _tiles(block):
                         for columns in _squares(tile):

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 
-from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, MemRefType, i32
+from xdsl.dialects.builtin import AffineMapAttr, MemRefType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.utils.hints import isa
@@ -32,6 +31,7 @@ from tcopt.support.affine import (
     sum_range,
     to_expr,
 )
+from tcopt.support.literals import segment_sizes
 
 Operands = Sequence[SSAValue]
 Environment = Mapping[SSAValue, tuple[AffineExpr, Operands]]
@@ -235,22 +235,17 @@ def set_access(op: IndexedOp, map: AffineMap, indices: Operands) -> None:
         case loop.LoadOp():
             rest = () if op.mask is None else (op.mask,)
             op.operands = (op.memref, *indices, *rest)
-            op.properties["operandSegmentSizes"] = _segments(1, len(indices), len(rest))
+            op.properties["operandSegmentSizes"] = segment_sizes(1, len(indices), len(rest))
         case loop.StoreOp():
             rest = () if op.mask is None else (op.mask,)
             op.operands = (op.value, op.memref, *indices, *rest)
-            op.properties["operandSegmentSizes"] = _segments(1, 1, len(indices), len(rest))
+            op.properties["operandSegmentSizes"] = segment_sizes(1, 1, len(indices), len(rest))
         case loop.IntrinOp():
             op.set_indices(indices)
         case loop.PrefetchOp():
             op.operands = (op.memref, *indices)
         case _:
             op.operands = tuple(indices)
-
-
-@cache
-def _segments(*sizes: int) -> DenseArrayBase:
-    return DenseArrayBase.from_list(i32, sizes)
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:

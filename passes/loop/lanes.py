@@ -131,7 +131,7 @@ class LaneRewriter:
                 indices,
                 default=op.default,
                 lanes=steps,
-                result_type=VectorType(op.result.type, [self.lanes]),
+                result_type=_vector_of(op.result.type, self.lanes),
             )
             if self.mask is not None and op.default is None and not is_inside(new, self.known):
                 new = loop.LoadOp(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, MemRefType, i32
+from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.traits import Pure
@@ -26,6 +26,7 @@ from tcopt.support.affine import (
     to_expr,
     used_dims,
 )
+from tcopt.support.literals import segment_sizes
 
 
 class Place(NamedTuple):
@@ -88,7 +89,7 @@ class AccessPlan:
 
     def segments(self, *, masked: bool) -> DenseArrayBase:
         """The sizes of a copy's groups of operands."""
-        return _segments(*(1 for _ in self.leading), len(self.kept), int(masked))
+        return segment_sizes(*(1 for _ in self.leading), len(self.kept), int(masked))
 
 
 def plan_access(op: IndexedOp, numbers: dict[SSAValue, int], known: Knowledge) -> AccessPlan:
@@ -169,8 +170,3 @@ class PlainPlan:
 @cache
 def _is_pure(kind: type[Operation]) -> bool:
     return kind.has_trait(Pure)
-
-
-@cache
-def _segments(*sizes: int) -> DenseArrayBase:
-    return DenseArrayBase.from_list(i32, sizes)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tcopt.support import collector
 from tcopt.support.collector import quiet_collector
 
 
@@ -17,7 +18,9 @@ class _Node:
 
 
 @pytest.fixture(autouse=True)
-def _enabled() -> Iterator[None]:
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An enabled collector, and nothing that was postponed before."""
+    monkeypatch.setattr(collector, "_postponed", [])
     was = gc.isenabled()
     gc.enable()
     yield
@@ -57,6 +60,14 @@ def test_many_objects_are_collected_when_it_is_entered_again() -> None:
     with quiet_collector():
         assert left() is None
     assert len(kept) == 250_000
+    with quiet_collector():
+        node = _Node()
+        left = weakref.ref(node)
+        again = [[] for _ in range(250_000)]
+        del node
+    _ = [[] for _ in range(1_000)]
+    assert left() is None  # Only the first time something waits.
+    assert len(again) == 250_000
 
 
 def test_what_the_program_has_frozen_stays_frozen() -> None:

@@ -225,10 +225,11 @@ def estimated_work(ops: object) -> int:
 
 
 def _op_work(op: Operation) -> int:
-    if isinstance(op, func.CallOp):
-        return _CALL_WORK
-    if isinstance(op, ConstantOp):
+    kind = type(op)
+    if kind is ConstantOp:
         return 0
+    if not op.regions:
+        return _CALL_WORK if kind is func.CallOp else 1
     inside = sum(estimated_work(b.ops) for region in op.regions for b in region.blocks)
     if isinstance(op, scf.ForOp):
         return inside * _static_trips([(op.lb, op.ub, op.step)])
