@@ -32,7 +32,7 @@ class TensorSpec(NamedTuple):
     kind: Kind = Kind.TENSOR
 
     def __str__(self) -> str:
-        kind = "" if self.kind is Kind.TENSOR else f"{self.kind}, each "
+        kind = "" if self.kind is Kind.TENSOR else f"{self.kind}, "
         shape = " of any shape" if self.any_rank else f"[{shape_text(self.shape)}]"
         return f'"{self.name}" {kind}{self.dtype}{shape}'
 

@@ -44,7 +44,7 @@ def input_specs(inputs: Iterable[TensorSpec]) -> list[InputSpec]:
     for spec in inputs:
         if spec.kind is not Kind.TENSOR:
             raise InputError(
-                f"input {spec} is no tensor",
+                f"input {spec}, is none that the command line takes",
                 hint="run the model from Python, as in docs/sequences.md",
             )
         shape = None if spec.any_rank else tuple(spec.shape)

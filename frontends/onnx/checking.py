@@ -35,13 +35,19 @@ TRIAL_SIZES = (224, 32, 8, 1)
 
 @dataclass(frozen=True)
 class ValueSummary:
-    """An input or output as the model declares it; `dims` is None where the rank is open."""
+    """An input or output as the model declares it; `dims` is None where the rank is open.
+
+    Of what is no tensor, `kind`, they are those of its tensors.
+    """
 
     name: str
     element: str
     dims: tuple[Dimension, ...] | None
+    kind: Kind = Kind.TENSOR
 
     def __str__(self) -> str:
+        if self.kind is not Kind.TENSOR:
+            return f'"{self.name}" {self.kind}, {self.element}'
         if self.dims is None:
             return f'"{self.name}" {self.element} of unknown rank'
         between = ", " if any(isinstance(d, str) for d in self.dims) else "x"
@@ -270,9 +276,10 @@ def _declared(info) -> ValueSummary:
         kind, tensor = tensor_declaration(info.type)
     except TypeError as error:
         return ValueSummary(info.name, str(error), None)
+    if kind is None:
+        return ValueSummary(info.name, "no type", None)
     if kind is not Kind.TENSOR:
-        element = f"{kind}, each {onnx_type_name(tensor.elem_type)}" if kind else "no type"
-        return ValueSummary(info.name, element, None)
+        return ValueSummary(info.name, onnx_type_name(tensor.elem_type), None, kind)
     dims: tuple[Dimension, ...] | None = None
     if tensor.HasField("shape"):
         dims = tuple(

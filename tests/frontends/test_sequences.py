@@ -15,7 +15,7 @@ from tcopt.frontends.onnx.backend import Backend
 from tcopt.frontends.onnx.checking import check_model
 from tcopt.frontends.onnx.limits import Limits
 from tcopt.support.errors import ImportModelError, InputError, TcoptError, UnsupportedError
-from tcopt.tools import tcopt_run
+from tcopt.tools import tcopt_check, tcopt_run
 
 SHIFTED = """shifted (seq(float[n]) s, float[3] x) => (seq(float[n]) t, int64 count) {
     one = Constant<value_int = 1>()
@@ -160,7 +160,7 @@ def test_a_loop_that_collects_a_sequence():
 def test_what_is_given_is_checked(rng):
     compiled = tcopt.compile(model_of(SHIFTED), workers=0)
     (x,) = arrays(rng, (3,))
-    with pytest.raises(InputError, match='"s" sequence of tensors, each float32 of any shape'):
+    with pytest.raises(InputError, match='"s" sequence of tensors, float32 of any shape'):
         compiled.run({"x": x})
     with pytest.raises(InputError, match="cannot be ndarray; give a list of arrays"):
         compiled.run({"s": x, "x": x})
@@ -178,7 +178,10 @@ def test_what_is_given_is_checked(rng):
             import_model(model_of(SHIFTED), shapes={"s": shape})
     with pytest.raises(InputError, match="is no shape for input 'x', a tensor"):
         import_model(model_of(SHIFTED), shapes={"s": [], "x": [[3]]})
-    assert check_model(model_of(SHIFTED)).passed
+    report = check_model(model_of(SHIFTED))
+    assert report.passed and report.summary is not None
+    assert str(report.summary.inputs[0]) == '"s" sequence of tensors, float'
+    assert report.trial_shapes == {"s": [(1,), (1,)]}
 
 
 def test_the_backend_takes_lists_and_gives_them(rng):
@@ -201,6 +204,8 @@ def test_tools_give_sequences_by_their_tensors(tmp_path, capsys):
     onnx.save(model_of(SHIFTED), str(path))
     assert tcopt_run.main([str(path)]) == 1
     assert "run the model from Python" in capsys.readouterr().err
+    assert tcopt_check.main([str(path)]) == 0
+    assert "checked with    s: 2 tensors of 1 (" in capsys.readouterr().out
 
 
 # Hostile models.
