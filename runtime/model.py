@@ -180,16 +180,24 @@ class Model:
                 raise InputError(
                     f'the model has no output "{name}"', hint=f"its outputs are {names}"
                 )
-        values = self._select(feeds)
+        values: Any
+        if self._tensors_only:
+            values = select_feeds(self.inputs, feeds, self.fixed_by)
+        else:
+            values = self._select(feeds)
         with self._lock:
             try:
                 program = self._last = self._program_for(values)
-                results = _run(program, self._flat(values), self._threads)
+                results: Any
+                if program.signature is None:
+                    results = program.run(values, self._threads)
+                else:
+                    results = _run(program, self._flat(values), self._threads)
             except MemoryError as error:
                 message = f"running the model needs more memory than there is: {error}"
                 raise ResourceError(message, hint=_MEMORY_HINT) from error
         if outputs is None:
-            return list(results)
+            return results
         return [results[names.index(name)] for name in outputs]
 
     def _select(self, feeds: Mapping[str, Any]) -> Sequence[Feed]:
@@ -325,10 +333,10 @@ class Model:
 
 def _run(program: AnyProgram, arrays: Sequence[Array], threads: int | None) -> Sequence[Feed]:
     """What the model's outputs are for these inputs."""
-    if isinstance(program, StagedProgram) or program.signature is None:
-        return program.run(arrays, threads)
-    signature = program.signature
-    return group(signature.outputs, signature.output_counts, program.run(arrays, threads))
+    results, signature = program.run(arrays, threads), program.signature
+    if isinstance(program, StagedProgram) or signature is None:
+        return results
+    return group(signature.outputs, signature.output_counts, cast("list[Array]", results))
 
 
 def check_programs_kept(number: int) -> int:
