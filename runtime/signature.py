@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.specs import TensorSpec, select_feeds
+from tcopt.runtime.specs import TensorSpec, check_names, select_feeds
 from tcopt.support.errors import InputError
 from tcopt.support.structures import Count, Kind, tensor_names
 
@@ -52,7 +52,7 @@ def select_values(
         InputError: as `select_feeds`, or what is given for a sequence is no list, or has another
             length than the program's.
     """
-    _check_names(specs, feeds)
+    check_names(specs, feeds)
     given: dict[str, Any] = {}
     counts: dict[str, Count] = {}
     for spec in specs:
@@ -71,14 +71,6 @@ def select_values(
         given.update(zip(names, items or (), strict=True))
     flat = fixed[0] if fixed is not None else [s for spec in specs for s in _parts(spec, counts)]
     return group(specs, counts, select_feeds(flat, given, fixed_by))
-
-
-def _check_names(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> None:
-    known = {spec.name for spec in specs}
-    for name in feeds:
-        if name not in known:
-            listed = ", ".join(map(str, specs))
-            raise InputError(f'the model has no input "{name}"', hint=f"its inputs are {listed}")
 
 
 def _items(spec: TensorSpec, feeds: Mapping[str, Any]) -> list[Any] | None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.support.errors import InputError
+from tcopt.support.shape_text import shape_text
 from tcopt.support.structures import Kind
 
 Array = NDArray[Any]
@@ -43,12 +44,6 @@ class TensorSpec(NamedTuple):
                 yield name, extent
 
 
-def shape_text(shape: Sequence[int | str | None]) -> str:
-    """`1x3x224x224`, with `?` for what has no name; names are set apart: `batch, 3, 224, 224`."""
-    between = ", " if any(isinstance(d, str) for d in shape) else "x"
-    return between.join("?" if d is None else str(d) for d in shape)
-
-
 def fixed_symbols(specs: Iterable[TensorSpec]) -> dict[str, int]:
     """The extents that a model's named dimensions were fixed to."""
     return {name: extent for spec in specs for name, extent in spec.symbols(spec.shape)}
@@ -69,14 +64,27 @@ def select_feeds(
     arrays = [feeds.get(spec.name) for spec in specs]
     if len(feeds) == len(specs) and all(map(_is_ready, specs, arrays)):
         return cast("list[Array]", arrays)
-    known = {spec.name for spec in specs}
-    listed = ", ".join(str(spec) for spec in specs) or "none"
-    for name in feeds:
-        if name not in known:
-            raise InputError(f'the model has no input "{name}"', hint=f"its inputs are {listed}")
-    found = [_checked(spec, feeds, listed, fixed_by or {}) for spec in specs]
+    check_names(specs, feeds)
+    found = [_checked(spec, feeds, _listed(specs), fixed_by or {}) for spec in specs]
     _check_symbols(specs, found)
     return found
+
+
+def check_names(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> None:
+    """Check that there is an input for each feed.
+
+    Raises:
+        InputError: there is none.
+    """
+    known = {spec.name for spec in specs}
+    for name in feeds:
+        if name not in known:
+            hint = f"its inputs are {_listed(specs)}"
+            raise InputError(f'the model has no input "{name}"', hint=hint)
+
+
+def _listed(specs: Sequence[TensorSpec]) -> str:
+    return ", ".join(map(str, specs)) or "none"
 
 
 def _check_symbols(specs: Sequence[TensorSpec], arrays: Sequence[Array]) -> None:

@@ -46,17 +46,6 @@ def row_sums(rows: int, columns: int) -> loop.FuncOp:
     return lower_function(te.func("row_sums", [x], [y]))
 
 
-def softmax(rows: int, columns: int) -> loop.FuncOp:
-    """Exponentials of what rows have below their maximum, as parts of their sum."""
-    x = te.placeholder((rows, columns), name="x")
-    k, j = te.reduce_axis(columns, "k"), te.reduce_axis(columns, "j")
-    most = te.compute((rows,), lambda i: te.max(x[i, k], axis=k), name="most")
-    e = te.compute((rows, columns), lambda i, j: te.exp(x[i, j] - most[i]), name="e")
-    total = te.compute((rows,), lambda i: te.sum(e[i, j], axis=j), name="total")
-    y = te.compute((rows, columns), lambda i, j: e[i, j] / total[i], name="y")
-    return lower_function(te.func("softmax", [x], [y]))
-
-
 def share_rows(sch: Schedule, threads: int, rows: int) -> None:
     """Several threads for each row, whose sums are combined; several rows for a block."""
     _, k = sch.get_loops("y")

@@ -25,6 +25,7 @@ from tcopt.frontends.onnx.problems import Problems
 from tcopt.frontends.onnx.tensors import TensorReader
 from tcopt.frontends.onnx.types import numpy_dtype, onnx_type_name, tensor_declaration
 from tcopt.support.errors import ImportModelError, InputError, TcoptError
+from tcopt.support.shape_text import shape_text
 from tcopt.support.structures import Kind
 
 Shape = tuple[int, ...] | list[Any]
@@ -50,9 +51,7 @@ class ValueSummary:
             return f'"{self.name}" {self.kind}, {self.element}'
         if self.dims is None:
             return f'"{self.name}" {self.element} of unknown rank'
-        between = ", " if any(isinstance(d, str) for d in self.dims) else "x"
-        shape = between.join("?" if d is None else str(d) for d in self.dims)
-        return f'"{self.name}" {self.element}[{shape}]'
+        return f'"{self.name}" {self.element}[{shape_text(self.dims)}]'
 
 
 @dataclass(frozen=True)

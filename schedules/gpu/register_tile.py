@@ -69,15 +69,29 @@ class RegisterTiles:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return pattern
-        columns = columns_of(pattern)
-        if columns is None:
-            return Declined("no variable is contiguous in the output")
-        rows = rows_of(pattern, columns)
-        dot = dot_of(pattern, facts.capabilities)
-        tile = choose_tile(pattern, rows, columns, facts, dot)
-        for producer in schedule_tile(sch, pattern, rows, columns, tile, facts, dot):
+        left = tile_contraction(sch, pattern, facts)
+        if isinstance(left, Declined):
+            return left
+        for producer in left:
             schedule_injective(sch, producer, facts)
         return None
+
+
+def tile_contraction(
+    sch: Schedule, pattern: BlockPattern, facts: GpuFacts
+) -> list[Block] | Declined:
+    """Tile a sum of products, its operands from memory, or say why not.
+
+    Returns:
+        The producers that are left to launches of their own.
+    """
+    columns = columns_of(pattern)
+    if columns is None:
+        return Declined("no variable is contiguous in the output")
+    rows = rows_of(pattern, columns)
+    dot = dot_of(pattern, facts.capabilities)
+    tile = choose_tile(pattern, rows, columns, facts, dot)
+    return schedule_tile(sch, pattern, rows, columns, tile, facts, dot)
 
 
 def only_contraction(sch: Schedule) -> BlockPattern | Declined:

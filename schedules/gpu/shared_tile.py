@@ -74,15 +74,29 @@ class SharedTiles:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return pattern
-        roles = find_roles(pattern, dot_of(pattern, facts.capabilities))
-        if isinstance(roles, Declined):
-            return roles
-        tile = choose_tile(pattern, roles, facts)
-        if tile is None:
-            return Declined("no tile fits shared memory and threads")
-        for producer in schedule_tile(sch, pattern, roles, tile, facts):
+        left = tile_contraction(sch, pattern, facts)
+        if isinstance(left, Declined):
+            return left
+        for producer in left:
             schedule_injective(sch, producer, facts)
         return None
+
+
+def tile_contraction(
+    sch: Schedule, pattern: BlockPattern, facts: GpuFacts
+) -> list[Block] | Declined:
+    """Tile a sum of products with its operands shared, or say why nothing is gained by it.
+
+    Returns:
+        The producers that are left to launches of their own.
+    """
+    roles = find_roles(pattern, dot_of(pattern, facts.capabilities))
+    if isinstance(roles, Declined):
+        return roles
+    tile = choose_tile(pattern, roles, facts)
+    if tile is None:
+        return Declined("no tile fits shared memory and threads")
+    return schedule_tile(sch, pattern, roles, tile, facts)
 
 
 def find_roles(pattern: BlockPattern, dot: Dot | None) -> Roles | Declined:

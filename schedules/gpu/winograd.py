@@ -10,10 +10,8 @@ Neighbouring threads have neighbouring tiles, whose numbers of one place are nei
 from __future__ import annotations
 
 from tcopt.schedules.api import Schedule
-from tcopt.schedules.dots import dot_of
 from tcopt.schedules.gpu import register_tile, shared_tile
 from tcopt.schedules.gpu.facts import GpuFacts
-from tcopt.schedules.gpu.shared_tile_choice import choose_tile
 from tcopt.schedules.gpu.threads import spread, write_out
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.nests import own_loops
@@ -69,18 +67,11 @@ def contract(sch: Schedule, products: Block, facts: GpuFacts) -> Declined | None
     pattern = match_block(sch.block_op(products))
     assert pattern is not None
     if facts.shared:
-        roles = shared_tile.find_roles(pattern, dot_of(pattern, facts.capabilities))
-        tile = None if isinstance(roles, Declined) else choose_tile(pattern, roles, facts)
-        if tile is not None and not isinstance(roles, Declined):
-            shared_tile.schedule_tile(sch, pattern, roles, tile, facts)
+        left = shared_tile.tile_contraction(sch, pattern, facts)
+        if not isinstance(left, Declined):
             return None
-    columns = register_tile.columns_of(pattern)
-    if columns is None:
-        return Declined("no variable of the products is contiguous")
-    rows = register_tile.rows_of(pattern, columns)
-    own = register_tile.choose_tile(pattern, rows, columns, facts)
-    register_tile.schedule_tile(sch, pattern, rows, columns, own, facts)
-    return None
+    left = register_tile.tile_contraction(sch, pattern, facts)
+    return left if isinstance(left, Declined) else None
 
 
 def transform_data(sch: Schedule, stages: Stages, facts: GpuFacts) -> None:

@@ -15,9 +15,9 @@ from gpu_programs import (
     row_sums,
     run_on_threads,
     share_rows,
-    softmax,
     without_barrier,
 )
+from schedule_programs import softmax
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.interpreters.kernel_memory import RaceError
