@@ -76,6 +76,7 @@ def report_json(report: CheckReport, name: str, size: int) -> dict[str, Any]:
             {**_problem_json(error), "depends_on": list(error.inputs)}
             for error in report.at_first_run
         ],
+        "notes": report.notes,
         "trial_dims": report.trial_dims,
         "trial_shapes": {name: list(shape) for name, shape in report.trial_shapes.items()},
         "summary": None if summary is None else _summary_json(summary),
@@ -119,6 +120,8 @@ def report_text(report: CheckReport, name: str, size: int, *, places: int | None
             shapes = (_trial_text(n, s) for n, s in report.trial_shapes.items())
             tried, option = ", ".join(shapes), "--shape"
         lines.append(f"  checked with    {tried} ({option} says otherwise)")
+    if report.notes:
+        lines += ["", "without harm:", *(f"  {note}" for note in report.notes)]
     for title, errors in (
         ("compiled at the first run, for the values seen", report.at_first_run),
         ("to mend", report.problems),

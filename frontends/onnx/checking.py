@@ -16,7 +16,7 @@ from onnx import AttributeProto, ModelProto, NodeProto
 
 from tcopt.frontends.onnx.errors import Dimension, MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.importer import ModelImporter
-from tcopt.frontends.onnx.inputs import terms_of
+from tcopt.frontends.onnx.inputs import declared_dims, terms_of
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.lists import Shapes
 from tcopt.frontends.onnx.loading import domain_opsets, header_problems, load_model
@@ -25,6 +25,7 @@ from tcopt.frontends.onnx.problems import Problems
 from tcopt.frontends.onnx.tensors import TensorReader
 from tcopt.frontends.onnx.types import numpy_dtype, onnx_type_name, tensor_declaration
 from tcopt.support.errors import ImportModelError, InputError, TcoptError
+from tcopt.support.remarks import collect_remarks
 from tcopt.support.shape_text import shape_text
 from tcopt.support.structures import Kind
 
@@ -90,6 +91,7 @@ class CheckReport:
         trial_shapes: the shapes that open inputs were taken to have; lists of them are those
             of sequences.
         trial_dims: the extents that their named dimensions were taken for.
+        notes: what the model says wrongly of itself, without harm.
         summary: None if the file is no model.
     """
 
@@ -97,6 +99,7 @@ class CheckReport:
     at_first_run: list[MissingValuesError] = field(default_factory=list)
     trial_shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
     trial_dims: dict[str, int] = field(default_factory=dict[str, int])
+    notes: list[str] = field(default_factory=list[str])
     summary: ModelSummary | None = None
 
     @property
@@ -133,10 +136,13 @@ def check_model(
         return report
     given = dict(shapes or {})
     trial = _Trial(model, reader, values or {}, dims or {}, limits)
-    try:
-        errors = trial.errors(given)
-    except MissingShapesError as missing:
-        errors = trial.open_errors(given, missing, report)
+    with collect_remarks() as remarks:
+        try:
+            errors = trial.errors(given)
+        except MissingShapesError as missing:
+            errors = trial.open_errors(given, missing, report)
+    # Sizes that were tried say the same.
+    report.notes = list(dict.fromkeys(remark.message for remark in remarks))
     for error in errors:
         if isinstance(error, MissingValuesError) and error.inputs:
             report.at_first_run.append(error)
@@ -279,13 +285,9 @@ def _declared(info) -> ValueSummary:
         return ValueSummary(info.name, "no type", None)
     if kind is not Kind.TENSOR:
         return ValueSummary(info.name, onnx_type_name(tensor.elem_type), None, kind)
-    dims: tuple[Dimension, ...] | None = None
-    if tensor.HasField("shape"):
-        dims = tuple(
-            d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None
-            for d in tensor.shape.dim
-        )
-    return ValueSummary(info.name, onnx_type_name(tensor.elem_type), dims)
+    dims = declared_dims(tensor)
+    shape = None if dims is None else tuple(dims)
+    return ValueSummary(info.name, onnx_type_name(tensor.elem_type), shape)
 
 
 def _elements(dims: Iterable[int]) -> int:

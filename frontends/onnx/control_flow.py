@@ -20,11 +20,11 @@ from tcopt.dialects.graph.types import numpy_dtype, shape_of, tensor, type_of
 from tcopt.frontends.onnx.builder import GraphBuilder
 from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.errors import MissingValuesError
-from tcopt.frontends.onnx.problems import AlreadyReported
+from tcopt.frontends.onnx.problems import AlreadyReported, Problems
 from tcopt.frontends.onnx.subgraphs import captured_names
 from tcopt.frontends.onnx.types import numpy_dtype as onnx_dtype
 from tcopt.frontends.onnx.values import Failed, Scope, Value, Values
-from tcopt.support.errors import UnsupportedError
+from tcopt.support.errors import TcoptError, UnsupportedError
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 """The operators that have bodies."""
@@ -37,9 +37,16 @@ class BodyImporter(Protocol):
     """What imports the nodes of a body."""
 
     builder: GraphBuilder
+    problems: Problems
 
     def import_body(self, body: GraphProto, scope: Scope, where: str, depth: int) -> list[Value]:
         """The values of a body's outputs; names that it takes from around are in `scope`."""
+        ...
+
+    def try_body(
+        self, body: GraphProto, scope: Scope, where: str, depth: int
+    ) -> tuple[list[TcoptError], list[Value]]:
+        """As `import_body`, and what is wrong with the body, which is not reported."""
         ...
 
 
@@ -102,12 +109,38 @@ class Bodies:
             return self._imported(self._body(wanted, 0), [], self.scope, "")
         if not isinstance(condition, SSAValue):
             self.ctx.malformed("its condition is missing")
-        choices = [
-            self._import(self._body(name, 0), [], self.scope, name)
-            for name in ("then_branch", "else_branch")
+        builder = self.ctx.builder
+        functions = len(builder.functions)
+        try:
+            return self._choice(condition)
+        except MissingValuesError:
+            # Their bodies are imported again when the condition is known.
+            del builder.functions[functions:]
+            raise
+
+    def _choice(self, condition: SSAValue) -> Values:
+        """Both branches, and a choice of their results.
+
+        Raises:
+            MissingValuesError: only one of the branches can be computed, or they differ in shapes.
+        """
+        names = ("then_branch", "else_branch")
+        trials = [
+            self.importer.try_body(
+                self._body(name, 0), dict(self.scope), f"{self.ctx.where}/{name}", self.depth + 1
+            )
+            for name in names
         ]
+        failed = [errors for errors, _ in trials if errors]
+        found = [error for errors in failed for error in errors]
+        if len(failed) == 1 or any(isinstance(error, MissingValuesError) for error in found):
+            # A branch need not make sense for shapes that it is not meant for.
+            reason = f"the condition of If, one of whose branches fails here ({found[0]}),"
+            self._depends(reason, condition)
+        for error in found:
+            self.importer.problems.add(error)
         results: list[Value] = []
-        for yes, no in zip(*map(_without_failures, choices), strict=True):
+        for yes, no in zip(*(_without_failures(values) for _, values in trials), strict=True):
             if not isinstance(yes, SSAValue) or not isinstance(no, SSAValue):
                 self._depends("the condition of If", condition)
             if yes.type != no.type:

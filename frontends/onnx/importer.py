@@ -26,12 +26,13 @@ from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.lists import Shapes, expand_lists, value_of
 from tcopt.frontends.onnx.loading import check_header, load_model
 from tcopt.frontends.onnx.nodes import NodeImporter
-from tcopt.frontends.onnx.outputs import Results, expand_output, result_dims
+from tcopt.frontends.onnx.outputs import Results, expand_output, result_dims, stale_shapes
 from tcopt.frontends.onnx.problems import Problems
 from tcopt.frontends.onnx.stages import Rest, Stage, Staging
 from tcopt.frontends.onnx.tensors import TensorReader
 from tcopt.frontends.onnx.values import FAILED, NOTHING, Deferred, Failed, Scope, SequenceValue
 from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
+from tcopt.support.remarks import remark
 from tcopt.support.structures import Count, Kind
 
 T = TypeVar("T")
@@ -246,6 +247,8 @@ class ModelImporter:
             [item.declared for item in inputs],
             result_dims(inputs, self.graph.output, results),
         )
+        for message in stale_shapes(self.graph.output, results):
+            remark("import-onnx", function, message, missed=True)
         module = ModuleOp([*self.builder.functions, function])
         module.attributes["graph.inputs"] = _names(item.name for item in inputs)
         module.attributes["graph.outputs"] = _names(name for name, _ in results)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from onnx import TypeProto, ValueInfoProto
+from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 from xdsl.ir import Attribute
 
 from tcopt.frontends.onnx.errors import Dimension, MissingShapesError
@@ -74,11 +74,26 @@ def declared_dims(tensor: TypeProto.Tensor) -> list[Dimension] | None:
     """The dimensions of a declared tensor; None if it has an open rank."""
     if not tensor.HasField("shape"):
         return None
+    return [_declared_dim(dim) for dim in tensor.shape.dim]
+
+
+# Parts between dots as exporters number them, and sums, as in `past + length`.
+_NAME = r"[^\W\d]\w*(\.\w+)*"
+_TERM = rf"({_NAME}|[0-9]+)"
+_SYMBOL = re.compile(rf"(?=.*[^\W\d])\s*{_TERM}(\s*\+\s*{_TERM})*\s*")
+
+
+def _declared_dim(dim: TensorShapeProto.Dimension) -> Dimension:
+    """A number, a name, or None for a dimension of which nothing is said.
+
+    ONNX asks for identifiers as names. Others are what an exporter writes for what it does not
+    know: `?` at two places is not one dimension, nor is Python's `None`.
+    """
     # Some exporters write -1 for a dimension they do not know.
-    return [
-        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
-        for dim in tensor.shape.dim
-    ]
+    if dim.HasField("dim_value"):
+        return dim.dim_value if dim.dim_value >= 0 else None
+    name = dim.dim_param
+    return name if name != "None" and _SYMBOL.fullmatch(name) else None
 
 
 def fix_inputs(

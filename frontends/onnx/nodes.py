@@ -292,6 +292,19 @@ class NodeImporter:
         self.import_nodes(body.node, available, scope, f"{where}/", depth)
         return [self.operand(info.name, scope, where) for info in body.output]
 
+    def try_body(
+        self, body: GraphProto, scope: Scope, where: str, depth: int
+    ) -> tuple[list[TcoptError], list[Value]]:
+        """As `import_body`, and what is wrong with the body, which is not reported."""
+        around, self.problems = self.problems, Problems(keep_all=True)
+        try:
+            values = self.import_body(body, scope, where, depth)
+            return self.problems.errors, values
+        except TcoptError as error:
+            return [*self.problems.errors, error], []
+        finally:
+            self.problems = around
+
 
 # A file can hold any nonsense: whatever a node trips over while it is imported is its fault.
 _MISTAKES = (

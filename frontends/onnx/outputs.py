@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from onnx import TypeProto, ValueInfoProto
 from xdsl.ir import SSAValue
@@ -14,6 +14,7 @@ from tcopt.frontends.onnx.lists import described
 from tcopt.frontends.onnx.types import element_type, tensor_declaration
 from tcopt.frontends.onnx.values import OptionalValue, SequenceValue, Value
 from tcopt.support.errors import ImportModelError, UnsupportedError
+from tcopt.support.shape_text import shape_text
 from tcopt.support.structures import Count, Kind, tensor_names
 
 Results = list[tuple[str, SSAValue]]
@@ -55,10 +56,10 @@ def expand_output(info: ValueInfoProto, value: Value) -> tuple[Kind, Results, Co
 
 
 def check_output(name: str, declared: TypeProto.Tensor, value: SSAValue) -> None:
-    """Check that a tensor is what its declaration says.
+    """Check that a tensor has the elements that its declaration says.
 
     Raises:
-        ImportModelError: it has another element type or rank.
+        ImportModelError: it has others.
     """
     own = type_of(value)
     if declared.elem_type:
@@ -68,18 +69,34 @@ def check_output(name: str, declared: TypeProto.Tensor, value: SSAValue) -> None
                 f"output {name!r} is declared with {element} elements, the nodes "
                 f"compute {own.element_type}"
             )
-    # Extents may be stale when a file was edited; a wrong rank is a broken model.
-    if declared.HasField("shape") and len(declared.shape.dim) != own.get_num_dims():
-        raise ImportModelError(
-            f"output {name!r} is declared with {len(declared.shape.dim)} dimensions, "
-            f"the nodes compute {list(own.get_shape())}"
-        )
+
+
+def stale_shapes(infos: Sequence[ValueInfoProto], results: Results) -> Iterator[str]:
+    """What is declared of the shapes of results that the nodes do not compute, for each of them.
+
+    A declaration is stale when a file was edited or its exporter guessed: what the nodes compute
+    counts, as in other runtimes.
+    """
+    declared = {info.name: declared_dims(info.type.tensor_type) for info in infos}
+    for name, value in results:
+        dims, shape = declared.get(name), shape_of(value)
+        if dims is None:
+            continue
+        pairs = zip(dims, shape, strict=False)
+        if len(dims) != len(shape) or any(isinstance(d, int) and d != n for d, n in pairs):
+            yield (
+                f"output {name!r} is declared as [{shape_text(dims)}], "
+                f"the nodes compute [{shape_text(shape)}]"
+            )
 
 
 def result_dims(
     inputs: Sequence[ModelInput], infos: Sequence[ValueInfoProto], results: Results
 ) -> list[list[Dimension] | None]:
-    """The declared dimensions of results, as far as they agree with what nodes compute."""
+    """The declared dimensions of results, as far as they agree with what nodes compute.
+
+    None for a result that is declared with another number of dimensions, or with none.
+    """
     extents: dict[str, int] = {}
     for item in inputs:
         pairs = zip(item.declared or (), item.shape, strict=False)
@@ -88,10 +105,12 @@ def result_dims(
     found: list[list[Dimension] | None] = []
     for name, value in results:
         dims = declared.get(name)
-        if dims is not None:
-            pairs = zip(dims, shape_of(value), strict=True)
-            dims = [_agreed(own, extent, extents) for own, extent in pairs]
-        found.append(dims)
+        shape = shape_of(value)
+        if dims is None or len(dims) != len(shape):
+            found.append(None)
+            continue
+        pairs = zip(dims, shape, strict=True)
+        found.append([_agreed(own, extent, extents) for own, extent in pairs])
     return found
 
 

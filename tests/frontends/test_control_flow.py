@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from models.checks import check_model, op_names, run_imported
-from tcopt.frontends.onnx import import_model
-from tcopt.support.errors import ImportModelError, UnsupportedError
+import tcopt
+from models.checks import check_model, op_names, run_imported, run_reference
+from tcopt.frontends.onnx import MissingValuesError, import_model
+from tcopt.frontends.onnx import check_model as checked
+from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
 
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 RNG = np.random.default_rng(4)
@@ -76,6 +78,83 @@ def test_loop_that_ends_by_its_condition():
         model([node], [info("x", F32, [2])], [info("y")], weights),
         {"x": np.array([1, 2], np.float32)},
     )
+
+
+def rate_model(condition, *, nested=False):
+    """By a condition, products for rows of 4 or of 6; each branch fails on rows of the other."""
+
+    def branch(name, extent):
+        nodes = [
+            helper.make_node("MatMul", ["x", f"w{extent}"], [f"p{extent}"]),
+            helper.make_node("Relu", [f"p{extent}"], [name]),
+        ]
+        if nested:
+            inner = helper.make_graph(nodes, name, [], [info(name)])
+            other = helper.make_graph(
+                [helper.make_node("Reshape", ["x", "five"], [f"{name}_o"])],
+                "o",
+                [],
+                [info(f"{name}_o")],
+            )
+            nodes = [
+                helper.make_node("If", ["yes"], [f"{name}_i"], then_branch=inner, else_branch=other)
+            ]
+            return helper.make_graph(nodes, "n", [], [info(f"{name}_i")])
+        return helper.make_graph(nodes, name, [], [info(name)])
+
+    weights = {
+        "w4": RNG.random((4, 2)).astype(np.float32),
+        "w6": RNG.random((6, 2)).astype(np.float32),
+        "zero": np.array(0.0, np.float32),
+        "five": np.array([5, 5]),
+        "rate": np.array(8000),
+        "yes": np.array(True),
+    }
+    node = helper.make_node(
+        "If", ["c"], ["y"], then_branch=branch("a", 4), else_branch=branch("b", 6)
+    )
+    inputs = [info("x", F32, [3, None]), info("sr", I64, [])]
+    return model([*condition, node], inputs, [info("y")], weights)
+
+
+BY_RATE = [helper.make_node("Equal", ["sr", "rate"], ["c"])]
+BY_DATA = [
+    helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+    helper.make_node("Greater", ["s", "zero"], ["c"]),
+]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("condition", [BY_RATE, BY_DATA], ids=["rate", "data"])
+def test_a_branch_that_is_not_taken_may_make_no_sense(condition, nested):
+    """It is for other sizes than those at hand; it fails only where it is taken."""
+    net = rate_model(condition, nested=nested)
+    compiled = tcopt.compile(net, workers=0)
+    for extent, rate, sign in ((4, 8000, 1), (6, 16000, -1), (4, 8000, 1)):
+        x = (sign * RNG.random((3, extent))).astype(np.float32)
+        feeds = {"x": x, "sr": np.array(rate)}
+        (expected,) = run_reference(net, feeds)
+        np.testing.assert_allclose(compiled.run(feeds)[0], expected, rtol=1e-6)
+    with pytest.raises(TcoptError, match="MatMul"):
+        x = np.full((3, 6), 0.5, np.float32)
+        compiled.run({"x": x, "sr": np.array(8000)})
+
+
+def test_a_condition_decides_between_a_branch_and_an_error():
+    """Without its value, the error tells what is wrong with the branch."""
+    net = rate_model(BY_RATE)
+    with pytest.raises(MissingValuesError, match=r"one of whose branches fails.*MatMul") as caught:
+        import_model(net, shapes={"x": [3, 4]})
+    assert caught.value.inputs == ("sr",)
+    import_model(net, shapes={"x": [3, 4]}, values={"sr": np.array(8000)})
+    report = checked(net, shapes={"x": [3, 4]})
+    assert report.passed and [error.inputs for error in report.at_first_run] == [("sr",)]
+
+
+def test_branches_that_both_fail_are_an_error():
+    with pytest.raises(ImportModelError, match="MatMul"):
+        import_model(rate_model(BY_RATE), shapes={"x": [3, 5]})
+    assert len(checked(rate_model(BY_RATE), shapes={"x": [3, 5]}).problems) == 2
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import NameLoc
@@ -12,6 +13,7 @@ from models.checks import check_model, check_node, node_model, op_names, run_imp
 from tcopt.dialects.graph.types import shape_of
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.frontends.onnx import MissingShapesError, MissingValuesError, import_model
+from tcopt.frontends.onnx import check_model as checked
 from tcopt.support.errors import InputError
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -145,6 +147,30 @@ def test_a_symbol_is_fixed_once():
 def test_shapes_that_do_not_fit(shapes: dict, message: str):
     with pytest.raises(InputError, match=message):
         import_model(open_model(), shapes=shapes)
+
+
+@pytest.mark.parametrize(
+    "name", ["?", "None", "224", "", " ", "height / 2", "n-1", "-1", "a+", "+"]
+)
+def test_names_that_are_no_identifiers_name_nothing(name: str):
+    """Two such dimensions are not one."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, 3, n] x) => (float[n] y) { y = Relu(x) }""")
+    for dim in model.graph.input[0].type.tensor_type.shape.dim[::2]:
+        dim.dim_param = name
+    module = import_model(model, shapes={"x": [4, 3, 5]})
+    assert [shape_of(a) for a in module.body.block.first_op.body.block.args] == [(4, 3, 5)]
+    assert checked(model).summary.open_dimensions == ("?",)
+
+
+@pytest.mark.parametrize("name", ["n", "p2o.DynamicDimension.0", "unk__7", "past + 1", "größe"])
+def test_names_of_dimensions(name: str):
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, 3, n] x) => (float[n] y) { y = Relu(x) }""")
+    for dim in model.graph.input[0].type.tensor_type.shape.dim[::2]:
+        dim.dim_param = name
+    with pytest.raises(InputError, match="does not fit"):
+        import_model(model, shapes={"x": [4, 3, 5]})
 
 
 # Shapes that arrive as values.
