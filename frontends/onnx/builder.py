@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tcopt.dialects.graph import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import element_of, is_float, like, numpy_dtype, type_of
+from tcopt.dialects.graph.types import element_of, is_float, like, numpy_dtype, shape_of, type_of
 from tcopt.dialects.graph.weights import WeightStore
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.tensors import TensorReader
@@ -168,6 +168,44 @@ class GraphBuilder:
                 return None
             arrays.append(array)
         return op.evaluate(*arrays)[0]
+
+    def value_of(self, value: SSAValue) -> np.ndarray | None:
+        """The value if it follows from constants alone; None otherwise.
+
+        `known` has what was folded at once, which spares weights and what is long. What decides
+        a shape is computed from them all the same, as far as `made_elements` allows.
+        """
+        if value in self.known:
+            return self.known[value]
+        order = self._steps_to(value)
+        if order is None:
+            return None
+        computed: dict[SSAValue, np.ndarray] = {}
+        for op in order:
+            arrays = [self.known.get(v, computed.get(v)) for v in op.operands]
+            assert all(array is not None for array in arrays)
+            computed.update(zip(op.results, op.evaluate(*arrays), strict=True))
+        self.known[value] = computed[value]
+        return computed[value]
+
+    def _steps_to(self, value: SSAValue) -> list[GraphOp] | None:
+        """The ops that compute a value from constants, in order; None if something else does."""
+        order: list[GraphOp] = []
+        pending, seen = [value], {value}
+        left = self.limits.made_elements
+        while pending:
+            op = pending.pop().owner
+            if not isinstance(op, GraphOp):
+                return None
+            left -= sum(math.prod(shape_of(v)) for v in (*op.operands, *op.results))
+            if left < 0:
+                return None
+            order.append(op)
+            new = [v for v in op.operands if v not in self.known and v not in seen]
+            seen.update(new)
+            pending += new
+        place = {op: index for index, op in enumerate(self.block.ops)}
+        return sorted(dict.fromkeys(order), key=lambda op: place[op])
 
     def constant(self, array: np.ndarray, name: str | None = None) -> SSAValue:
         """Add a constant: a weight if it has a name or is long, else a literal."""

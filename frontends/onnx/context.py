@@ -82,7 +82,7 @@ class NodeContext:
 
     def decided(self, operand: SSAValue, what: str) -> np.ndarray:
         """As `constant`, of any value."""
-        value = self.known(operand)
+        value = self.builder.value_of(operand)
         if value is None:
             raise MissingValuesError(
                 f"{what} of {self.op_type} is computed when the model runs",

@@ -96,7 +96,7 @@ class Bodies:
         return _without_failures(self._import(body, inputs, scope, label))
 
     def _known(self, value: Value) -> np.ndarray | None:
-        return self.importer.builder.known.get(value) if isinstance(value, SSAValue) else None
+        return self.importer.builder.value_of(value) if isinstance(value, SSAValue) else None
 
     # If
 

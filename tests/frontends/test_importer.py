@@ -198,6 +198,27 @@ def test_shape_computations_fold():
     check_model(model, {"x": np.ones((2, 3, 4), np.float32)})
 
 
+def test_shapes_computed_from_weights(rng: np.random.Generator):
+    """As exporters write the padding to a multiple of a size, which is a float on the way."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[3, 5] x, bool c) => (float[a, b] y, float[d] z)
+        <float[1] extent = {5.0}, float[1] size = {4.0}, int64[3] zeros = {0, 0, 0},
+         float[20] mask = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}> {
+            most = ReduceMax<keepdims = 1>(extent)
+            parts = Div(most, size)
+            whole = Ceil(parts)
+            wide = Mul(whole, size)
+            more = Sub(wide, extent)
+            end = Cast<to = 7>(more)
+            pads = Concat<axis = 0>(zeros, end)
+            y = Pad(x, pads)
+            count = ReduceSum<keepdims = 1>(mask)
+            length = Cast<to = 7>(count)
+            z = ConstantOfShape(length)
+        }""")
+    check_model(model, {"x": rng.standard_normal((3, 5), np.float32), "c": np.array(True)})
+
+
 def test_values_specialise_the_model():
     x, shape = np.arange(6, dtype=np.float32), np.array([2, 3], np.int64)
     model = node_model("Reshape", [x, shape])
