@@ -139,6 +139,7 @@ class Coordinate(StrEnum):
     HALF_PIXEL_SYMMETRIC = "half_pixel_symmetric"
     PYTORCH_HALF_PIXEL = "pytorch_half_pixel"
     ALIGN_CORNERS = "align_corners"
+    TF_HALF_PIXEL_FOR_NN = "tf_half_pixel_for_nn"
     ASYMMETRIC = "asymmetric"
     TF_CROP_AND_RESIZE = "tf_crop_and_resize"
 

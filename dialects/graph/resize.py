@@ -151,9 +151,13 @@ class ResizeOp(GraphOp):
                 offset = old / 2 * (1 - new / (scale * old))
                 return offset + (places + 0.5) / scale - 0.5
             case Coordinate.ALIGN_CORNERS:
-                return places * (old - 1) / (scale * old - 1) if new > 1 else places * 0
+                # As onnxruntime and PyTorch. ONNX's reference has `scale * old` for `new`, so
+                # that a result whose extent was rounded does not end at the corner.
+                return places * (old - 1) / (new - 1) if new > 1 else places * 0
             case Coordinate.ASYMMETRIC:
                 return places / scale
+            case Coordinate.TF_HALF_PIXEL_FOR_NN:
+                return (places + 0.5) / scale
             case Coordinate.TF_CROP_AND_RESIZE:
                 return self._crop_coordinates(axis, places)
 
@@ -406,6 +410,8 @@ class ResizeOp(GraphOp):
         match self.coordinate.data:
             case Coordinate.ASYMMETRIC:
                 return place / number(scale)
+            case Coordinate.TF_HALF_PIXEL_FOR_NN:
+                return (place + number(0.5)) / number(scale)
             case Coordinate.HALF_PIXEL:
                 return (place + number(0.5)) / number(scale) - number(0.5)
             case Coordinate.HALF_PIXEL_SYMMETRIC:
@@ -418,7 +424,7 @@ class ResizeOp(GraphOp):
             case Coordinate.ALIGN_CORNERS:
                 if new == 1:
                     return number(0)
-                return place * number(old - 1) / number(scale * old - 1)
+                return place * number(old - 1) / number(new - 1)
             case Coordinate.TF_CROP_AND_RESIZE:
                 roi = () if self.roi is None else self.roi.get_values()
                 start, end = roi[axis], roi[axis + len(self.shape)]

@@ -65,6 +65,36 @@ def test_some_axes_with_a_policy(policy: str):
     )
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scales", [(1, 1, 1.3, 0.7), (1, 1, 0.6, 2.4)])
+def test_corners_of_extents_that_are_rounded(mode: str, scales: tuple):
+    """The last element is at the corner, as in onnxruntime and PyTorch; not so in ONNX's text."""
+    check_node(
+        "Resize",
+        X,
+        EMPTY,
+        floats(*scales),
+        constants=[1, 2],
+        mode=mode,
+        coordinate_transformation_mode="align_corners",
+    )
+
+
+@pytest.mark.parametrize("sizes", [(7, 3), (3, 13)])
+def test_half_pixels_of_nearest(sizes: tuple):
+    check_node(
+        "Resize",
+        X,
+        EMPTY,
+        EMPTY,
+        np.array([1, 2, *sizes]),
+        opset=11,
+        constants=[1, 2, 3],
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+        nearest_mode="floor",
+    )
+
+
 def test_upsample_of_every_version():
     check_node("Upsample", X, opset=7, scales=[1.0, 1.0, 2.0, 3.0])
     check_node("Upsample", X, floats(1, 1, 2, 2), opset=9, mode="linear", constants=[1])

@@ -22,6 +22,7 @@ _COORDINATES = (
     "pytorch_half_pixel",
     "align_corners",
     "asymmetric",
+    "tf_half_pixel_for_nn",
     "tf_crop_and_resize",
 )
 _NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
@@ -97,8 +98,6 @@ def resize(ctx: NodeContext) -> SSAValue:
     x = ctx.input(0)
     rank = ctx.rank(x)
     coordinate = ctx.get_string("coordinate_transformation_mode")
-    if coordinate == "tf_half_pixel_for_nn":
-        ctx.unsupported("Resize with tf_half_pixel_for_nn is not supported")
     ctx.check(coordinate in _COORDINATES, f"coordinates cannot be {coordinate!r}")
     nearest_mode = ctx.get_string("nearest_mode")
     ctx.check(nearest_mode in _NEAREST, f"nearest_mode cannot be {nearest_mode!r}")
