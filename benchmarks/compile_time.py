@@ -24,6 +24,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tcopt.support.files import write_output
+
 _CHILD = """
 import json, resource, sys, time
 source = sys.argv[1]
@@ -126,7 +128,7 @@ def main() -> None:
         ]
     show(results)
     if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
+        write_output(options.json, json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ from tcopt.runtime.device.devices import device_for
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.schedules import rules, schedule
 from tcopt.support.errors import TcoptError
+from tcopt.support.files import write_output
 
 MODELS = ("resnet18", "mobilenet_v2", "dqn", "lstm_lm", "dcgan_generator", "bert_base")
 COOPERATIVE = "gpu-shared-tile"
@@ -137,7 +138,7 @@ def main() -> int:
             entries.append(_show(_measure_variant(variant, args)))
     if args.output:
         facts = {"device": device.name, "entries": [asdict(entry) for entry in entries]}
-        Path(args.output).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+        write_output(args.output, json.dumps(facts, indent=1))
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from case import Case
 from groups import Standing, standings
+from tcopt.support.files import write_output
 from tcopt.tools.benchmarking.report import Outcome, outcomes
 
 _TITLES = {
@@ -56,7 +57,7 @@ def write_page(
     if compiles:
         parts.append(_compiles(compiles))
     parts.append(_AGAIN)
-    path.write_text("\n".join(parts), encoding="utf-8")
+    write_output(path, "\n".join(parts))
 
 
 _AGAIN = """## Again

@@ -26,6 +26,7 @@ from case import Case
 from groups import standings
 from suites import all_suites
 from tcopt.support.errors import InputError, TcoptError
+from tcopt.support.files import write_output
 from tcopt.tools.benchmarking.machine import machine_facts
 from tcopt.tools.benchmarking.measure import Settings, measure
 from tcopt.tools.benchmarking.memory import peak_memory
@@ -139,9 +140,7 @@ def _measure_all(
         start = time.perf_counter()
         report = _measure(args, case, settings)
         cases[case.name] = report
-        temporary = args.output.with_name(args.output.name + ".part")
-        temporary.write_text(json.dumps(results, indent=1), encoding="utf-8")
-        temporary.replace(args.output)
+        write_output(args.output, json.dumps(results, indent=1))
         taken = time.perf_counter() - start
         print(f"{number + 1}/{len(todo)} {case.name}: {_summary(report)} ({taken:.0f} s)")
         sys.stdout.flush()

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from tcopt.backends.llvm.host import usable_cores
+from tcopt.support.digests import digest_of, digest_of_file
+from tcopt.support.files import open_file
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 Source: TypeAlias = "str | Path | bytes | ModelProto"
 """A model: a file, its bytes, or decoded."""
-
-_CHUNK = 8 << 20
-_READ = 1 << 18
-"""Bytes read at once: they are hashed while they are in the second cache."""
 
 _CLOCK_SECONDS = 0.02
 """A file's time of change has steps of a few milliseconds; two changes within one look alike."""
@@ -39,30 +34,15 @@ def hash_source(source: Source) -> str | None:
         data = source if isinstance(source, (bytes, bytearray, memoryview)) else _serialized(source)
     except ValueError:  # Larger than protobuf allows.
         return None
-    view = memoryview(data)
-
-    def chunk(start: int) -> bytes:
-        return hashlib.blake2b(view[start : start + _CHUNK], digest_size=32).digest()
-
-    return _combined(chunk, view.nbytes)
+    return digest_of([data]).hex()
 
 
 def hash_file(path: Path) -> str | None:
     """A hash of a file's bytes; None if it cannot be read."""
-
-    def chunk(start: int) -> bytes:
-        state, left = hashlib.blake2b(digest_size=32), _CHUNK
-        buffer = memoryview(bytearray(_READ))
-        with path.open("rb", buffering=0) as stream:
-            stream.seek(start)
-            while left and (count := stream.readinto(buffer[: min(left, _READ)])):
-                state.update(buffer[:count])
-                left -= count
-        return state.digest()
-
     try:
-        return _combined(chunk, path.stat().st_size)
-    except (OSError, ValueError):
+        with open_file(path) as stream:
+            return digest_of_file(stream.fileno(), os.fstat(stream.fileno()).st_size).hex()
+    except (OSError, EOFError, ValueError):
         return None
 
 
@@ -88,19 +68,6 @@ def changed_since(paths: Iterable[Path], seconds: float) -> bool:
         return any(os.stat(p).st_mtime > seconds - _CLOCK_SECONDS for p in paths)
     except OSError:
         return True
-
-
-def _combined(chunk: Callable[[int], bytes], size: int) -> str:
-    starts = range(0, size, _CHUNK)
-    state = hashlib.blake2b(f"{size}\n".encode(), digest_size=20)
-    if len(starts) < 2:
-        parts = map(chunk, starts)
-    else:
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            parts = list(pool.map(chunk, starts))
-    for part in parts:
-        state.update(part)
-    return state.hexdigest()
 
 
 def _serialized(model: ModelProto) -> bytes:

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from tcopt.support.errors import InputError, VerificationError
+from tcopt.support.files import write_output
 from tcopt.support.verify import verify
 from tcopt.tools.weight_files import save_weights, weights_named
 
@@ -88,7 +89,7 @@ class DumpToFolder(Instrument):
     def _write(self, stem: str, module: ModuleOp) -> None:
         with weights_named(module, _WEIGHTS):
             text = self.print_module(module)
-        (self.folder / f"{stem}.mlir").write_text(text, encoding="utf-8")
+        write_output(self.folder / f"{stem}.mlir", text)
 
 
 @dataclass

@@ -37,7 +37,7 @@ from tcopt.tools.instruments import (
     VerifyEach,
 )
 from tcopt.tools.shapes import parse_dims, parse_shapes
-from tcopt.tools.weight_files import weights_beside
+from tcopt.tools.weight_files import TextOutput
 
 PROG = "tcopt"
 
@@ -122,11 +122,12 @@ def _run(args: argparse.Namespace) -> int:
     source = Source.read(args.input_file, args.frontend, given)
     chunks = source.split() if args.split_input_file else (source,)
     texts: list[str] = []
+    output = TextOutput(args.output_file)
     failed = False
     for index, chunk in enumerate(chunks):
         number = index if len(chunks) > 1 else None
         try:
-            texts.append(_run_chunk(args, chunk, pipeline, number))
+            texts.append(_run_chunk(args, chunk, pipeline, number, output))
         except (ParseError, TcoptError, DiagnosticException) as error:
             if _is_expected(args, error):
                 texts.append(cli.describe(error) + "\n")
@@ -135,7 +136,7 @@ def _run(args: argparse.Namespace) -> int:
                 raise
             cli.report(PROG, error, show_traceback=args.traceback)
             failed = True
-    _write(args.output_file, "// -----\n".join(texts))
+    output.write("// -----\n".join(texts))
     return 1 if failed else 0
 
 
@@ -146,7 +147,11 @@ def _is_expected(args: argparse.Namespace, error: Exception) -> bool:
 
 
 def _run_chunk(
-    args: argparse.Namespace, source: Source, passes: tuple[ModulePass, ...], number: int | None
+    args: argparse.Namespace,
+    source: Source,
+    passes: tuple[ModulePass, ...],
+    number: int | None,
+    output: TextOutput,
 ) -> str:
     ctx = new_context(allow_unregistered=args.allow_unregistered_dialect)
     options = PrintOptions(args.print_op_generic, args.print_debuginfo)
@@ -156,9 +161,7 @@ def _run_chunk(
     run_passes(ctx, module, passes, _instruments(args, options, number))
     if passes and not args.disable_verify:
         _verify_result(module, passes)
-    if args.output_file is None:
-        return emit(ctx, module, args.target, options)
-    with weights_beside(module, Path(args.output_file)):
+    with output.naming_weights(module):
         return emit(ctx, module, args.target, options)
 
 
@@ -192,13 +195,6 @@ def _instruments(
     if args.time_passes:
         found.append(Timing())
     return found
-
-
-def _write(path: str | None, text: str) -> None:
-    if path is None or path == "-":
-        sys.stdout.write(text)
-    else:
-        Path(path).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

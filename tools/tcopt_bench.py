@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tcopt.frontends.onnx.limits import parse_limits
 from tcopt.support.errors import InputError
+from tcopt.support.files import write_output
 from tcopt.tools import cli
 from tcopt.tools.compiling import print_extents
 from tcopt.tools.inputs import read_arrays
@@ -85,7 +86,7 @@ def _run(args: argparse.Namespace) -> int:
         from tcopt.tools.benchmarking.machine import machine_facts
 
         text = json.dumps({"machine": machine_facts(), args.model: report}, indent=1)
-        Path(args.json).write_text(text, encoding="utf-8")
+        write_output(args.json, text)
     return 0 if passed else 1
 
 
@@ -152,7 +153,7 @@ def _profile(args: argparse.Namespace, model: Model, feeds: Feeds, threads: int)
         shown = profile.least() if args.least else profile
         print(profile_text(shown, by_kernel=args.by_kernel, rows=args.rows))
     if args.trace:
-        Path(args.trace).write_text(json.dumps(profile.chrome_trace()), encoding="utf-8")
+        write_output(args.trace, json.dumps(profile.chrome_trace()))
         print(f"{args.trace}: {profile.runs} runs of {len(profile.kernels)} kernel calls")
     return profile.as_json()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.errors import InputError
+from tcopt.support.files import is_replaced
 from tcopt.tools import cli
 from tcopt.tools.compiling import compile_model
 from tcopt.tools.inputs import read_arrays
@@ -132,8 +133,12 @@ def _compile(args: argparse.Namespace) -> int:
     output = Path(args.output_file or Path(args.model).with_suffix(".tcm").name)
     model, progress = compile_model(args, read_arrays(args.input))
     model.save(str(output))
-    megabytes = output.stat().st_size / 1e6
-    print(f"{output}: {megabytes:.1f} MB for {args.target} in {progress.summary()}")
+    taken = f"for {args.target} in {progress.summary()}"
+    if is_replaced(output):
+        print(f"{output}: {output.stat().st_size / 1e6:.1f} MB {taken}")
+    else:
+        # The model may be on standard output.
+        print(f"{output}: {taken}", file=sys.stderr)
     return 0
 
 
@@ -144,7 +149,7 @@ def _print_level(args: argparse.Namespace) -> int:
     from tcopt.support.verify import verify
     from tcopt.tools.driver import PrintOptions, emit, new_context, run_passes
     from tcopt.tools.instruments import Instrument, Timing
-    from tcopt.tools.weight_files import weights_beside
+    from tcopt.tools.weight_files import TextOutput
 
     phases = phases_up_to(args.target, args.compile_to, args.accuracy, args.precision)
     text = ",".join(text for phase, text in phases if text and phase != "import")
@@ -160,13 +165,10 @@ def _print_level(args: argparse.Namespace) -> int:
     instruments: list[Instrument] = [Timing()] if args.time_passes else []
     run_passes(ctx, module, parse_pipeline(text), instruments)
     verify(module)
-    if args.output_file is None:
-        sys.stdout.write(emit(ctx, module, _form(args.compile_to), PrintOptions()))
-        return 0
-    output = Path(args.output_file)
-    with weights_beside(module, output):
+    output = TextOutput(args.output_file)
+    with output.naming_weights(module):
         text = emit(ctx, module, _form(args.compile_to), PrintOptions())
-    output.write_text(text, encoding="utf-8")
+    output.write(text)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import zipfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.support.errors import InputError
+from tcopt.support.files import is_replaced, open_output
 from tcopt.tools import cli
 from tcopt.tools.accuracy import Accuracy, compare, report
 from tcopt.tools.compiling import compile_model, print_extents
@@ -85,7 +87,7 @@ def _run(args: argparse.Namespace) -> int:
         print(f"{name}: {show_shape(array.shape)} {array.dtype}")
     print(f"tcopt: {timing}")
     if args.output:
-        np.savez(args.output, **outputs)  # pyright: ignore[reportArgumentType]
+        _save_arrays(args.output, outputs)
     if args.compare:
         run = reference_run(args.compare, args.model, args.threads)
         reference, reference_timing = measure(lambda: run(feeds), args.repeat)
@@ -93,6 +95,18 @@ def _run(args: argparse.Namespace) -> int:
         print(f"tcopt / {args.compare}: {timing.median / reference_timing.median:.2f}x the time")
         expected = {**output_arrays(names, reference), **expected}
     return _judge(outputs, expected, args) if expected else 0
+
+
+def _save_arrays(path: str, arrays: Feeds) -> None:
+    """Write a `.npz` file; the suffix is added, as numpy does."""
+    place = Path(path)
+    if is_replaced(place) and place.suffix != ".npz":
+        place = place.with_name(place.name + ".npz")
+    # As np.savez, which takes no array of the name "file".
+    with open_output(place) as stream, zipfile.ZipFile(stream, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def _check_arguments(args: argparse.Namespace) -> None:

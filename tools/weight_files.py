@@ -8,6 +8,7 @@ save a store that exists only in memory next to the text.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +16,13 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
+from tcopt.support.files import as_path, is_replaced, open_outputs
+
 if TYPE_CHECKING:
     from tcopt.dialects.graph.weights import WeightStore
 
 _ATTRIBUTE = "graph.weights"
+_SUFFIX = ".safetensors"
 
 
 def find_weights(module: ModuleOp, text_file: Path) -> None:
@@ -29,27 +33,57 @@ def find_weights(module: ModuleOp, text_file: Path) -> None:
         module.attributes[_ATTRIBUTE] = StringAttr(path)
 
 
-@contextmanager
-def weights_beside(module: ModuleOp, text_file: Path) -> Iterator[None]:
-    """While writing `text_file`: name the weights relative to it, saving them if need be."""
-    held = module.attributes.get(_ATTRIBUTE)
-    if not isinstance(held, StringAttr):
-        yield
-        return
-    store = _unsaved_store(module)
-    name = _file_named(module)
-    if store is not None:
-        path = text_file.with_suffix(".safetensors")
-        store.save(path)
-        module.attributes[_ATTRIBUTE] = StringAttr(path.name)
-    elif name is not None and not name.is_absolute():
-        path = os.path.relpath(name, text_file.parent)
-        module.attributes[_ATTRIBUTE] = StringAttr(path)
-    try:
-        yield
-    finally:
-        # The same object, not an equal one: a store in memory lives as long as it does.
-        module.attributes[_ATTRIBUTE] = held
+class TextOutput:
+    """A text, and the weights beside it that are only in memory: written together or not at all.
+
+    Args:
+        path: where the text goes; without one, or with a pipe or a device, no weights are written.
+    """
+
+    def __init__(self, path: str | None):
+        self._path = None if path is None or path == "-" else as_path(path)
+        self._keeps_weights = self._path is not None and is_replaced(self._path)
+        self._stores: dict[Path, WeightStore] = {}
+
+    @contextmanager
+    def naming_weights(self, module: ModuleOp) -> Iterator[None]:
+        """While printing: name the weights relative to the text, and remember to save them."""
+        held = module.attributes.get(_ATTRIBUTE)
+        if self._path is None or not self._keeps_weights or not isinstance(held, StringAttr):
+            yield
+            return
+        store, name = _unsaved_store(module), _file_named(module)
+        if store is not None:
+            place = self._place_of_weights(self._path)
+            self._stores[place] = store
+            module.attributes[_ATTRIBUTE] = StringAttr(place.name)
+        elif name is not None and not name.is_absolute():
+            module.attributes[_ATTRIBUTE] = StringAttr(os.path.relpath(name, self._path.parent))
+        try:
+            yield
+        finally:
+            # The same object, not an equal one: a store in memory lives as long as it does.
+            module.attributes[_ATTRIBUTE] = held
+
+    def _place_of_weights(self, text_file: Path) -> Path:
+        """A file for the next module's weights: several may be in one text."""
+        number = f".{len(self._stores)}" if self._stores else ""
+        stem = text_file.name if text_file.suffix == _SUFFIX else text_file.stem
+        return text_file.with_name(f"{stem}{number}{_SUFFIX}")
+
+    def write(self, text: str) -> None:
+        """Write the text, to standard output without a path.
+
+        Raises:
+            InputError: the place is not writable.
+        """
+        if self._path is None:
+            sys.stdout.write(text)
+            return
+        with open_outputs([self._path, *self._stores]) as (stream, *others):
+            stream.write(text.encode("utf-8", "backslashreplace"))
+            for other, store in zip(others, self._stores.values(), strict=True):
+                store.write(other)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterator, MutableMapping
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import ml_dtypes
 import numpy as np
@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tcopt.dialects.graph.types import Array, like
 from tcopt.support.errors import InputError
+from tcopt.support.files import open_output
 
 ATTRIBUTE = "graph.weights"
 
@@ -95,11 +96,16 @@ class WeightStore(MutableMapping[str, Array]):
         return name
 
     def save(self, path: str | Path) -> None:
-        """Write every weight to a safetensors file.
+        """Write every weight to a safetensors file, whole or not at all.
 
         Raises:
             InputError: the file cannot be written.
         """
+        with open_output(path) as stream:
+            self.write(stream)
+
+    def write(self, stream: BinaryIO) -> None:
+        """Write every weight, as a safetensors file has them."""
         header: dict[str, Any] = {}
         offset = 0
         for name, value in self._values.items():
@@ -112,17 +118,10 @@ class WeightStore(MutableMapping[str, Array]):
             offset = end
         text = json.dumps(header, separators=(",", ":")).encode()
         text += b" " * (-len(text) % 8)
-        target = Path(path)
-        partial = target.with_name(target.name + ".part")
-        try:
-            with partial.open("wb") as file:
-                file.write(len(text).to_bytes(8, "little"))
-                file.write(text)
-                for value in self._values.values():
-                    file.write(np.ascontiguousarray(value).tobytes())
-            partial.replace(target)
-        except OSError as error:
-            raise InputError(f"cannot write weights: {error.strerror}", where=str(path)) from error
+        stream.write(len(text).to_bytes(8, "little"))
+        stream.write(text)
+        for value in self._values.values():
+            stream.write(np.ascontiguousarray(value).tobytes())
 
 
 def _read(path: Path) -> dict[str, Array]:

@@ -1,6 +1,7 @@
 """A model saved as a shared library runs from C without Python."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import tcopt
+from tcopt.runtime.library import check_library
+from tcopt.support.errors import BackendError, InputError, TcoptError
 
 _PROGRAM = """
 #include <stdint.h>
@@ -66,3 +69,64 @@ def test_library_runs_from_c(tmp_path: Path) -> None:
     result = np.frombuffer(done.stdout, np.float32).reshape(32, 96)
     # Sums of 64 products in another order: a few units of the last place of the largest term.
     np.testing.assert_allclose(result, np.maximum(x @ weight, 0), rtol=1e-4, atol=1e-4)
+
+
+def dense(extent: int) -> tcopt.Model:
+    weight = np.full((extent, 33), 0.5, np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "dense",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, extent])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 33])],
+        [onnx.numpy_helper.from_array(weight, "w")],
+    )
+    return tcopt.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_save_that_fails_leaves_all_parts_as_they_were(tmp_path, monkeypatch):
+    dense(70).save(tmp_path / "a.so")
+    before = contents(tmp_path)
+    assert sorted(before) == ["a.so", "a.so.json", "a.so.weights"]
+    with monkeypatch.context() as patch, pytest.raises(BackendError):
+        patch.setenv("PATH", "/nonexistent")
+        dense(7).save(tmp_path / "a.so")
+    assert contents(tmp_path) == before
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="cannot write"):
+
+        def full(_):
+            raise OSError(28, "No space left on device")
+
+        patch.setattr(os, "fsync", full)
+        dense(7).save(tmp_path / "a.so")
+    assert contents(tmp_path) == before
+    dense(7).save(tmp_path / "a.so")
+    after = contents(tmp_path)
+    assert sorted(after) == sorted(before) and all(after[n] != before[n] for n in before)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_parts_that_do_not_belong_together_are_found(tmp_path):
+    library = tmp_path / "a.so"
+    dense(70).save(library)
+    dense(7).save(tmp_path / "b.so")
+    check_library(library)
+    before = contents(tmp_path)
+    changes: list[tuple[str, bytes]] = [(n, before[n.replace("a", "b", 1)]) for n in before]
+    for name in ("a.so", "a.so.weights"):
+        damaged = bytearray(before[name])
+        damaged[len(damaged) // 2] ^= 1
+        changes += [(name, bytes(damaged)), (name, before[name][:-1]), (name, b"")]
+    changes += [("a.so.json", text) for text in (b"", b"[]", b"{", b"[" * 100_000, b"\xff")]
+    for name, data in changes:
+        if name.startswith("b"):
+            continue
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(TcoptError):
+            check_library(library)
+        (tmp_path / name).write_bytes(before[name])
+    check_library(library)

@@ -1,0 +1,108 @@
+"""A digest of bytes that may be many: a hash of the hashes of chunks, which all cores make.
+
+The same bytes have the same digest however they are held: in one buffer, in several, in a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias
+
+Bytes: TypeAlias = "bytes | bytearray | memoryview"
+
+DIGEST_BYTES = 32
+CHUNK = 1 << 20
+"""Bytes that are hashed as one: enough that threads do not wait for each other."""
+
+_CACHED = 1 << 18
+"""Bytes read at once: they are hashed while they are in the second cache."""
+
+
+def digest_of(buffers: Sequence[Bytes]) -> bytes:
+    """The digest of the bytes of some buffers, one after the other."""
+    views = [memoryview(buffer) for buffer in buffers]
+    starts: list[int] = []
+    size = 0
+    for view in views:
+        starts.append(size)
+        size += view.nbytes
+
+    def chunk(begin: int) -> bytes:
+        state, end = _state(), min(begin + CHUNK, size)
+        for start, view in zip(starts, views, strict=True):
+            if start < end and begin < start + view.nbytes:
+                state.update(view[max(begin - start, 0) : end - start])
+        return state.digest()
+
+    return combined(chunk, size)
+
+
+def read_with_digest(descriptor: int, into: memoryview) -> bytes:
+    """Fill a buffer from the start of a file; the digest of what was read.
+
+    Raises:
+        EOFError: the file has less.
+    """
+
+    def chunk(begin: int) -> bytes:
+        state = _state()
+        position, end = begin, min(begin + CHUNK, into.nbytes)
+        while position < end:
+            part = into[position : min(position + _CACHED, end)]
+            count = os.preadv(descriptor, [part], position)
+            if not count:
+                raise EOFError
+            state.update(part[:count])
+            position += count
+        return state.digest()
+
+    return combined(chunk, into.nbytes)
+
+
+def digest_of_file(descriptor: int, size: int) -> bytes:
+    """The digest of the first bytes of a file.
+
+    Raises:
+        EOFError: the file has less.
+    """
+
+    def chunk(begin: int) -> bytes:
+        state, buffer = _state(), memoryview(bytearray(min(_CACHED, size)))
+        position, end = begin, min(begin + CHUNK, size)
+        while position < end:
+            count = os.preadv(descriptor, [buffer[: end - position]], position)
+            if not count:
+                raise EOFError
+            state.update(buffer[:count])
+            position += count
+        return state.digest()
+
+    return combined(chunk, size)
+
+
+def combined(chunk: Callable[[int], bytes], size: int) -> bytes:
+    """The digest of so many bytes, given the hash of each chunk by where it starts."""
+    starts = range(0, size, CHUNK)
+    state = hashlib.blake2b(f"{size}\n".encode(), digest_size=DIGEST_BYTES)
+    if len(starts) < 2:
+        parts = map(chunk, starts)
+    else:
+        with ThreadPoolExecutor(min(len(starts), _threads())) as pool:
+            parts = list(pool.map(chunk, starts))
+    for part in parts:
+        state.update(part)
+    return state.digest()
+
+
+def _state() -> hashlib.blake2b:
+    return hashlib.blake2b(digest_size=DIGEST_BYTES)
+
+
+def _threads() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1

@@ -1,0 +1,276 @@
+"""Files that are written whole or not at all, and files that are read if they are files.
+
+What is written goes to a file of an unpredictable name in the same folder, which takes the place
+of the old one when all of it is on the disk. A link is replaced, not followed. What is no file is
+never replaced: a character device, a pipe or a descriptor of this process (`/dev/stdout`) is
+written to, anything else refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Protocol
+
+from tcopt.support.errors import InputError
+from tcopt.support.file_groups import replace_files
+
+_PARTIAL = ".part"
+_MOST_LINKS = 40
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+_NOCTTY = getattr(os, "O_NOCTTY", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+def as_path(place: object) -> Path:
+    """A path that a caller gave.
+
+    Raises:
+        InputError: it is no path, or none that a system could have.
+    """
+    if isinstance(place, bytes):
+        place = os.fsdecode(place)
+    if not isinstance(place, str | os.PathLike):
+        raise InputError(f"a path is text, not {type(place).__name__}")
+    text = os.fspath(place)
+    try:
+        known = os.fsencode(text)
+    except UnicodeError:
+        known = b""
+    if not known or b"\0" in known:
+        raise InputError(f"{text!r} is no path")
+    return Path(os.fsdecode(text))
+
+
+@contextmanager
+def open_output(path: str | Path) -> Iterator[BinaryIO]:
+    """A stream whose content is at `path` when the block has ended, and only if it has no error.
+
+    Raises:
+        InputError: the place is not writable; what was there before is still there.
+    """
+    with open_outputs([path]) as (stream,):
+        yield stream
+
+
+@contextmanager
+def open_outputs(paths: Sequence[str | Path]) -> Iterator[list[BinaryIO]]:
+    """As `open_output` for files of one folder that belong together: all of them, or none.
+
+    Of two writers at once, the files of one are there in the end.
+    """
+    outputs: list[_Output] = []
+    places = [as_path(path) for path in paths]
+    try:
+        with ExitStack() as stack:
+            for place in places:
+                output = _output(place)
+                stack.callback(output.discard)
+                outputs.append(output)
+            yield [output.stream for output in outputs]
+            for output in outputs:
+                output.finish()
+            staged = [output for output in outputs if isinstance(output, _Staged)]
+            replace_files([(output.temporary, output.path) for output in staged])
+            for output in staged:
+                output.in_place = True
+    except OSError as error:
+        raise cannot_write(places[0], error) from error
+
+
+def write_output(path: str | Path, content: bytes | str) -> None:
+    """Write a file, as `open_output`.
+
+    Raises:
+        InputError: the place is not writable; what was there before is still there.
+    """
+    with open_output(path) as stream:
+        # Halves of surrogate pairs have no encoding.
+        text = isinstance(content, str)
+        stream.write(content.encode("utf-8", "backslashreplace") if text else content)
+
+
+def cannot_write(path: str | Path, error: OSError) -> InputError:
+    """The error of a file that cannot be written, in words."""
+    return InputError(f"cannot write {path}: {error.strerror or error}")
+
+
+def cannot_read(path: str | Path, error: OSError) -> InputError:
+    """The error of a file that cannot be read, in words."""
+    return InputError(f"cannot read {path}: {error.strerror or error}")
+
+
+def is_replaced(path: str | Path) -> bool:
+    """Whether writing makes a file at `path`; not if it is written into a device or a pipe."""
+    place = as_path(path)
+    return _own_descriptor(place) is None and not _is_stream(place)
+
+
+def open_file(path: str | Path, *, follow: bool = True) -> IO[bytes]:
+    """Open a file to read it, without a buffer.
+
+    Args:
+        follow: whether `path` itself may be a link.
+    Raises:
+        OSError: there is none, or it is a folder, a device or a pipe, which is not waited for.
+    """
+    flags = os.O_RDONLY | _NONBLOCK | _NOCTTY | _BINARY | (0 if follow else _NOFOLLOW)
+    descriptor = os.open(path, flags)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is not a file", str(path))
+        return open(descriptor, "rb", buffering=0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+class _Output(Protocol):
+    """Where a stream's content goes."""
+
+    @property
+    def stream(self) -> BinaryIO: ...
+    def finish(self) -> None:
+        """Make sure that all of it is written."""
+        ...
+
+    def discard(self) -> None:
+        """Close, and leave nothing behind that is not in its place."""
+        ...
+
+
+def _output(path: Path) -> _Output:
+    descriptor = _own_descriptor(path)
+    if descriptor is not None:
+        return _Direct(os.dup(descriptor))
+    if _is_stream(path):
+        return _Direct(_open_stream(path))
+    return _Staged(path)
+
+
+class _Staged:
+    """A file beside its place."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.in_place = False
+        self._mode = _mode_of_old(path)
+        # A name that nobody can guess, made anew: no link of somebody else's is followed.
+        self.temporary = path.with_name(f".tcopt-{secrets.token_hex(8)}{_PARTIAL}")
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY
+        mode = 0o666 if self._mode is None else self._mode
+        self.stream: BinaryIO = os.fdopen(os.open(self.temporary, flags, mode), "wb")
+
+    def finish(self) -> None:
+        self.stream.flush()
+        descriptor = self.stream.fileno()
+        if self._mode is not None:
+            os.fchmod(descriptor, self._mode)
+        os.fsync(descriptor)
+        self.stream.close()
+
+    def discard(self) -> None:
+        with suppress(OSError):
+            self.stream.close()
+        if not self.in_place:
+            with suppress(OSError):
+                self.temporary.unlink()
+
+
+class _Direct:
+    """A device, a pipe or an open descriptor, which gets everything at the end."""
+
+    def __init__(self, descriptor: int):
+        import tempfile
+
+        self._descriptor: int | None = descriptor
+        # Writers of archives go back and forth.
+        self.stream: Any = tempfile.TemporaryFile()  # noqa: SIM115
+
+    def finish(self) -> None:
+        import shutil
+
+        assert self._descriptor is not None
+        self.stream.seek(0)
+        descriptor, self._descriptor = self._descriptor, None
+        with open(descriptor, "wb") as target:
+            shutil.copyfileobj(self.stream, target)
+
+    def discard(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+        with suppress(OSError):
+            self.stream.close()
+
+
+def _mode_of_old(path: Path) -> int | None:
+    """The permissions of the file that is replaced; None if there is none, or a link to one.
+
+    Raises:
+        OSError: what is there is not to be replaced.
+    """
+    try:
+        facts = os.lstat(path)
+        is_link = stat.S_ISLNK(facts.st_mode)
+        mode = os.stat(path).st_mode if is_link else facts.st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is not a file")
+    if is_link:
+        return None
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, "it is write-protected")
+    return stat.S_IMODE(mode) & 0o777
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether something is there, through links too, that is no file and may be written into."""
+    with suppress(OSError, ValueError):
+        mode = os.stat(path).st_mode
+        return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+    return False
+
+
+def _open_stream(path: Path) -> int:
+    """Open a device or a pipe; a pipe that nobody reads from is not waited for."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | _NONBLOCK | _NOCTTY)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "nobody reads from this pipe") from error
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not the pipe or device that it was")
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _own_descriptor(path: Path) -> int | None:
+    """The descriptor of this process that a path such as `/dev/stdout` stands for."""
+    own = {f"/proc/{os.getpid()}/fd", "/dev/fd"}
+    place = os.fspath(path)
+    for _ in range(_MOST_LINKS):
+        folder, name = os.path.split(os.path.abspath(place))
+        folder = os.path.realpath(folder)
+        if folder in own and name.isascii() and name.isdecimal():
+            return int(name)
+        try:
+            place = os.path.join(folder, os.readlink(os.path.join(folder, name)))
+        except (OSError, ValueError):
+            return None
+    return None
