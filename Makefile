@@ -8,12 +8,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: help run test pytest lit conformance exports gpu-models lint format docs bench setup tools clean
+.PHONY: help run test pytest lit conformance wild exports gpu-models lint format docs bench setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
 	@echo "make test    every test (pytest and lit)"
 	@echo "make conformance  all of ONNX's backend suite (make test runs a part)"
+	@echo "make wild  trained networks of other packages, compared and timed"
 	@echo "make exports  all networks exported from PyTorch (make test compiles some)"
 	@echo "make gpu-models  whole models on the OpenCL device and through ptxas (long)"
 	@echo "make lint    ruff, pyright and the import directions"
@@ -35,6 +36,9 @@ lit: setup
 
 conformance: setup
 	@$(BIN)/python tests/conformance/run.py --jobs $(JOBS)
+
+wild: setup
+	@$(BIN)/python tests/wild/run.py
 
 exports: setup
 	@$(BIN)/python tests/exports/run.py

@@ -65,7 +65,11 @@ def select_feeds(
     if len(feeds) == len(specs) and all(map(_is_ready, specs, arrays)):
         return cast("list[Array]", arrays)
     check_names(specs, feeds)
-    found = [_checked(spec, feeds, _listed(specs), fixed_by or {}) for spec in specs]
+    for spec in specs:
+        if spec.name not in feeds:
+            hint = f"inputs are {_listed(specs)}"
+            raise InputError(f'no value given for input "{spec.name}"', hint=hint)
+    found = [_checked(spec, feeds[spec.name], fixed_by or {}) for spec in specs]
     _check_symbols(specs, found)
     return found
 
@@ -111,12 +115,8 @@ def _is_ready(spec: TensorSpec, array: Any) -> bool:
     )
 
 
-def _checked(
-    spec: TensorSpec, feeds: Mapping[str, Any], listed: str, fixed_by: Mapping[str, str]
-) -> Array:
-    if spec.name not in feeds:
-        raise InputError(f'no value given for input "{spec.name}"', hint=f"inputs are {listed}")
-    array = np.asarray(feeds[spec.name])
+def _checked(spec: TensorSpec, given: Any, fixed_by: Mapping[str, str]) -> Array:
+    array = np.asarray(given)
     if array.dtype != spec.dtype:
         raise InputError(
             f'input "{spec.name}" has type {array.dtype}, the model wants {spec.dtype}',

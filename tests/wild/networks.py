@@ -1,0 +1,152 @@
+"""What each of the networks is run on: several sizes, as their packages use them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from wild.packages import network
+
+Feeds = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """An input drawn at random: uniform between `low` and `high`, integers below it."""
+
+    shape: tuple[int, ...]
+    low: float = 0.0
+    high: float = 1.0
+    dtype: DTypeLike = np.float32
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        """An array of it."""
+        return (self.low + (self.high - self.low) * rng.random(self.shape)).astype(self.dtype)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of a package.
+
+    Attributes:
+        runs: inputs by name for each size; what is not drawn is given as it is.
+    """
+
+    package: str
+    file: str
+    runs: tuple[Mapping[str, Drawn | np.ndarray], ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.package}/{self.file.removesuffix('.onnx')}"
+
+    def path(self) -> Path:
+        """Its file; raises NotFetched if the package cannot be had."""
+        return network(self.package, self.file)
+
+    def feeds(self, run: int) -> Feeds:
+        """The inputs of one of the runs."""
+        rng = np.random.default_rng(run)
+        return {
+            name: value.draw(rng) if isinstance(value, Drawn) else value
+            for name, value in self.runs[run].items()
+        }
+
+
+def _image(*shape: int) -> Drawn:
+    return Drawn(shape, -1.0, 1.0)
+
+
+def _sound(*shape: int) -> Drawn:
+    return Drawn(shape, -0.5, 0.5)
+
+
+def _zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+_RATE_16, _RATE_8 = np.array(16000, np.int64), np.array(8000, np.int64)
+
+
+def _speech(
+    batch: int, samples: int, rate: np.ndarray | None = None
+) -> dict[str, Drawn | np.ndarray]:
+    """A chunk of sound with a state; 576 samples at 16 kHz, 288 at 8 kHz."""
+    feeds: dict[str, Drawn | np.ndarray] = {
+        "input": _sound(batch, samples),
+        "state": _zeros(2, batch, 128),
+    }
+    return feeds if rate is None else {**feeds, "sr": rate}
+
+
+NETWORKS = (
+    Network(
+        "basic-pitch",
+        "nmp.onnx",
+        tuple({"serving_default_input_2:0": _sound(n, 43844, 1)} for n in (1, 2)),
+    ),
+    Network(
+        "magika", "model.onnx", tuple({"bytes": Drawn((n, 2048), 0, 257, np.int32)} for n in (1, 4))
+    ),
+    Network(
+        "nudenet",
+        "320n.onnx",
+        tuple({"images": Drawn((n, 3, h, w))} for n, h, w in ((1, 320, 320), (2, 256, 384))),
+    ),
+    Network(
+        "rapidocr-onnxruntime",
+        "ch_PP-OCRv4_det_infer.onnx",
+        tuple({"x": _image(1, 3, h, w)} for h, w in ((320, 480), (736, 736), (96, 640))),
+    ),
+    Network(
+        "rapidocr-onnxruntime",
+        "ch_PP-OCRv4_rec_infer.onnx",
+        tuple({"x": _image(n, 3, 48, w)} for n, w in ((1, 320), (6, 160))),
+    ),
+    Network(
+        "rapidocr-onnxruntime",
+        "ch_ppocr_mobile_v2.0_cls_infer.onnx",
+        tuple({"x": _image(n, 3, 48, 192)} for n in (1, 6)),
+    ),
+    Network(
+        "silero-vad",
+        "silero_vad.onnx",
+        (_speech(1, 576, _RATE_16), _speech(4, 576, _RATE_16), _speech(1, 288, _RATE_8)),
+    ),
+    Network("silero-vad", "silero_vad_16k_op15.onnx", (_speech(1, 576, _RATE_16),)),
+    Network(
+        "silero-vad",
+        "silero_vad_16k_sequence.onnx",
+        tuple(
+            {"input": _sound(n, 576), "h": _zeros(1, 1, 128), "c": _zeros(1, 1, 128)}
+            for n in (1, 30)
+        ),
+    ),
+    Network("silero-vad", "silero_vad_half.onnx", (_speech(1, 576), _speech(4, 576))),
+    Network("silero-vad", "silero_vad_op18_ifless.onnx", (_speech(1, 576, _RATE_16),)),
+    Network("silero-vad", "silero_vad_openvino_16k.onnx", (_speech(1, 576),)),
+)
+
+TOLERANCE = 1e-4
+"""Largest error, as a part of the largest magnitude in its output: sums of some hundred products
+are added in another order in each layer, and networks of sixty layers carry that on."""
+
+
+def error(expected: list[np.ndarray], actual: list[np.ndarray]) -> float:
+    """The largest difference, as a part of an output's largest magnitude.
+
+    Raises:
+        AssertionError: shapes or types differ.
+    """
+    worst = 0.0
+    for theirs, ours in zip(expected, actual, strict=True):
+        assert (theirs.shape, theirs.dtype) == (ours.shape, ours.dtype)
+        if theirs.size:
+            wide = theirs.astype(np.float64)
+            difference = np.abs(wide - ours).max() / max(np.abs(wide).max(), 1e-30)
+            worst = max(worst, float(difference if np.isfinite(difference) else np.inf))
+    return worst

