@@ -134,6 +134,7 @@ from tcopt.dialects.graph.softmax import (
 from tcopt.dialects.graph.sort_rows import SortRowsOp
 from tcopt.dialects.graph.suppress import SuppressOp
 from tcopt.dialects.graph.top_k import TopKOp
+from tcopt.dialects.graph.tree_ensemble import TreeEnsembleOp
 from tcopt.dialects.graph.true_places import TruePlacesOp
 from tcopt.dialects.graph.types import (
     AnyTensor,
@@ -281,6 +282,7 @@ __all__ = [
     "TanhOp",
     "TileOp",
     "TopKOp",
+    "TreeEnsembleOp",
     "TruePlacesOp",
     "SortRowsOp",
     "SuppressOp",

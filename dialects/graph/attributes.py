@@ -92,6 +92,14 @@ class ScatterReduction(StrEnum):
     MIN = "min"
 
 
+class TreeAggregate(StrEnum):
+    """How what several trees give to one target is combined."""
+
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+
+
 class SamplePadding(StrEnum):
     """What lies outside of the data that graph.sample interpolates, as ONNX names it."""
 
@@ -203,6 +211,13 @@ class ScatterReductionAttr(EnumAttribute[ScatterReduction], SpacedOpaqueSyntaxAt
 
 
 @irdl_attr_definition
+class TreeAggregateAttr(EnumAttribute[TreeAggregate], SpacedOpaqueSyntaxAttribute):
+    """The combination of trees."""
+
+    name = "graph.tree_aggregate"
+
+
+@irdl_attr_definition
 class SamplePaddingAttr(EnumAttribute[SamplePadding], SpacedOpaqueSyntaxAttribute):
     """The padding of a sampling."""
 
@@ -265,6 +280,7 @@ ATTRIBUTES: list[type[Attribute]] = [
     ReduceKindAttr,
     ExtremumAttr,
     ScatterReductionAttr,
+    TreeAggregateAttr,
     CumulateKindAttr,
     SamplePaddingAttr,
     PoolKindAttr,

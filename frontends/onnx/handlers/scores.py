@@ -1,0 +1,110 @@
+"""What the models of ai.onnx.ml make of scores: transforms, classes and their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.frontends.onnx.context import NodeContext
+
+_TINY = 1e-7
+"""What is nearer to zero is zero to SOFTMAX_ZERO."""
+
+
+def class_labels(ctx: NodeContext) -> np.ndarray:
+    """The integers that classes are called."""
+    for name in ("classlabels_int64s", "classlabels_ints"):
+        found = ctx.get_ints(name)
+        if found:
+            return np.array(found, np.int64)
+    if ctx.get_strings("classlabels_strings"):
+        ctx.unsupported(f"{ctx.op_type} with labels that are strings is not supported")
+    ctx.malformed("it has no labels of classes")
+
+
+def transformed(ctx: NodeContext, scores: SSAValue, transform: str) -> SSAValue:
+    """Scores [rows, classes] after a transform of `post_transform`."""
+    match transform:
+        case "NONE":
+            return scores
+        case "LOGISTIC":
+            return ctx.emit(graph.SigmoidOp(scores))
+        case "SOFTMAX":
+            return ctx.emit(graph.SoftmaxOp(scores, axis=1))
+        case "SOFTMAX_ZERO":
+            return _softmax_of_others(ctx, scores)
+        case "PROBIT":
+            ctx.unsupported("post_transform PROBIT is not supported")
+        case _:
+            ctx.malformed(f"post_transform cannot be {transform!r}")
+
+
+def _softmax_of_others(ctx: NodeContext, scores: SSAValue) -> SSAValue:
+    """As onnxruntime: a score of zero counts as itself, which is nothing."""
+    most = ctx.emit(graph.ReduceOp(scores, kind="max", axes=[1], keepdims=True))
+    parts = ctx.emit(graph.ExpOp(ctx.emit(graph.SubOp(scores, most))))
+    size = ctx.emit(graph.AbsOp(scores))
+    is_zero = ctx.emit(graph.CompareOp(size, ctx.literal(_TINY, scores), predicate="le"))
+    zeros = ctx.emit(graph.MulOp(scores, ctx.emit(graph.ExpOp(ctx.emit(graph.NegOp(most))))))
+    parts = ctx.emit(graph.SelectOp(is_zero, zeros, parts))
+    total = ctx.emit(graph.ReduceOp(parts, kind="sum", axes=[1], keepdims=True))
+    return ctx.emit(graph.DivOp(parts, total))
+
+
+def two_classes(
+    ctx: NodeContext,
+    scores: Sequence[SSAValue | None],
+    labels: np.ndarray,
+    transform: str,
+    base: Sequence[float],
+    *,
+    votes: bool,
+) -> tuple[SSAValue, SSAValue]:
+    """Labels [rows] and scores [rows, 2] of two classes.
+
+    ONNX leaves open what a class without scores gets and which base values count; this is what
+    onnxruntime gives. With scores of one class, those of the other follow from them.
+
+    Args:
+        scores: [rows, 1] of each class; None of one that has none.
+        votes: whether scores of one class are shares of votes, to be compared with a half.
+    """
+    ctx.check(len(base) <= 2, f"base_values has {len(base)} entries for 2 classes")
+    first, second = scores
+    some = first if first is not None else second
+    assert some is not None
+
+    def plus(score: SSAValue | None, number: float) -> SSAValue:
+        value = ctx.literal(np.full(ctx.shape(some), number), some)
+        return value if score is None else ctx.emit(graph.AddOp(score, value))
+
+    if len(base) == 2 and second is not None:
+        second = plus(first, base[1])
+        first = None if first is None else ctx.emit(graph.NegOp(second))
+    elif base and first is not None:
+        first = plus(first, base[0])
+    decisive = second if second is not None else first
+    assert decisive is not None
+    limit = 0.5 if votes and None in scores else 0.0
+    above = ctx.emit(graph.CompareOp(decisive, ctx.literal(limit, decisive), predicate="gt"))
+    chosen = ctx.emit(graph.ReshapeOp(above, ctx.shape(above)[:1]))
+    no, yes = (ctx.array(np.array(label)) for label in labels)
+    label = ctx.emit(graph.SelectOp(chosen, yes, no))
+    if second is None and first is not None and len(base) < 2:
+        return label, _both_of_one(ctx, first, transform, votes)
+    pair = [plus(None, 0.0) if score is None else score for score in (first, second)]
+    return label, transformed(ctx, ctx.emit(graph.ConcatOp(pair, axis=1)), transform)
+
+
+def _both_of_one(ctx: NodeContext, score: SSAValue, transform: str, votes: bool) -> SSAValue:
+    """Scores of both classes, given one: its complement or its opposite is the other."""
+    other = ctx.emit(graph.NegOp(score))
+    if transform == "LOGISTIC":
+        both = ctx.emit(graph.ConcatOp([other, score], axis=1))
+        return ctx.emit(graph.SigmoidOp(both))
+    if votes:
+        other = ctx.emit(graph.SubOp(ctx.literal(1.0, score), score))
+    return ctx.emit(graph.ConcatOp([other, score], axis=1))

@@ -1,0 +1,208 @@
+"""Ensembles of decision trees, against onnxruntime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tcopt
+from models.checks import run_imported, run_reference
+from tcopt.frontends.onnx import import_model
+from tcopt.support.errors import ImportModelError
+
+COLUMNS = 5
+KINDS = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE, np.int64: TensorProto.INT64}
+
+
+@dataclass
+class Forest:
+    """Random trees, as attributes of the older forms."""
+
+    modes: tuple[str, ...] = ("BRANCH_LEQ",)
+    rows: dict[str, list] = field(default_factory=dict)
+    entries: list[tuple[int, int, int, float]] = field(default_factory=list)
+
+    def grow(
+        self, rng: np.random.Generator, trees: int, depth: int, targets: list[list[int]], low=-1.0
+    ) -> Forest:
+        """Add trees whose leaves give to one of the lists of targets."""
+        names = ["treeids", "nodeids", "featureids", "values", "modes", "truenodeids"]
+        self.rows = {name: [] for name in (*names, "falsenodeids", "missing_value_tracks_true")}
+        for tree in range(trees):
+            self._tree(rng, tree, depth, targets, low)
+        return self
+
+    def _tree(self, rng, tree, depth, targets, low):
+        pending, number = [(0, depth)], 1
+        while pending:
+            node, left = pending.pop()
+            is_leaf = left == 0 or (left < depth and rng.random() < 0.2)
+            ways = (0, 0) if is_leaf else (number, number + 1)
+            mode = "LEAF" if is_leaf else str(rng.choice(self.modes))
+            # Some thresholds are met exactly.
+            values = (tree, node, int(rng.integers(COLUMNS)), float(rng.integers(-4, 5)) / 2)
+            for name, value in zip(
+                self.rows, (*values, mode, *ways, int(rng.integers(2))), strict=True
+            ):
+                self.rows[name].append(value)
+            if is_leaf:
+                for target in targets[int(rng.integers(len(targets)))]:
+                    self.entries.append((tree, node, target, float(rng.uniform(low, 1))))
+            else:
+                pending += [(number, left - 1), (number + 1, left - 1)]
+                number += 2
+
+    def attributes(self, what: str) -> dict:
+        names = (f"{what}_treeids", f"{what}_nodeids", f"{what}_ids", f"{what}_weights")
+        entries = dict(zip(names, map(list, zip(*self.entries, strict=True)), strict=True))
+        return {f"nodes_{name}": values for name, values in self.rows.items()} | entries
+
+
+def model_of(op_type: str, attributes: dict, kind=TensorProto.FLOAT, outputs=1, version=3):
+    names = ["y", "z"][:outputs]
+    node = helper.make_node(op_type, ["x"], names, domain="ai.onnx.ml", **attributes)
+    x = helper.make_tensor_value_info("x", kind, ["n", COLUMNS])
+    # A classifier gives labels, then scores.
+    types = [TensorProto.INT64, TensorProto.FLOAT][-outputs:]
+    pairs = zip(names, types, strict=True)
+    results = [helper.make_tensor_value_info(name, type_, None) for name, type_ in pairs]
+    graph = helper.make_graph([node], "g", [x], results)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", version)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def check(model: onnx.ModelProto, rng: np.random.Generator, dtype=np.float32) -> None:
+    """By code and by numpy; some values are missing, many are equal to thresholds."""
+    compiled = tcopt.compile(model, workers=0)
+    for rows in (1, 19):
+        x = (rng.integers(-5, 6, (rows, COLUMNS)) / 2).astype(dtype)
+        if dtype is not np.int64:
+            x[rng.random(x.shape) < 0.1] = np.nan
+        expected = run_reference(model, {"x": x})
+        shapes = {"x": list(x.shape)}
+        for actual in (compiled.run({"x": x}), run_imported(model, {"x": x}, shapes=shapes)):
+            for ours, theirs in zip(actual, expected, strict=True):
+                assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+                np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+ALL_MODES = tuple(f"BRANCH_{name}" for name in ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ"))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("modes", [*((mode,) for mode in ALL_MODES), ALL_MODES])
+def test_sums(dtype, modes, rng: np.random.Generator):
+    forest = Forest(modes).grow(rng, 9, 4, [[0], [1, 2], [0, 1, 2]])
+    options = {**forest.attributes("target"), "n_targets": 3, "base_values": [1.0, -2.0, 0.5]}
+    check(model_of("TreeEnsembleRegressor", options, KINDS[dtype]), rng, dtype)
+
+
+@pytest.mark.parametrize("aggregate", ["AVERAGE", "MIN", "MAX"])
+@pytest.mark.parametrize("targets", [1, 3])
+def test_aggregates(aggregate: str, targets: int, rng: np.random.Generator):
+    forest = Forest().grow(rng, 5, 3, [list(range(targets))])
+    options = {"n_targets": targets, "aggregate_function": aggregate}
+    check(model_of("TreeEnsembleRegressor", {**forest.attributes("target"), **options}), rng)
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
+@pytest.mark.parametrize("base", [0, 3])
+def test_classes(transform: str, base: int, rng: np.random.Generator):
+    forest = Forest().grow(rng, 9, 3, [[0, 1, 2]])
+    options = {"classlabels_int64s": [7, -3, 5], "post_transform": transform}
+    options |= {"base_values": [0.5, -0.25, 0.125]} if base else {}
+    attributes = {**forest.attributes("class"), **options}
+    check(model_of("TreeEnsembleClassifier", attributes, outputs=2), rng)
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+@pytest.mark.parametrize("base", [[], [0.25], [0.5, -0.25]])
+@pytest.mark.parametrize(("low", "stored"), [(-1.0, 0), (0.0, 0), (-1.0, 1), (0.0, 1)])
+def test_two_classes(transform, base, low, stored, rng: np.random.Generator):
+    """Boosted trees have one score for both, forests a share of votes."""
+    forest = Forest().grow(rng, 6, 3, [[stored]], low)
+    options = {"classlabels_int64s": [4, 9], "post_transform": transform}
+    options |= {"base_values": base} if base else {}
+    attributes = {**forest.attributes("class"), **options}
+    check(model_of("TreeEnsembleClassifier", attributes, outputs=2), rng)
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+@pytest.mark.parametrize("base", [[], [0.25], [0.5, -0.25]])
+def test_two_classes_with_scores_of_their_own(transform, base, rng: np.random.Generator):
+    forest = Forest().grow(rng, 6, 3, [[0, 1]])
+    options = {"classlabels_int64s": [0, 1], "post_transform": transform}
+    options |= {"base_values": base} if base else {}
+    attributes = {**forest.attributes("class"), **options}
+    check(model_of("TreeEnsembleClassifier", attributes, outputs=2), rng)
+
+
+def test_trees_of_one_leaf_and_missing_values(rng: np.random.Generator):
+    forest = Forest().grow(rng, 3, 0, [[0]])
+    check(model_of("TreeEnsembleRegressor", {**forest.attributes("target"), "n_targets": 1}), rng)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"nodes_truenodeids": [99] * 3}, "node 99 of tree 0 is missing"),
+        ({"nodes_falsenodeids": [0, 0, 0]}, "a tree has a cycle"),
+        ({"nodes_featureids": [5, 0, 0]}, "feature 5 is none of 5"),
+        ({"target_ids": [1, 0]}, "target 1 is none of 1"),
+        ({"nodes_modes": ["BRANCH_LEQ", "LEAF"]}, "2 entries for 3"),
+        ({"nodes_modes": ["WRONG", "LEAF", "LEAF"]}, "cannot be 'WRONG'"),
+        ({"base_values": [1.0, 2.0]}, "2 entries for 1"),
+    ],
+)
+def test_trees_that_are_none(change: dict, message: str):
+    attributes = {
+        "nodes_treeids": [0, 0, 0],
+        "nodes_nodeids": [0, 1, 2],
+        "nodes_featureids": [0, 0, 0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_values": [0.0, 0.0, 0.0],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0],
+        "target_treeids": [0, 0],
+        "target_nodeids": [1, 2],
+        "target_ids": [0, 0],
+        "target_weights": [1.0, 2.0],
+        "n_targets": 1,
+    }
+    with pytest.raises(ImportModelError, match=message):
+        import_model(
+            model_of("TreeEnsembleRegressor", {**attributes, **change}), shapes={"x": [2, COLUMNS]}
+        )
+
+
+def test_sets_of_members(rng: np.random.Generator):
+    """The form since version 5: a test of membership, leaves apart from nodes."""
+    attributes = {
+        "n_targets": 2,
+        "tree_roots": [0],
+        "nodes_featureids": [0, 1, 2],
+        "nodes_modes": numpy_helper.from_array(np.array([6, 0, 6], np.uint8)),
+        "nodes_splits": numpy_helper.from_array(np.array([0, 0.5, 0], np.float32)),
+        "nodes_truenodeids": [1, 0, 2],
+        "nodes_trueleafs": [0, 1, 1],
+        "nodes_falsenodeids": [2, 1, 3],
+        "nodes_falseleafs": [0, 1, 1],
+        "membership_values": numpy_helper.from_array(
+            np.array([1, 2.5, -1, np.nan, 0.5, -2, np.nan], np.float32)
+        ),
+        "leaf_targetids": [0, 1, 0, 1],
+        "leaf_weights": numpy_helper.from_array(np.array([1, 2, 3, 4], np.float32)),
+    }
+    model = model_of("TreeEnsemble", attributes, version=5)
+    x = (rng.integers(-5, 6, (40, COLUMNS)) / 2).astype(np.float32)
+    (y,) = tcopt.compile(model, workers=0).run({"x": x})
+    first = np.isin(x[:, 0], [1, 2.5, -1])
+    second, third = x[:, 1] <= 0.5, np.isin(x[:, 2], [0.5, -2])
+    leaf = np.where(first, np.where(second, 0, 1), np.where(third, 2, 3))
+    expected = np.zeros((40, 2), np.float32)
+    expected[np.arange(40), leaf % 2] = leaf + 1
+    np.testing.assert_array_equal(y, expected)
