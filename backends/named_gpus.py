@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.support.errors import InputError
+from tcopt.support.registration import Registry
 
 _ALL_CUDA = "fp16,fp64,dp4a,ptx78"
 
@@ -31,7 +32,10 @@ def _cuda(
     )
 
 
-NAMED_GPUS: dict[str, GpuTargetAttr] = {
+NAMED_GPUS: Registry[str, GpuTargetAttr] = Registry("device", in_keys=True)
+"""Devices by name."""
+
+_OWN: dict[str, GpuTargetAttr] = {
     "opencl": GpuTargetAttr(
         "opencl",
         features="fp64,dp4a",
@@ -64,7 +68,9 @@ NAMED_GPUS: dict[str, GpuTargetAttr] = {
     "sm_89": _cuda("sm_89", 128, 128, 400, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
     "sm_90": _cuda("sm_90", 132, 128, 1692, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
 }
-"""Devices by name; `opencl` has what nearly every OpenCL device has, `mali` what those of the Mali
+for _name, _device in _OWN.items():
+    NAMED_GPUS.add(_name, _device)
+"""`opencl` has what nearly every OpenCL device has, `mali` what those of the Mali
 family have, whose memory is the CPU's; their compilers make dot products of sums of products of
 bytes where there are any. `sm_80` is an A100 and so on."""
 

@@ -1,34 +1,46 @@
-"""Rules that a program has added to those of the package."""
+"""What a program has added to the compiler, or changed of it.
+
+Code depends on it and neither the key of anything on disk nor another process tells, so with
+any of it nothing is looked up, kept, or given to workers.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
 
-_REGISTRIES = (
-    "tcopt.schedules.rules",
-    "tcopt.backends.llvm.registry",
-    "tcopt.frontends.onnx.registry",
-)
-"""Modules whose `registered()` gives all that was registered with them so far."""
+from tcopt.compiler.fingerprint import is_current
+from tcopt.support.integrity import altered
+from tcopt.support.registration import foreign_entries
+
+
+def extensions() -> Iterator[str]:
+    """Descriptions of what is registered in this process that did not come with the package,
+    and of what is another object than when its module was imported.
+
+    It is looked at anew each time, which takes about a millisecond with the whole compiler
+    loaded. What was not imported has nothing but the package's own.
+    """
+    yield from foreign_entries()
+    yield from altered()
+
+
+def obstacles(*, on_disk: bool = False) -> Iterator[str]:
+    """Why a cache's keys do not tell what code of this process is like; nothing if they do.
+
+    Args:
+        on_disk: whether the package's files must be what they were, too, as other processes
+            import them.
+    """
+    yield from extensions()
+    if not is_current(on_disk=on_disk):
+        yield "files of the package were changed after this process had imported some of them"
+
+
+def is_plain(*, on_disk: bool = False) -> bool:
+    """Whether the cache's keys tell what code of this process is like."""
+    return next(obstacles(on_disk=on_disk), None) is None
 
 
 def is_extended() -> bool:
-    """Whether this process has schedule rules, emit rules or ONNX operators of its own.
-
-    What they make is not told by the fingerprint, and other processes do not have them.
-    A registry that was not imported has nothing but the package's own.
-    """
-    loaded = (sys.modules.get(name) for name in _REGISTRIES)
-    return any(map(_has_foreign, (module.registered() for module in loaded if module is not None)))
-
-
-def _has_foreign(entries: Iterable[object]) -> bool:
-    own = __name__.partition(".")[0] + "."
-    return not all(_home(entry).startswith(own) for entry in entries)
-
-
-def _home(entry: object) -> str:
-    """The module that defines a function, or the class of an object."""
-    home = getattr(entry, "__module__", None)
-    return home if isinstance(home, str) else type(entry).__module__
+    """Whether a program has added anything to the compiler, or changed anything of it."""
+    return next(extensions(), None) is not None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import TracebackType
 
 from xdsl.dialects.builtin import ModuleOp
 
 from tcopt.backends.llvm.host import usable_cores
 from tcopt.compiler.canonical import CanonicalText
-from tcopt.compiler.extensions import is_extended
+from tcopt.compiler.extensions import is_plain, obstacles
 from tcopt.compiler.fingerprint import fingerprint
 from tcopt.compiler.kernel import Kernel, describe_place
 from tcopt.compiler.kernel_cache import KernelCache
@@ -19,12 +20,14 @@ from tcopt.compiler.pipeline import Phase, kernel_phases
 from tcopt.compiler.units import KernelFunction, Unit, compile_unit, make_unit
 from tcopt.compiler.workers import Workers
 from tcopt.dialects.te import ComputeOp
+from tcopt.support.remarks import listening, notice
 
 _MOST_WORKERS = 7
 _FEWEST_OPS = 24
 """Models with fewer operators are compiled here before a worker has started."""
 
 _FEWEST_UNITS = 2
+_REASONS_TOLD = 3
 _REDUCTION_WORK = 8
 """How much longer a reduction takes to compile than an elementwise stage, about."""
 
@@ -59,9 +62,9 @@ class KernelBuilder:
     ):
         self.phases = kernel_phases(phases)
         self.counts = KernelCounts()
-        self._extended = is_extended()
-        self._cache = None if self._extended else cache
-        self._wanted = workers
+        plain = _tell_reasons()
+        self._cache = cache if plain else None
+        self._wanted = workers if plain else 0
         self._workers = Workers(0)
         self._salt = f"{fingerprint()} {self.phases}"
         self._model_key = ""
@@ -80,7 +83,7 @@ class KernelBuilder:
     def expect(self, module: ModuleOp) -> None:
         """Get ready for the kernels of an imported model: start workers if it needs them."""
         self._model_key = self._key_of(module)
-        count = 0 if self._extended else self._wanted
+        count = self._wanted
         if count is None:
             worthwhile = _operators(module) >= _FEWEST_OPS and not self._all_known()
             count = min(usable_cores() - 1, _MOST_WORKERS) if worthwhile else 0
@@ -133,7 +136,8 @@ class KernelBuilder:
         return found
 
     def _store(self, made: Mapping[str, Kernel], all_: Mapping[str, Unit]) -> None:
-        if self._cache is None or not made:
+        shared = bool(self._workers.processes)
+        if self._cache is None or not made or not is_plain(on_disk=shared):
             return
         for key, kernel in made.items():
             self._cache.put(key, kernel.to_bytes())
@@ -152,6 +156,18 @@ class KernelBuilder:
             return False
         listed = self._cache.get(self._model_key)
         return listed is not None and all(map(self._cache.has, listed.decode().split()))
+
+
+def _tell_reasons() -> bool:
+    """Whether the compiler is plain; otherwise a remark says why there is no cache."""
+    reasons = obstacles()
+    first = next(reasons, None)
+    if first is None:
+        return True
+    if listening():
+        told = ", ".join((first, *islice(reasons, _REASONS_TOLD - 1)))
+        notice("cache", "kernels", f"neither kept nor given to other processes: {told}")
+    return False
 
 
 def _operators(module: ModuleOp) -> int:

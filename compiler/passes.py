@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import DiagnosticException, PassFailedException, Veri
 
 from tcopt.support.errors import PassFailedError
 from tcopt.support.pipelines import parse_pipeline
-from tcopt.support.registry import all_dialects
+from tcopt.support.registry import DIALECTS, PASSES, all_dialects
 
 
 def new_context() -> Context:
@@ -22,9 +22,13 @@ def new_context() -> Context:
     return context
 
 
-@cache
 def shared_context() -> Context:
     """The context of all passes in this process."""
+    return _context(DIALECTS.generation)
+
+
+@lru_cache(maxsize=2)
+def _context(generation: int) -> Context:
     return new_context()
 
 
@@ -42,7 +46,11 @@ def run_passes(module: ModuleOp, text: str) -> None:
             raise PassFailedError(f"pass '{each.name}' failed: {error}") from error
 
 
-@lru_cache(maxsize=64)
 def passes_of(text: str) -> tuple[ModulePass, ...]:
     """The passes of a pipeline; they have no state, so they are made once."""
+    return _passes(text, PASSES.generation)
+
+
+@lru_cache(maxsize=64)
+def _passes(text: str, generation: int) -> tuple[ModulePass, ...]:
     return parse_pipeline(text) if text else ()

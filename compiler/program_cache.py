@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from tcopt.compiler.content import Source, Stamp, changed_since, hash_file, hash_source, stamp
 from tcopt.compiler.disk_store import DiskStore
-from tcopt.compiler.extensions import is_extended
-from tcopt.compiler.fingerprint import program_fingerprint
+from tcopt.compiler.extensions import is_plain
+from tcopt.compiler.fingerprint import is_current, program_fingerprint
 from tcopt.compiler.kernel_cache import KernelCache, user_programs
 from tcopt.runtime.archive import read_program, spec_facts, spec_of, write_program
 from tcopt.runtime.program import Program
@@ -78,9 +78,9 @@ class ProgramCache:
 
     @classmethod
     def of_user(cls, source: Source, settings: Sequence[object]) -> ProgramCache | None:
-        """The user's cache; None if it is turned off, or cannot tell what a program depends on."""
+        """The user's cache; None if it is turned off."""
         facts, programs = KernelCache.of_user(), user_programs()
-        if facts is None or programs is None or is_extended():
+        if facts is None or programs is None:
             return None
         return cls(source, settings, facts, programs)
 
@@ -91,7 +91,7 @@ class ProgramCache:
         """
         wait_for_writers()
         mark, content = self._content()
-        if content is None or listening():
+        if content is None or listening() or not is_plain():
             return None
         state = hashlib.blake2b(f"{content} {self._settings}".encode(), digest_size=20)
         state.update(repr([(n, _plain(s)) for n, s in sorted(shapes.items())]).encode())
@@ -175,7 +175,7 @@ class ProgramEntry:
             files: what was read beside the model itself.
         """
         paths = sorted(set(files))
-        if changed_since(paths, self._since) or not self._unchanged():
+        if changed_since(paths, self._since) or not self._may_keep():
             return
         folder = (self._folder or Path()).resolve()
         names = [path.relative_to(folder).as_posix() for path in paths]
@@ -184,6 +184,8 @@ class ProgramEntry:
             return
 
         def write() -> None:
+            if not is_current(on_disk=True):  # Workers may have imported what is there now.
+                return
             size = program.weights.nbytes + sum(map(len, program.objects))
             self._programs.write(key, lambda stream: write_program(stream, program), size)
             self._programs.trim()
@@ -196,16 +198,20 @@ class ProgramEntry:
 
     def keep_open(self, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
         """Store that the model is compiled when it runs."""
-        if self._unchanged():
+        if self._may_keep():
             sides = {"inputs": inputs, "outputs": outputs}
             specs = {side: [spec_facts(spec) for spec in given] for side, given in sides.items()}
             self._keep({"outcome": _OPEN, **specs})
 
     def keep_missing_values(self, message: str, names: Iterable[str], where: str | None) -> None:
         """Store that values of inputs have to be given."""
-        if self._unchanged():
+        if self._may_keep():
             names = list(names)
             self._keep({"outcome": _VALUES, "message": message, "names": names, "where": where})
+
+    def _may_keep(self) -> bool:
+        """Whether the model and the compiler are what the key stands for."""
+        return self._unchanged() and is_plain()
 
     def _known(self, outcome: str) -> Facts | None:
         data = self._facts.get(self._key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import IntegerType, UnitAttr, VectorType
 from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self
 
-from tcopt.dialects.intrinsics import Operand, intrinsic
+from tcopt.dialects.intrinsics import Intrinsic, Operand, intrinsic
 from tcopt.dialects.simd import DotOp
 from tcopt.interpreters.loop_runtime import Buffer
 from tcopt.interpreters.loop_scalars import wrap
@@ -22,10 +22,13 @@ Places = Sequence[int]
 """Where the elements of a tile lie in its buffer, in row-major order of the tile."""
 
 
-@cache
 def evaluate_intrinsic(name: str) -> Callable[[Sequence[Buffer], Sequence[Places]], None]:
     """A function that adds an intrinsic's behaviour on tiles of buffers to the first of them."""
-    declared = intrinsic(name)
+    return _evaluator(intrinsic(name))
+
+
+@lru_cache(maxsize=256)
+def _evaluator(declared: Intrinsic) -> Callable[[Sequence[Buffer], Sequence[Places]], None]:
     output, *inputs = declared.operands
 
     def evaluate(buffers: Sequence[Buffer], places: Sequence[Places]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
@@ -75,10 +75,13 @@ class Matched:
     steps: tuple[Steps, ...]
 
 
-@cache
 def behaviour_of(name: str) -> Behaviour:
     """The behaviour of an intrinsic; UnsupportedError if there is none of the name."""
-    declared = intrinsic(name)
+    return _behaviour(intrinsic(name))
+
+
+@lru_cache(maxsize=256)
+def _behaviour(declared: Intrinsic) -> Behaviour:
     function = lower_function(declared.function)
     block = next(op for op in function.walk() if isinstance(op, BlockOp))
     *inputs, output = function.body.block.args

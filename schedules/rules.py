@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from xdsl.ir import Attribute
 
+from tcopt.support.registration import Registry
 from tcopt.support.registry import import_all
 
 if TYPE_CHECKING:
@@ -59,15 +60,23 @@ class ScheduleRule(Protocol):
 _Rule = TypeVar("_Rule", bound=type[Any])
 _Facts = TypeVar("_Facts", bound=Callable[[Attribute | None], object])
 
-_RULES: dict[str, list[tuple[int, ScheduleRule]]] = {}
-_FACTS: dict[str, Callable[[Attribute | None], object]] = {}
+RULES: Registry[tuple[str, str], tuple[int, ScheduleRule]] = Registry("schedule rule")
+"""Priority and rule by target kind and the rule's name."""
+
+FACTS: Registry[str, Callable[[Attribute | None], object]] = Registry("facts of target")
+"""What turns a target's attribute into facts, by target kind."""
 
 
 def schedule_rule(*, target: str, priority: int) -> Callable[[_Rule], _Rule]:
-    """Register a rule class for a target kind such as `cpu`."""
+    """Register a rule class for a target kind such as `cpu`.
+
+    Raises:
+        InputError: the kind has a rule of that name.
+    """
 
     def register(rule: _Rule) -> _Rule:
-        _RULES.setdefault(target, []).append((priority, rule()))
+        made = rule()
+        RULES.add((target, made.name), (priority, made))
         return rule
 
     return register
@@ -77,7 +86,7 @@ def target_facts(target: str) -> Callable[[_Facts], _Facts]:
     """Register what turns a target's attribute into the facts its rules are given."""
 
     def register(read: _Facts) -> _Facts:
-        _FACTS[target] = read
+        FACTS[target] = read
         return read
 
     return register
@@ -93,16 +102,12 @@ def rules_for(kind: str) -> list[ScheduleRule]:
     package = f"tcopt.schedules.{kind}"
     if find_spec(package) is not None:
         import_all(package)
-    ordered = sorted(_RULES.get(kind, []), key=lambda item: (-item[0], item[1].name))
+    known = [item for (target, _), item in RULES.items() if target == kind]
+    ordered = sorted(known, key=lambda item: (-item[0], item[1].name))
     return [rule for _, rule in ordered]
-
-
-def registered() -> list[ScheduleRule]:
-    """The rules of all target kinds that were registered so far."""
-    return [rule for rules in _RULES.values() for _, rule in rules]
 
 
 def facts_of(target: Attribute | None) -> object:
     """What rules are given for a target: its attribute unless its kind registered more."""
-    read = _FACTS.get(target_kind(target))
+    read = FACTS.get(target_kind(target))
     return target if read is None else read(target)

@@ -9,7 +9,8 @@ somebody asks for it. The rules are
 - a dialect is a module or package in `dialects` that defines `DIALECT`,
 - a target is a `Target` class in a `targets.py` below `backends`.
 
-xDSL's own definitions are there too; one of ours replaces one of the same name.
+xDSL's own definitions are there too; one of ours replaces one of the same name, and what a
+program registers replaces both.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.target import Target
 
 from tcopt.support.errors import InputError
+from tcopt.support.registration import Registry
 
 PassFactory = Callable[[], type[ModulePass]]
 DialectFactory = Callable[[], Dialect]
@@ -56,14 +58,14 @@ def all_passes() -> dict[str, PassFactory]:
     """Factories of every pass by name: xDSL's, and ours in their place where both exist."""
     from xdsl.transforms import get_all_passes
 
-    return {**get_all_passes(), **own_passes()}
+    return {**get_all_passes(), **PASSES}
 
 
 def all_dialects() -> dict[str, DialectFactory]:
     """Factories of every dialect by name, ours first."""
     from xdsl.dialects import get_all_dialects
 
-    return {**get_all_dialects(), **own_dialects()}
+    return {**get_all_dialects(), **DIALECTS}
 
 
 def all_targets() -> dict[str, TargetFactory]:
@@ -107,6 +109,33 @@ def own_dialects() -> dict[str, DialectFactory]:
             name = path.stem.rstrip("_")
             factories[name] = _dialect_factory(_module_name(source))
     return factories
+
+
+def register_pass(cls: type[ModulePass]) -> type[ModulePass]:
+    """Make a pass known by its name, in place of one of the package's own; a decorator.
+
+    Raises:
+        InputError: another one from outside has the name.
+    """
+    PASSES.add(cls.name, lambda: cls)
+    return cls
+
+
+def register_dialect(dialect: Dialect) -> Dialect:
+    """Make a dialect known by its name, in place of one of the package's own.
+
+    Raises:
+        InputError: another one from outside has the name.
+    """
+    DIALECTS.add(dialect.name, lambda: dialect)
+    return dialect
+
+
+PASSES: Registry[str, PassFactory] = Registry("pass", own_passes)
+"""Passes by name: the package's, and those that a program has registered."""
+
+DIALECTS: Registry[str, DialectFactory] = Registry("dialect", own_dialects)
+"""Dialects by name, likewise."""
 
 
 @cache

@@ -78,6 +78,13 @@ def remark(by: str, op: Operation, message: str, *, missed: bool = False) -> Non
     listener.append(Remark(by, subject, where, message, missed))
 
 
+def notice(by: str, subject: str, message: str, *, missed: bool = True) -> None:
+    """Say what `by` decided about something that is no op, such as the cache."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener.append(Remark(by, subject, "", message, missed))
+
+
 def replay(remarks: list[Remark]) -> None:
     """Pass on remarks that were gathered elsewhere, as in another process."""
     listener = _LISTENER.get()

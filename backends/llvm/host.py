@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError
+from tcopt.support.registration import Registry
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
@@ -20,7 +21,10 @@ _AVX2 = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+movbe"
 _AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd"
 _NEON = "+neon,+fp-armv8"
 
-NAMED: dict[str, CpuTarget] = {
+NAMED: Registry[str, CpuTarget] = Registry("CPU", in_keys=True)
+"""Targets that can be named on a command line."""
+
+_OWN: dict[str, CpuTarget] = {
     "x86-64": CpuTarget(
         f"x86_64-{_LINUX}", "x86-64", vector_bits=128, registers=16, l1=32 << 10, l2=256 << 10
     ),
@@ -100,7 +104,8 @@ NAMED: dict[str, CpuTarget] = {
         cores=16,
     ),
 }
-"""Targets that can be named on a command line."""
+for _name, _target in _OWN.items():
+    NAMED.add(_name, _target)
 
 
 @cache

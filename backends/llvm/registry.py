@@ -20,5 +20,5 @@ EmitRule = Callable[["FunctionEmitter", Any], None]
 
 _TABLE: RuleTable[EmitRule] = RuleTable("tcopt.backends.llvm.ops")
 emits = _TABLE.rule_for
-registered = _TABLE.registered
+rules = _TABLE.registry
 emit_rules = _TABLE.rules

@@ -20,4 +20,5 @@ WriteRule = Callable[["KernelWriter", Any], None]
 
 _TABLE: RuleTable[WriteRule] = RuleTable("tcopt.backends.opencl.ops")
 writes = _TABLE.rule_for
+rules = _TABLE.registry
 write_rules = _TABLE.rules

@@ -8,8 +8,7 @@ def emit_barrier(e: KernelEmitter, op: gpu.BarrierOp) -> None: ...
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tcopt.backends.llvm.registry import emit_rules
@@ -22,9 +21,9 @@ PtxRule = Callable[["KernelEmitter", Any], None]
 
 _TABLE: RuleTable[PtxRule] = RuleTable("tcopt.backends.ptx.ops")
 emits_ptx = _TABLE.rule_for
+rules = _TABLE.registry
 
 
-@cache
-def ptx_rules() -> dict[str, PtxRule]:
+def ptx_rules() -> Mapping[str, PtxRule]:
     """All rules by op name."""
     return {**emit_rules(), **_TABLE.rules()}

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -31,6 +31,7 @@ from tcopt.dialects.te.ops import Combiner, ComputeOp, FuncOp
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.dialects.te.tensor import Stage
 from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.registration import Registry
 from tcopt.support.registry import import_all
 
 Behaviour = Callable[..., te.Tensor]
@@ -56,7 +57,7 @@ class Operand:
     element: Attribute
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Intrinsic:
     """A hardware intrinsic, `out += behaviour(inputs)`.
 
@@ -131,26 +132,19 @@ class Intrinsic:
         return self.lowering(output, *inputs)
 
 
-_INTRINSICS: dict[str, Intrinsic] = {}
+INTRINSICS: Registry[str, Intrinsic] = Registry("intrinsic", lambda: import_all(__name__))
+"""Every intrinsic by name."""
 
 
 def register(intrinsic: Intrinsic) -> Intrinsic:
     """Make an intrinsic known; InputError if there is another one of its name."""
-    if intrinsic.name in _INTRINSICS:
-        raise InputError(f"there are two intrinsics '{intrinsic.name}'")
-    _INTRINSICS[intrinsic.name] = intrinsic
+    INTRINSICS.add(intrinsic.name, intrinsic)
     return intrinsic
 
 
-@cache
-def _import_files() -> None:
-    import_all(__name__)
-
-
 def all_intrinsics() -> dict[str, Intrinsic]:
-    """Every intrinsic by name."""
-    _import_files()
-    return dict(sorted(_INTRINSICS.items()))
+    """Every intrinsic by name, in order."""
+    return dict(sorted(INTRINSICS.items()))
 
 
 def intrinsic(name: str) -> Intrinsic:

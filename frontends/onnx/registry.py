@@ -18,10 +18,12 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
+
+from tcopt.support.errors import InputError
+from tcopt.support.registration import Registry
 
 if TYPE_CHECKING:
     from tcopt.frontends.onnx.context import NodeContext
@@ -40,7 +42,18 @@ class _Entry:
     run: Handler
 
 
-_entries: dict[str, list[_Entry]] = {}
+def load_handlers() -> None:
+    """Import every module of the handlers package."""
+    package = importlib.import_module("tcopt.frontends.onnx.handlers")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+HANDLERS: Registry[tuple[str, int], _Entry] = Registry("handler of operator", load_handlers)
+"""Handlers by operator and the first opset version that they are for."""
+
+_versions: dict[str, list[int]] = {}
+"""These versions by operator; those of handlers from outside are in front."""
 
 
 def handler(*op_types: str, since: int = 1, until: int | None = None) -> HandlerT:
@@ -60,39 +73,31 @@ def register_handler(
     """As `handler`, for functions made in a loop.
 
     Raises:
-        ValueError: another handler covers some of the same versions.
+        InputError: another handler covers some of the same versions.
     """
     entry = _Entry(since, until or _FOREVER, function)
-    known = _entries.setdefault(op_type, [])
-    for other in known:
-        if other.since < entry.until and entry.since < other.until:
-            raise ValueError(f"two handlers for {op_type} cover opset {max(since, other.since)}")
-    known.append(entry)
-
-
-def registered() -> list[Handler]:
-    """The handlers that were registered so far."""
-    return [entry.run for entries in _entries.values() for entry in entries]
+    foreign = HANDLERS.add((op_type, since), entry)
+    versions = _versions.setdefault(op_type, [])
+    for other in versions:
+        known = HANDLERS.get((op_type, other))
+        if known is None or known is entry or HANDLERS.is_foreign((op_type, other)) != foreign:
+            continue
+        if known.since < entry.until and entry.since < known.until:
+            del HANDLERS[op_type, since]
+            raise InputError(f"two handlers for {op_type} cover opset {max(since, known.since)}")
+    versions.insert(0 if foreign else len(versions), since)
 
 
 def find_handler(op_type: str, opset: int) -> Handler | None:
     """The handler of a standard operator at an opset version, None if there is none."""
-    load_handlers()
-    for entry in _entries.get(op_type, ()):
-        if entry.since <= opset < entry.until:
+    handlers = HANDLERS.values_by_key()
+    for version in _versions.get(op_type, ()):
+        entry = handlers.get((op_type, version))
+        if entry is not None and entry.since <= opset < entry.until:
             return entry.run
     return None
 
 
 def handled_operators() -> Iterable[str]:
     """Every operator with a handler, sorted."""
-    load_handlers()
-    return sorted(_entries)
-
-
-@cache
-def load_handlers() -> None:
-    """Import every module of the handlers package."""
-    package = importlib.import_module("tcopt.frontends.onnx.handlers")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    return sorted({op_type for op_type, _ in HANDLERS})

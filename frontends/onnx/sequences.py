@@ -11,21 +11,23 @@ from tcopt.dialects import graph
 from tcopt.dialects.graph.types import shape_of
 from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.values import NOTHING, OptionalValue, SequenceValue, Value, Values
+from tcopt.support.registration import Registry
 
 _Handler = Callable[[NodeContext, Values], Value]
-_HANDLERS: dict[str, _Handler] = {}
+SEQUENCE_HANDLERS: Registry[str, _Handler] = Registry("handler of operator on sequences")
 
 
 def sequence_handler(op_type: str, operands: Values) -> _Handler | None:
     """The handler of an operator on sequences or optionals; None for operators on tensors."""
     if op_type == "Identity" and not isinstance(operands[0], SequenceValue | OptionalValue):
         return None
-    return _HANDLERS.get(op_type)
+    return SEQUENCE_HANDLERS.get(op_type)
 
 
 def _handles(*op_types: str) -> Callable[[_Handler], _Handler]:
     def register(handler: _Handler) -> _Handler:
-        _HANDLERS.update(dict.fromkeys(op_types, handler))
+        for op_type in op_types:
+            SEQUENCE_HANDLERS.add(op_type, handler)
         return handler
 
     return register

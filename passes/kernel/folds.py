@@ -27,12 +27,14 @@ from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects import arith_
+from tcopt.support.registration import Registry
 
 Number = int | float
 Folded = SSAValue | Number | None
 Fold = Callable[[Operation, Sequence[Number | None]], Folded]
 
-_FOLDS: dict[str, Fold] = {}
+FOLDS: Registry[str, Fold] = Registry("fold of")
+"""Folds by the names of their ops."""
 
 
 def folds(*ops: type[Operation]) -> Callable[[Fold], Fold]:
@@ -40,7 +42,7 @@ def folds(*ops: type[Operation]) -> Callable[[Fold], Fold]:
 
     def register(fold: Fold) -> Fold:
         for op in ops:
-            _FOLDS[op.name] = fold
+            FOLDS[op.name] = fold
         return fold
 
     return register
@@ -48,7 +50,7 @@ def folds(*ops: type[Operation]) -> Callable[[Fold], Fold]:
 
 def fold_of(op: Operation) -> Fold | None:
     """The fold of an op, by its name."""
-    return _FOLDS.get(op.name)
+    return FOLDS.values_by_key().get(op.name)
 
 
 def bit_width(type: Attribute) -> int:

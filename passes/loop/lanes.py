@@ -374,21 +374,21 @@ def _vector_of(type_: Attribute, lanes: int) -> VectorType[Attribute]:
     return VectorType(type_, [lanes])
 
 
-_VERIFIED: set[tuple[object, ...]] = set()
+_verified: set[tuple[object, ...]] = set()
 """Kinds of ops, with the types of their values, that are known to verify."""
 
 
 def _check_vector_form(new: Operation) -> None:
     """NotVectorizable unless an op takes vectors, which it is erased for."""
     key = (type(new), *new.operand_types, *new.result_types, *new.properties.items())
-    if key in _VERIFIED:
+    if key in _verified:
         return
     try:
         new.verify(verify_nested_ops=False)
     except VerifyException:
         new.erase()
         raise NotVectorizable(f"{new.name} has no vector form") from None
-    _VERIFIED.add(key)
+    _verified.add(key)
 
 
 def _without(total: LinearSum, position: int | None) -> LinearSum:

@@ -9,6 +9,8 @@ The names below are imported when they are first used, so that `import tcopt` co
 
 from typing import TYPE_CHECKING, Any
 
+from tcopt.support.integrity import watch
+
 if TYPE_CHECKING:
     from tcopt.compiler import compile, pipeline
     from tcopt.dialects.te import api as te
@@ -22,6 +24,8 @@ _HOMES = {
     "load": "tcopt.runtime",
     "Schedule": "tcopt.schedules",
 }
+
+watch()
 
 __all__ = ["Model", "Schedule", "compile", "load", "pipeline", "te"]
 

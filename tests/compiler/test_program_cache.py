@@ -221,8 +221,7 @@ def test_the_cache_is_not_used_where_it_should_not_be(folder, monkeypatch):
         def apply(self, sch, target):
             return rules.Declined("never")
 
-    with monkeypatch.context() as patch:
-        patch.setitem(rules._RULES, "cpu", [*rules._RULES["cpu"], (99, Rule())])
+    with rules.RULES.override(("cpu", Rule.name), (99, Rule())):
         assert not cached(model)
     assert cached(model)
 

@@ -21,7 +21,7 @@ from models.network import Network
 from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.machine import assemble_object
 from tcopt.backends.llvm.objects import emit_text
-from tcopt.compiler import Phase, kernel_builder, lower, pipeline
+from tcopt.compiler import Phase, lower, pipeline
 from tcopt.compiler.canonical import CanonicalText, base_name
 from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.host import take_kernels
@@ -196,15 +196,18 @@ def test_a_worker_ends_when_its_input_does():
     assert process.wait(timeout=30) == 0
 
 
-def test_errors_are_the_same_with_workers(monkeypatch):
+def test_errors_are_the_same_with_workers():
     """An error is raised here, with the place in the model, whoever came across it."""
     texts: list[str] = []
     model = convolutional.residual_net(8, 4)
-    broken = [*PHASES, Phase("kernel", "schedule,lower-loop-to-kernel")]
-    monkeypatch.setattr(kernel_builder, "kernel_phases", lambda _: broken[:1] + broken[3:])
+    broken = [PHASES[0], Phase("kernel", "schedule,lower-loop-to-kernel")]
     for workers in (0, 1):
-        with pytest.raises(TcoptError, match="run lower-blocks first") as caught:
-            tcopt.compile(model, cache=False, workers=workers)
+        units = list(units_of(model).values())
+        with (
+            Workers(workers) as others,
+            pytest.raises(TcoptError, match="run lower-blocks") as caught,
+        ):
+            others.share(units, broken, lambda unit: compile_unit(unit, broken))
         assert "at " in str(caught.value)
         texts.append(str(caught.value).split(":")[0])
     assert texts[0] == texts[1]
@@ -218,13 +221,10 @@ def test_rules_of_ones_own_stay_in_this_process(monkeypatch, tmp_path):
             raise ScheduleError("no")
 
     assert not is_extended()
-    own = [*rules.rules_for("cpu")]
-    monkeypatch.setitem(
-        rules._RULES, "cpu", [(99, Refusing()), *((50 - i, r) for i, r in enumerate(own))]
-    )
-    assert is_extended()
     monkeypatch.setenv("TCOPT_CACHE_DIR", str(tmp_path / "cache"))
-    with collect_remarks() as remarks:
-        tcopt.compile(softmax_net(), workers=1)
+    with rules.RULES.override(("cpu", "refusing"), (9999, Refusing())):
+        assert is_extended()
+        with collect_remarks() as remarks:
+            tcopt.compile(softmax_net(), workers=1)
     assert any(remark.by == "refusing" for remark in remarks)
     assert not (tmp_path / "cache").exists()

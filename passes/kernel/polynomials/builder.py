@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from math import copysign
 
 from xdsl.dialects import arith, math, vector
@@ -23,29 +22,31 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import arith_
+from tcopt.support.registration import Registry
 from tcopt.support.registry import import_all
 
 Number = SSAValue | float
 Expansion = Callable[["FloatBuilder", SSAValue], SSAValue]
 
-_EXPANSIONS: dict[type[Operation], Expansion] = {}
+EXPANSIONS: Registry[type[Operation], Expansion] = Registry(
+    "expansion of", lambda: import_all("tcopt.passes.kernel.polynomials")
+)
+"""Expansions by op class."""
 
 
 def expands(op: type[Operation]) -> Callable[[Expansion], Expansion]:
     """Register a function as the f32 expansion of a unary math op."""
 
     def register(expansion: Expansion) -> Expansion:
-        _EXPANSIONS[op] = expansion
+        EXPANSIONS[op] = expansion
         return expansion
 
     return register
 
 
-@cache
-def expansions() -> dict[type[Operation], Expansion]:
+def expansions() -> Mapping[type[Operation], Expansion]:
     """All expansions by op class, importing their modules first."""
-    import_all("tcopt.passes.kernel.polynomials")
-    return _EXPANSIONS
+    return EXPANSIONS.values_by_key()
 
 
 @dataclass

@@ -1,0 +1,425 @@
+"""Whatever a program adds to the compiler, or changes of it, is seen by the next compile.
+
+Each kind of change is made between two compiles of one model with the cache on. The changed
+compile must show it, the one after must not, and nothing that was changed may be kept.
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+from onnx import ModelProto, numpy_helper
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+import tcopt
+from tcopt.backends.llvm import registry as llvm_rules
+from tcopt.backends.llvm.host import NAMED
+from tcopt.backends.llvm.types import llvm_type
+from tcopt.backends.named_gpus import NAMED_GPUS
+from tcopt.backends.opencl import registry as opencl_rules
+from tcopt.backends.ptx import registry as ptx_rules
+from tcopt.compiler.extensions import extensions, is_extended
+from tcopt.compiler.program_cache import wait_for_writers
+from tcopt.dialects import graph
+from tcopt.dialects.intrinsics import INTRINSICS, Intrinsic
+from tcopt.dialects.simd import DotOp
+from tcopt.dialects.te import api as te
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.registry import HANDLERS
+from tcopt.frontends.onnx.registry import _Entry as HandlerEntry
+from tcopt.frontends.onnx.sequences import SEQUENCE_HANDLERS
+from tcopt.passes.kernel.polynomials import exponential
+from tcopt.passes.kernel.polynomials.builder import EXPANSIONS, FloatBuilder
+from tcopt.schedules import Schedule
+from tcopt.schedules.cpu.facts import CpuFacts
+from tcopt.schedules.rules import FACTS, RULES, rules_for
+from tcopt.support import integrity
+from tcopt.support.errors import InputError
+from tcopt.support.registration import Registry
+from tcopt.support.registry import DIALECTS, PASSES
+from tcopt.support.remarks import collect_remarks
+
+MODEL = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+small (float[8, 32] x) => (float[8, 64] y) {
+    p = MatMul(x, w)
+    r = Relu(p)
+    e = Exp(r)
+    l = SequenceConstruct(e, r)
+    i = Constant<value_int = 0>()
+    s = SequenceAt(l, i)
+    y = Add(s, r)
+}""")
+WEIGHT = np.random.default_rng(0).random((32, 64), np.float32)
+MODEL.graph.initializer.append(numpy_helper.from_array(WEIGHT, "w"))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of this test alone, which keeps programs."""
+    monkeypatch.setenv("TCOPT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TCOPT_CACHE", "1")
+    return tmp_path / "cache"
+
+
+# What programs do. Each is a context in which the compiler is another one.
+
+
+class Untouched:
+    """A rule that takes every function, and leaves its loops as they are."""
+
+    name = "untouched"
+
+    def apply(self, sch: Schedule, target: object) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class FuseNothing(ModulePass):
+    """In place of `fuse-ops`: each operator is a group."""
+
+    name = "fuse-ops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        from tcopt.passes.graph.fuse_ops import FuseOps
+
+        FuseOps(max_ops=1).apply(ctx, op)
+
+
+def narrow_facts(target: Any) -> CpuFacts:
+    return replace(CpuFacts.of(target), vector_bits=128, registers=16)
+
+
+def add_instead(e: Any, op: Operation) -> None:
+    lhs, rhs = (e.value(operand) for operand in op.operands)
+    e.define(op.results[0], e.assign(f"fadd {llvm_type(op.results[0].type)} {lhs}, {rhs}"))
+
+
+def write_difference(k: Any, op: Operation) -> None:
+    k.pure(op, k.binary("-", *op.operands))
+
+
+def one_and_x(b: FloatBuilder, x: SSAValue) -> SSAValue:
+    return b.add(x, 1.0)
+
+
+def as_sigmoid(ctx: NodeContext) -> SSAValue:
+    return ctx.emit(graph.SigmoidOp(ctx.input(0)))
+
+
+def always_the_last(ctx: NodeContext, operands: Any) -> Any:
+    return operands[0].items[-1]
+
+
+def doubled(self: object, x: te.Tensor) -> te.Tensor:
+    return te.compute(x.shape, lambda *i: x[i] + x[i], name="doubled")
+
+
+@contextmanager
+def an_intrinsic() -> Iterator[None]:
+    def behaviour(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+        p = te.reduce_axis(4, "p")
+        return te.compute((), lambda: te.sum(te.cast(a[p], "f32") * te.cast(b[p], "f32"), axis=p))
+
+    def negative(acc: SSAValue, a: SSAValue, b: SSAValue) -> list[Operation]:
+        minus = arith.NegfOp(a)
+        return [minus, DotOp(acc, minus.result, b)]
+
+    dot = Intrinsic(
+        "dot_of_a_test",
+        inputs={"a": ((4,), "bf16"), "b": ((4,), "bf16")},
+        behaviour=behaviour,
+        lowering=negative,
+        requires=[{"x86_64"}],
+    )
+    with INTRINSICS.override(dot.name, dot):
+        yield
+
+
+def patched(owner: Any, name: str, value: object) -> Callable[[], Any]:
+    @contextmanager
+    def context() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            if isinstance(owner, dict):
+                patch.setitem(owner, name, value)
+            else:
+                patch.setattr(owner, name, value)
+            yield
+
+    return context
+
+
+def relu_handler() -> Any:
+    key = next(k for k, e in HANDLERS.items() if k[0] == "Relu" and e.since <= 21 < e.until)
+    return HANDLERS.override(key, HandlerEntry(key[1], 99, as_sigmoid))
+
+
+def without_polynomials() -> Any:
+    pipelines = import_module("tcopt.compiler.pipeline")
+    kept = tuple(name for name in pipelines._KERNEL if name != "expand-math")
+    return patched(pipelines, "_KERNEL", kept)()
+
+
+HOST = "cpu"
+OTHER = "cpu:haswell"
+CHANGES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
+    "schedule rule": (lambda: RULES.override((HOST, "untouched"), (9999, Untouched())), {}),
+    "target facts": (lambda: FACTS.override(HOST, narrow_facts), {"target": OTHER}),
+    "intrinsic": (an_intrinsic, {"precision": "bf16", "target": OTHER}),
+    "expansion": (lambda: EXPANSIONS.override(arith_exp(), one_and_x), {}),
+    "emit rule": (lambda: llvm_rules.rules.override("arith.subf", add_instead), {}),
+    "OpenCL rule": (
+        lambda: opencl_rules.rules.override("arith.addf", write_difference),
+        {"target": "opencl"},
+    ),
+    "PTX rule": (
+        lambda: ptx_rules.rules.override("arith.subf", add_instead),
+        {"target": "cuda:sm_80"},
+    ),
+    "LLVM rule of a device": (
+        lambda: llvm_rules.rules.override("arith.subf", add_instead),
+        {"target": "cuda:sm_80"},
+    ),
+    "ONNX handler": (relu_handler, {}),
+    "handler of sequences": (
+        lambda: SEQUENCE_HANDLERS.override("SequenceAt", always_the_last),
+        {},
+    ),
+    "pass": (lambda: PASSES.override("fuse-ops", lambda: FuseNothing), {}),
+    "operator": (patched(graph.ReluOp, "tensor_expression", doubled), {}),
+    "constant": (patched(exponential, "_ROUND", exponential._ROUND + 1), {}),
+    "pipeline": (without_polynomials, {}),
+    "named CPU": (
+        lambda: NAMED.override("haswell", replace(NAMED["haswell"], vector_bits=128)),
+        {"target": OTHER},
+    ),
+    "named device": (
+        lambda: NAMED_GPUS.override("mali", NAMED_GPUS["opencl"]),
+        {"target": "opencl:mali"},
+    ),
+}
+IN_KEYS = ("named CPU", "named device")
+"""Kinds whose entries say all in the key."""
+
+
+def arith_exp() -> type[Operation]:
+    from xdsl.dialects import math
+
+    return math.ExpOp
+
+
+def code_of(model: ModelProto, options: dict[str, str]) -> object:
+    compiled = tcopt.compile(model, **options, workers=0)
+    program: Any = compiled.program
+    wait_for_writers()
+    if hasattr(program, "objects"):
+        return program.objects
+    return [source.text for source in program.sources], program.steps
+
+
+def stored(folder: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+_before: dict[str, object] = {}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_change_between_two_compiles_is_seen(kind, folder):
+    change, options = CHANGES[kind]
+    if kind == "intrinsic" and platform.machine() != "x86_64":
+        pytest.skip("the intrinsic is one of x86-64")
+    assert not is_extended(), list(extensions())
+    before = code_of(MODEL, options)
+    kept = stored(folder)
+    assert kept
+    with change():
+        assert is_extended() == (kind not in IN_KEYS)
+        changed = code_of(MODEL, options)
+        if kind not in IN_KEYS:
+            assert stored(folder) == kept
+    assert changed != before
+    assert not is_extended()
+    assert code_of(MODEL, options) == before
+
+
+def test_a_change_before_the_first_compile_is_not_kept(folder):
+    """What an extended process leaves behind is nothing at all."""
+    with EXPANSIONS.override(arith_exp(), one_and_x):
+        code_of(MODEL, {})
+    assert not folder.exists()
+
+
+def test_a_change_before_a_later_shape_is_seen(folder):
+    """A model with open shapes, compiled again at a run."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+    open (float[n] x) => (float[n] y) { y = Exp(x) }""")
+    feeds = {"x": np.linspace(0, 1, 7, dtype=np.float32)}
+    np.testing.assert_allclose(tcopt.compile(model).run(feeds)[0], np.exp(feeds["x"]), rtol=1e-5)
+    wait_for_writers()
+    again = tcopt.compile(model)
+    with EXPANSIONS.override(arith_exp(), one_and_x):
+        np.testing.assert_allclose(again.run(feeds)[0], feeds["x"] + 1, rtol=1e-6)
+    np.testing.assert_allclose(tcopt.compile(model).run(feeds)[0], np.exp(feeds["x"]), rtol=1e-5)
+
+
+def test_workers_are_not_used_with_a_change():
+    with EXPANSIONS.override(arith_exp(), one_and_x), collect_remarks() as remarks:
+        changed = tcopt.compile(MODEL, cache=False, workers=2).program.objects
+        alone = tcopt.compile(MODEL, cache=False, workers=0).program.objects
+    assert changed == alone != tcopt.compile(MODEL, cache=False, workers=2).program.objects
+    told = next(remark for remark in remarks if remark.by == "cache")
+    assert "expansion of" in told.message and __file__ in told.message
+
+
+_PLUGIN = """
+from xdsl.dialects import math
+from tcopt.passes.kernel.polynomials import exponential
+from tcopt.passes.kernel.polynomials.builder import expands
+{first}
+@expands(math.ExpOp)
+def mine(b, x):
+    return b.add(x, {number})
+"""
+
+_PROCESS = """
+import sys
+if len(sys.argv) > 2:
+    exec(compile(open(sys.argv[2]).read(), sys.argv[2], "exec"))
+import numpy as np, tcopt
+x = np.full((8, 32), 0.1, np.float32)
+model = tcopt.compile(sys.argv[1])
+print(model.program.cached, model.run({"x": x})[0][0, 0])
+"""
+
+
+def test_other_processes_see_their_own_extensions_only(tmp_path):
+    """One file of a plugin, whose behaviour changes with its content, in turns with none."""
+    model = tmp_path / "model.onnx"
+    onnx.save(MODEL, model)
+    plugin = tmp_path / "plugin.py"
+
+    def told(*arguments: object) -> tuple[str, float]:
+        command = [sys.executable, "-c", _PROCESS, str(model), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        cached, number = done.stdout.split()
+        return cached, float(number)
+
+    total = float(0.1 * WEIGHT[:, 0].sum())
+    # The package's own expansion is registered after the plugin's, and before it.
+    for number, first in ((1, ""), (3, "import tcopt.passes.kernel.polynomials.exponential")):
+        plugin.write_text(_PLUGIN.format(number=float(number), first=first))
+        cached, value = told(plugin)
+        assert cached == "False" and value == pytest.approx(2 * total + number, rel=1e-5)
+    cached, value = told()
+    assert cached == "False" and value == pytest.approx(np.exp(total) + total, rel=1e-5)
+    assert tcopt.compile(model).program.cached
+
+
+def test_files_of_the_package_that_change_end_the_cache(folder, monkeypatch):
+    """Code in memory and the files that keys are made of must be the same."""
+    from tcopt.compiler import fingerprint
+
+    code_of(MODEL, {})
+    kept = stored(folder)
+    assert kept and not is_extended()
+    path = next(iter(integrity._sources))
+    monkeypatch.setitem(integrity._sources, path, (1, 1))
+    assert not fingerprint.is_current()
+    assert not tcopt.compile(MODEL).program.cached
+    wait_for_writers()
+    assert stored(folder) == kept
+
+
+def test_the_fingerprint_is_of_every_file_but_those_of_tools():
+    from tcopt.compiler import fingerprint
+
+    fingerprint.program_fingerprint()
+    root = Path(tcopt.__file__).parent
+    for name in ("interpreters/te.py", "backends/llvm/pool/pool.ll", "frontends/onnx/wire.py"):
+        assert str(root / name) in fingerprint._hashed
+    assert integrity.sources().keys() <= fingerprint._hashed.keys()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        patched(graph.ReluOp, "FUSION", graph.FusionKind.OPAQUE),
+        patched(graph.GraphOp, "fusion_kind", graph.FusionKind.OPAQUE),
+        patched(graph.GraphOp, "work", lambda op: 1),
+        patched(import_module("tcopt.passes.graph.winograd").ALLOWED, "fast", 4),
+        patched(import_module("tcopt.passes.graph.fuse_ops").FuseOps, "apply", print),
+    ],
+    ids=["inherited", "property", "method", "table", "pass"],
+)
+def test_changes_of_classes_and_tables_are_seen(change):
+    with change():
+        assert is_extended()
+    assert not is_extended(), list(extensions())
+
+
+# The registry.
+
+
+def test_the_package_s_own_entries_are_not_foreign():
+    assert rules_for("cpu")
+    for registry in (RULES, FACTS, INTRINSICS, HANDLERS, SEQUENCE_HANDLERS, EXPANSIONS):
+        assert len(registry) and not list(registry.foreign())
+    for registry in (PASSES, DIALECTS, llvm_rules.rules, opencl_rules.rules, ptx_rules.rules):
+        assert len(registry) and not list(registry.foreign())
+
+
+def test_what_wraps_an_own_function_is_foreign():
+    from functools import wraps
+
+    own = EXPANSIONS[arith_exp()]
+    table: Registry[str, Any] = Registry("thing", lambda: {"exp": own})
+    assert table["exp"] is own and not list(table.foreign())
+
+    @wraps(own)
+    def mine(*arguments: Any) -> Any:
+        return own(*arguments)
+
+    table["exp"] = mine
+    assert table["exp"] is mine and table.is_foreign("exp")
+    (told,) = table.foreign()
+    assert told == f"thing 'exp' ({__file__})"
+    del table["exp"]
+    assert table["exp"] is own and not list(table.foreign())
+
+
+def test_entries_from_outside_win_in_either_order_and_are_no_two():
+    found: dict[str, Any] = {"a": len}
+    table: Registry[str, Any] = Registry("thing", lambda: found)
+    table.add("a", sum)
+    assert table["a"] is sum
+    with pytest.raises(InputError, match="two definitions of thing 'a'"):
+        table.add("a", max)
+    with table.override("a", max), table.override("b", min):
+        assert table["a"] is max and list(table) == ["a", "b"]
+    assert table["a"] is sum and list(table) == ["a"]
+
+
+def test_an_own_object_that_is_changed_is_foreign():
+    declared = INTRINSICS["bf16_dot"]
+    before = declared.lowering
+    try:
+        object.__setattr__(declared, "lowering", lambda *values: [])
+        assert any("bf16_dot" in text for text in extensions())
+    finally:
+        object.__setattr__(declared, "lowering", before)
+    assert not is_extended()
