@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +31,16 @@ from tcopt.compiler.disk_store import DiskStore
 from tcopt.compiler.extensions import is_plain
 from tcopt.compiler.fingerprint import is_current, program_fingerprint
 from tcopt.compiler.kernel_cache import KernelCache, user_programs
-from tcopt.runtime.archive import read_program, spec_facts, spec_of, write_program
+from tcopt.runtime.archive import read_program, write_program
+from tcopt.runtime.description import spec_facts, spec_of
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec
-from tcopt.support.errors import InputError
+from tcopt.support.errors import TcoptError
+from tcopt.support.json_facts import FactError, Facts, parse_facts
 from tcopt.support.remarks import listening
 
 Array = NDArray[Any]
-Facts = dict[str, Any]
+T = TypeVar("T")
 
 _PROGRAM = "program"
 _OPEN = "open"
@@ -142,13 +144,13 @@ class ProgramEntry:
 
     def program(self) -> Program | None:
         """The program, if it is there and undamaged."""
-        known = self._known(_PROGRAM)
-        key = None if known is None else self._program_key(known["files"])
+        known = self._known(_PROGRAM, lambda facts: facts.texts("files"))
+        key = None if known is None else self._program_key(known)
         if key is None or not self._programs.has(key):
             return None
         try:
             program = read_program(self._programs.path(key))
-        except InputError:
+        except TcoptError:
             self._programs.discard(key)
             return None
         self._programs.touch(key)
@@ -157,16 +159,20 @@ class ProgramEntry:
 
     def open_inputs(self) -> tuple[list[TensorSpec], list[TensorSpec]] | None:
         """Inputs and outputs of a model that is known to be compiled when it runs."""
-        known = self._known(_OPEN)
-        if known is None:
-            return None
-        inputs, outputs = ([spec_of(s) for s in known[side]] for side in ("inputs", "outputs"))
-        return inputs, outputs
+
+        def specs(facts: Facts) -> tuple[list[TensorSpec], list[TensorSpec]]:
+            inputs, outputs = ([spec_of(s) for s in facts.items(n)] for n in ("inputs", "outputs"))
+            return inputs, outputs
+
+        return self._known(_OPEN, specs)
 
     def missing_values(self) -> tuple[str, list[str], str | None] | None:
         """What MissingValuesError says, if it is known that values have to be given."""
-        known = self._known(_VALUES)
-        return None if known is None else (known["message"], known["names"], known["where"])
+
+        def missing(facts: Facts) -> tuple[str, list[str], str | None]:
+            return facts.text("message"), facts.texts("names"), facts.text("where") or None
+
+        return self._known(_VALUES, missing)
 
     def keep_program(self, program: Program, files: Iterable[Path]) -> None:
         """Store a program that was compiled since the entry was made.
@@ -206,21 +212,26 @@ class ProgramEntry:
     def keep_missing_values(self, message: str, names: Iterable[str], where: str | None) -> None:
         """Store that values of inputs have to be given."""
         if self._may_keep():
-            names = list(names)
-            self._keep({"outcome": _VALUES, "message": message, "names": names, "where": where})
+            facts = {"message": message, "names": list(names), "where": where or ""}
+            self._keep({"outcome": _VALUES, **facts})
 
     def _may_keep(self) -> bool:
         """Whether the model and the compiler are what the key stands for."""
         return self._unchanged() and is_plain()
 
-    def _known(self, outcome: str) -> Facts | None:
+    def _known(self, outcome: str, read: Callable[[Facts], T]) -> T | None:
+        """What is known of a compile with this outcome; None if it had another, or is not known."""
         data = self._facts.get(self._key)
         if data is None:
             return None
-        facts: Facts = json.loads(data)
-        return facts if facts["outcome"] == outcome else None
+        try:
+            facts = parse_facts(data)
+            return read(facts) if facts.text("outcome") == outcome else None
+        except FactError:
+            self._facts.discard(self._key)
+            return None
 
-    def _keep(self, facts: Facts) -> None:
+    def _keep(self, facts: Mapping[str, Any]) -> None:
         self._facts.put(self._key, json.dumps(facts).encode())
         self._facts.trim()
 

@@ -24,6 +24,8 @@ from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
 from tcopt.passes.kernel.instrument import PROFILE
+from tcopt.runtime.description import argument_facts
+from tcopt.runtime.loading import argument_table
 from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.program import Program, pack_weights
 from tcopt.runtime.specs import TensorSpec
@@ -69,6 +71,9 @@ def build_program(
     )
     externals = external_names(text).union(*(kernel.externals for kernel in kernels))
     facts = describe(module, main, weights)
+    text += argument_table(
+        argument_facts(facts.inputs, facts.outputs, facts.weights.nbytes, facts.workspace_bytes)
+    )
     return Program(
         target=target,
         objects=[assemble_object(text, target), *(kernel.code for kernel in kernels)],

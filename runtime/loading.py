@@ -12,6 +12,7 @@ from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, UnsupportedError
 
 ENTRY_SYMBOL = "tcopt_main"
+ARGUMENTS_SYMBOL = "tcopt_argument_facts"
 
 
 class Entry:
@@ -24,11 +25,19 @@ class Entry:
     def __init__(self, code: Sequence[bytes], externals: Iterable[str]):
         # The linked library lives as long as this object.
         objects = [*code, threads_object(host_target())]
-        self._library = link_objects(objects, externals, [ENTRY_SYMBOL, THREADS_VARIABLE])
+        exported = [ENTRY_SYMBOL, THREADS_VARIABLE, ARGUMENTS_SYMBOL]
+        self._library = link_objects(objects, externals, exported)
         prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
         self._call = prototype(self._library[ENTRY_SYMBOL])
         self._threads = ctypes.c_int32.from_address(self._library[THREADS_VARIABLE])
         self.threads = default_threads()
+
+    @property
+    def argument_facts(self) -> list[int]:
+        """What the code takes its arguments to be, see `argument_table`."""
+        address = self._library[ARGUMENTS_SYMBOL]
+        count = ctypes.c_int64.from_address(address).value
+        return list((ctypes.c_int64 * (count + 1)).from_address(address))[1:]
 
     def __call__(self, arguments: ctypes.Array[ctypes.c_void_p]) -> None:
         self._call(ctypes.addressof(arguments))
@@ -42,6 +51,16 @@ class Entry:
         if number < 1:
             raise InputError(f"the number of threads should be at least 1, got {number}")
         self._threads.value = number
+
+
+def argument_table(facts: Sequence[int]) -> str:
+    """LLVM IR of a table that goes with the code: what it takes its arguments to be.
+
+    How many numbers follow, and those of `runtime.description.argument_facts`: what describes the
+    code is compared with them when the code is loaded.
+    """
+    entries = ", ".join(f"i64 {value}" for value in (len(facts), *facts))
+    return f"\n@{ARGUMENTS_SYMBOL} = constant [{len(facts) + 1} x i64] [{entries}]\n"
 
 
 def description(target: CpuTarget) -> str:

@@ -18,6 +18,7 @@ from tcopt.runtime.signature import Feed, flatten, group, select_values
 from tcopt.runtime.specs import TensorSpec, fixed_symbols, select_feeds
 from tcopt.runtime.staged import StagedProgram
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
+from tcopt.support.files import as_path
 from tcopt.support.structures import Kind
 
 if TYPE_CHECKING:
@@ -316,7 +317,7 @@ class Model:
             BackendError: a library is wanted and there is no C compiler.
             UnsupportedError: a library is wanted of a model for a device, or shapes depend on data.
         """
-        place, program = Path(path), self.program
+        place, program = as_path(path), self.program
         if not isinstance(program, Program):
             from tcopt.runtime.device.archive import write_device_archive
 
@@ -350,19 +351,34 @@ def check_programs_kept(number: int) -> int:
     return number
 
 
-def load(path: str | Path) -> Model:
-    """A model that `Model.save` wrote.
+def load(path: str | Path, *, mapped: bool = False) -> Model:
+    """A model that `Model.save` wrote, after a look at its digest.
 
+    A saved model is native code: load only files from those whose programs you would run. See
+    docs/saving.md.
+
+    Args:
+        mapped: leave the weights in the file, mapped into memory, which processes then share. The
+            file must not change while the model is in use.
     Raises:
-        InputError: no such file, not a compiled model, or made for another CPU.
+        InputError: no such file, not a compiled model, damaged, or made for another CPU.
+        ResourceError: there is not enough memory.
     """
     from tcopt.backends.llvm.residency import release_code_pages
-    from tcopt.runtime.archive import is_for_device, read_archive
+    from tcopt.runtime.archive import program_in
+    from tcopt.runtime.container import DEVICE, read_container
 
-    if is_for_device(Path(path)):
-        from tcopt.runtime.device.archive import read_device_archive
+    place = as_path(path)
+    if place.suffix == ".so":
+        raise InputError(
+            f"{place} is a shared library, to be called from C",
+            hint="save the model as a .tcm file to load it again",
+        )
+    content = read_container(place, mapped=mapped)
+    if content.kind == DEVICE:
+        from tcopt.runtime.device.archive import device_program_in
 
-        return Model.of(read_device_archive(Path(path)))
-    model = Model.of(read_archive(Path(path)))
+        return Model.of(device_program_in(place, content))
+    model = Model.of(program_in(place, content))
     release_code_pages()
     return model

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.llvm.host import default_threads, usable_cores
+from tcopt.runtime.description import argument_facts
 from tcopt.runtime.loading import Entry, check_runs_here, obstacle
 from tcopt.runtime.outputs import OutputPool, align
 from tcopt.runtime.profile import TimedKernel
@@ -19,6 +20,7 @@ from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.cpu_target import CpuTarget
+from tcopt.support.errors import InputError
 from tcopt.support.remarks import Remark
 
 Array = NDArray[Any]
@@ -97,6 +99,7 @@ class Program:
         self._entry = None
         if obstacle(self.target) is None:
             self._entry = Entry(self.objects, self.externals)
+            self._check_arguments(self._entry)
         self._pools = [OutputPool(spec) for spec in self.outputs]
         self._workspace = aligned_empty(self.workspace_bytes)
         self.times = np.zeros((len(self.timed or ()), 2), np.int64)
@@ -107,6 +110,15 @@ class Program:
         self._arguments = (ctypes.c_void_p * (count + len(blocks)))()
         for position, block in enumerate(blocks):
             self._arguments[count + position] = block.ctypes.data
+
+    def _check_arguments(self, entry: Entry) -> None:
+        """Check that arguments are what the code takes them to be."""
+        sizes = self.weights.nbytes, self.workspace_bytes
+        if entry.argument_facts != argument_facts(self.inputs, self.outputs, *sizes):
+            raise InputError(
+                "the code of the model is for other inputs, outputs or weights than are described",
+                hint="compile the model again",
+            )
 
     @property
     def entry(self) -> Entry:

@@ -86,19 +86,27 @@ def digest_of_file(descriptor: int, size: int) -> bytes:
 def combined(chunk: Callable[[int], bytes], size: int) -> bytes:
     """The digest of so many bytes, given the hash of each chunk by where it starts."""
     starts = range(0, size, CHUNK)
-    state = hashlib.blake2b(f"{size}\n".encode(), digest_size=DIGEST_BYTES)
-    if len(starts) < 2:
-        parts = map(chunk, starts)
-    else:
-        with ThreadPoolExecutor(min(len(starts), _threads())) as pool:
-            parts = list(pool.map(chunk, starts))
-    for part in parts:
+    state = _state()
+    state.update(f"{size}\n".encode())
+    for part in _hashes(chunk, starts):
         state.update(part)
     return state.digest()
 
 
-def _state() -> hashlib.blake2b:
-    return hashlib.blake2b(digest_size=DIGEST_BYTES)
+def _hashes(chunk: Callable[[int], bytes], starts: range) -> list[bytes]:
+    threads = min(len(starts), _threads())
+    if threads > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            try:
+                return list(pool.map(chunk, starts))
+            except RuntimeError:  # The interpreter ends, and starts no more threads.
+                pass
+    return list(map(chunk, starts))
+
+
+def _state() -> hashlib._Hash:
+    # Processors have instructions for it: it is twice as fast as any other here.
+    return hashlib.sha256()
 
 
 def _threads() -> int:

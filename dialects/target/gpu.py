@@ -98,6 +98,11 @@ class GpuTargetAttr(ParametrizedAttribute):
         """Its parameters by name, as `__init__` takes them."""
         return facts_of(self, _TEXT_FIELDS, _NUMBER_FIELDS)
 
+    @classmethod
+    def fact_names(cls) -> tuple[str, ...]:
+        """The names of its parameters."""
+        return (*_TEXT_FIELDS, *_NUMBER_FIELDS)
+
     def has(self, feature: str) -> bool:
         """Whether the device can do what a feature names."""
         return feature in self.features.data.split(",")

@@ -1,34 +1,36 @@
-"""The `.tcm` file of a model for a device: a zip, nothing compressed.
+"""The `.tcm` file of a model for a device: a container with kernels' sources and packed weights.
 
-device.json    format version, target, inputs, outputs, sizes, kernels, steps
-code/0.ptx ... the kernels' sources, `.cl` for OpenCL
-weights.bin    the packed weights
+The description says what the kernels are for and what is done with them: launches and copies. The
+last part is the weights, those in front of it are texts, PTX or OpenCL C.
 """
 
 from __future__ import annotations
 
-import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.target import GpuTargetAttr
-from tcopt.runtime.archive import (
-    DEVICE_DESCRIPTION,
+from tcopt.runtime.container import DEVICE, Container, write_container
+from tcopt.runtime.description import (
+    MOST_BYTES,
+    bytes_of,
+    fixed_specs,
     signature_facts,
     signature_of,
     spec_facts,
-    spec_of,
 )
 from tcopt.runtime.device.interface import KernelSource
 from tcopt.runtime.device.program import DeviceProgram
-from tcopt.runtime.device.steps import Copy, Launch, Place, Step
+from tcopt.runtime.device.steps import Copy, Launch, Place, Sizes, Step
 from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.files import open_output
+from tcopt.support.json_facts import FactError, Facts, numbers
 
-FORMAT = 1
-_SUFFIXES = {"opencl": "cl", "cuda": "ptx"}
+_LARGEST_GRID = 2**31 - 1
+_TEXT_FACTS = ("api", "arch", "features")
 
 
 def write_device_archive(path: Path, program: DeviceProgram) -> None:
@@ -42,44 +44,25 @@ def write_device_archive(path: Path, program: DeviceProgram) -> None:
         raise UnsupportedError(
             "a model for a device cannot be a shared library", hint="save it as a .tcm file"
         )
-    temporary = path.with_name(path.name + ".part")
-    try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr(_member(DEVICE_DESCRIPTION), json.dumps(_describe(program), indent=1))
-            for number, source in enumerate(program.sources):
-                archive.writestr(_member(_code_name(program.target, number)), source.text)
-            with archive.open(_member("weights.bin"), "w", force_zip64=True) as stream:
-                stream.write(program.weights.data)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    sources = [source.text.encode() for source in program.sources]
+    with open_output(path) as stream:
+        write_container(stream, DEVICE, _describe(program), [*sources, program.weights.data])
 
 
-def read_device_archive(path: Path) -> DeviceProgram:
-    """Load a program.
+def device_program_in(path: Path, content: Container) -> DeviceProgram:
+    """The program that a container holds.
 
     Raises:
-        InputError: no such file, or not a compiled model.
+        InputError: it holds none.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            facts = json.loads(archive.read(DEVICE_DESCRIPTION))
-            if facts.get("format") != FORMAT:
-                raise InputError(
-                    f"{path} has format {facts.get('format')}, this version reads {FORMAT}",
-                    hint="compile the model again",
-                )
-            return _program(facts, archive)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError) as error:
+        return _program(content.facts, content)
+    except (FactError, VerifyException, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a compiled model: {error}") from error
 
 
 def _describe(program: DeviceProgram) -> dict[str, Any]:
     return {
-        "format": FORMAT,
         "target": program.target.facts(),
         "inputs": [spec_facts(spec) for spec in program.inputs],
         "outputs": [spec_facts(spec) for spec in program.outputs],
@@ -91,23 +74,46 @@ def _describe(program: DeviceProgram) -> dict[str, Any]:
     }
 
 
-def _program(facts: dict[str, Any], archive: zipfile.ZipFile) -> DeviceProgram:
-    target = GpuTargetAttr(**facts["target"])
-    texts = [archive.read(_code_name(target, n)) for n in range(len(facts["kernels"]))]
+def _program(facts: Facts, content: Container) -> DeviceProgram:
+    kernels = facts.lists("kernels", _names)
+    if len(content.parts) != len(kernels) + 1:
+        facts.refuse("kernels", f"has {len(kernels)} lists for {len(content.parts) - 1} sources")
+    *sources, weights = content.parts
+    inputs, outputs = fixed_specs(facts, "inputs"), fixed_specs(facts, "outputs")
+    workspace = facts.number("workspace_bytes", 0, MOST_BYTES)
+    known = {name for names in kernels for name in names}
+    sizes = [*map(bytes_of, (*inputs, *outputs)), weights.nbytes, workspace]
+    target = _target(facts.facts("target"))
     return DeviceProgram(
         target=target,
         sources=[
-            KernelSource(text.decode(), tuple(names))
-            for text, names in zip(texts, facts["kernels"], strict=True)
+            KernelSource(part.tobytes().decode(), tuple(names))
+            for part, names in zip(sources, kernels, strict=True)
         ],
-        steps=[_step(step) for step in facts["steps"]],
-        inputs=[spec_of(spec) for spec in facts["inputs"]],
-        outputs=[spec_of(spec) for spec in facts["outputs"]],
-        weights=np.array(np.frombuffer(archive.read("weights.bin"), np.uint8)),
-        workspace_bytes=facts["workspace_bytes"],
-        report=facts["report"],
-        signature=signature_of(facts),
+        steps=[_step(step, known, sizes, target) for step in facts.items("steps")],
+        inputs=inputs,
+        outputs=outputs,
+        weights=np.array(weights),
+        workspace_bytes=workspace,
+        report=facts.integers("report"),
+        signature=signature_of(facts, inputs, outputs),
     )
+
+
+def _target(facts: Facts) -> GpuTargetAttr:
+    names = GpuTargetAttr.fact_names()
+    if sorted(facts.names) != sorted(names):
+        raise FactError(f"the target is described by {', '.join(facts.names)}")
+    values: dict[str, Any] = {
+        name: facts.text(name) if name in _TEXT_FACTS else facts.number(name) for name in names
+    }
+    return GpuTargetAttr(**values)
+
+
+def _names(value: Any, at: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise FactError(f"{at} should be a list of names")
+    return value
 
 
 def _step_facts(step: Step) -> dict[str, Any]:
@@ -118,24 +124,40 @@ def _step_facts(step: Step) -> dict[str, Any]:
     return {"launch": step.kernel, "grid": step.grid, "block": step.block, "arguments": arguments}
 
 
-def _step(facts: dict[str, Any]) -> Step:
+def _step(facts: Facts, known: set[str], sizes: list[int], target: GpuTargetAttr) -> Step:
+    """A step, if what it names is there and it stays within the buffers, whose sizes these are."""
     if "copy" in facts:
-        return Copy(Place(*facts["source"]), Place(*facts["target"]), facts["copy"])
-    (gx, gy, gz), (bx, by, bz) = facts["grid"], facts["block"]
-    arguments = tuple(Place(*place) for place in facts["arguments"])
-    return Launch(facts["launch"], (gx, gy, gz), (bx, by, bz), arguments)
+        count = facts.number("copy")
+        source, end = (
+            _place(facts.numbers(n), facts, n, sizes, count) for n in ("source", "target")
+        )
+        return Copy(source, end, count)
+    kernel = facts.text("launch")
+    if kernel not in known:
+        facts.refuse("launch", f"is {kernel!r}, which no source has")
+    threads = _sizes(facts, "block", target.max_threads.data)
+    if threads[0] * threads[1] * threads[2] > target.max_threads.data:
+        facts.refuse("block", f"has more threads than {target.max_threads.data}")
+    arguments = facts.lists("arguments", numbers)
+    places = tuple(_place(each, facts, "arguments", sizes) for each in arguments)
+    return Launch(kernel, _sizes(facts, "grid", _LARGEST_GRID), threads, places)
+
+
+def _sizes(facts: Facts, name: str, most: int) -> Sizes:
+    found = facts.numbers(name, 1, most)
+    if len(found) != 3:
+        facts.refuse(name, f"has {len(found)} sizes, not three")
+    return found[0], found[1], found[2]
+
+
+def _place(numbers: list[int], facts: Facts, name: str, sizes: list[int], count: int = 0) -> Place:
+    if len(numbers) != 2 or numbers[0] >= len(sizes):
+        facts.refuse(name, f"has {numbers}, which is no place in a buffer")
+    buffer, offset = numbers
+    if offset + count > sizes[buffer]:
+        facts.refuse(name, f"ends at {offset + count} in a buffer of {sizes[buffer]} bytes")
+    return Place(buffer, offset)
 
 
 def _place_facts(place: Place) -> list[int]:
     return [place.buffer, place.offset]
-
-
-def _code_name(target: GpuTargetAttr, number: int) -> str:
-    return f"code/{number}.{_SUFFIXES[target.api.data]}"
-
-
-def _member(name: str) -> zipfile.ZipInfo:
-    """A member without a time, so that equal models are equal files."""
-    info = zipfile.ZipInfo(name)
-    info.external_attr = 0o644 << 16
-    return info

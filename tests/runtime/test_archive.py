@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import struct
 import subprocess
 import sys
 import zipfile
@@ -16,8 +18,10 @@ import tcopt
 from models import convolutional
 from models.light_models import random_inputs
 from models.network import Network
+from saved_models import changes_of, rewritten, with_facts
 from tcopt.backends.llvm.host import host_target, named_target
 from tcopt.runtime import Model, load
+from tcopt.runtime.container import FORMAT, read_container
 from tcopt.support.errors import InputError, TcoptError
 
 
@@ -31,24 +35,6 @@ def saved(original, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("saved") / "net.tcm"
     original.save(path)
     return path
-
-
-def rewritten(source: Path, path: Path, **members: bytes | None) -> Path:
-    """A copy of an archive with some members replaced (dots as `__`) or left out."""
-    changes = {name.replace("__", "."): data for name, data in members.items()}
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w") as new:
-        for name in old.namelist():
-            data = changes.get(name, old.read(name))
-            if data is not None:
-                new.writestr(name, data)
-    return path
-
-
-def with_facts(source: Path, path: Path, **facts: object) -> Path:
-    """A copy of an archive whose description says otherwise."""
-    with zipfile.ZipFile(source) as archive:
-        described = json.loads(archive.read("model.json"))
-    return rewritten(source, path, model__json=json.dumps({**described, **facts}).encode())
 
 
 def test_a_loaded_model_computes_the_same(original, saved):
@@ -83,13 +69,26 @@ def test_saving_twice_writes_the_same_file(original, saved, tmp_path):
     assert (tmp_path / "again.tcm").read_bytes() == saved.read_bytes()
 
 
-def test_weights_start_at_a_page(saved):
-    program = load(saved).program
-    assert isinstance(program.weights.base, np.memmap) or isinstance(program.weights, np.memmap)
-    assert program.weights.ctypes.data % 64 == 0
-    with zipfile.ZipFile(saved) as archive:
-        assert archive.testzip() is None
-        assert {i.compress_type for i in archive.infolist()} == {zipfile.ZIP_STORED}
+def test_weights_are_aligned(saved):
+    for mapped in (False, True):
+        assert load(saved, mapped=mapped).program.weights.ctypes.data % 64 == 0
+
+
+def test_mapped_weights_compute_the_same(original, saved):
+    feeds = random_inputs(convolutional.residual_net())
+    loaded = load(saved, mapped=True)
+    assert not loaded.program.weights.flags.writeable
+    np.testing.assert_array_equal(loaded.run(feeds)[0], original.run(feeds)[0])
+
+
+def test_a_loaded_model_does_not_need_its_file(original, saved, tmp_path):
+    """Neither a change nor the end of the file reaches a model that was loaded from it."""
+    path = tmp_path / "net.tcm"
+    path.write_bytes(saved.read_bytes())
+    feeds = random_inputs(convolutional.residual_net())
+    loaded = load(path)
+    path.write_bytes(b"")
+    np.testing.assert_array_equal(loaded.run(feeds)[0], original.run(feeds)[0])
 
 
 def test_models_without_weights(tmp_path, rng):
@@ -141,40 +140,129 @@ def test_other_archives(tmp_path):
         load(tmp_path / "x.tcm")
 
 
-@pytest.mark.parametrize("member", ["model__json", "code/0__o", "weights__bin"])
-def test_missing_members(saved, tmp_path, member):
-    path = rewritten(saved, tmp_path / "x.tcm", **{member: None})
+def test_files_of_earlier_versions(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.tcm", "w") as archive:
+        archive.writestr("model.json", "{}")
+    with pytest.raises(InputError, match="earlier versions") as caught:
+        load(tmp_path / "x.tcm")
+    assert "compile the model again" in (caught.value.hint or "")
+
+
+def test_a_copy_made_by_these_tests_is_a_saved_model(original, saved, tmp_path):
+    feeds = random_inputs(convolutional.residual_net())
+    loaded = load(with_facts(saved, tmp_path / "x.tcm"))
+    np.testing.assert_array_equal(loaded.run(feeds)[0], original.run(feeds)[0])
+
+
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_missing_parts(saved, tmp_path, number):
+    """Without its entry, a kernel or its weights."""
+    count = len(read_container(saved).parts)
+    with pytest.raises(TcoptError):
+        load(rewritten(saved, tmp_path / "x.tcm", drop=number % count))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"null",
+        b"{",
+        b"3",
+        b'"x"',
+        b"\xff\xfe",
+        b'{"kind": 1}',
+        b'{"kind": "cpu", "parts": []}',
+        b'{"kind": "cpu", "kind": "cpu"}',
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"a": ' + b"[" * 50 + b"]" * 50 + b"}",
+        b'{"a": ' + b"9" * 5000 + b"}",
+        b'{"a": NaN}',
+        b'{"a": -Infinity}',
+        b'{"a": 1e999}',
+    ],
+    ids=range(18),
+)
+def test_descriptions_that_are_none(saved, tmp_path, text):
+    path = rewritten(saved, tmp_path / "x.tcm", text=text)
     with pytest.raises(InputError, match="not a compiled model"):
         load(path)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "null", "{", "3", '{"format": 1}'])
-def test_descriptions_that_are_none(saved, tmp_path, text):
-    path = rewritten(saved, tmp_path / "x.tcm", model__json=text.encode())
-    with pytest.raises(InputError):
-        load(path)
+FREE = ("name", "features", "cpu", "triple", "cores", "l1", "l2", "l3", "registers", "vector_bits")
+"""What of the target only cost models read, and names."""
 
 
+def test_descriptions_with_wrong_entries(saved, tmp_path):
+    """Each member of the description, however deep, is replaced by values of every kind."""
+    path, described = tmp_path / "x.tcm", read_container(saved).facts.values()
+    for place, changed in changes_of(described):
+        try:
+            load(rewritten(saved, path, text=json.dumps(changed).encode()))
+        except TcoptError as error:
+            assert len(str(error)) < 2000
+            continue
+        assert place[0] in ("report", "externals") or place[-1] in FREE, place
+
+
+@pytest.mark.parametrize("side", ["inputs", "outputs"])
 @pytest.mark.parametrize(
-    "facts",
+    "change",
     [
-        {"inputs": [{"name": "x"}]},
-        {"inputs": 3},
-        {"inputs": [{"name": "x", "shape": [1], "dtype": "float33"}]},
-        {"externals": ["no_such_function_anywhere"]},
-        {"workspace_bytes": "many"},
-        {"workspace_bytes": -5},
-        {"outputs": None},
+        {"shape": [2**40, 2**40]},
+        {"shape": [1] * 1000},
+        {"shape": [1, 2, 3]},
+        {"shape": [-1]},
+        {"shape": ["n"]},
+        {"dtype": "float64"},
+        {"dtype": "object"},
+        {"dtype": "f4,i8"},
+        {"dtype": "str"},
+        {"dtype": "float33"},
+        {"dims": ["a"]},
+        {"kind": "tensors"},
+        {"kind": "sequence of tensors"},
+        {"any_rank": True},
     ],
+    ids=str,
 )
-def test_descriptions_with_wrong_entries(saved, tmp_path, facts):
+def test_tensors_that_do_not_fit_the_code(saved, tmp_path, side, change):
+    described = read_container(saved).facts.values()
+    specs = [{**described[side][0], **change}, *described[side][1:]]
     with pytest.raises(TcoptError):
-        load(with_facts(saved, tmp_path / "x.tcm", **facts))
+        load(with_facts(saved, tmp_path / "x.tcm", **{side: specs}))
+
+
+def test_sizes_that_do_not_fit_the_code(saved, tmp_path):
+    described = read_container(saved).facts.values()
+    sizes, workspace = described["parts"], described["workspace_bytes"]
+    for facts in (
+        {"workspace_bytes": workspace - 64},
+        {"workspace_bytes": workspace + 64},
+        {"workspace_bytes": 2**48},
+        {"workspace_bytes": 2**60},
+        {"parts": sizes[:-1]},
+        {"parts": [*sizes, 0]},
+        {"parts": [*sizes[:-1], sizes[-1] - 64]},
+        {"parts": [*sizes[:-1], 2**62]},
+        {"parts": [*sizes[:-1], sizes[-1] - 64, 0]},
+        {"inputs": []},
+        {"externals": ["no_such_function_anywhere"]},
+        {"externals": ["a b"]},
+    ):
+        with pytest.raises(TcoptError):
+            load(with_facts(saved, tmp_path / "x.tcm", **facts))
 
 
 def test_other_formats_and_machines(saved, tmp_path):
+    data = bytearray(saved.read_bytes())
+    data[12] = 99
+    (tmp_path / "x.tcm").write_bytes(data)
     with pytest.raises(InputError, match="format 99") as caught:
-        load(with_facts(saved, tmp_path / "x.tcm", format=99))
+        load(tmp_path / "x.tcm")
     assert "compile the model again" in (caught.value.hint or "")
     other = "cortex-a72" if host_target().triple.startswith("x86_64") else "haswell"
     facts = named_target(other).facts()
@@ -185,38 +273,63 @@ def test_other_formats_and_machines(saved, tmp_path):
 
 def test_truncated_files(saved, tmp_path):
     data = saved.read_bytes()
-    for length in (10, 100, len(data) // 2, len(data) - 30, len(data) - 1):
+    for length in (0, 10, 32, 100, len(data) // 2, len(data) - 30, len(data) - 1):
         (tmp_path / "x.tcm").write_bytes(data[:length])
         with pytest.raises(InputError, match="not a compiled model"):
             load(tmp_path / "x.tcm")
+    (tmp_path / "x.tcm").write_bytes(data + b"x")
+    with pytest.raises(InputError, match="something follows"):
+        load(tmp_path / "x.tcm")
 
 
-def test_damaged_members(saved, tmp_path):
-    """A checksum tells of damage to code, description and weights."""
-    with zipfile.ZipFile(saved) as archive:
-        places = {i.filename: (i.header_offset, i.file_size) for i in archive.infolist()}
-    data = saved.read_bytes()
-    for name in ("model.json", "code/0.o"):
-        offset, size = places[name]
+@pytest.mark.parametrize("mapped", [False, True])
+def test_every_flipped_bit_is_refused(saved, tmp_path, mapped):
+    """Anywhere: in the header, the description, code, padding, weights and the digest."""
+    data, chosen = saved.read_bytes(), random.Random(0)
+    path = tmp_path / "x.tcm"
+    places = [*range(64), *range(len(data) - 40, len(data)), *chosen.sample(range(len(data)), 400)]
+    for place in places:
         damaged = bytearray(data)
-        damaged[offset + 60 + size // 2] ^= 0xFF
-        (tmp_path / "x.tcm").write_bytes(damaged)
-        with pytest.raises(InputError, match="not a compiled model"):
-            load(tmp_path / "x.tcm")
+        damaged[place] ^= 1 << chosen.randrange(8)
+        path.write_bytes(damaged)
+        with pytest.raises(InputError):
+            load(path, mapped=mapped)
 
 
-def test_damage_anywhere_is_an_error_or_harmless(saved, tmp_path):
-    """Random bytes in headers never end in anything but an error of ours."""
-    chosen = random.Random(0)
-    data = saved.read_bytes()
-    for _ in range(40):
-        damaged = bytearray(data)
-        for _ in range(3):
-            # Headers are at the start and the end.
-            place = chosen.choice([chosen.randrange(60), len(data) - 1 - chosen.randrange(300)])
-            damaged[place] = chosen.randrange(256)
-        (tmp_path / "x.tcm").write_bytes(damaged)
-        try:
-            load(tmp_path / "x.tcm")
-        except TcoptError:
-            continue
+def test_bytes_that_change_places_are_found(saved, tmp_path):
+    data = bytearray(saved.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 64], data[-128:-64] = data[-128:-64], data[middle : middle + 64]
+    (tmp_path / "x.tcm").write_bytes(data)
+    with pytest.raises(InputError, match="damaged"):
+        load(tmp_path / "x.tcm")
+
+
+# What is no file.
+
+
+def test_pipes_devices_and_links(saved, tmp_path):
+    os.mkfifo(tmp_path / "pipe.tcm")
+    for place in (tmp_path / "pipe.tcm", "/dev/zero", "/dev/null", "/proc/self/mem"):
+        with pytest.raises(InputError):
+            load(place)
+    (tmp_path / "link.tcm").symlink_to(saved)
+    load(tmp_path / "link.tcm")
+    for place in (None, 3, "", "a\0b", b"\xff\xfe"):
+        with pytest.raises(InputError):
+            load(place)
+
+
+def test_files_larger_than_memory(tmp_path):
+    """Sparse files take no room on the disk; their size alone is no reason to take memory."""
+    size = 2**42
+    with (tmp_path / "x.tcm").open("wb") as stream:
+        stream.write(struct.pack("<12sIQQ", b"tcopt-model\n", FORMAT, 100, size))
+        stream.truncate(size)
+    with pytest.raises(TcoptError, match="memory"):
+        load(tmp_path / "x.tcm")
+
+
+def test_libraries_are_not_loaded(tmp_path):
+    with pytest.raises(InputError, match="shared library"):
+        load(tmp_path / "x.so")

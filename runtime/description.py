@@ -1,0 +1,179 @@
+"""Inputs, outputs and signatures as JSON values, and back, with every value checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tcopt.runtime.signature import Signature
+from tcopt.runtime.specs import TensorSpec
+from tcopt.support.json_facts import FactError, Facts
+from tcopt.support.named_dtypes import named_dtype
+from tcopt.support.structures import Count, Kind, tensor_names
+
+MOST_BYTES = 2**48
+"""Of one tensor or block of memory: what no machine has is not even asked for."""
+
+_MOST_DIMENSIONS = 64
+
+
+def spec_facts(spec: TensorSpec) -> dict[str, Any]:
+    """A specification as JSON values."""
+    facts = {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype.name}
+    return {
+        **facts,
+        **({"dims": list(spec.dims)} if spec.dims else {}),
+        **({"any_rank": True} if spec.any_rank else {}),
+        **({} if spec.kind is Kind.TENSOR else {"kind": spec.kind.value}),
+    }
+
+
+def spec_of(facts: Facts) -> TensorSpec:
+    """The specification that `spec_facts` told.
+
+    Raises:
+        FactError: it told none.
+    """
+    dims = tuple(facts.lists("dims", _dimension)) if "dims" in facts else ()
+    shape = tuple(facts.lists("shape", _dimension))
+    if max(len(shape), len(dims)) > _MOST_DIMENSIONS:
+        facts.refuse("shape", f"has more than {_MOST_DIMENSIONS} dimensions")
+    spec = TensorSpec(
+        facts.text("name"),
+        shape,
+        _dtype(facts),
+        dims,
+        facts.flag("any_rank") if "any_rank" in facts else False,
+        _kind(facts),
+    )
+    if prod(d for d in shape if isinstance(d, int)) * spec.dtype.itemsize > MOST_BYTES:
+        facts.refuse("shape", f"is that of a tensor of more than {MOST_BYTES} bytes")
+    return spec
+
+
+def fixed_specs(facts: Facts, side: str) -> list[TensorSpec]:
+    """The inputs or outputs of a program: tensors of known shapes, of which no two share a name.
+
+    Raises:
+        FactError: it is none of that.
+    """
+    specs = [spec_of(each) for each in facts.items(side)]
+    for spec in specs:
+        if spec.kind is not Kind.TENSOR or spec.any_rank:
+            facts.refuse(side, f"has {spec.name!r}, which is no tensor of a known shape")
+        if not all(isinstance(extent, int) for extent in spec.shape):
+            facts.refuse(side, f"has {spec.name!r} with an open dimension")
+        if spec.dims and len(spec.dims) != len(spec.shape):
+            facts.refuse(side, f"has {spec.name!r} with names for other dimensions than it has")
+    if len({spec.name for spec in specs}) < len(specs):
+        facts.refuse(side, "has a name twice")
+    return specs
+
+
+def argument_facts(
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    weight_bytes: int,
+    workspace_bytes: int,
+) -> list[int]:
+    """What code is told of its arguments, as 64-bit integers: the bytes of each, and a hash of
+    the types and shapes of the tensors."""
+    text = " to ".join(
+        ", ".join(f"{spec.dtype.name}{list(spec.shape)}" for spec in specs)
+        for specs in (inputs, outputs)
+    )
+    types = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    sizes = map(bytes_of, (*inputs, *outputs))
+    return [*sizes, weight_bytes, workspace_bytes, int.from_bytes(types, "little", signed=True)]
+
+
+def bytes_of(spec: TensorSpec) -> int:
+    """The size of a tensor of known shape."""
+    return prod(d for d in spec.shape if isinstance(d, int)) * spec.dtype.itemsize
+
+
+def signature_facts(signature: Signature | None) -> dict[str, Any]:
+    """What describes a signature, as JSON values; nothing for none."""
+    if signature is None:
+        return {}
+    sides = {"inputs": signature.inputs, "outputs": signature.outputs}
+    facts = {side: [spec_facts(spec) for spec in specs] for side, specs in sides.items()}
+    counts = {
+        "input_counts": dict(signature.input_counts),
+        "output_counts": dict(signature.output_counts),
+    }
+    return {"signature": {**facts, **counts}}
+
+
+def signature_of(
+    facts: Facts, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> Signature | None:
+    """The signature that `signature_facts` told, if it is one of a program's tensors.
+
+    Raises:
+        FactError: it is not.
+    """
+    if "signature" not in facts:
+        return None
+    own = facts.facts("signature")
+    sides: list[tuple[tuple[TensorSpec, ...], dict[str, Count]]] = []
+    for side, tensors in (("input", inputs), ("output", outputs)):
+        specs = tuple(spec_of(each) for each in own.items(f"{side}s"))
+        counts = _counts(own.facts(f"{side}_counts"), len(tensors))
+        names = chain.from_iterable(_tensors_of(own, spec, counts) for spec in specs)
+        if list(names) != [tensor.name for tensor in tensors]:
+            own.refuse(f"{side}s", "are other tensors than the program's")
+        sides.append((specs, counts))
+    return Signature(sides[0][0], sides[1][0], sides[0][1], sides[1][1])
+
+
+def _counts(facts: Facts, most: int) -> dict[str, Count]:
+    values = facts.values()
+    return {n: None if v is None else facts.number(n, 0, most) for n, v in values.items()}
+
+
+def _tensors_of(own: Facts, spec: TensorSpec, counts: dict[str, Count]) -> Iterable[str]:
+    if spec.kind is Kind.TENSOR:
+        return [spec.name]
+    if spec.name not in counts:
+        own.refuse("signature", f"does not say of how many tensors {spec.name!r} consists")
+    count = counts[spec.name]
+    if (count is None and not spec.kind.is_optional) or (
+        count not in (None, 1) and not spec.kind.is_sequence
+    ):
+        own.refuse("signature", f"says that {spec.name!r} consists of {count} tensors")
+    return tensor_names(spec.name, spec.kind, count)
+
+
+def _dimension(value: Any, at: str) -> int | str | None:
+    if isinstance(value, bool) or not isinstance(value, int | str | None):
+        raise FactError(f"{at} should be a dimension")
+    if isinstance(value, int) and value < 0:
+        raise FactError(f"{at} is {value}, less than nothing")
+    return value
+
+
+def _dtype(facts: Facts) -> np.dtype[Any]:
+    name = facts.text("dtype")
+    try:
+        dtype = named_dtype(name)
+    except (TypeError, ValueError, SyntaxError):
+        dtype = None
+    # Other ways to say a type, such as "f4,i8" or "O", are none that is written.
+    if dtype is None or dtype.name != name or dtype.hasobject or not dtype.itemsize:
+        facts.refuse("dtype", f"is {name!r}, which is no element type")
+    return dtype
+
+
+def _kind(facts: Facts) -> Kind:
+    if "kind" not in facts:
+        return Kind.TENSOR
+    try:
+        return Kind(facts.text("kind"))
+    except ValueError:
+        facts.refuse("kind", f"is {facts.text('kind')!r}, which is none")

@@ -1,0 +1,183 @@
+"""JSON from anywhere as typed values: what is not as it should be is said, with its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
+
+MOST_BYTES = 1 << 25
+_MOST_DEPTH = 32
+_MOST_DIGITS = 19
+_LARGEST = 2**63 - 1
+
+T = TypeVar("T")
+
+
+class FactError(ValueError):
+    """JSON that does not hold what it should."""
+
+
+class Facts:
+    """A JSON object, whose members are asked for by name and type.
+
+    Args:
+        members: the values by name.
+        place: where the object is, for messages.
+    """
+
+    def __init__(self, members: dict[str, Any], place: str = ""):
+        self._members = members
+        self._place = place
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._members)
+
+    def text(self, name: str) -> str:
+        return _typed(self._get(name), str, self._at(name))
+
+    def flag(self, name: str) -> bool:
+        return _typed(self._get(name), bool, self._at(name))
+
+    def number(self, name: str, least: int = 0, most: int = _LARGEST) -> int:
+        """An integer in a range."""
+        return _number(self._get(name), self._at(name), least, most)
+
+    def facts(self, name: str) -> Facts:
+        """An object in this one."""
+        return Facts(_typed(self._get(name), dict, self._at(name)), self._at(name))
+
+    def items(self, name: str) -> list[Facts]:
+        """A list of objects."""
+        values, at = self._list(name), self._at(name)
+        return [Facts(_typed(v, dict, f"{at}[{i}]"), f"{at}[{i}]") for i, v in enumerate(values)]
+
+    def texts(self, name: str) -> list[str]:
+        """A list of texts."""
+        at = self._at(name)
+        return [_typed(v, str, f"{at}[{i}]") for i, v in enumerate(self._list(name))]
+
+    def numbers(self, name: str, least: int = 0, most: int = _LARGEST) -> list[int]:
+        """A list of integers in a range."""
+        return numbers(self._get(name), self._at(name), least, most)
+
+    def lists(self, name: str, read: Callable[[Any, str], T]) -> list[T]:
+        """A list of anything that `read` takes: a value and its place."""
+        at = self._at(name)
+        return [read(value, f"{at}[{i}]") for i, value in enumerate(self._list(name))]
+
+    def integers(self, name: str) -> dict[str, int]:
+        """An object of integers."""
+        found = self.facts(name)
+        return {n: _number(v, found._at(n), -_LARGEST, _LARGEST) for n, v in found._pairs()}
+
+    def values(self) -> dict[str, Any]:
+        """All members, as they are."""
+        return dict(self._members)
+
+    def refuse(self, name: str, message: str) -> NoReturn:
+        """Raise the error of a member that is not what it should be."""
+        raise FactError(f"{self._at(name)} {message}")
+
+    def _pairs(self) -> Iterator[tuple[str, Any]]:
+        return iter(self._members.items())
+
+    def _list(self, name: str) -> list[Any]:
+        return _typed(self._get(name), list, self._at(name))
+
+    def _get(self, name: str) -> Any:
+        if name not in self._members:
+            raise FactError(f"there is no {self._at(name)}")
+        return self._members[name]
+
+    def _at(self, name: str) -> str:
+        return f"{self._place}.{name}" if self._place else name
+
+
+def parse_facts(data: bytes | str) -> Facts:
+    """A JSON object.
+
+    Raises:
+        FactError: it is none, is nested too deeply, names a member twice, or has a number that is
+            none or that no 64 bits hold.
+    """
+    if len(data) > MOST_BYTES:
+        raise FactError(f"the JSON text has {len(data)} bytes, at most {MOST_BYTES} are read")
+    try:
+        value = json.loads(
+            data,
+            object_pairs_hook=_distinct,
+            parse_int=_integer,
+            parse_constant=_refuse_constant,
+        )
+    except RecursionError:
+        raise FactError("the JSON text is nested too deeply") from None
+    except FactError:
+        raise
+    except ValueError as error:
+        raise FactError(f"the JSON text is malformed: {error}") from None
+    if not isinstance(value, dict):
+        raise FactError("the JSON text is no object")
+    _check_depth(value)
+    return Facts(value)
+
+
+def numbers(value: Any, at: str, least: int = 0, most: int = _LARGEST) -> list[int]:
+    """A value that has to be a list of integers in a range."""
+    return [_number(v, f"{at}[{i}]", least, most) for i, v in enumerate(_typed(value, list, at))]
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_MOST_DEPTH):
+        inner = [v.values() if isinstance(v, dict) else v for v in level]
+        level = [v for values in inner for v in values if isinstance(v, dict | list)]
+        if not level:
+            return
+    raise FactError("the JSON text is nested too deeply")
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FactError(f"the member {twice!r} is there twice")
+    return found
+
+
+def _integer(text: str) -> int:
+    value = int(text) if len(text) <= _MOST_DIGITS + 1 else _LARGEST + 1
+    if abs(value) > _LARGEST:
+        raise FactError(f"the number {text[:30]} is too large")
+    return value
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise FactError(f"{text} is no number")
+
+
+def _number(value: Any, at: str, least: int, most: int) -> int:
+    if not least <= _typed(value, int, at) <= most:
+        raise FactError(f"{at} is {value}, not from {least} to {most}")
+    return value
+
+
+_NAMES: dict[type, str] = {
+    str: "a text",
+    bool: "true or false",
+    int: "an integer",
+    dict: "an object",
+    list: "a list",
+}
+
+
+def _typed(value: Any, wanted: type[T], at: str) -> T:
+    # True is an integer to Python.
+    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        raise FactError(f"{at} should be {_NAMES[wanted]}")
+    return value
