@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -131,8 +131,8 @@ class Model:
 
     @threads.setter
     def threads(self, number: int | None) -> None:
-        if number is not None and number < 1:
-            raise InputError(f"the number of threads should be at least 1, got {number}")
+        if number is not None:
+            _check_count("threads", number)
         self._threads = number
 
     @property
@@ -176,11 +176,7 @@ class Model:
             ResourceError: there is not enough memory.
         """
         names = self._names
-        for name in outputs or ():
-            if name not in names:
-                raise InputError(
-                    f'the model has no output "{name}"', hint=f"its outputs are {names}"
-                )
+        wanted = None if outputs is None else _known_outputs(names, outputs)
         values: Any
         if self._tensors_only:
             values = select_feeds(self.inputs, feeds, self.fixed_by)
@@ -197,9 +193,9 @@ class Model:
             except MemoryError as error:
                 message = f"running the model needs more memory than there is: {error}"
                 raise ResourceError(message, hint=_MEMORY_HINT) from error
-        if outputs is None:
+        if wanted is None:
             return results
-        return [results[names.index(name)] for name in outputs]
+        return [results[names.index(name)] for name in wanted]
 
     def _select(self, feeds: Mapping[str, Any]) -> Sequence[Feed]:
         """What is given for each input, checked, in order."""
@@ -239,8 +235,7 @@ class Model:
             InputError: feeds that do not fit the model, or no runs.
             UnsupportedError: the model was loaded, not compiled, so that no source is at hand.
         """
-        if runs < 1:
-            raise InputError(f"the number of runs should be at least 1, got {runs}")
+        _check_count("runs", runs)
         values = self._select(feeds)
         with self._lock:
             program = self._timed_program(values)
@@ -332,6 +327,20 @@ class Model:
             write_archive(place, program)
 
 
+def _known_outputs(names: Sequence[str], wanted: object) -> list[str]:
+    """The names of outputs that are asked for, of which each is there."""
+    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
+        raise InputError(
+            f"outputs are asked for by a list of names, not by {wanted!r}",
+            hint=f"its outputs are {names}",
+        )
+    found = [*wanted]
+    for name in found:
+        if not isinstance(name, str) or name not in names:
+            raise InputError(f'the model has no output "{name}"', hint=f"its outputs are {names}")
+    return found
+
+
 def _run(program: AnyProgram, arrays: Sequence[Array], threads: int | None) -> Sequence[Feed]:
     """What the model's outputs are for these inputs."""
     results, signature = program.run(arrays, threads), program.signature
@@ -346,8 +355,16 @@ def check_programs_kept(number: int) -> int:
     Raises:
         InputError: it is no number from 1 on.
     """
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise InputError(f"the number of programs kept should be at least 1, got {number!r}")
+    return _check_count("programs kept", number)
+
+
+_MOST = 2**31 - 1
+
+
+def _check_count(what: str, number: object) -> int:
+    """A number of something, from 1 on."""
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST:
+        raise InputError(f"the number of {what} should be at least 1, got {number!r}")
     return number
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.runtime.feeds import array_of
 from tcopt.support.errors import InputError
 from tcopt.support.shape_text import shape_text
 from tcopt.support.structures import Kind
@@ -61,6 +62,8 @@ def select_feeds(
     Raises:
         InputError: an input is missing or unknown, or its shape or type is wrong.
     """
+    if type(feeds) is not dict:
+        check_mapping(feeds)
     arrays = [feeds.get(spec.name) for spec in specs]
     if len(feeds) == len(specs) and all(map(_is_ready, specs, arrays)):
         return cast("list[Array]", arrays)
@@ -80,11 +83,25 @@ def check_names(specs: Sequence[TensorSpec], feeds: Mapping[str, Any]) -> None:
     Raises:
         InputError: there is none.
     """
+    check_mapping(feeds)
     known = {spec.name for spec in specs}
     for name in feeds:
         if name not in known:
             hint = f"its inputs are {_listed(specs)}"
             raise InputError(f'the model has no input "{name}"', hint=hint)
+
+
+def check_mapping(feeds: object) -> None:
+    """Check that feeds are values by name.
+
+    Raises:
+        InputError: they are something else.
+    """
+    if not isinstance(feeds, Mapping):
+        raise InputError(
+            f"feeds are values by the names of inputs, not {type(feeds).__name__}",
+            hint='as in model.run({"x": x})',
+        )
 
 
 def _listed(specs: Sequence[TensorSpec]) -> str:
@@ -116,7 +133,7 @@ def _is_ready(spec: TensorSpec, array: Any) -> bool:
 
 
 def _checked(spec: TensorSpec, given: Any, fixed_by: Mapping[str, str]) -> Array:
-    array = np.asarray(given)
+    array = array_of(spec, spec.dtype, given)
     if array.dtype != spec.dtype:
         raise InputError(
             f'input "{spec.name}" has type {array.dtype}, the model wants {spec.dtype}',

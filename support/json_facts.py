@@ -132,9 +132,9 @@ def numbers(value: Any, at: str, least: int = 0, most: int = _LARGEST) -> list[i
 
 
 def _check_depth(value: Any) -> None:
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(_MOST_DEPTH):
-        inner = [v.values() if isinstance(v, dict) else v for v in level]
+        inner: list[Any] = [v.values() if isinstance(v, dict) else v for v in level]
         level = [v for values in inner for v in values if isinstance(v, dict | list)]
         if not level:
             return

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.device.interface import Buffer, Device, Kernels, Times
+from tcopt.runtime.feeds import array_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.errors import InputError
 
@@ -47,6 +48,7 @@ class DeviceArray:
         Raises:
             InputError: the shape or the type is another one.
         """
+        array = array_of(f'"{self.name}"', self.dtype, array)
         self._check(array.shape, array.dtype)
         self._device.write(np.ascontiguousarray(array), self.buffer)
 

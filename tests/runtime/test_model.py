@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,9 +48,12 @@ def feeds(rng) -> dict[str, np.ndarray]:
     return {"a": a, "b": b, "n": np.array([3, -4])}
 
 
-def check(model: Model, feeds: dict[str, np.ndarray]) -> None:
-    expected = feeds["a"] + feeds["b"], feeds["a"] * feeds["b"], feeds["n"] + 1
+def check(model: Model, feeds: dict[str, Any], meant: dict[str, np.ndarray] | None = None) -> None:
+    """Compare what a model gives for some feeds; `meant` are they as plain arrays."""
+    plain = meant or feeds
+    expected = plain["a"] + plain["b"], plain["a"] * plain["b"], plain["n"] + 1
     for actual, value in zip(model.run(feeds), expected, strict=True):
+        assert type(actual) is np.ndarray
         np.testing.assert_array_equal(actual, value)
 
 
@@ -112,15 +116,90 @@ def test_feeds_are_not_written(model, feeds):
         ({"a": np.zeros((4, 3), np.float32)}, r'shape \[4, 3\] for input "a" float32\[3x4\]'),
         ({"a": np.zeros(12, np.float32)}, r"shape \[12\]"),
         ({"a": np.float32(1)}, r"shape \[\]"),
-        ({"a": "text"}, r'input "a" has type'),
+        ({"a": "text"}, r'input "a" float32\[3x4\] cannot be \'text\''),
         ({"a": np.zeros((3, 4), object)}, r'input "a" has type object'),
-        ({"a": np.zeros((3, 4), ">f4")}, r'input "a" has type >f4'),
+        ({"a": np.zeros((3, 4), ">f8")}, r'input "a" has type float64'),
+        ({"a": np.array([["x"] * 4] * 3)}, r'input "a" has type <U1'),
+        ({"a": b"text"}, r"cannot be b'text'"),
+        ({"a": {}}, r"cannot be dict"),
+        ({"a": {1.0, 2.0}}, r"cannot be set"),
+        ({"a": object()}, r"cannot be object"),
+        ({"a": iter([1.0])}, r"cannot be list_iterator"),
+        ({"a": [[1.0, 2.0], [3.0]]}, r"is no array: its parts have different lengths"),
+        ({"a": [["x"] * 4] * 3}, r"cannot hold"),
+        ({"a": [[None] * 4] * 3}, r"cannot hold"),
+        ({"a": [[1j] * 4] * 3}, r"cannot hold"),
+        ({"a": [[True] * 4] * 3}, r"cannot hold"),
+        ({"a": [[1e300] * 4] * 3}, r"cannot hold"),
+        ({"a": [[10**400] * 4] * 3}, r"cannot hold|is no array"),
+        ({"n": [1.0, 2.0]}, r"cannot hold"),
+        ({"n": [2**63, 1]}, r"cannot hold"),
+        ({"n": [2**64, 1]}, r"cannot hold"),
+        ({"n": [True, False]}, r"cannot hold"),
+        ({"a": [1.0]}, r"shape \[1\]"),
+        ({"a": np.ma.masked_less(np.zeros((3, 4), np.float32), 1)}, r"masked elements"),
+        ({3: np.zeros(2)}, 'no input "3"'),
+        ({None: np.zeros(2)}, 'no input "None"'),
     ],
 )
 def test_feeds_that_do_not_fit_are_errors(model, feeds, change, message):
     given = {name: value for name, value in {**feeds, **change}.items() if value is not None}
     with pytest.raises(InputError, match=message):
         model.run(given)
+
+
+class Foreign:
+    """Gives an array of itself, or fails at it."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        if self.array is None:
+            raise RuntimeError("no array today")
+        return self.array
+
+
+def test_what_is_no_feeds(model, feeds):
+    for given in (None, 3, "a", [feeds["a"]], [("a", feeds["a"])], {"a", "b"}):
+        with pytest.raises(InputError, match="feeds are values by the names of inputs"):
+            model.run(given)
+    with pytest.raises(InputError, match="Foreign: no array today"):
+        model.run({**feeds, "a": Foreign(None)})
+    for number in (0, -1, 1.5, "2", True, None, 2**40):
+        with pytest.raises(InputError, match="number of runs"):
+            model.profile(feeds, runs=number)
+        if number is not None:
+            with pytest.raises(InputError, match="number of threads"):
+                model.threads = number
+    for outputs in ("sum", b"sum", 3, [3], [None], [["sum"]]):
+        with pytest.raises(InputError):
+            model.run(feeds, outputs=outputs)
+
+
+def test_arrays_of_any_kind(model, feeds):
+    """However an array lies in memory, and whatever class it has."""
+    a = feeds["a"]
+    unaligned = np.frombuffer(b"x" + a.tobytes(), np.uint8)[1:].view(np.float32).reshape(a.shape)
+    for value in (
+        np.asfortranarray(a),
+        np.repeat(a, 2, axis=1)[:, ::2],
+        a[::-1][::-1],
+        np.broadcast_to(a[None], (1, *a.shape))[0],
+        unaligned,
+        a.astype(a.dtype.newbyteorder()),
+        a.view(np.matrix),
+        np.ma.masked_array(a),
+        a.view(np.recarray),
+        Foreign(a),
+        memoryview(a),
+        a.tolist(),
+        [tuple(row) for row in a.tolist()],
+        [list(row) for row in a],
+    ):
+        check(model, {**feeds, "a": value}, {**feeds, "a": a})
+    for value in ([1, -2], (1, -2), [np.int64(1), -2]):
+        check(model, {**feeds, "n": value}, {**feeds, "n": np.array([1, -2])})
 
 
 def test_errors_name_the_inputs_there_are(model, feeds):

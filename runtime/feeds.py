@@ -1,0 +1,119 @@
+"""Whatever a caller gives for a tensor, as an array.
+
+Arrays are taken as they are: their type is checked, never converted, as a conversion would hide an
+error. Lists of Python's numbers have no type of their own; they become what the model wants, if it
+can hold them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.support.errors import InputError
+
+Array = NDArray[Any]
+
+_NUMBERS = (bool, int, float, complex, list, tuple)
+_SHOWN = 40
+
+
+def array_of(what: object, dtype: np.dtype[Any], value: object) -> Array:
+    """The array that is given for an input.
+
+    Args:
+        what: the input, for messages; its text is made when there is one.
+        dtype: what it wants, in which numbers and lists of them are.
+    Raises:
+        InputError: it is no array, and nothing that can be made one.
+    """
+    if isinstance(value, np.ndarray):
+        return _plain(what, value)
+    if value is None or isinstance(value, str | bytes):
+        hint = "give an array, or a list of numbers"
+        raise InputError(f"input {what} cannot be {_shown(value)}", hint=hint)
+    if isinstance(value, np.generic):
+        return np.asarray(value)
+    if isinstance(value, _NUMBERS):
+        return _of_numbers(what, dtype, value)
+    try:
+        array = np.asarray(value)
+    # Foreign classes make arrays of themselves, and may fail in any way.
+    except Exception as error:
+        raise InputError(
+            f"input {what} cannot be {type(value).__name__}: {error}", hint="give an array"
+        ) from error
+    if array.dtype.hasobject:
+        raise InputError(f"input {what} cannot be {type(value).__name__}", hint="give an array")
+    return array
+
+
+def _plain(what: object, value: Array) -> Array:
+    """An array of numpy's own class, in the byte order of this machine."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError(
+            f"input {what} has masked elements", hint="fill them, as in value.filled(0)"
+        )
+    array = np.asarray(value)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _of_numbers(what: object, dtype: np.dtype[Any], value: Any) -> Array:
+    """Numbers in the type that the model wants, if that holds them."""
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        cause = "its parts have different lengths" if _is_ragged(error) else str(error)
+        raise InputError(f"the list given for input {what} is no array: {cause}") from error
+    if array.dtype == dtype:
+        return array
+    fits = _takes(dtype, array)
+    if fits:
+        with np.errstate(all="ignore"):
+            converted = array.astype(dtype)
+        if _is_same(array, converted):
+            return converted
+    raise InputError(
+        f"input {what} cannot hold {_shown(value)}",
+        hint=f"give an array, as in numpy.asarray(value, numpy.{dtype.name})",
+    )
+
+
+def _takes(dtype: np.dtype[Any], array: Array) -> bool:
+    """Whether numbers of this kind mean something in a type."""
+    if not array.size:
+        return array.dtype.kind in "biuf"
+    wanted = _kind(dtype)
+    return {"b": wanted == "b", "i": wanted in "if", "u": wanted in "if", "f": wanted == "f"}.get(
+        array.dtype.kind, False
+    )
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    """`b`, `i` or `f`; of narrow types numpy knows nothing."""
+    name = dtype.name
+    if "float" in name:
+        return "f"
+    return "i" if "int" in name else dtype.kind
+
+
+def _is_same(array: Array, converted: Array) -> bool:
+    """Whether integers are the same, and floats are not beyond what the type has."""
+    if _kind(converted.dtype) == "i":
+        return bool(np.array_equal(converted.astype(array.dtype), array))
+    wide = converted.astype(np.float64)
+    return bool(np.array_equal(np.isfinite(array), np.isfinite(wide)))
+
+
+def _is_ragged(error: Exception) -> bool:
+    return "inhomogeneous" in str(error)
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception:
+        return type(value).__name__
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
