@@ -31,6 +31,50 @@ def reads_pointwise(sch: Schedule, consumer: Block, producer: Block) -> bool:
     return all(read.steps == pattern.store.steps or _runs_through(read, pattern) for read in reads)
 
 
+def blocks_beside(sch: Schedule, block: Block, epilogue: Block) -> list[Block]:
+    """What else computes element by element, in program order: nests of their own."""
+    return [
+        each
+        for each in sch.blocks()
+        if each not in (block, epilogue) and not sch.block_op(each).is_reduction
+    ]
+
+
+def blocks_behind(sch: Schedule, block: Block) -> list[Block]:
+    """The blocks that read what a block computes, at once or through others, in program order."""
+    found = {block}
+    for each in sch.blocks():
+        if not found.isdisjoint(sch.producers(each)):
+            found.add(each)
+    return [each for each in sch.blocks() if each in found and each != block]
+
+
+def follows_pointwise(sch: Schedule, block: Block, behind: Sequence[Block]) -> bool:
+    """Whether each element of the blocks behind a block is made of those of the same place, and
+    the last of them alone is a result.
+
+    Diamonds are such: which of them reads what is not asked.
+    """
+    chain = [block, *behind]
+    ends = [each for each in chain if not sch.consumers(each)]
+    return ends == chain[-1:] and all(
+        reads_in_place(sch, each, producer)
+        for each in behind
+        for producer in sch.producers(each)
+        if producer in chain
+    )
+
+
+def reads_in_place(sch: Schedule, consumer: Block, producer: Block) -> bool:
+    """Whether each element of `consumer` reads that of the same place of `producer` alone."""
+    pattern, source = match_block(sch.block_op(consumer)), match_block(sch.block_op(producer))
+    if pattern is None or source is None or pattern.reduce:
+        return False
+    reads = [t for t in pattern.terms if t.buffer is source.store.buffer]
+    same = pattern.extents == tuple(source.extents[v] for v in source.spatial)
+    return same and all(read.steps == pattern.store.steps for read in reads)
+
+
 def stores_apart(sch: Schedule, epilogue: Block) -> bool:
     """Whether what vectors lie along is no row of the output."""
     pattern = match_block(sch.block_op(epilogue))

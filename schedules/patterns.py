@@ -14,6 +14,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import ExtSIOp, ExtUIOp, SIToFPOp
 from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.dialects.table import ScaleOp
 from tcopt.support.affine import Dim, extents_to_ranges, linear_sum, to_expr, used_dims
 
 
@@ -153,6 +154,12 @@ def body_cost(block: loop.BlockOp) -> int:
 def total_cost(block: loop.BlockOp) -> int:
     """A rough count of operations in all runs of a block's body."""
     return body_cost(block) * prod(block.domain)
+
+
+def scales(block: loop.BlockOp) -> bool:
+    """Whether a block is a transform by a constant table, whose entries fold where loops are
+    written out."""
+    return any(isinstance(op, ScaleOp) for op in block.body.block.ops)
 
 
 def is_window(pattern: BlockPattern) -> bool:

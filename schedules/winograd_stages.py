@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tcopt.dialects.loop import BlockOp
-from tcopt.dialects.table import ScaleOp
 from tcopt.schedules.api import Schedule
+from tcopt.schedules.epilogue import blocks_behind, follows_pointwise
 from tcopt.schedules.handles import Block
-from tcopt.schedules.patterns import match_block
+from tcopt.schedules.patterns import match_block, scales
 from tcopt.schedules.rules import Declined
 
 
@@ -20,7 +19,10 @@ class Stages:
         pad: the covered input, where the input has no room for all tiles.
         left, data: the transform of rows, then of columns.
         products: the contraction over channels.
-        right, result: the transform back of rows, then of columns with the epilogue.
+        right, result: the transform back of rows, then of columns with the start of the epilogue.
+        epilogue: the rest of it, each element from those of the same place.
+        others: blocks that compute something else, element by element: what the epilogue reads
+            beside the result, or what reads the result in another order.
     """
 
     pad: Block | None
@@ -29,6 +31,13 @@ class Stages:
     products: Block
     right: Block
     result: Block
+    epilogue: tuple[Block, ...] = ()
+    others: tuple[Block, ...] = ()
+
+    @property
+    def last(self) -> Block:
+        """What stores the results."""
+        return (self.result, *self.epilogue)[-1]
 
 
 def find_stages(sch: Schedule) -> Stages | Declined:
@@ -36,7 +45,7 @@ def find_stages(sch: Schedule) -> Stages | Declined:
     blocks = sch.blocks()
     patterns = {block: match_block(sch.block_op(block)) for block in blocks}
     sums = [b for b, p in patterns.items() if p is not None and p.is_contraction]
-    if not any(_scales(sch.block_op(block)) for block in blocks):
+    if not any(scales(sch.block_op(block)) for block in blocks):
         return Declined("no block multiplies by a constant table", quiet=True)
     if len(sums) != 1:
         return Declined(f"{len(sums)} blocks add products of two loaded values, one is wanted")
@@ -47,16 +56,19 @@ def find_stages(sch: Schedule) -> Stages | Declined:
     result = None if right is None else _only(sch, sch.consumers(right))
     if data is None or right is None or left is None or result is None:
         return Declined("the contraction does not lie between two pairs of transforms")
-    rest = [b for b in blocks if b not in (left, data, products, right, result)]
-    if len(rest) > 1 or rest != sch.producers(left):
-        return Declined("blocks beside the transforms compute something else")
-    return Stages(rest[0] if rest else None, left, data, products, right, result)
+    if sch.block_op(result).is_reduction:
+        return Declined("the last transform is part of a reduction")
+    before = sch.producers(left)
+    pad = before[0] if len(before) == 1 else None
+    behind = blocks_behind(sch, result)
+    epilogue = behind if follows_pointwise(sch, result, behind) else []
+    known = [pad, left, data, products, right, result, *epilogue]
+    others = [block for block in blocks if block not in known]
+    if any(sch.block_op(block).is_reduction for block in others):
+        return Declined("a block beside the transforms reduces")
+    return Stages(pad, left, data, products, right, result, tuple(epilogue), tuple(others))
 
 
 def _only(sch: Schedule, blocks: list[Block]) -> Block | None:
     """The only block, if it is a transform."""
-    return blocks[0] if len(blocks) == 1 and _scales(sch.block_op(blocks[0])) else None
-
-
-def _scales(block: BlockOp) -> bool:
-    return any(isinstance(op, ScaleOp) for op in block.body.block.ops)
+    return blocks[0] if len(blocks) == 1 and scales(sch.block_op(blocks[0])) else None

@@ -134,7 +134,7 @@ def form_of(op: Convolution) -> Form | str:
         return reason
     if isinstance(op, ConvOp):
         return _of_pixels(op)
-    if len(shape_of(op.x)) != 5:
+    if (isinstance(op, BlockedConvOp) and op.is_plain) or len(shape_of(op.x)) != 5:
         return "its data is no images in blocks of channels"
     return _of_phases(op) if isinstance(op, BlockedConvTransposeOp) else _of_strides(op)
 

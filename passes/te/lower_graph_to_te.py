@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +21,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.dims import forget_dims
 from tcopt.dialects.graph.group import GroupOp, YieldOp
@@ -80,8 +82,8 @@ class LowerGraphToTe(ModulePass):
     """Define each fused group, and each operator outside of groups, as a `te.func`.
 
     The operators' own definitions say what is computed. Groups that are equal in structure
-    share one function. Uniform constants become numbers in it. Constants, views and opaque
-    operators stay in the host function.
+    share one function. Uniform constants become numbers in it, other than factors of sums of
+    products. Constants, views and opaque operators stay in the host function.
 
         %y = graph.group kind = injective {
           %0 = graph.add %x, %b : tensor<8x4xf32>
@@ -142,7 +144,9 @@ class _Lowering:
 
     def lower(self, unit: Unit) -> None:
         """Replace a unit by the call of its function."""
-        numbers = {v: n for v in unit.inputs if (n := self.number(v)) is not None}
+        factors = _factors(unit)
+        known = [v for v in unit.inputs if v not in factors]
+        numbers = {v: n for v in known if (n := self.number(v)) is not None}
         params = [value for value in unit.inputs if value not in numbers]
         key = _structure(unit, params, numbers)
         function = self.functions.get(key)
@@ -226,6 +230,18 @@ class _Lowering:
         else:
             block.add_op(function)
         self.last = function
+
+
+def _factors(unit: Unit) -> set[SSAValue]:
+    """Operands of sums of products, which are sums of products whatever the numbers are: with a
+    number in it the kernel would be one of another kind."""
+    return {
+        operand
+        for op in unit.body
+        if op.fusion_kind is FusionKind.COMPLEX_OUT_FUSABLE
+        for operand in op.operands
+        if math.prod(_tensor_type(operand).get_shape()) > 1
+    }
 
 
 def _tensor_type(value: SSAValue) -> TensorType[Attribute]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -38,7 +39,9 @@ class TeInline(ModulePass):
     - each element is read about once in all: always;
     - a stage that only copies elements is read again and again by a sum of products
       (a convolution, a matmul): if the indices stay linear and nothing is padded;
-    - a transform by a constant table counts as such a sum;
+    - a transform by a constant table counts as such a sum; nor is it inlined into what changes
+      the order of its elements, or into an epilogue with mathematical functions or many
+      operations, as it is written out and that is not;
     - other readers that read elements repeatedly: if the stage is cheap, that is at most
       `max_ops` operations, none of them a division or a mathematical function. Padding
       is inlined so into a pooling, unless `inline_padding` is off.
@@ -73,21 +76,29 @@ class TeInline(ModulePass):
         """Inline what the rules allow in one function, producers first."""
         for stage in function.stages:
             simplify_body(stage)
-        for stage in function.stages:
+        # What two stages read is read once where both went into a third: look again.
+        while self._inline_stages(function.stages):
+            _drop_unused(function)
+        _drop_unused(function)
+
+    def _inline_stages(self, stages: Sequence[ComputeOp]) -> bool:
+        """Go through stages once; whether any was inlined."""
+        found = False
+        for stage in stages:
             simplify_body(stage)
             reads = _reads_of(stage)
-            if reads is None or stage.is_reduction or not self.should_inline(stage, reads):
+            if not reads or stage.is_reduction or not self.should_inline(stage, reads):
                 continue
             for read in reads:
                 inline_read(read, stage)
-        for stage in reversed(function.stages):
-            if not stage.result.uses:
-                stage.detach()
-                stage.erase()
+            found = True
+        return found
 
     def should_inline(self, stage: ComputeOp, reads: list[ReadOp]) -> bool:
         """Whether `stage` costs little when computed at each of `reads`."""
         if not reads or any(match_border(_reader(read)) is not None for read in reads):
+            return False
+        if uses_table(stage) and not all(_goes_with(_reader(read), stage) for read in reads):
             return False
         size = max(math.prod(stage.spatial_extents), 1)
         reuse = {id(read): math.prod(_reader(read).all_extents) / size for read in reads}
@@ -111,6 +122,13 @@ class TeInline(ModulePass):
         if any(isinstance(op, _EXPENSIVE) or op.name.startswith("math.") for op in work):
             return False
         return len(work) <= self.max_ops
+
+
+def _drop_unused(function: FuncOp) -> None:
+    for stage in reversed(function.stages):
+        if not stage.result.uses:
+            stage.detach()
+            stage.erase()
 
 
 def _reads_of(stage: ComputeOp) -> list[ReadOp] | None:
@@ -141,6 +159,20 @@ def is_contraction(stage: ComputeOp) -> bool:
 def uses_table(stage: ComputeOp) -> bool:
     """Whether a stage is a transform by a constant table, which its readers take apart."""
     return any(isinstance(op, ScaleOp) for op in stage.body.block.ops)
+
+
+LONG = 16
+"""Operations of an epilogue above which it stays a loop beside a transform."""
+
+
+def _goes_with(reader: ComputeOp, transform: ComputeOp) -> bool:
+    """Whether a stage behind a transform may be written out with it: it has the same elements,
+    each by itself, no functions and few operations."""
+    if reader.is_reduction or reader.spatial_extents != transform.spatial_extents:
+        return False
+    ops = [op for op in reader.body.block.ops if not isinstance(op, _FREE)]
+    functions = any(op.name.startswith("math.") for op in ops)
+    return uses_table(reader) or not (functions or len(ops) > LONG)
 
 
 def _reads_something(op: object) -> bool:

@@ -34,7 +34,7 @@ from tcopt.schedules.cpu.granularity import has_enough_tasks, parallelize
 from tcopt.schedules.cpu.injective import schedule_injective
 from tcopt.schedules.cpu.tiles import Plan, Space, even_parts, plan_tile
 from tcopt.schedules.dots import Dot, dot_of, lane_dim
-from tcopt.schedules.epilogue import attach_epilogue, stores_apart, take_epilogue
+from tcopt.schedules.epilogue import attach_epilogue, blocks_beside, stores_apart, take_epilogue
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.nests import variable_loops
 from tcopt.schedules.patterns import (
@@ -84,7 +84,8 @@ class Contraction:
         roles = find_roles(sums[0], facts, dot)
         if isinstance(roles, Declined):
             return roles
-        schedule_tiles(sch, sums[0], roles, facts, dot)
+        for each in schedule_tiles(sch, sums[0], roles, facts, dot):
+            schedule_injective(sch, each, facts)
         return None
 
 
@@ -120,11 +121,15 @@ def _reuses(variable: int, kept: list[Access], moving: list[Access]) -> bool:
 
 def schedule_tiles(
     sch: Schedule, pattern: BlockPattern, roles: Roles, facts: CpuFacts, dot: Dot | None = None
-) -> None:
-    """Tile one reduction, compute its epilogue tile by tile, and schedule its inputs."""
+) -> list[Block]:
+    """Tile one reduction, and compute its epilogue tile by tile.
+
+    Returns:
+        The other blocks, which are left as they are: they compute element by element.
+    """
     block = sch.get_block(pattern.block.block_name.data)
-    producers = sch.producers(block)
     epilogue = take_epilogue(sch, block)
+    beside = blocks_beside(sch, block, epilogue)
     lanes = facts.lanes(element_bits(pattern.block))
     terms: list[Loop] = []
     space = _space(pattern, roles, lanes)
@@ -151,8 +156,7 @@ def schedule_tiles(
     sliding = [loops[v] for v in pattern.reduce if v in loops and _slides(pattern, roles, v)]
     unroll_steps(sch, reduce, plan.tile.accumulators, sliding)
     attach_epilogue(sch, epilogue, outer, lanes)
-    for producer in producers:
-        schedule_injective(sch, producer, facts)
+    return beside
 
 
 def _space(pattern: BlockPattern, roles: Roles, lanes: int) -> Space:

@@ -27,7 +27,7 @@ from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import parallelize
 from tcopt.schedules.cpu.injective import schedule_injective
 from tcopt.schedules.dots import Dot, dot_of, lane_dim
-from tcopt.schedules.epilogue import attach_epilogue, take_epilogue
+from tcopt.schedules.epilogue import attach_epilogue, blocks_beside, take_epilogue
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.nests import variable_loops
 from tcopt.schedules.patterns import (
@@ -192,8 +192,8 @@ def schedule_product(sch: Schedule, product: Product, facts: CpuFacts) -> None:
     """Tile a product, compute its epilogue tile by tile, and schedule what makes its inputs."""
     pattern = product.pattern
     block = sch.get_block(pattern.block.block_name.data)
-    producers = sch.producers(block)
     epilogue = take_epilogue(sch, block)
+    others = blocks_beside(sch, block, epilogue)
     lanes = facts.lanes(element_bits(pattern.block))
     tiling = _tile(sch, block, product, facts, lanes)
     if tiling.parts > 1:
@@ -208,8 +208,8 @@ def schedule_product(sch: Schedule, product: Product, facts: CpuFacts) -> None:
             _copy_columns(sch, block, product, outer[-1], lanes)
         _accumulate(sch, block, [*outer, *tiling.tiles], reduce, epilogue, lanes, product.dot)
         _prefetch_panels(sch, block, product, tiling, (outer[-1], reduce[0]), facts)
-    for producer in producers:
-        schedule_injective(sch, producer, facts)
+    for each in others:
+        schedule_injective(sch, each, facts)
 
 
 def _schedule_in_parts(

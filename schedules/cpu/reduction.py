@@ -21,7 +21,7 @@ from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.contraction import find_roles, schedule_tiles
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import LEAST_TASKS_PER_CORE, parallelize
-from tcopt.schedules.cpu.injective import vectorize_innermost
+from tcopt.schedules.cpu.injective import schedule_injective, vectorize_innermost
 from tcopt.schedules.cpu.vectors import group_size, set_kinds, short_row, split_vectors
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.nests import variable_loops
@@ -70,7 +70,8 @@ class Reduction:
         if len(reductions) == 1 and pattern is not None and is_window(pattern):
             roles = find_roles(pattern, facts)
             if not isinstance(roles, Declined):
-                schedule_tiles(sch, pattern, roles, facts)
+                for each in schedule_tiles(sch, pattern, roles, facts):
+                    schedule_injective(sch, each, facts)
                 return None
         last = [block for block in blocks if not sch.consumers(block)]
         if len(last) != 1:

@@ -5,6 +5,7 @@ parallel over chunks of tiles
   for each group of output channels
     for each place of a transformed tile           products: a register tile as in a matmul
     for each tile and block of the group           AT m A, epilogue, one store for each output
+      for each output                              a long epilogue has loops of its own
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.contraction import unroll_steps
 from tcopt.schedules.cpu.facts import CpuFacts
 from tcopt.schedules.cpu.granularity import LEAST_TASKS_PER_CORE, parallelize
+from tcopt.schedules.cpu.injective import schedule_injective
 from tcopt.schedules.cpu.tiles import MAX_ROWS, MAX_VECTORS
 from tcopt.schedules.cpu.winograd_plan import Plan, Problem, choose_plan, divisors
 from tcopt.schedules.handles import Block, Loop
@@ -57,6 +59,7 @@ def schedule_stages(sch: Schedule, stages: Stages, facts: CpuFacts) -> None:
 
     store = sch.cache_write(stages.products, "register")
     chunk, group, place = _tile_result(sch, stages, plan, (rows, columns, vectors, groups), facts)
+    _follow_up(sch, stages, place)
     sch.compute_at(stages.right, place)
     sch.set_scope(stages.right, "register")
     _in_registers(sch, stages.right, place)
@@ -69,6 +72,8 @@ def schedule_stages(sch: Schedule, stages: Stages, facts: CpuFacts) -> None:
         region, *_, tile = _transform_data(sch, stages, chunk, [columns])
     sch.compute_at(stages.left, tile)
     sch.set_scope(stages.left, "register")
+    for each in stages.others:
+        schedule_injective(sch, each, facts)
     if stages.pad is not None:
         sch.compute_at(stages.pad, region)
         sch.vectorize(sch.get_loops(stages.pad)[-1])
@@ -111,7 +116,7 @@ def _tile_result(
     rows, columns, vectors, groups = sizes
     problem = problem_of(sch, stages)
     extent = sch.block_op(stages.right).domain[2]
-    n, o, h, w, lane = sch.get_loops(stages.result)
+    n, o, h, w, lane = sch.get_loops(stages.last)
     chunk_row, row, i = sch.split(h, [None, rows, extent])
     chunk_column, column, j = sch.split(w, [None, columns, extent])
     group, part, block = sch.split(o, [None, groups, vectors])
@@ -127,9 +132,20 @@ def _tile_result(
         sch.reorder(*chunks, group, *inner)
         *_, chunk = parallelize(sch, chunks, work, facts)
     sch.vectorize(lane)
-    sch.unroll(j)
-    sch.unroll(i)
+    if not stages.epilogue:
+        sch.unroll(j)
+        sch.unroll(i)
     return chunk, group, block
+
+
+def _follow_up(sch: Schedule, stages: Stages, tile: Loop) -> None:
+    """Compute a tile of what the epilogue reads; its own loops stay, as it is long."""
+    for each in reversed(stages.epilogue[:-1]):
+        sch.compute_at(each, tile)
+        sch.vectorize(sch.get_loops(each)[-1])
+    if stages.epilogue:
+        sch.compute_at(stages.result, tile)
+        _in_registers(sch, stages.result, tile)
 
 
 def _comes_from_afar(problem: Problem, blocks: int, facts: CpuFacts) -> bool:

@@ -22,7 +22,7 @@ from math import ceil, prod
 
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.dots import Dot, dot_of, lane_dim
-from tcopt.schedules.epilogue import take_epilogue
+from tcopt.schedules.epilogue import blocks_beside, take_epilogue
 from tcopt.schedules.gpu.facts import GpuFacts
 from tcopt.schedules.gpu.injective import schedule_injective
 from tcopt.schedules.gpu.threads import spread, write_out
@@ -72,8 +72,8 @@ class RegisterTiles:
         left = tile_contraction(sch, pattern, facts)
         if isinstance(left, Declined):
             return left
-        for producer in left:
-            schedule_injective(sch, producer, facts)
+        for each in left:
+            schedule_injective(sch, each, facts)
         return None
 
 
@@ -83,7 +83,7 @@ def tile_contraction(
     """Tile a sum of products, its operands from memory, or say why not.
 
     Returns:
-        The producers that are left to launches of their own.
+        The other blocks that are left to launches of their own.
     """
     columns = columns_of(pattern)
     if columns is None:
@@ -175,12 +175,12 @@ def schedule_tile(
     facts: GpuFacts,
     dot: Dot | None = None,
 ) -> list[Block]:
-    """Tile the block, and compute its epilogue tile by tile; what makes its inputs."""
+    """Tile the block, and compute its epilogue tile by tile; the other blocks."""
     block = sch.get_block(pattern.block.block_name.data)
     text = f"tile of {tile.rows} rows x {tile.lanes} columns a thread, from memory"
     remark("schedule", sch.block_op(block), text)
-    producers = sch.producers(block)
     epilogue = take_epilogue(sch, block)
+    beside = blocks_beside(sch, block, epilogue)
     height = sch.knob("rows", sorted({1, 2, 4, 8, tile.rows}), default=tile.rows)
     loops = variable_loops(sch, block)
     inner: list[Loop] = []
@@ -198,7 +198,7 @@ def schedule_tile(
     thread = spread(sch, outer, facts)
     accumulate(sch, block, thread, reduce, sums, tile.lanes, dot)
     finish(sch, epilogue, thread, tile.lanes)
-    return producers
+    return beside
 
 
 def accumulate(

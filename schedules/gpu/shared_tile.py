@@ -23,7 +23,7 @@ from math import prod
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.dots import Dot, dot_of, lane_dim, steps_of
-from tcopt.schedules.epilogue import take_epilogue
+from tcopt.schedules.epilogue import blocks_beside, take_epilogue
 from tcopt.schedules.gpu.facts import MOST_LANES, GpuFacts
 from tcopt.schedules.gpu.injective import schedule_injective
 from tcopt.schedules.gpu.register_tile import (
@@ -77,8 +77,8 @@ class SharedTiles:
         left = tile_contraction(sch, pattern, facts)
         if isinstance(left, Declined):
             return left
-        for producer in left:
-            schedule_injective(sch, producer, facts)
+        for each in left:
+            schedule_injective(sch, each, facts)
         return None
 
 
@@ -88,7 +88,7 @@ def tile_contraction(
     """Tile a sum of products with its operands shared, or say why nothing is gained by it.
 
     Returns:
-        The producers that are left to launches of their own.
+        The other blocks that are left to launches of their own.
     """
     roles = find_roles(pattern, dot_of(pattern, facts.capabilities))
     if isinstance(roles, Declined):
@@ -143,12 +143,12 @@ def schedule_tile(
     """Tile the block for blocks and threads, with its operands shared.
 
     Returns:
-        The producers that are left to launches of their own.
+        The other blocks that are left to launches of their own.
     """
     block = sch.get_block(pattern.block.block_name.data)
     remark("schedule", sch.block_op(block), f"tile of {tile}, operands in shared memory")
-    producers = sch.producers(block)
     epilogue = take_epilogue(sch, block)
+    beside = blocks_beside(sch, block, epilogue)
     loops = variable_loops(sch, block)
     steps = sch.knob("steps", sorted({*STEPS, tile.steps}), default=tile.steps)
     row_block, row_thread, row = sch.split(loops.pop(roles.rows), [None, tile.down, tile.rows])
@@ -183,7 +183,7 @@ def schedule_tile(
         sch.virtual_thread(virtual)
     sch.bind(row_thread, "threadIdx.y")
     sch.bind(column_thread, "threadIdx.x")
-    left = _share_operands(sch, block, pattern, roles, producers, part, tile, facts)
+    left = _share_operands(sch, block, pattern, roles, beside, part, tile, facts)
     unroll_steps(sch, reduce, tile.sums)
     init = sch.decompose_reduction(block, part)
     if roles.dot is not None:
@@ -205,7 +205,7 @@ def _share_operands(
     block: Block,
     pattern: BlockPattern,
     roles: Roles,
-    producers: list[Block],
+    beside: list[Block],
     part: Loop,
     tile: SharedTile,
     facts: GpuFacts,
@@ -213,9 +213,9 @@ def _share_operands(
     """Let all threads of a block fetch what it needs for a part of the reduction.
 
     Returns:
-        The producers that are left to launches of their own.
+        The other blocks that are left to launches of their own.
     """
-    left = list(producers)
+    left = list(beside)
     for term in pattern.terms:
         made = next((p for p in left if _makes(sch, p, term, block)), None)
         if made is None:

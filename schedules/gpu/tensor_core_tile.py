@@ -25,7 +25,7 @@ from math import prod
 from tcopt.dialects.fragments import MATRIX
 from tcopt.dialects.loop import LoadOp, StoreOp
 from tcopt.schedules.api import Schedule
-from tcopt.schedules.epilogue import take_epilogue
+from tcopt.schedules.epilogue import blocks_beside, take_epilogue
 from tcopt.schedules.gpu.facts import GpuFacts
 from tcopt.schedules.gpu.injective import schedule_injective
 from tcopt.schedules.gpu.register_tile import only_contraction
@@ -111,8 +111,8 @@ def schedule_tile(
 ) -> Declined | None:
     """Tile the block for blocks and warps, with matrices of its operands shared."""
     block = sch.get_block(pattern.block.block_name.data)
-    left = sch.producers(block)
     epilogue = take_epilogue(sch, block)
+    left = blocks_beside(sch, block, epilogue)
     lanes = _Lanes.of(sch, epilogue, block, roles)
     if lanes is None:
         return Declined("no variables of what follows go along rows and columns")

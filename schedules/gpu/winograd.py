@@ -12,6 +12,7 @@ from __future__ import annotations
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.gpu import register_tile, shared_tile
 from tcopt.schedules.gpu.facts import GpuFacts
+from tcopt.schedules.gpu.injective import schedule_injective
 from tcopt.schedules.gpu.threads import spread, write_out
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.nests import own_loops
@@ -40,26 +41,29 @@ class Winograd:
         if declined is not None:
             return declined
         transform_data(sch, stages, facts)
+        for each in stages.others:
+            schedule_injective(sch, each, facts)
         return None
 
 
 def transform_back(sch: Schedule, stages: Stages, facts: GpuFacts) -> None:
     """A tile of results and what follows in each thread."""
-    op = sch.block_op(stages.result)
+    op = sch.block_op(stages.last)
     extent = sch.block_op(stages.right).domain[2]
     # Entries of tables are constants where loops are written out; rows are stored as vectors.
     lanes = extent if op.domain[-1] % extent == 0 else 1
     lanes = lanes if lanes <= facts.lanes(element_bits(op)) else 1
-    store = sch.cache_write(stages.result, "register") if lanes > 1 else stages.result
+    store = sch.cache_write(stages.last, "register") if lanes > 1 else stages.last
     *outer, height, width = sch.get_loops(store)
     row, i = sch.split(height, [None, extent])
     column, j = sch.split(width, [None, extent])
     sch.reorder(*outer, row, column, i, j)
     thread = spread(sch, [*outer, row, column], facts)
     write_out(sch, [i, j], lanes)
-    if store != stages.result:
-        _in_registers(sch, stages.result, thread)
-    _in_registers(sch, stages.right, thread)
+    # A block may be read by several behind it.
+    behind = [stages.right, stages.result, *stages.epilogue]
+    for each in reversed(behind if store != stages.last else behind[:-1]):
+        _in_registers(sch, each, thread)
 
 
 def contract(sch: Schedule, products: Block, facts: GpuFacts) -> Declined | None:

@@ -31,11 +31,13 @@ ERRORS = {2: 1e-6, 4: 5e-6, 6: 3e-5}
 
 
 def convolutions() -> ModelProto:
-    """Tiles that fit, with an epilogue of two operands; and some that stick out, unpadded."""
+    """Tiles that fit, with an epilogue of two operands; and some that stick out, unpadded, whose
+    results are read twice."""
     net = Network("convolutions", seed=3)
     x = net.input("x", [2, 8, 12, 24])
     y = net.add("Relu", net.add("Add", net.conv(x, 8, 8), x))
     y = net.add("Conv", y, net.normal([5, 8, 3, 3], 0.2), kernel_shape=[3, 3])
+    y = net.add("Mul", y, net.add("Sigmoid", y))
     return net.model(**{y: [2, 5, 10, 22]})
 
 

@@ -105,6 +105,22 @@ def test_uniform_constants_become_numbers(context):
     assert result.tolist() == [[2.5, 2.5]] * 2
 
 
+def test_uniform_factors_of_a_sum_stay_factors(context):
+    module = lower(
+        context,
+        """
+        func.func @main(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
+          %w = graph.constant dense<0.0> : tensor<3x4xf32>
+          %0 = graph.matmul %x, %w : tensor<2x4xf32>
+          return %0 : tensor<2x4xf32>
+        }
+        """,
+    )
+    assert [len(call.arguments) for call in calls(module)] == [2]
+    (result,) = run_module(module, [np.ones((2, 3), np.float32)])
+    assert result.tolist() == [[0.0] * 4] * 2
+
+
 def test_views_and_tables_stay_in_the_host_function(context):
     module = lower(
         context,

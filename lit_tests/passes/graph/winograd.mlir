@@ -122,3 +122,13 @@ func.func @many(%x: tensor<1x16x16x16x16xf32>) -> tensor<1x16x64x64x16xf32> {
   %y = graph.blocked_conv_transpose %x, %w {starts = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x16x64x64x16xf32>
   return %y : tensor<1x16x64x64x16xf32>
 }
+
+// Data of few channels in three dimensions has as many dimensions as images in blocks of channels.
+// CHECK-LABEL: func.func @volume
+// CHECK-NOT:   graph.winograd
+// CHECK:       graph.blocked_conv
+func.func @volume(%x: tensor<1x3x8x56x56xf32>) -> tensor<1x4x8x56x56x16xf32> {
+  %w = graph.constant dense<0.5> : tensor<4x3x3x3x3x16xf32>
+  %y = graph.blocked_conv %x, %w {plain, pads = [1, 1, 1, 1, 1, 1]} : tensor<1x4x8x56x56x16xf32>
+  return %y : tensor<1x4x8x56x56x16xf32>
+}

@@ -190,3 +190,96 @@ te.func @transform(%x: tensor<9xf32>) -> tensor<5x3xf32> {
   }
   te.return %t : tensor<5x3xf32>
 }
+
+// Paths of long operations that part and meet again are one expression, in which what is read
+// twice at one place is computed once.
+// CHECK-LABEL: te.func @diamond
+// CHECK-NEXT:    te.compute "d"
+// CHECK:         math.exp
+// CHECK-NOT:     math.exp
+// CHECK-NOT:     te.compute
+te.func @diamond(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %a = te.compute "a" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %x[%i] : tensor<8xf32>
+    %1 = math.exp %0 : f32
+    te.yield %1 : f32
+  }
+  %b = te.compute "b" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %a[%i] : tensor<8xf32>
+    %1 = math.tanh %0 : f32
+    te.yield %1 : f32
+  }
+  %c = te.compute "c" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %a[%i] : tensor<8xf32>
+    %1 = te.read %b[%i] : tensor<8xf32>
+    %2 = arith.addf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  %d = te.compute "d" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %a[%i] : tensor<8xf32>
+    %1 = te.read %c[%i] : tensor<8xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %d : tensor<8xf32>
+}
+
+// A transform stays beside an epilogue with functions, whatever reads it twice, but takes the
+// short start of that in; a short epilogue with a diamond in it goes in as a whole.
+// CHECK-LABEL: te.func @transformed
+// CHECK-NEXT:    te.compute "sum"
+// CHECK:         table.scale
+// CHECK:         te.compute "silu"
+// CHECK-NOT:     te.compute
+// CHECK:         te.return
+te.func @transformed(%x: tensor<10xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
+  %t = te.compute "rows" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %x[%i + 2] : tensor<10xf32>
+    %1 = te.index [%i mod 2]
+    %2 = table.scale %0 by %1 of [0.5, 0.25] : f32
+    te.yield %2 : f32
+  }
+  %s = te.compute "sum" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %t[%i] : tensor<8xf32>
+    %1 = te.read %b[%i] : tensor<8xf32>
+    %2 = arith.addf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  %g = te.compute "gate" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %s[%i] : tensor<8xf32>
+    %1 = math.tanh %0 : f32
+    te.yield %1 : f32
+  }
+  %y = te.compute "silu" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %s[%i] : tensor<8xf32>
+    %1 = te.read %g[%i] : tensor<8xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %y : tensor<8xf32>
+}
+
+// CHECK-LABEL: te.func @short
+// CHECK-NEXT:    te.compute "square"
+// CHECK-NOT:     te.compute
+// CHECK:         te.return
+te.func @short(%x: tensor<10xf32>) -> tensor<8xf32> {
+  %t = te.compute "rows" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %x[%i + 2] : tensor<10xf32>
+    %1 = te.index [%i mod 2]
+    %2 = table.scale %0 by %1 of [0.5, 0.25] : f32
+    te.yield %2 : f32
+  }
+  %n = te.compute "n" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %t[%i] : tensor<8xf32>
+    %1 = arith.negf %0 : f32
+    te.yield %1 : f32
+  }
+  %y = te.compute "square" [%i = 8] : tensor<8xf32> {
+    %0 = te.read %t[%i] : tensor<8xf32>
+    %1 = te.read %n[%i] : tensor<8xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %y : tensor<8xf32>
+}

@@ -37,3 +37,19 @@ func.func @few(%x: tensor<1x32x7x7x16xf32>, %w: tensor<4x4x32x32x16x16xf32>) -> 
   %y = graph.winograd_conv %x, %w {tile = 2, pads = [1, 1, 1, 1]} : tensor<1x32x7x7x16xf32>
   return %y : tensor<1x32x7x7x16xf32>
 }
+
+// An epilogue with functions, however often it reads a result, has loops of its own in a tile.
+// CHECK:       @fused_winograd_conv_sigmoid_mul_schedule {{.*}}rule = "cpu-winograd"
+// LOOP-LABEL:  loop.func @fused_winograd_conv_sigmoid_mul(
+// LOOP:          %result_rows = loop.alloc register : memref<1x1x4x6x16xf32>
+// LOOP:          loop.block "conv"
+// LOOP:          loop.for %{{.*}} = 0 to 4 {
+// LOOP-NEXT:       loop.for %{{.*}} = 0 to 4 {
+// LOOP-NEXT:         loop.for %{{.*}} = 0 to 16 vectorized {
+// LOOP-NEXT:           loop.block "mul"
+func.func @silu(%x: tensor<1x4x56x56x16xf32>, %w: tensor<6x6x4x4x16x16xf32>) -> tensor<1x4x56x56x16xf32> {
+  %0 = graph.winograd_conv %x, %w {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
+  %1 = graph.sigmoid %0 : tensor<1x4x56x56x16xf32>
+  %2 = graph.mul %0, %1 : tensor<1x4x56x56x16xf32>
+  return %2 : tensor<1x4x56x56x16xf32>
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import copysign
 
 from xdsl.dialects import arith, math, vector
@@ -83,7 +84,7 @@ class FloatBuilder:
         known = self._constants.get(key)
         if known is None:
             type = self.type_of(element)
-            known = self.add_op(arith.ConstantOp(_constant_attr(value, element, type)))
+            known = self.add_op(arith.ConstantOp(_constant_attr(*key, type)))
             self._constants[key] = known
         return known
 
@@ -220,9 +221,14 @@ class FloatBuilder:
         return self.add_op(arith.TruncFOp(value, self.type_of(element)))
 
 
+@lru_cache(maxsize=4096)
 def _constant_attr(
-    value: float, element: Attribute, type: Attribute
+    element: Attribute, value: float, negative: bool, type: Attribute
 ) -> IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr:
+    """The attribute of a constant; `negative` tells zeros apart, which are equal as keys.
+
+    Attributes do not change, and to make one takes a hundred times as long as to find it.
+    """
     if isinstance(element, IntegerType):
         number = int(value)
         if isa(type, VectorType[IntegerType]):
