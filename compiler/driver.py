@@ -55,8 +55,11 @@ class Imported:
         limits: Limits = DEFAULT_LIMITS,
         stage: Stage | None = None,
         dims: Mapping[str, int] | None = None,
+        *,
+        follow_links: bool = False,
     ):
         self._limits = limits
+        self._follow_links = follow_links
         self._dims = dims
         self.files: set[Path] = set()
         self.rest: Rest | None = None
@@ -70,7 +73,7 @@ class Imported:
 
     def module(self) -> ModuleOp:
         """The graph-level module."""
-        model, reader = load_model(self._source)
+        model, reader = load_model(self._source, follow_links=self._follow_links)
         self.files = reader.files
         self._graph = model.graph
         found = import_stage(

@@ -19,6 +19,7 @@ from tcopt.compiler.kernel_cache import KernelCache
 from tcopt.compiler.pipeline import Phase, is_device, pipeline, with_clocks, with_origins
 from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
 from tcopt.compiler.report import Progress, Report
+from tcopt.compiler.source import ModelSource
 from tcopt.frontends.onnx.errors import MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.runtime.model import (
@@ -61,6 +62,7 @@ def compile(
     cache: bool = True,
     workers: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    follow_links: bool = False,
 ) -> Model:
     """Compile an ONNX model to native code.
 
@@ -82,17 +84,31 @@ def compile(
         workers: processes that compile kernels beside this one; by default one for each other
             core, and none for a model that is small or whose kernels are all kept.
         limits: how much the model may ask for, see `tcopt.frontends.onnx.limits`.
+        follow_links: whether links of the model's external data may lead out of its folder, as
+            they do in the folders of model hubs. What they lead to is read.
     Raises:
         TcoptError: the model is malformed or not supported, or a pass failed.
     """
     given_shapes, given_values, given_dims = shapes or {}, values or {}, dict(dims or {})
     rounding = accuracy, precision
-    compiler = _Compiler(source, target, rounding, progress, cache, workers, limits, given_dims)
+    origin = ModelSource(source)
+    compiler = _Compiler(
+        origin,
+        target,
+        rounding,
+        progress,
+        cache,
+        workers,
+        limits,
+        given_dims,
+        follow_links=follow_links,
+    )
     compiler.programs_kept = check_programs_kept(programs_kept)
     entry = compiler.entry(given_shapes, given_values)
     specializer = _Specializer(compiler.program, given_shapes, given_values)
     declared = None if entry is None else entry.open_inputs()
     if declared is not None:
+        compiler.keep_source()
         model = Model.lazy(specializer, *declared)
     else:
         try:
@@ -102,7 +118,8 @@ def compile(
                 raise
             from tcopt.compiler.driver import declared_specs
 
-            declared = declared_specs(source, given_shapes, given_values, given_dims)
+            compiler.keep_source()
+            declared = declared_specs(origin.value, given_shapes, given_values, given_dims)
             if entry is not None:
                 entry.keep_open(*declared)
             model = Model.lazy(specializer, *declared)
@@ -128,7 +145,7 @@ class _Compiler:
 
     def __init__(
         self,
-        source: Source,
+        source: ModelSource,
         target: str,
         rounding: tuple[str, str],
         progress: Progress | None,
@@ -136,7 +153,10 @@ class _Compiler:
         workers: int | None,
         limits: Limits,
         dims: Mapping[str, int],
+        *,
+        follow_links: bool,
     ):
+        self._follow_links = follow_links
         self._limits = limits
         self._dims = dims
         self._source = source
@@ -148,12 +168,23 @@ class _Compiler:
         self._programs: ProgramCache | None = None
         if cache and not self._on_device:
             cpu = named_target(target.partition(":")[2] or "host")
-            settings = (cpu, self._phases, limits, sorted(dims.items()))
-            self._programs = ProgramCache.of_user(source, settings)
+            settings = (cpu, self._phases, limits, sorted(dims.items()), follow_links)
+            self._programs = ProgramCache.of_user(source.value, settings)
+
+    def keep_source(self) -> None:
+        """What was given now is what is compiled later, too."""
+        self._source.keep()
+        if self._programs is not None:
+            self._programs.source = self._source.value
 
     def entry(self, shapes: Shapes, values: Values) -> ProgramEntry | None:
         """Where the cache has what comes of a compile."""
-        return None if self._programs is None else self._programs.entry(shapes, values)
+        self._source.check()
+        if self._programs is None:
+            return None
+        entry = self._programs.entry(shapes, values)
+        self._source.hashed(self._programs.content)
+        return entry
 
     def program(
         self, shapes: Shapes, values: Values, entry: ProgramEntry | None = None
@@ -170,6 +201,7 @@ class _Compiler:
             return self._compile(shapes, values, self._phases, report)[0]
         found = entry.program()
         if found is not None:
+            self._source.read(entry.files)
             found.compile_times.update(report.found(time.perf_counter() - start))
             return found
         missing = entry.missing_values()
@@ -214,7 +246,16 @@ class _Compiler:
             from tcopt.compiler import driver
 
             limits, dims = self._limits, self._dims
-            imported = driver.Imported(self._source, shapes, values, limits, stage, dims)
+            self._source.check()
+            imported = driver.Imported(
+                self._source.value,
+                shapes,
+                values,
+                limits,
+                stage,
+                dims,
+                follow_links=self._follow_links,
+            )
             kept = KernelCache.of_user() if self._cache else None
             given = (imported, phases, kept, self._workers, report)
             program: AnyProgram
@@ -223,6 +264,8 @@ class _Compiler:
             else:
                 program = driver.compile_for_cpu(*given)
             imported.describe(program)
+            self._source.read(imported.files)
+            self._source.check(was_open=True)
             if imported.rest is not None:
                 wanted = None if stage is None else stage.outputs
                 program = self._staged(program, imported.rest, shapes, values, wanted, timed=timed)
@@ -246,7 +289,8 @@ class _Compiler:
         """
         from tcopt.compiler.driver import declared_specs
 
-        outputs = declared_specs(self._source, dims=self._dims)[1]
+        self.keep_source()
+        outputs = declared_specs(self._source.value, dims=self._dims)[1]
         if wanted is not None:
             outputs = [spec for spec in outputs if spec.name in wanted]
         later, stage = None, rest.stage

@@ -71,7 +71,7 @@ class ProgramCache:
     def __init__(
         self, source: Source, settings: Sequence[object], facts: KernelCache, programs: DiskStore
     ):
-        self._source = source
+        self.source = source
         self._settings = repr((program_fingerprint(), *settings))
         self._facts = facts
         self._programs = programs
@@ -105,13 +105,18 @@ class ProgramCache:
         unchanged = partial(self._is_still, mark)
         return ProgramEntry(state.hexdigest(), folder, self._facts, self._programs, unchanged)
 
+    @property
+    def content(self) -> str | None:
+        """The hash of the model, once an entry was asked for."""
+        return None if self._known is None else self._known[1]
+
     def _content(self) -> tuple[Stamp | None, str | None]:
         """What tells a change of the file, and a hash of the model, made anew after one."""
         mark = None if self._path is None else stamp(self._path)
         # A model in memory that is no bytes may be edited between two compiles.
-        fixed = isinstance(self._source, bytes) if self._path is None else mark is not None
+        fixed = isinstance(self.source, bytes) if self._path is None else mark is not None
         if self._known is None or not fixed or self._known[0] != mark:
-            self._known = mark, hash_source(self._source)
+            self._known = mark, hash_source(self.source)
         return self._known
 
     def _is_still(self, mark: Stamp | None) -> bool:
@@ -141,11 +146,14 @@ class ProgramEntry:
         self._programs = programs
         self._unchanged = unchanged
         self._since = time.time()
+        self.files: list[Path] = []
+        """What the program was made of beside the model itself, once that is known."""
 
     def program(self) -> Program | None:
         """The program, if it is there and undamaged."""
         known = self._known(_PROGRAM, lambda facts: facts.texts("files"))
         key = None if known is None else self._program_key(known)
+        self.files = [] if self._folder is None else [self._folder / name for name in known or ()]
         if key is None or not self._programs.has(key):
             return None
         try:
@@ -183,7 +191,7 @@ class ProgramEntry:
         paths = sorted(set(files))
         if changed_since(paths, self._since) or not self._may_keep():
             return
-        folder = (self._folder or Path()).resolve()
+        folder = (self._folder or Path()).absolute()
         names = [path.relative_to(folder).as_posix() for path in paths]
         key = self._program_key(names)
         if key is None:

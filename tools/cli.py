@@ -58,13 +58,18 @@ def add_accuracy(parser: argparse.ArgumentParser) -> None:
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says how much a model may ask for."""
+    """Add the options that say what a model may ask for."""
     parser.add_argument(
         "--limit",
         action="append",
         default=[],
         metavar="NAME=NUMBER",
         help="how much the model may ask for: tensor-bytes, nodes, depth ... (docs/checking.md)",
+    )
+    parser.add_argument(
+        "--follow-links",
+        action="store_true",
+        help="links of external data may lead out of the model's folder, as in model hubs",
     )
 
 

@@ -42,6 +42,7 @@ def compile_model(
             progress=progress,
             cache=not args.no_cache,
             limits=parse_limits(args.limit),
+            follow_links=args.follow_links,
         )
     return model, progress
 

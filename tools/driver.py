@@ -42,6 +42,7 @@ class Given:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     limits: Limits = DEFAULT_LIMITS
+    follow_links: bool = False
 
 
 NOTHING = Given()
@@ -102,7 +103,13 @@ class Source:
 
             model = self.path if self.path is not None else self.data
             given = self.given
-            return import_model(model, shapes=given.shapes, dims=given.dims, limits=given.limits)
+            return import_model(
+                model,
+                shapes=given.shapes,
+                dims=given.dims,
+                limits=given.limits,
+                follow_links=given.follow_links,
+            )
         text = self._text()
         if not text.strip():
             raise InputError(

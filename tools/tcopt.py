@@ -118,7 +118,8 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     parse_target_spec(args.target)
     pipeline = parse_pipeline(args.passes, passes)
-    given = Given(parse_shapes(args.shape), parse_dims(args.dim), parse_limits(args.limit))
+    limits = parse_limits(args.limit)
+    given = Given(parse_shapes(args.shape), parse_dims(args.dim), limits, args.follow_links)
     source = Source.read(args.input_file, args.frontend, given)
     chunks = source.split() if args.split_input_file else (source,)
     texts: list[str] = []

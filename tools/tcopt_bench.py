@@ -107,6 +107,7 @@ def _settings(args: argparse.Namespace, given: Feeds) -> Settings:
         options={"accuracy": args.accuracy, "precision": args.precision}
         | ({"shapes": shapes} if shapes else {})
         | {"dims": parse_dims(args.dim), "limits": parse_limits(args.limit)}
+        | {"follow_links": args.follow_links}
         | ({"cache": False} if args.no_cache else {}),
         rtol=args.rtol,
         seed=args.seed,

@@ -55,6 +55,7 @@ def _run(args: argparse.Namespace) -> int:
         values=read_arrays(args.input),
         dims=parse_dims(args.dim),
         limits=parse_limits(args.limit),
+        follow_links=args.follow_links,
     )
     size = path.stat().st_size
     if args.json:

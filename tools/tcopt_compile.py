@@ -161,6 +161,7 @@ def _print_level(args: argparse.Namespace) -> int:
         values=read_arrays(args.input),
         dims=parse_dims(args.dim),
         limits=limits,
+        follow_links=args.follow_links,
     )
     instruments: list[Instrument] = [Timing()] if args.time_passes else []
     run_passes(ctx, module, parse_pipeline(text), instruments)

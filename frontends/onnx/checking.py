@@ -115,6 +115,7 @@ def check_model(
     values: Mapping[str, np.ndarray] | None = None,
     dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    follow_links: bool = False,
 ) -> CheckReport:
     """Check an ONNX model; arguments are those of `import_model`.
 
@@ -126,7 +127,7 @@ def check_model(
     """
     report = CheckReport()
     try:
-        model, reader = load_model(source)
+        model, reader = load_model(source, follow_links=follow_links)
     except ImportModelError as error:
         report.problems = [error]
         return report

@@ -45,6 +45,7 @@ def import_model(
     values: Mapping[str, np.ndarray] | None = None,
     dims: Mapping[str, int] | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    follow_links: bool = False,
 ) -> ModuleOp:
     """Import an ONNX model (IR version 3 or newer).
 
@@ -64,6 +65,7 @@ def import_model(
         values: inputs to specialise on, where a value decides shapes.
         dims: extents of dimensions that the model leaves open, by the names it gives them.
         limits: how much the model may ask for.
+        follow_links: whether links of its external data may lead out of its folder.
 
     Raises:
         InputError: no such file, or shapes and values that do not fit the inputs.
@@ -73,7 +75,11 @@ def import_model(
         UnsupportedError: everything the compiler does not handle, in one error.
     """
     return import_loaded(
-        *load_model(source), shapes=shapes, values=values, dims=dims, limits=limits
+        *load_model(source, follow_links=follow_links),
+        shapes=shapes,
+        values=values,
+        dims=dims,
+        limits=limits,
     )
 
 

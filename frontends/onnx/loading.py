@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,15 +15,20 @@ from tcopt.frontends.onnx.node_facts import STANDARD_DOMAINS
 from tcopt.frontends.onnx.tensors import TensorReader
 from tcopt.frontends.onnx.wire import cut_weights
 from tcopt.support.errors import ImportModelError, InputError, TcoptError, UnsupportedError
+from tcopt.support.files import as_path, open_file
 
 OLDEST_IR = 3
 OLDEST_OPSET = 1
 MODEL_SIZE_LIMIT = 2**31 - 1
 
 
-def load_model(source: str | Path | bytes | ModelProto) -> tuple[ModelProto, TensorReader]:
+def load_model(
+    source: str | Path | bytes | ModelProto, *, follow_links: bool = False
+) -> tuple[ModelProto, TensorReader]:
     """Decode `source` without checking more than its header.
 
+    Args:
+        follow_links: whether links of its external data may lead out of its folder.
     Raises:
         InputError: no such file, or not a readable file.
         ImportModelError: not an ONNX model.
@@ -31,8 +37,9 @@ def load_model(source: str | Path | bytes | ModelProto) -> tuple[ModelProto, Ten
         return source, TensorReader(None)
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _decode(memoryview(bytes(source)), None, TensorReader(None))
-    path = Path(source)
-    return _decode(_read_file(path), str(path), TensorReader(path.parent))
+    path = as_path(source)
+    reader = TensorReader(path.parent, follow_links=follow_links)
+    return _decode(_read_file(path), str(path), reader)
 
 
 def _read_file(path: Path) -> memoryview:
@@ -40,17 +47,18 @@ def _read_file(path: Path) -> memoryview:
         if not path.is_file():
             what = "is not a file" if path.exists() else "does not exist"
             raise InputError(f"{path} {what}", hint="give the path of an .onnx file")
-        if path.stat().st_size > MODEL_SIZE_LIMIT:
-            raise ImportModelError(
-                "the file is larger than protobuf allows (2 GB)",
-                where=str(path),
-                hint="save the weights as external data",
-            )
-        if not path.stat().st_size:
-            return memoryview(b"")
-        # Mapped, not read: weights are looked at when something is computed with them.
-        with path.open("rb") as stream:
-            return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+        with open_file(path) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > MODEL_SIZE_LIMIT:
+                raise ImportModelError(
+                    "the file is larger than protobuf allows (2 GB)",
+                    where=str(path),
+                    hint="save the weights as external data",
+                )
+            if not size:
+                return memoryview(b"")
+            # Mapped, not read: weights are looked at when something is computed with them.
+            return memoryview(mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {str(path)!r}: {error}") from error
 

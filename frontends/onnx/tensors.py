@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from onnx import TensorProto, numpy_helper
 
 from tcopt.frontends.onnx.types import elements_per_byte, numpy_dtype
 from tcopt.support.errors import ImportModelError, UnsupportedError
+from tcopt.support.files import open_file
 
 _NAME_LIMIT = 4096
+_MOST_DIGITS = 18
 
 
 class TensorReader:
@@ -20,12 +23,15 @@ class TensorReader:
 
     Args:
         folder: the model file's folder, None when the model did not come from a file.
+        follow_links: whether links in it may lead to files elsewhere, as in the folders of model
+            hubs, whose files are links to where their content is kept.
     """
 
-    def __init__(self, folder: Path | None):
+    def __init__(self, folder: Path | None, *, follow_links: bool = False):
         self.folder = folder
+        self.follow_links = follow_links
         self.files: set[Path] = set()
-        """Other files that were read so far."""
+        """Other files that were read so far, by the names that the model has for them."""
         self.weights: Mapping[str, memoryview] = {}
         """Bytes that are not in their tensors, see `wire.cut_weights`."""
 
@@ -82,32 +88,36 @@ class TensorReader:
         self, tensor: TensorProto, dtype: np.dtype, dims: tuple[int, ...], where: str
     ) -> np.ndarray:
         entries = {entry.key: entry.value for entry in tensor.external_data}
-        path = self._external_path(entries.get("location", ""), where)
+        name, path = self._external_path(entries.get("location", ""), where)
         packed = elements_per_byte(tensor.data_type)
         needed = -(-math.prod(dims) * dtype.itemsize // packed)
+        offset = _number(entries.get("offset", "0"), where)
+        length = _number(entries.get("length", str(needed)), where)
         try:
-            offset = int(entries.get("offset", "0"))
-            length = int(entries.get("length", str(needed)))
-        except ValueError as error:
+            # What was looked at is what is opened: by then it is no link any more.
+            with open_file(path, follow=False) as stream:
+                size = os.fstat(stream.fileno()).st_size
+                if length != needed or offset + length > size:
+                    raise ImportModelError(
+                        f"external data of tensor {list(dims)} needs {needed} bytes: length "
+                        f"{length} at offset {offset} of {path.name} ({size} bytes) does not fit",
+                        where=where,
+                    )
+                self.files.add(name)
+                if not needed:
+                    return np.zeros(dims, dtype)
+                # Mapped, not read: weights that are never used cost nothing.
+                raw = np.memmap(stream, np.uint8, mode="r", offset=offset, shape=(needed,))  # pyright: ignore
+        except (OSError, ValueError, OverflowError) as error:
             raise ImportModelError(
-                "external data offset or length is not a number", where=where
+                f"external data {path.name!r} cannot be read: {error}", where=where
             ) from error
-        if length != needed or offset < 0 or offset + length > path.stat().st_size:
-            raise ImportModelError(
-                f"external data of tensor {list(dims)} needs {needed} bytes: length {length} at "
-                f"offset {offset} of {path.name} ({path.stat().st_size} bytes) does not fit",
-                where=where,
-            )
-        if not needed:
-            return np.zeros(dims, dtype)
-        self.files.add(path)
-        # Mapped, not read: weights that are never used cost nothing.
         if packed > 1:
-            raw = np.memmap(path, np.uint8, mode="r", offset=offset, shape=(needed,))
             return _unpacked(raw, dtype, dims, packed)
-        return np.memmap(path, dtype, mode="r", offset=offset, shape=dims)
+        return raw.view(dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(dims)
 
-    def _external_path(self, location: str, where: str) -> Path:
+    def _external_path(self, location: str, where: str) -> tuple[Path, Path]:
+        """The file that a model names, as it names it, and where links lead from there."""
         if self.folder is None:
             raise ImportModelError(
                 "the model keeps weights in another file, so it cannot be imported from memory",
@@ -127,6 +137,7 @@ class TensorReader:
             folder = self.folder.resolve()
             path = (folder / relative).resolve()
             outside, absent = not path.is_relative_to(folder), not path.is_file()
+            outside = outside and not self.follow_links
         except (OSError, RuntimeError) as error:
             # A name that is too long, or a link to itself.
             raise ImportModelError(
@@ -136,6 +147,8 @@ class TensorReader:
             raise ImportModelError(
                 f"external data {location!r} links to a file outside the model's folder",
                 where=where,
+                hint="if you trust the model's links, allow it with follow_links=True, in tools "
+                "with --follow-links",
             )
         if absent:
             raise ImportModelError(
@@ -143,7 +156,17 @@ class TensorReader:
                 where=where,
                 hint="keep it beside the .onnx file",
             )
-        return path
+        return self.folder.absolute() / relative, path
+
+
+def _number(text: str, where: str) -> int:
+    """An offset or a length."""
+    if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise ImportModelError(
+            f"external data has the offset or length {text[:40]!r}, which is no number of bytes",
+            where=where,
+        )
+    return int(text)
 
 
 def _unpacked(raw: np.ndarray, dtype: np.dtype, dims: tuple[int, ...], packed: int) -> np.ndarray:

@@ -19,6 +19,7 @@ from models.network import Network
 from tcopt.compiler.content import hash_file, hash_source
 from tcopt.compiler.program_cache import wait_for_writers
 from tcopt.schedules import rules
+from tcopt.support.errors import InputError
 from tcopt.support.remarks import collect_remarks
 
 
@@ -142,7 +143,8 @@ def test_a_file_that_changes_meanwhile_is_not_kept(folder, tmp_path):
         if step == "kernels":
             onnx.save(dense(seed=1), path)
 
-    tcopt.compile(path, progress=change)
+    with pytest.raises(InputError, match="has changed since"):
+        tcopt.compile(path, progress=change)
     assert programs_in(folder) == []
     assert not cached(path) and cached(path)
 

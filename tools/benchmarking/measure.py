@@ -100,7 +100,11 @@ def moved_bytes(feeds: Mapping[str, Array], outputs: Sequence[Array], weights: i
 
 def contraction_flops(model: str | bytes, options: Mapping[str, Any]) -> int:
     """Multiplications and additions of all convolutions and matrix products, the direct way."""
-    given = {name: options[name] for name in ("shapes", "dims", "limits") if name in options}
+    given = {
+        name: options[name]
+        for name in ("shapes", "dims", "limits", "follow_links")
+        if name in options
+    }
     module = import_model(model, **given)
     return sum(
         op.work()
