@@ -8,11 +8,17 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
+# `make test CPU=haswell`: what is compiled for if nothing is said, here and in the tests.
+ifdef CPU
+export TCOPT_CPU := $(CPU)
+endif
+
 .PHONY: help run test pytest lit conformance wild exports gpu-models lint format docs bench setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
 	@echo "make test    every test (pytest and lit)"
+	@echo "make test CPU=haswell   the same, compiling for that CPU, which this machine must be able to run"
 	@echo "make conformance  all of ONNX's backend suite (make test runs a part)"
 	@echo "make wild  trained networks of other packages, compared and timed"
 	@echo "make exports  all networks exported from PyTorch (make test compiles some)"

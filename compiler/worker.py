@@ -65,7 +65,7 @@ def _listen(requests: queue.SimpleQueue[bytes]) -> None:
 
 def _load() -> None:
     """Import what compiling a unit needs, as the parent is still at work on the graph."""
-    from tcopt.backends.llvm.host import host_target
+    from tcopt.backends.llvm.host import default_target
     from tcopt.backends.llvm.machine import target_machine
     from tcopt.backends.llvm.registry import emit_rules
     from tcopt.compiler.passes import passes_of, shared_context
@@ -77,7 +77,7 @@ def _load() -> None:
         passes_of(phase.passes)
     rules_for("cpu")
     emit_rules()
-    target_machine(host_target())
+    target_machine(default_target())
     gc.freeze()
 
 

@@ -20,6 +20,8 @@ config.environment["PYTHONPATH"] = os.path.join(  # noqa: F821
     "src",
 )
 config.environment["TCOPT_CACHE"] = "0"  # noqa: F821
+if "TCOPT_CPU" in os.environ:
+    config.environment["TCOPT_CPU"] = os.environ["TCOPT_CPU"]  # noqa: F821
 config.environment["PYTHONWARNINGS"] = "ignore"  # noqa: F821
 
 config.substitutions.append(("%inputs", os.path.join(config.test_source_root, "Inputs")))  # noqa: F821

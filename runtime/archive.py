@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tcopt.backends.llvm.host import obstacle
 from tcopt.runtime.container import CPU, Container, read_container, write_container
 from tcopt.runtime.description import (
     MOST_BYTES,
@@ -17,7 +18,6 @@ from tcopt.runtime.description import (
     signature_of,
     spec_facts,
 )
-from tcopt.runtime.loading import obstacle
 from tcopt.runtime.program import Program
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, ResourceError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Sequence
 
-from tcopt.backends.llvm.host import default_threads, host_target
+from tcopt.backends.llvm.host import default_threads, host_target, obstacle
 from tcopt.backends.llvm.jit_link import link_objects, threads_object
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.support.cpu_target import CpuTarget
@@ -76,13 +76,3 @@ def check_runs_here(target: CpuTarget) -> None:
             f"code for {target.cpu} cannot be loaded on this machine, which {reason}",
             hint="save the model as a shared library (.so) and run it where it belongs",
         )
-
-
-def obstacle(target: CpuTarget) -> str | None:
-    """Why this machine cannot run code for a target, as what follows "this machine"."""
-    host = host_target()
-    if target.machine != host.machine:
-        return f"is {host.machine}, not {target.machine}"
-    lacking = {f for f in target.features.split(",") if f.startswith("+")}
-    lacking -= set(host.features.split(","))
-    return f"has no {', '.join(sorted(lacking))}" if lacking else None

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.llvm.host import default_threads, usable_cores
+from tcopt.backends.llvm.host import default_threads, obstacle, usable_cores
 from tcopt.runtime.description import argument_facts
-from tcopt.runtime.loading import Entry, check_runs_here, obstacle
+from tcopt.runtime.loading import Entry, check_runs_here
 from tcopt.runtime.outputs import OutputPool, align
 from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.signature import Signature

@@ -12,12 +12,23 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from tcopt.backends.llvm.host import default_target
+from tcopt.support.errors import InputError
+
 settings.register_profile("tcopt", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("tcopt")
 
 _BIN = Path(sys.executable).parent
 
 RunTool = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def pytest_configure() -> None:
+    """A CPU that the tests are not for is said once."""
+    try:
+        default_target()
+    except InputError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,6 +15,8 @@ from tcopt.support.registration import Registry
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 THREADS_ENVIRONMENT = "TCOPT_NUM_THREADS"
+CPU_ENVIRONMENT = "TCOPT_CPU"
+"""The variable that names the CPU to compile for where nothing else does."""
 _LINUX = "unknown-linux-gnu"
 
 _AVX2 = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+movbe"
@@ -43,6 +45,17 @@ _OWN: dict[str, CpuTarget] = {
         f"x86_64-{_LINUX}",
         "skylake-avx512",
         _AVX512,
+        vector_bits=512,
+        registers=32,
+        l1=32 << 10,
+        l2=1 << 20,
+        l3=16 << 20,
+        cores=8,
+    ),
+    "cascadelake": CpuTarget(
+        f"x86_64-{_LINUX}",
+        "cascadelake",
+        f"{_AVX512},+avx512vnni",
         vector_bits=512,
         registers=32,
         l1=32 << 10,
@@ -128,17 +141,61 @@ def host_target() -> CpuTarget:
     )
 
 
+def default_target() -> CpuTarget:
+    """What is compiled for if nothing is said: what `TCOPT_CPU` names, else this machine.
+
+    Raises InputError if the variable names no known CPU, or one whose code cannot run here.
+    """
+    return _default_target(os.environ.get(CPU_ENVIRONMENT, ""))
+
+
+@cache
+def _default_target(name: str) -> CpuTarget:
+    if name in ("", "host"):
+        return host_target()
+    if name not in NAMED:
+        raise InputError(
+            f"{CPU_ENVIRONMENT} names an unknown CPU '{name}'", hint=f"known are: {_known()}"
+        )
+    reason = obstacle(NAMED[name])
+    if reason is not None:
+        raise InputError(
+            f"{CPU_ENVIRONMENT} names {name}, whose code cannot run on this machine, "
+            f"which {reason}",
+            hint=f"those that can are: {', '.join(runnable_targets())}",
+        )
+    return NAMED[name]
+
+
+def obstacle(target: CpuTarget) -> str | None:
+    """Why this machine cannot run code for a target, as what follows "this machine"."""
+    host = host_target()
+    if target.machine != host.machine:
+        return f"is {host.machine}, not {target.machine}"
+    lacking = {f for f in target.features.split(",") if f.startswith("+")}
+    lacking -= set(host.features.split(","))
+    return f"has no {', '.join(sorted(lacking))}" if lacking else None
+
+
+def runnable_targets() -> list[str]:
+    """The named CPUs whose code this machine can run."""
+    return [name for name, target in NAMED.items() if obstacle(target) is None]
+
+
 def named_target(name: str) -> CpuTarget:
-    """`host` or one of `NAMED`.
+    """`host`, which is `default_target`, or one of `NAMED`.
 
     Raises InputError for any other name.
     """
     if name in ("host", "cpu", "native"):
-        return host_target()
+        return default_target()
     if name not in NAMED:
-        known = ", ".join(["host", *NAMED])
-        raise InputError(f"unknown CPU target '{name}'", hint=f"known targets: {known}")
+        raise InputError(f"unknown CPU target '{name}'", hint=f"known targets: {_known()}")
     return NAMED[name]
+
+
+def _known() -> str:
+    return ", ".join(["host", *NAMED])
 
 
 @cache

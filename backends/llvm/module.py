@@ -24,7 +24,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
 from tcopt.backends.llvm.emitter import FunctionEmitter, ModuleState
-from tcopt.backends.llvm.host import host_target
+from tcopt.backends.llvm.host import default_target
 from tcopt.backends.llvm.ops.func import emit_return, symbol_of
 from tcopt.backends.llvm.ops.memref import memref_bytes
 from tcopt.backends.llvm.types import byte_size, is_bool, llvm_type, memory_type
@@ -44,7 +44,7 @@ _METADATA = """!0 = distinct !{!0, !1}
 def target_of(module: ModuleOp) -> CpuTarget:
     """The CPU that a module is for: the one it names, else this machine."""
     named = cpu_target_of(module)
-    return host_target() if named is None else named.values()
+    return default_target() if named is None else named.values()
 
 
 def emit_module(

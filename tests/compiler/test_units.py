@@ -18,7 +18,7 @@ from models import convolutional
 from models.checks import run_reference
 from models.light_models import random_inputs
 from models.network import Network
-from tcopt.backends.llvm.host import host_target
+from tcopt.backends.llvm.host import default_target
 from tcopt.backends.llvm.machine import assemble_object
 from tcopt.backends.llvm.objects import emit_text
 from tcopt.compiler import Phase, lower, pipeline
@@ -73,7 +73,7 @@ def test_units_are_the_kernels_of_the_whole_module(make: Callable[[], ModelProto
         alone.detach()
         alone.sym_name = StringAttr(unit.name)
         text = emit_text(ModuleOp([alone], dict(whole.attributes)))
-        assert assemble_object(text, host_target()) == from_op.code
+        assert assemble_object(text, default_target()) == from_op.code
 
 
 def test_scheduling_at_once_is_applying_the_sequence():

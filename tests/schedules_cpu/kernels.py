@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from tcopt.backends.llvm.host import host_target
+from tcopt.backends.llvm.host import default_target
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp, GraphOp
@@ -35,7 +35,7 @@ Expression = Callable[..., te.Tensor | tuple[te.Tensor, ...]]
 
 def target(bits: int | None = None) -> CpuTargetAttr:
     """This machine, or as much of it as a CPU with smaller vectors and 16 registers has."""
-    host = host_target()
+    host = default_target()
     if bits is not None and bits <= host.vector_bits:
         host = replace(host, vector_bits=bits, registers=16, cores=2)
     return CpuTargetAttr.of(host)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
+from math import gcd, lcm
 
-from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerType, VectorType
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
 from tcopt.backends.llvm.ops.memref import load, nontemporal, store
-from tcopt.backends.llvm.ops.vector import row_major
+from tcopt.backends.llvm.ops.vector import row_major, shuffle
 from tcopt.backends.llvm.registry import emits
 from tcopt.backends.llvm.types import (
     byte_size,
@@ -29,6 +29,8 @@ _ALL_TRUE = "splat (i1 true)"
 _MASKING = frozenset({"avx512vl", "sve"})
 """Features with which a masked store is one quick instruction. AVX2's takes dozens of steps on
 some CPUs."""
+_TRUNCATING = "avx512f"
+"""The feature with which LLVM makes masked stores of truncations truncating stores, and faults."""
 
 
 def _address(
@@ -105,27 +107,27 @@ def emit_masked_load(e: FunctionEmitter, op: vector.MaskedLoadOp) -> None:
     e.define(result, _from_memory(e, result.type, loaded))
 
 
-def _leading(mask: SSAValue) -> int:
-    """How many leading lanes a constant mask has on, and no others; 0 for other masks."""
-    if not isinstance(mask.owner, arith.ConstantOp):
-        return 0
-    value = mask.owner.value
-    if not isinstance(value, DenseIntOrFPElementsAttr):
-        return 0
-    on = [bool(each) for each in value.get_values()]
-    count = sum(on)
-    return count if all(on[:count]) else 0
+def _run_of(flags: str) -> tuple[int, int] | None:
+    """The first lane and the number of lanes that a mask has on if they lie side by side; None
+    for other masks, and for those that are no literals."""
+    if flags == "zeroinitializer":
+        return 0, 0
+    if not flags.startswith("<"):
+        return None
+    on = [n for n, lane in enumerate(flags[1:-1].split(",")) if lane.endswith("true")]
+    first = on[0] if on else 0
+    return (first, len(on)) if on == list(range(first, first + len(on))) else None
 
 
 def _store_parts(
-    e: FunctionEmitter, value: SSAValue, count: int, pointer: str, alignment: int
+    e: FunctionEmitter, value: SSAValue, run: tuple[int, int], pointer: str, alignment: int
 ) -> None:
-    """Store the leading lanes of a vector as vectors of powers of two."""
+    """Store lanes side by side, the first and their number, as vectors of powers of two."""
     type, element = llvm_type(value.type), llvm_type(element_of(value.type))
     size, place, text = byte_size(element_of(value.type)), e.pointer_type(pointer), e.value(value)
-    start = 0
-    while start < count:
-        width = 1 << ((count - start).bit_length() - 1)
+    start, end = run[0], sum(run)
+    while start < end:
+        width = 1 << ((end - start).bit_length() - 1)
         if width == 1:
             part, kind = e.assign(f"extractelement {type} {text}, i32 {start}"), element
         else:
@@ -141,6 +143,28 @@ def _store_parts(
         start += width
 
 
+def _fenced(e: FunctionEmitter, type: Attribute, value: str) -> str:
+    """A vector in memory's form that LLVM's instruction selection does not look through.
+
+    For x86 it makes a masked store of a truncation a truncating one, and of such a store with one
+    lane known to be on, which may show after vectors are split only, a store of a whole wide lane
+    (LLVM 22). A fence is no instruction; it exists for floats.
+    """
+    text, element = memory_type(type), memory_type(element_of(type))
+    count, bits = lanes(type), 8 * byte_size(element_of(type))
+    padded = lcm(count * bits, 32) // bits if count * bits % 32 else count
+    whole = f"<{padded} x {element}>"
+    if padded != count:
+        value = shuffle(e, text, value, "poison", [*range(count), *[-1] * (padded - count)])
+    width, float_ = (32, "float") if padded * bits % 64 else (64, "double")
+    like = f"<{padded * bits // width} x {float_}>"
+    floats = e.assign(f"bitcast {whole} {value} to {like}")
+    name = f"llvm.arithmetic.fence.{intrinsic_suffix(like)}"
+    fenced = e.call_intrinsic(name, like, [(like, floats)])
+    result = e.assign(f"bitcast {like} {fenced} to {whole}")
+    return result if padded == count else shuffle(e, whole, result, "poison", range(count))
+
+
 @emits(vector.MaskedStoreOp)
 def emit_masked_store(e: FunctionEmitter, op: vector.MaskedStoreOp) -> None:
     memref, *indices, mask, value = op.operands
@@ -149,15 +173,19 @@ def emit_masked_store(e: FunctionEmitter, op: vector.MaskedStoreOp) -> None:
     if flags == _ALL_TRUE:
         store(e, value.type, e.value(value), pointer, alignment)
         return
-    count = _leading(mask)
-    if count and not is_bool(value.type) and e.module.capabilities.isdisjoint(_MASKING):
-        _store_parts(e, value, count, pointer, alignment)
+    run = None if is_bool(value.type) else _run_of(flags)
+    # One plain store is never worse than a masked one.
+    plain = run is not None and run[1].bit_count() <= 1
+    if run is not None and (plain or e.module.capabilities.isdisjoint(_MASKING)):
+        _store_parts(e, value, run, pointer, alignment)
         return
     stored, mask_type = memory_type(value.type), llvm_type(mask.type)
     place = e.pointer_type(pointer)
     name = f"llvm.masked.store.{intrinsic_suffix(stored)}.{intrinsic_suffix(place)}"
     e.declare(name, "void", [stored, place, mask_type])
     text = _to_memory(e, value.type, e.value(value))
+    if _TRUNCATING in e.module.capabilities:
+        text = _fenced(e, value.type, text)
     e.write(
         f"  call void @{name}({stored} {text}, {place} align {alignment} {pointer}, "
         f"{mask_type} {flags})"

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from kernel_modules import parse_kernel
-from tcopt.backends.llvm.host import NAMED, host_target, named_target
+from tcopt.backends.llvm.host import (
+    NAMED,
+    default_target,
+    host_target,
+    named_target,
+    runnable_targets,
+)
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.module import emit_module
 from tcopt.backends.llvm.objects import emit_assembly, emit_library, emit_object, link_library
@@ -172,6 +178,21 @@ def test_module_may_name_its_target():
 def test_unknown_targets_are_errors():
     with pytest.raises(InputError, match="unknown CPU target 'z80'"):
         named_target("z80")
+
+
+def test_the_default_target_can_be_named(monkeypatch):
+    first, *_ = runnable_targets()
+    monkeypatch.setenv("TCOPT_CPU", first)
+    assert default_target() == named_target("host") == named_target(first)
+    monkeypatch.setenv("TCOPT_CPU", "z80")
+    with pytest.raises(InputError, match=r"TCOPT_CPU names an unknown CPU 'z80'.*x86-64"):
+        default_target()
+    other = "cortex-a72" if host_target().triple.startswith("x86_64") else "haswell"
+    monkeypatch.setenv("TCOPT_CPU", other)
+    with pytest.raises(InputError, match=rf"TCOPT_CPU names {other}.*cannot run.*{first}"):
+        default_target()
+    monkeypatch.delenv("TCOPT_CPU")
+    assert default_target() == host_target()
 
 
 def test_host_target_verifies():
