@@ -13,7 +13,7 @@ ifdef CPU
 export TCOPT_CPU := $(CPU)
 endif
 
-.PHONY: help run test pytest lit conformance wild exports gpu-models lint format docs bench setup tools clean
+.PHONY: help run test pytest lit numerics conformance wild exports levels gpu-models lint format docs bench setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
@@ -22,6 +22,7 @@ help:
 	@echo "make conformance  all of ONNX's backend suite (make test runs a part)"
 	@echo "make wild  trained networks of other packages, compared and timed"
 	@echo "make exports  all networks exported from PyTorch (make test compiles some)"
+	@echo "make levels  the CPUs that this machine can stand for, compared with each other (long)"
 	@echo "make gpu-models  whole models on the OpenCL device and through ptxas (long)"
 	@echo "make lint    ruff, pyright and the import directions"
 	@echo "make format  let ruff fix and format"
@@ -48,6 +49,16 @@ wild: setup
 
 exports: setup
 	@$(BIN)/python tests/exports/run.py
+
+levels: setup
+	@TCOPT_CACHE=kernels $(BIN)/python tests/levels/run.py --jobs $(JOBS)
+
+# The part of the tests that is about results of code for the CPU.
+NUMERICS := tests/schedules_cpu tests/backends/llvm tests/networks/test_permuted_stores.py \
+  tests/networks/test_quantized_bytes.py tests/networks/test_integer_division.py
+
+numerics: setup
+	@$(BIN)/pytest -n $(JOBS) $(NUMERICS)
 
 gpu-models: setup
 	@$(BIN)/python tests/device/whole_models.py

@@ -103,7 +103,7 @@ def test_what_the_code_depends_on_is_in_the_key():
     model = softmax_net()
     keys = {unit.key for unit in units_of(model).values()}
     module = import_model(model)
-    lower(module, [p for p in pipeline("cpu:haswell") if p.name in ("graph", "te")])
+    lower(module, [p for p in pipeline("cpu:cortex-a53") if p.name in ("graph", "te")])
     texts = CanonicalText(module)
     functions = take_kernels(module).values()
     other_target = {make_unit(f, module, texts, "").key for f in functions}
