@@ -1,5 +1,6 @@
 """Compiled models at run time: load, run, save."""
 
 from tcopt.runtime.model import Model, TensorSpec, load
+from tcopt.runtime.stopping import Cancellation
 
-__all__ = ["Model", "TensorSpec", "load"]
+__all__ = ["Cancellation", "Model", "TensorSpec", "load"]

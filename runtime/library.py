@@ -10,6 +10,8 @@ other two, which `check_library` compares.
 
 Parallel loops run on as many threads as there are usable cores, or as the environment variable
 `TCOPT_NUM_THREADS` says, or as the program has said by `void tcopt_set_threads(int32_t)`.
+`void tcopt_cancel(int32_t)` ends a run: the function returns what that was given, until it is 0
+again.
 """
 
 from __future__ import annotations

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Iterable, Sequence
 
 from tcopt.backends.llvm.host import default_threads, host_target, obstacle
 from tcopt.backends.llvm.jit_link import link_objects, threads_object
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
+from tcopt.runtime.stopping import INTERRUPTS, Control, StopFlag
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, UnsupportedError
 
 ENTRY_SYMBOL = "tcopt_main"
 ARGUMENTS_SYMBOL = "tcopt_argument_facts"
+_QUICK_SECONDS = 1e-3
+"""A program whose last run took less does not ask each time who handles Ctrl-C."""
 
 
 class Entry:
@@ -20,13 +24,16 @@ class Entry:
 
     Attributes:
         threads: how many threads parallel loops may use, see `default_threads` at first.
+        stop: makes the code return early.
     """
 
     def __init__(self, code: Sequence[bytes], externals: Iterable[str]):
         # The linked library lives as long as this object.
         objects = [*code, threads_object(host_target())]
-        exported = [ENTRY_SYMBOL, THREADS_VARIABLE, ARGUMENTS_SYMBOL]
-        self._library = link_objects(objects, externals, exported)
+        self.stop = StopFlag()
+        self._is_quick = False
+        symbols = [ENTRY_SYMBOL, THREADS_VARIABLE, ARGUMENTS_SYMBOL]
+        self._library = link_objects(objects, externals, symbols, self.stop.address)
         prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
         self._call = prototype(self._library[ENTRY_SYMBOL])
         self._threads = ctypes.c_int32.from_address(self._library[THREADS_VARIABLE])
@@ -39,8 +46,36 @@ class Entry:
         count = ctypes.c_int64.from_address(address).value
         return list((ctypes.c_int64 * (count + 1)).from_address(address))[1:]
 
-    def __call__(self, arguments: ctypes.Array[ctypes.c_void_p]) -> None:
-        self._call(ctypes.addressof(arguments))
+    def __call__(
+        self, arguments: ctypes.Array[ctypes.c_void_p], control: Control | None = None
+    ) -> None:
+        """Run the code.
+
+        Args:
+            control: what may end it early.
+        Raises:
+            CancelledError: that did.
+        """
+        if control is not None:
+            with control.calling(self.stop.set):
+                self._run(arguments, control)
+            return
+        INTERRUPTS.follow(self.stop, renew=not self._is_quick)
+        if self._is_quick and not self._call(ctypes.addressof(arguments)):
+            return
+        self._run(arguments, None)
+
+    def _run(self, arguments: ctypes.Array[ctypes.c_void_p], control: Control | None) -> None:
+        """Run to the end, again if a signal stopped the code whose handler lets it go on."""
+        while True:
+            self.stop.clear()
+            if control is not None:
+                INTERRUPTS.follow(self.stop, renew=True)
+                control.check()
+            start = time.perf_counter()
+            if not self._call(ctypes.addressof(arguments)):
+                self._is_quick = time.perf_counter() - start < _QUICK_SECONDS
+                return
 
     @property
     def threads(self) -> int:

@@ -17,6 +17,7 @@ from tcopt.runtime.program import Program
 from tcopt.runtime.signature import Feed, flatten, group, select_values
 from tcopt.runtime.specs import TensorSpec, fixed_symbols, select_feeds
 from tcopt.runtime.staged import StagedProgram
+from tcopt.runtime.stopping import Cancellation, Control
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
 from tcopt.support.files import as_path
 from tcopt.support.structures import Kind
@@ -162,19 +163,43 @@ class Model:
                 found.update(spec.symbols(feeds[spec.name].shape))
         return found
 
-    def run(self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None) -> list[Any]:
+    def run(
+        self,
+        feeds: Mapping[str, Any],
+        outputs: Sequence[str] | None = None,
+        *,
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> list[Any]:
         """Run the model.
 
         Args:
             feeds: a numpy array for each input by name; a list of them for a sequence, None for
                 an optional without an element.
             outputs: names of the outputs wanted, by default all in order.
+            timeout: seconds after which the run ends; those in which it waits for another run,
+                or compiles for new shapes, count.
+            cancellation: ends the run from another thread.
         Returns:
             An array for each output, or a list or None as for inputs.
         Raises:
             InputError: feeds that do not fit the model, or an unknown output.
             ResourceError: there is not enough memory.
+            DeadlineError: the timeout is over; the model can be run again.
+            CancelledError: the run was cancelled; the same holds.
         """
+        control = None
+        if timeout is not None or cancellation is not None:
+            control = Control(timeout, cancellation)
+        return self.run_under(control, feeds, outputs)
+
+    def run_under(
+        self,
+        control: Control | None,
+        feeds: Mapping[str, Any],
+        outputs: Sequence[str] | None = None,
+    ) -> list[Any]:
+        """`run`, as a part of one that something may end."""
         names = self._names
         wanted = None if outputs is None else _known_outputs(names, outputs)
         values: Any
@@ -182,14 +207,14 @@ class Model:
             values = select_feeds(self.inputs, feeds, self.fixed_by)
         else:
             values = self._select(feeds)
-        with self._lock:
+        with self._lock if control is None else control.holding(self._lock):
             try:
                 program = self._last = self._program_for(values)
                 results: Any
                 if program.signature is None:
-                    results = program.run(values, self._threads)
+                    results = program.run(values, self._threads, control)
                 else:
-                    results = _run(program, self._flat(values), self._threads)
+                    results = _run(program, self._flat(values), self._threads, control)
             except MemoryError as error:
                 message = f"running the model needs more memory than there is: {error}"
                 raise ResourceError(message, hint=_MEMORY_HINT) from error
@@ -341,9 +366,11 @@ def _known_outputs(names: Sequence[str], wanted: object) -> list[str]:
     return found
 
 
-def _run(program: AnyProgram, arrays: Sequence[Array], threads: int | None) -> Sequence[Feed]:
+def _run(
+    program: AnyProgram, arrays: Sequence[Array], threads: int | None, control: Control | None
+) -> Sequence[Feed]:
     """What the model's outputs are for these inputs."""
-    results, signature = program.run(arrays, threads), program.signature
+    results, signature = program.run(arrays, threads, control), program.signature
     if isinstance(program, StagedProgram) or signature is None:
         return results
     return group(signature.outputs, signature.output_counts, cast("list[Array]", results))

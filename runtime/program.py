@@ -18,6 +18,7 @@ from tcopt.runtime.outputs import OutputPool, align
 from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.stopping import Control
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError
@@ -133,11 +134,14 @@ class Program:
         """The program itself: one without stages."""
         return [self]
 
-    def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Array]:
+    def run(
+        self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
+    ) -> list[Array]:
         """Run on checked inputs, in order; not from two threads at once.
 
         Args:
             threads: how many threads to use, by default one for each core.
+            control: what may end it early, by a CancelledError.
         """
         entry = self.entry
         entry.threads = threads or default_threads()
@@ -148,5 +152,5 @@ class Program:
         for position, pool in enumerate(self._pools, len(feeds)):
             array, arguments[position] = pool.take()
             outputs.append(array)
-        entry(arguments)
+        entry(arguments, control)
         return outputs

@@ -10,6 +10,7 @@ import numpy as np
 from tcopt.runtime.program import Array, Program
 from tcopt.runtime.signature import Feed, Signature, group
 from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.stopping import Control
 from tcopt.support.structures import tensor_names
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ class Part(Protocol):
 
     @property
     def parts(self) -> Sequence[Program | DeviceProgram]: ...
-    def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Array]: ...
+    def run(
+        self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
+    ) -> list[Array]: ...
 
 
 class Later(Protocol):
@@ -40,7 +43,7 @@ class Later(Protocol):
     def threads(self, number: int | None) -> None: ...
     @property
     def parts(self) -> Sequence[Program | DeviceProgram]: ...
-    def run(self, feeds: Mapping[str, Array]) -> list[Feed]: ...
+    def run_under(self, control: Control | None, feeds: Mapping[str, Array]) -> list[Feed]: ...
 
 
 class StagedProgram:
@@ -76,10 +79,12 @@ class StagedProgram:
         """The programs of the last run, in order; before one the first only."""
         return [*self.first.parts, *(() if self.later is None else self.later.parts)]
 
-    def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Feed]:
+    def run(
+        self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
+    ) -> list[Feed]:
         """Run on checked inputs, in order; not from two threads at once."""
         names = [spec.name for spec in self.first.outputs]
-        found = dict(zip(names, self.first.run(feeds, threads), strict=True))
+        found = dict(zip(names, self.first.run(feeds, threads, control), strict=True))
         for name, place in self.bounded.items():
             part = tuple(slice(int(extent)) for extent in found[place])
             found[name] = np.ascontiguousarray(found[name][part])
@@ -88,7 +93,8 @@ class StagedProgram:
             for spec, array in zip(self.inputs, feeds, strict=True):
                 found[spec.name] = array
             self.later.threads = threads
-            results = self.later.run({spec.name: found[spec.name] for spec in self.later.inputs})
+            known = {spec.name: found[spec.name] for spec in self.later.inputs}
+            results = self.later.run_under(control, known)
             later = (spec.name for spec in self.later.outputs)
             given.update(zip(later, results, strict=True))
         return [given[spec.name] for spec in self.outputs]

@@ -155,6 +155,18 @@ class ResourceError(TcoptError):
     code = "out-of-memory"
 
 
+class CancelledError(TcoptError):
+    """A run that was asked to end did, before it was done."""
+
+    code = "cancelled"
+
+
+class DeadlineError(CancelledError):
+    """A run took longer than it was given."""
+
+    code = "timeout"
+
+
 class MismatchError(TcoptError):
     """Two results that should agree differ beyond the tolerance."""
 

@@ -62,6 +62,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("--rtol", type=float, default=1e-4, help="accepted difference / output range (1e-4)")
     add("--atol", type=float, default=1e-6, help="accepted absolute difference (1e-6)")
     add("--threads", type=int, help="threads to run on, default one a core")
+    add("--timeout", type=float, metavar="SECONDS", help="give up a run that takes longer")
     add("--repeat", type=int, default=1, help="timed runs (1)")
     cli.add_common_arguments(parser)
     return parser
@@ -77,7 +78,7 @@ def _run(args: argparse.Namespace) -> int:
     print_extents(model, feeds)
     expected = read_arrays(args.expected_output)
     names = [output.name for output in model.outputs]
-    results, timing = measure(lambda: model.run(feeds), args.repeat)
+    results, timing = measure(lambda: model.run(feeds, timeout=args.timeout), args.repeat)
     outputs = output_arrays(names, results)
     for name in expected:
         if name not in outputs:
@@ -156,7 +157,7 @@ def _compare_layers(args: argparse.Namespace) -> int:
     model.threads = args.threads
     feeds = _feeds(model, args)
     names = outputs_of(source)
-    ours = dict(zip(names, model.run(feeds), strict=True))
+    ours = dict(zip(names, model.run(feeds, timeout=args.timeout), strict=True))
     theirs = dict(zip(names, reference_run(args.compare, source)(feeds), strict=True))
     results = compare_layers(layers, ours, theirs, rtol=args.rtol, atol=args.atol)
     print(layers_report(results, args.compare, rtol=args.rtol, atol=args.atol))

@@ -67,6 +67,8 @@ class ModuleState:
     """Functions without a body in the source module, by name."""
     capabilities: frozenset[str] = frozenset()
     """What the target has beyond what all CPUs have; see `CpuTargetAttr.capabilities`."""
+    work: dict[int, int] = field(default_factory=dict)
+    """Estimated work of loops' bodies, by the identity of their blocks."""
 
 
 class FunctionEmitter:
@@ -80,6 +82,15 @@ class FunctionEmitter:
 
     loop_metadata = "!llvm.loop !0"
     """Marks every loop; `!0` asks LLVM not to unroll (`module.py` defines it)."""
+
+    can_stop = False
+    """Whether the function may return before its end, without a value and with nothing to free."""
+
+    has_stops = False
+    """Whether it does somewhere."""
+
+    stop_label = "stopped"
+    """The block that returns early."""
 
     no_rule = "no LLVM emit rule for this op"
     """What is said of an op that no rule takes."""
@@ -405,6 +416,8 @@ class FunctionEmitter:
         flat: list[str] = ["entry:"]
         _flatten(self.allocas, flat)
         _flatten(self.lines, flat)
+        if self.has_stops:
+            flat += [f"{self.stop_label}:", "  ret void"]
         return "\n".join(flat)
 
 

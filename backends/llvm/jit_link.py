@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import count
@@ -11,10 +12,12 @@ import llvmlite.binding as llvm
 from tcopt.backends.llvm.machine import assemble_object, initialize_native
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.backends.llvm.runtime import helper_addresses, symbol_address
+from tcopt.backends.llvm.stops import STOP_VARIABLE
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import BackendError
 
 _numbers = count()
+_NEVER = ctypes.c_int32()
 
 
 @cache
@@ -25,13 +28,17 @@ def _jit() -> llvm.LLJIT:
 
 
 def link_objects(
-    objects: Sequence[bytes], externals: Iterable[str], exported: Iterable[str]
+    objects: Sequence[bytes],
+    externals: Iterable[str],
+    exported: Iterable[str],
+    stop: int | None = None,
 ) -> llvm.ResourceTracker:
     """Load object code into this process; it stays for as long as the result is kept.
 
     Args:
         externals: C functions that the code calls.
         exported: symbols whose addresses the result gives, by `result[symbol]`.
+        stop: the address of the variable that makes the code stop; by default nothing does.
 
     Raises:
         BackendError: a symbol is missing.
@@ -42,6 +49,7 @@ def link_objects(
     addresses = helper_addresses() | {name: symbol_address(name) for name in externals}
     for name, address in addresses.items():
         library.import_symbol(name, address)
+    library.import_symbol(STOP_VARIABLE, ctypes.addressof(_NEVER) if stop is None else stop)
     for symbol in exported:
         library.export_symbol(symbol)
     try:

@@ -2,7 +2,8 @@
 
 Every function with a body becomes `@tcopt.<name>` taking bare pointers for memrefs. Every
 public one also gets `i32 @tcopt_<name>(ptr args)`, to be called from C with an array of
-pointers: to the data of a memref argument, or to the value of a scalar one. It returns 0.
+pointers: to the data of a memref argument, or to the value of a scalar one. It returns 0, or what
+made it stop before its end (see `stops.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tcopt.backends.llvm.emitter import FunctionEmitter, ModuleState
 from tcopt.backends.llvm.host import default_target
 from tcopt.backends.llvm.ops.func import emit_return, symbol_of
 from tcopt.backends.llvm.ops.memref import memref_bytes
+from tcopt.backends.llvm.stops import STOP_VARIABLE
 from tcopt.backends.llvm.types import byte_size, is_bool, llvm_type, memory_type
 from tcopt.dialects.target import cpu_target_of
 from tcopt.support.alignment import ALIGNMENT
@@ -38,7 +40,8 @@ SYMBOL_ATTRIBUTE = "tcopt.symbol"
 
 _METADATA = """!0 = distinct !{!0, !1}
 !1 = !{!"llvm.loop.unroll.disable"}
-!2 = !{i32 1}"""
+!2 = !{i32 1}
+!3 = !{!"branch_weights", i32 1, i32 2000}"""
 
 
 def target_of(module: ModuleOp) -> CpuTarget:
@@ -78,7 +81,7 @@ def emit_module(
             continue
         emit_function(function, state, export_private=export_private)
         if is_public(function):
-            state.functions.append(emit_packed_entry(function))
+            state.functions.append(emit_packed_entry(function, STOP_VARIABLE in state.globals))
     return assemble(state, triple, data_layout)
 
 
@@ -146,6 +149,7 @@ def emit_function(function: func.FuncOp, state: ModuleState, *, export_private: 
             e.define(argument, name)
             parameters.append(f"{llvm_type(argument.type)} {name}")
     block = function.body.block
+    e.can_stop = not function.function_type.outputs
     e.emit_block(block)
     terminator = block.last_op
     if not isinstance(terminator, func.ReturnOp):
@@ -172,8 +176,12 @@ def argument_alignment(function: func.FuncOp, number: int, type: MemRefType[Attr
     return byte_size(type.element_type)
 
 
-def emit_packed_entry(function: func.FuncOp) -> str:
-    """The C entry point of a public function."""
+def emit_packed_entry(function: func.FuncOp, stops: bool) -> str:
+    """The C entry point of a public function.
+
+    Args:
+        stops: whether the function may stop before its end.
+    """
     lines: list[str] = []
     arguments: list[str] = []
     for number, type in enumerate(function.function_type.inputs):
@@ -193,7 +201,9 @@ def emit_packed_entry(function: func.FuncOp) -> str:
     result = llvm_type(outputs[0]) if outputs else "void"
     target = "%r = " if outputs else ""
     lines.append(f"  {target}call {result} @{symbol_of(name)}({', '.join(arguments)})")
-    lines.append("  ret i32 0")
+    if stops:
+        lines.append(f"  %stopped = load atomic i32, ptr @{STOP_VARIABLE} monotonic, align 4")
+    lines.append(f"  ret i32 {'%stopped' if stops else '0'}")
     body = "\n".join(lines)
     return f'define i32 @"tcopt_{name}"(ptr %args) nounwind {{\nentry:\n{body}\n}}'
 

@@ -16,6 +16,7 @@ from tcopt.backends.llvm.linker import link_library
 from tcopt.backends.llvm.machine import assemble_object, assemble_text, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, pool_text, setting_text
+from tcopt.backends.llvm.stops import STOP_VARIABLE
 from tcopt.support.cpu_target import CpuTarget
 
 
@@ -43,8 +44,10 @@ def emit_object(module: ModuleOp, target: CpuTarget | None = None) -> bytes:
     target = target or target_of(module)
     text = emit_text(module, target)
     parallel = PARALLEL_SYMBOL in external_names(text)
-    pool = [pool_text(target), setting_text()] if parallel else []
-    return assemble_object(text, target, *pool)
+    more = [pool_text(target)] if parallel else []
+    if parallel or STOP_VARIABLE in text:
+        more.append(setting_text())
+    return assemble_object(text, target, *more)
 
 
 def emit_assembly(module: ModuleOp, target: CpuTarget | None = None) -> str:

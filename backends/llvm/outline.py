@@ -38,6 +38,7 @@ class BodyEmitter(FunctionEmitter):
         super().__init__(outer.module, name)
         self.outer = outer
         self.enclosing = outer
+        self.can_stop = outer.can_stop
         self.captures: dict[str, Capture] = {}
 
     def _capture(self, outer: str, type: str, attributes: str = "") -> str:

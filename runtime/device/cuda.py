@@ -188,6 +188,14 @@ class CudaSteps:
         with self._device.current():
             self._start()
 
+    def start_checked(self, check: Callable[[], None]) -> None:
+        with self._device.current():
+            check()
+            for call in self._calls:
+                call()
+                self._device.stream.synchronize()
+                check()
+
     def seconds(self, runs: int) -> float:
         with self._device.current():
             begin, end = self._event(), self._event()

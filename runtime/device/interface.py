@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -72,6 +72,10 @@ class PreparedSteps(Protocol):
 
     def start(self) -> None:
         """Put all steps on the queue."""
+        ...
+
+    def start_checked(self, check: Callable[[], None]) -> None:
+        """Do all steps, and call a function between them, which raises if they are to end."""
         ...
 
     def seconds(self, runs: int) -> float:

@@ -165,6 +165,13 @@ class OpenCLSteps:
         for call in self._calls:
             call(self._device.queue)
 
+    def start_checked(self, check: Callable[[], None]) -> None:
+        check()
+        for call in self._calls:
+            call(self._device.queue)
+            self._device.wait()
+            check()
+
     def seconds(self, runs: int) -> float:
         self._device.wait()
         begin = time.perf_counter()

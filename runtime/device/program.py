@@ -17,6 +17,7 @@ from tcopt.runtime.device.steps import Step
 from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.stopping import Control
 from tcopt.support.remarks import Remark
 
 Array = NDArray[Any]
@@ -80,12 +81,14 @@ class DeviceProgram:
         """The program itself: one without stages."""
         return [self]
 
-    def run(self, feeds: Sequence[Array], threads: int | None = None) -> list[Array]:
+    def run(
+        self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
+    ) -> list[Array]:
         """Run on checked inputs, in order; not from two threads at once."""
         if self._session is None:
             self._session = self.session()
         if self.timed is None:
-            return self._session.run(feeds)
+            return self._session.run(feeds, None if control is None else control.check)
         results, times = self._session.run_timed(feeds)
         self._sum_up(times)
         return results

@@ -10,7 +10,7 @@ y = session.outputs["y"].read()
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,10 +110,18 @@ class DeviceSession:
         """Wait for all that was started."""
         self.device.wait()
 
-    def run(self, feeds: Sequence[Array]) -> list[Array]:
-        """Run on checked inputs, in order."""
+    def run(self, feeds: Sequence[Array], check: Callable[[], None] | None = None) -> list[Array]:
+        """Run on checked inputs, in order.
+
+        Args:
+            check: is called between steps, as far as the device can be asked, and raises to end
+                the run.
+        """
         self._write(feeds)
-        self.start()
+        if check is None:
+            self._steps.start()
+        else:
+            self._steps.start_checked(check)
         return [output.read() for output in self.outputs.values()]
 
     def run_timed(self, feeds: Sequence[Array]) -> tuple[list[Array], Times]:

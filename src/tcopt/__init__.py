@@ -14,12 +14,13 @@ from tcopt.support.integrity import watch
 if TYPE_CHECKING:
     from tcopt.compiler import compile, pipeline
     from tcopt.dialects.te import api as te
-    from tcopt.runtime import Model, load
+    from tcopt.runtime import Cancellation, Model, load
     from tcopt.schedules import Schedule
 
 _HOMES = {
     "compile": "tcopt.compiler",
     "pipeline": "tcopt.compiler",
+    "Cancellation": "tcopt.runtime",
     "Model": "tcopt.runtime",
     "load": "tcopt.runtime",
     "Schedule": "tcopt.schedules",
@@ -27,7 +28,7 @@ _HOMES = {
 
 watch()
 
-__all__ = ["Model", "Schedule", "compile", "load", "pipeline", "te"]
+__all__ = ["Cancellation", "Model", "Schedule", "compile", "load", "pipeline", "te"]
 
 
 def __getattr__(name: str) -> Any:

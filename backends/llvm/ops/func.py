@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from tcopt.backends.llvm.emitter import FunctionEmitter
 from tcopt.backends.llvm.ops.scf import operand
 from tcopt.backends.llvm.registry import emits
+from tcopt.backends.llvm.stops import check_stop
 from tcopt.backends.llvm.types import llvm_type
 from tcopt.support.errors import UnsupportedError
 
@@ -28,6 +29,7 @@ def emit_call(e: FunctionEmitter, op: func.CallOp) -> None:
     symbol = e.module.external.get(name) or symbol_of(name)
     if not op.results:
         e.write(f"  call void @{symbol}({arguments})")
+        check_stop(e)
         return
     if len(op.results) > 1 or isinstance(op.results[0].type, MemRefType):
         raise UnsupportedError("calls return at most one value, which is no memref", op=op)

@@ -116,6 +116,7 @@ def emit_alloc(e: FunctionEmitter, op: memref.AllocOp) -> None:
     """Take memory from malloc, aligned by us; what malloc gave is kept in front of it."""
     type = memref_type(op.memref)
     static_strides(type)
+    e.can_stop = False
     e.declare("malloc", "ptr", ["i64"])
     e.declare("llvm.ptrmask.p0.i64", "ptr", ["ptr", "i64"])
     raw = e.assign(f"call ptr @malloc(i64 {memref_bytes(type) + ALIGNMENT + 8})")

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects import func, scf
-from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
 from tcopt.backends.llvm.linear import Linear
@@ -28,12 +27,12 @@ from tcopt.backends.llvm.ops.scf import counted_loop, trip_count
 from tcopt.backends.llvm.outline import BodyEmitter
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
 from tcopt.backends.llvm.registry import emits
+from tcopt.backends.llvm.stops import check_stop, stops_inside
+from tcopt.backends.llvm.work import estimated_work
 from tcopt.support.errors import UnsupportedError
 
 _RANGE_WORK = 4096
 """Estimated ops in the smallest range worth giving to a thread, a few microseconds."""
-_UNKNOWN_TRIPS = 16
-_CALL_WORK = 20_000
 
 
 @emits(scf.ParallelOp)
@@ -72,6 +71,7 @@ def emit_parallel(e: FunctionEmitter, op: scf.ParallelOp) -> None:
     e.write(run)
     e.write(f"  br label %{done}")
     e.start_block(done)
+    check_stop(e)
 
 
 def _emit_serially(
@@ -90,6 +90,8 @@ def _emit_serially(
 
     def body(variable: str, _: list[str]) -> list[str]:
         e.define(induction, variable)
+        if stops_inside(e, op.body.block, trips[dimension]):
+            check_stop(e)
         _emit_serially(e, op, trips, dimension + 1)
         return []
 
@@ -133,7 +135,12 @@ def _emit_functions(
     body.depths |= {"%begin": 0, "%end": 0}
     sizes = [body.capture_operand(extent) for extent in extents]
 
+    known = [int(extent) for extent in extents if not extent.startswith("%")]
+    stops = stops_inside(e, op.body.block, prod(known) if len(known) == len(extents) else None)
+
     def iteration(variable: str, _: list[str]) -> list[str]:
+        if stops:
+            check_stop(body)
         for dimension, position in enumerate(_coordinates(body, variable, sizes)):
             lower = body.index(op.lowerBound[dimension])
             form = lower.plus(_scaled(body, position, op.step[dimension]))
@@ -141,6 +148,7 @@ def _emit_functions(
         body.emit_block(op.body.block)
         return []
 
+    check_stop(body)
     counted_loop(body, "i64", ("%begin", "%end", "1"), [], iteration)
     body.write("  ret void")
     parameters = [c.parameter for c in body.captures.values()] + ["i64 %begin", "i64 %end"]
@@ -214,41 +222,3 @@ def _grain(op: scf.ParallelOp) -> int:
     if isinstance(attr, IntegerAttr):
         return max(1, attr.value.data)
     return max(1, _RANGE_WORK // max(1, estimated_work(op.body.block.ops)))
-
-
-def estimated_work(ops: object) -> int:
-    """Roughly how many machine instructions a list of ops runs."""
-    work = 0
-    for op in ops:  # pyright: ignore
-        work += _op_work(op)
-    return work
-
-
-def _op_work(op: Operation) -> int:
-    kind = type(op)
-    if kind is ConstantOp:
-        return 0
-    if not op.regions:
-        return _CALL_WORK if kind is func.CallOp else 1
-    inside = sum(estimated_work(b.ops) for region in op.regions for b in region.blocks)
-    if isinstance(op, scf.ForOp):
-        return inside * _static_trips([(op.lb, op.ub, op.step)])
-    if isinstance(op, scf.ParallelOp):
-        return inside * _static_trips(list(zip(op.lowerBound, op.upperBound, op.step, strict=True)))
-    return 1 + inside
-
-
-def _static_trips(bounds: list[tuple[SSAValue, SSAValue, SSAValue]]) -> int:
-    total = 1
-    for lower, upper, step in bounds:
-        low, high, by = (_constant(v) for v in (lower, upper, step))
-        known = None not in (low, high, by) and by
-        total *= -(-(high - low) // by) if known else _UNKNOWN_TRIPS  # pyright: ignore
-    return total
-
-
-def _constant(value: SSAValue) -> int | None:
-    owner = value.owner
-    if isinstance(owner, ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None

@@ -14,6 +14,7 @@ from xdsl.ir import Block, SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter, Lines
 from tcopt.backends.llvm.registry import emits
+from tcopt.backends.llvm.stops import check_stop, stops_inside
 from tcopt.backends.llvm.types import byte_size, element_of
 from tcopt.support.errors import UnsupportedError
 
@@ -125,6 +126,8 @@ def emit_for(e: FunctionEmitter, op: scf.ForOp) -> None:
 
     def body(variable: str, values: list[str]) -> list[str]:
         e.define(induction, variable)
+        if stops_inside(e, block, trips):
+            check_stop(e)
         forward(e, arguments, values)
         e.emit_block(block)
         return yielded(e, block)
@@ -197,6 +200,7 @@ def emit_while(e: FunctionEmitter, op: scf.WhileOp) -> None:
     tested = e.block
     e.write(f"  br i1 {condition}, label %{body}, label %{done}")
     e.start_block(body)
+    check_stop(e)
     forward(e, after.args, passed)
     e.emit_block(after)
     back = yielded(e, after)

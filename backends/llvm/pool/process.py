@@ -1,4 +1,4 @@
-"""The pool of this process, shared by all code that is compiled and loaded here."""
+"""What all code that is compiled and loaded here shares: the pool, the handler of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 
 from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.machine import assemble_object, initialize_native
-from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, pool_text
+from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, interrupt_text, pool_text
 
 
 @cache
@@ -29,13 +29,30 @@ def load_pool(sleep: str | None = None) -> int:
     at_fork = "__register_atfork" if hasattr(process, "__register_atfork") else "pthread_atfork"
     target = host_target()
     text = pool_text(target, linkage="", at_fork=at_fork, sleep=sleep)
+    # The threads run this code as long as the process lives.
+    (address,) = _load(text, "tcopt.pool", PARALLEL_SYMBOL)
+    return address
+
+
+@cache
+def interrupt_addresses() -> tuple[int, int]:
+    """The addresses of `tcopt_watch_interrupts` and `tcopt_watched`, see `interrupt.ll`."""
+    initialize_native()
+    watch, watched = _load(
+        interrupt_text(host_target()), "tcopt.interrupt", "tcopt_watch_interrupts", "tcopt_watched"
+    )
+    return watch, watched
+
+
+def _load(text: str, name: str, *symbols: str) -> tuple[int, ...]:
+    """Load LLVM IR into this process, for good; returns addresses in it."""
     library = llvm.JITLibraryBuilder()
-    library.add_object_img(assemble_object(text, target)).add_current_process()
-    library.export_symbol(PARALLEL_SYMBOL)
+    library.add_object_img(assemble_object(text, host_target())).add_current_process()
+    for symbol in symbols:
+        library.export_symbol(symbol)
     linker = llvm.create_lljit_compiler()
-    loaded = library.link(linker, "tcopt.pool")
-    address: int = loaded[PARALLEL_SYMBOL]
-    # The threads run this code as long as the process lives, so it is never unloaded.
+    loaded = library.link(linker, name)
+    addresses = tuple(loaded[symbol] for symbol in symbols)
     loaded.detach()
     linker.detach()
-    return address
+    return addresses

@@ -96,8 +96,14 @@ define internal void @pool.pause() nounwind {{
 
 
 def setting_text() -> str:
-    """LLVM IR of a library's own number of threads, and the function that sets it."""
+    """LLVM IR of a library's own variables, and the functions that set them."""
     return _source("setting")
+
+
+def interrupt_text(target: CpuTarget) -> str:
+    """LLVM IR of the handler of Ctrl-C in front of Python's."""
+    head = f'target datalayout = "{data_layout(target)}"\ntarget triple = "{target.triple}"\n'
+    return head + _source("interrupt")
 
 
 @cache
