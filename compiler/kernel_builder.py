@@ -125,14 +125,14 @@ class KernelBuilder:
         found: dict[str, Kernel] = {}
         if self._cache is None:
             return found
-        for key in units:
-            data = self._cache.get(key)
+        for key, unit in units.items():
+            data = self._cache.get(unit.kept_as)
             if data is None:
                 continue
             try:
                 found[key] = Kernel.from_bytes(data)
             except ValueError:
-                self._cache.discard(key)
+                self._cache.discard(unit.kept_as)
         return found
 
     def _store(self, made: Mapping[str, Kernel], all_: Mapping[str, Unit]) -> None:
@@ -140,8 +140,9 @@ class KernelBuilder:
         if self._cache is None or not made or not is_plain(on_disk=shared):
             return
         for key, kernel in made.items():
-            self._cache.put(key, kernel.to_bytes())
-        self._cache.put(self._model_key, "\n".join(all_).encode())
+            self._cache.put(all_[key].kept_as, kernel.to_bytes())
+        kept = (unit.kept_as for unit in all_.values())
+        self._cache.put(self._model_key, "\n".join(kept).encode())
         self._cache.trim()
 
     def _key_of(self, module: ModuleOp) -> str:

@@ -30,8 +30,8 @@ from tcopt.backends.device_source import device_source
 from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.machine import assemble_object
 from tcopt.backends.llvm.module import target_of
+from tcopt.backends.llvm.names import symbol_of
 from tcopt.backends.llvm.objects import emit_text
-from tcopt.backends.llvm.ops.func import symbol_of
 from tcopt.compiler.canonical import CanonicalText, base_name, compile_attributes, symbol_name
 from tcopt.compiler.kernel import Kernel, without_place
 from tcopt.compiler.passes import run_passes, shared_context
@@ -40,10 +40,14 @@ from tcopt.dialects import loop, te
 from tcopt.dialects.target import gpu_target_of
 from tcopt.runtime.device.steps import KernelLaunch, launches_of
 from tcopt.support.errors import PassFailedError
+from tcopt.support.origins import node_names
 from tcopt.support.quick_ir import walk_ops
 from tcopt.support.remarks import collect_remarks
 
 _CALLER = "caller"
+_NAMED = ("opencl",)
+"""Devices whose code is a text with names."""
+
 _DIGITS = 12
 
 KernelFunction = te.FuncOp | loop.FuncOp
@@ -55,6 +59,7 @@ class Unit:
 
     Attributes:
         key: equal for equal kernels, in every process of this version of the compiler.
+        kept_as: the key on disk: code for OpenCL has names of the model in it, and so has its key.
         name: what the code will be called.
         text: the canonical text.
         function: the op itself, which may be lowered in place.
@@ -62,6 +67,7 @@ class Unit:
     """
 
     key: str
+    kept_as: str
     name: str
     text: str
     function: KernelFunction
@@ -87,9 +93,30 @@ def make_unit(function: KernelFunction, module: ModuleOp, texts: CanonicalText, 
         salt: what else the code depends on: the compiler's version and its pipeline.
     """
     text = texts.of(function)
-    key = hashlib.blake2b(f"{salt}\n{text}".encode(), digest_size=20).hexdigest()
+    key = kept_as = _hash(f"{salt}\n{text}")
+    device = gpu_target_of(module)
+    if device is not None and device.api.data in _NAMED:
+        kept_as = _hash(f"{key}\n{_names_in(function)}")
     name = f"{base_name(symbol_name(function))}_{key[:_DIGITS]}"
-    return Unit(key, name, text, function, module)
+    return Unit(key, kept_as, name, text, function, module)
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
+
+
+def _names_in(function: KernelFunction) -> list[object]:
+    """All names of values and nodes, as far as code may show them."""
+    names: list[object] = []
+    places: dict[int, tuple[str, ...]] = {}
+    for op in walk_ops(function):
+        names.extend(result.name_hint for result in op.results)
+        names.extend(a.name_hint for r in op.regions for b in r.blocks for a in b.args)
+        place = op.location
+        if id(place) not in places:
+            places[id(place)] = node_names(place)
+        names.append(places[id(place)])
+    return names
 
 
 def compile_unit(unit: Unit, phases: Sequence[Phase]) -> Kernel:
@@ -136,7 +163,7 @@ def _compile(
         code, externals = device_source(module, device).encode(), ()
     seconds["code"] = time.perf_counter() - start
     return Kernel(
-        symbol=symbol_of(name).strip('"'),
+        symbol=symbol_of(name),
         code=code,
         externals=externals,
         workspace=workspace,

@@ -15,7 +15,7 @@ def parse_function(
 ) -> tuple[str, FunctionType, Region, Mapping[str, Attribute]]:
     """Parse name, signature, attributes and body."""
     name = parser.parse_symbol_name().data
-    arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
+    arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _argument(parser))
     results: list[Attribute] = []
     if parser.parse_optional_punctuation("->"):
         many = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
@@ -24,6 +24,13 @@ def parse_function(
     body = parser.parse_region(arguments)
     type_ = FunctionType.from_lists([a.type for a in arguments], results)
     return name, type_, body, attributes.data if attributes else {}
+
+
+def _argument(parser: Parser) -> Parser.Argument:
+    """An argument; its place, which may be written, is no part of it."""
+    argument = parser.parse_argument()
+    parser.parse_optional_location()
+    return argument
 
 
 def print_function(

@@ -23,7 +23,7 @@ from tcopt.backends.llvm.host import default_threads
 from tcopt.backends.llvm.jit_link import link_objects, threads_object
 from tcopt.backends.llvm.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, is_public, target_of
-from tcopt.backends.llvm.ops.func import symbol_of
+from tcopt.backends.llvm.names import entry_symbol, symbol_of
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.backends.llvm.types import byte_size, llvm_type
 from tcopt.support.cpu_target import CpuTarget
@@ -77,8 +77,8 @@ class LoadedModule:
             for op in functions
         }
         self._public = [op.sym_name.data for op in functions if is_public(op)]
-        exported = [symbol_of(name).strip('"') for name in self._signatures]
-        exported += [f"tcopt_{name}" for name in self._public]
+        exported = [symbol_of(name) for name in self._signatures]
+        exported += [entry_symbol(name) for name in self._public]
         self._tracker = link_objects(objects, externals, [*exported, THREADS_VARIABLE])
         self.threads = default_threads()
 
@@ -108,14 +108,14 @@ class LoadedModule:
         Raises InputError if the module has no such function.
         """
         self._check(name)
-        return self._tracker[symbol_of(name).strip('"')]
+        return self._tracker[symbol_of(name)]
 
     def entry(self, name: str = "main") -> int:
         """The address of a public function's C entry point, `int32_t f(void **args)`."""
         self._check(name)
         if name not in self._public:
             raise InputError(f"function '{name}' is private, it has no C entry point")
-        return self._tracker[f"tcopt_{name}"]
+        return self._tracker[entry_symbol(name)]
 
     def function(self, name: str = "main") -> NativeFunction:
         """A function to be called from Python.

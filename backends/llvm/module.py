@@ -26,7 +26,8 @@ from xdsl.utils.hints import isa
 
 from tcopt.backends.llvm.emitter import FunctionEmitter, ModuleState
 from tcopt.backends.llvm.host import default_target
-from tcopt.backends.llvm.ops.func import emit_return, symbol_of
+from tcopt.backends.llvm.names import entry_symbol, external_symbol, global_symbol, symbol_of
+from tcopt.backends.llvm.ops.func import emit_return
 from tcopt.backends.llvm.ops.memref import memref_bytes
 from tcopt.backends.llvm.stops import STOP_VARIABLE
 from tcopt.backends.llvm.types import byte_size, is_bool, llvm_type, memory_type
@@ -113,7 +114,8 @@ def _external_symbols(functions: Iterable[func.FuncOp]) -> dict[str, str]:
 def _external_symbol(function: func.FuncOp) -> str:
     """What a declared function is called outside of the module."""
     symbol = function.attributes.get(SYMBOL_ATTRIBUTE)
-    return symbol.data if isinstance(symbol, StringAttr) else function.sym_name.data
+    name = symbol.data if isinstance(symbol, StringAttr) else function.sym_name.data
+    return external_symbol(name)
 
 
 def _declare(state: ModuleState, function: func.FuncOp) -> None:
@@ -134,7 +136,7 @@ def emit_function(function: func.FuncOp, state: ModuleState, *, export_private: 
     """
     if len(function.body.blocks) != 1:
         raise UnsupportedError("functions of several blocks have no LLVM form", op=function)
-    e = FunctionEmitter(state, symbol_of(function.sym_name.data).strip('"'))
+    e = FunctionEmitter(state, symbol_of(function.sym_name.data))
     kernel = not is_public(function) and "tcopt.may_alias" not in function.attributes
     parameters: list[str] = []
     for number, argument in enumerate(function.body.block.args):
@@ -205,7 +207,7 @@ def emit_packed_entry(function: func.FuncOp, stops: bool) -> str:
         lines.append(f"  %stopped = load atomic i32, ptr @{STOP_VARIABLE} monotonic, align 4")
     lines.append(f"  ret i32 {'%stopped' if stops else '0'}")
     body = "\n".join(lines)
-    return f'define i32 @"tcopt_{name}"(ptr %args) nounwind {{\nentry:\n{body}\n}}'
+    return f"define i32 @{entry_symbol(name)}(ptr %args) nounwind {{\nentry:\n{body}\n}}"
 
 
 def emit_global(op: GlobalOp) -> str:
@@ -221,7 +223,7 @@ def emit_global(op: GlobalOp) -> str:
         assert isa(initial, DenseIntOrFPElementsAttr)
         data = _bytes_literal(_dense_bytes(initial, size))
     name = op.sym_name.data
-    return f"@{name} = internal {kind} [{size} x i8] {data}, align {ALIGNMENT}"
+    return f"@{global_symbol(name)} = internal {kind} [{size} x i8] {data}, align {ALIGNMENT}"
 
 
 def _dense_bytes(attr: DenseIntOrFPElementsAttr, size: int) -> bytes:

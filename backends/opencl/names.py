@@ -5,12 +5,22 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from tcopt.support.identifiers import distinct, identifier
+
 _WORDS = (
-    "auto bool break case char const constant continue default do double else enum extern false "
-    "float for global goto half if inline int kernel local long private register restrict return "
-    "short signed sizeof static struct switch true typedef uchar uint ulong union unsigned ushort "
-    "void volatile while"
+    "auto bool break case char complex const constant continue default do double else enum extern "
+    "false float for generic global goto half if imaginary inline int kernel linux local long "
+    "main pipe private quad read_only read_write register restrict return short signed sizeof "
+    "static struct switch true typedef typeof uchar uint ulong uniform union unix unsigned ushort "
+    "vec_step void volatile while write_only"
 )
+_RESERVED = re.compile(
+    r"(bool|u?char|u?short|u?int|u?long|half|float|double|quad)\d+(x\d+)?|\w*_t|[A-Z0-9_]+"
+    r"|_[_A-Z]\w*|v(load|store)\w*|(as|async|atom|atomic|cl|convert|get|half|mem|native|read"
+    r"|sub_group|wait|work_group|write)_\w+",
+    re.ASCII,
+)
+"""Vector types, other types, macros, and functions that each device has some more of."""
 
 
 @cache
@@ -23,13 +33,13 @@ def taken_names() -> frozenset[str]:
     return frozenset(calls.union(_WORDS.split()))
 
 
-def identifier(text: str, prefix: str = "v") -> str:
-    """A text as a C identifier, which may be taken."""
-    name = re.sub(r"\W", "_", text)
-    return f"{prefix}{name}" if name[:1].isdigit() else name
+def variable(text: str, prefix: str = "v") -> str:
+    """A text as the name of a variable, which is no word of the language; it may be taken."""
+    name = identifier(text, prefix)
+    return f"{prefix}_{name}" if _RESERVED.fullmatch(name) else name
 
 
 def kernel_name(symbol: str) -> str:
     """What a kernel is called in C."""
-    name = identifier(symbol, "kernel_")
-    return f"{name}_kernel" if name in taken_names() else name
+    name = distinct(symbol, "kernel_", taken_names())
+    return f"kernel_{name}" if _RESERVED.fullmatch(name) else name

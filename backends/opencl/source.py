@@ -13,6 +13,7 @@ from tcopt.backends.opencl.names import kernel_name
 from tcopt.backends.opencl.writer import Helpers, KernelWriter
 from tcopt.dialects.target import gpu_target_of
 from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, sizes_of
+from tcopt.support.identifiers import comment
 from tcopt.support.origins import node_names
 
 _EXTENSIONS = {
@@ -45,7 +46,7 @@ def write_source(module: ModuleOp) -> str:
     body = "\n\n".join([*helpers.functions.values(), *kernels])
     if not body:
         return ""
-    words = {*re.findall(r"[a-z]+", body), *re.findall(r"[a-z_]+", body)}
+    words = _words(body)
     used = [name for type, name in _EXTENSIONS.items() if type in words]
     if not halves and "cl_khr_fp16" in used:
         used.remove("cl_khr_fp16")
@@ -53,6 +54,12 @@ def write_source(module: ModuleOp) -> str:
     if "fma" in words:
         head.append(_SLOW_FMA)
     return "\n".join(head) + "\n\n" + body + "\n"
+
+
+def _words(code: str) -> set[str]:
+    """The words of code, vector types as those of their elements, and none of comments."""
+    words = re.findall(r"[A-Za-z_]\w*", re.sub(r"//.*", "", code))
+    return {*words, *(word.rstrip("0123456789") for word in words)}
 
 
 def write_kernel(function: FuncOp, helpers: Helpers, halves: bool = False) -> str:
@@ -66,7 +73,7 @@ def write_kernel(function: FuncOp, helpers: Helpers, halves: bool = False) -> st
     parameters = [writer.parameter(value, is_read_only(value)) for value in arguments]
     writer.block(function.body.block)
     threads = sizes_of(function, BLOCK_SIZE)
-    nodes = ", ".join(node_names(function.location))
+    nodes = ", ".join(map(comment, node_names(function.location)))
     head = [
         *([f"// {nodes}"] if nodes else []),
         f"__kernel __attribute__((reqd_work_group_size({', '.join(map(str, threads))})))",

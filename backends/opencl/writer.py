@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import Float16Type, MemRefType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from tcopt.backends.opencl.names import identifier, taken_names
+from tcopt.backends.opencl.names import taken_names, variable
 from tcopt.backends.opencl.registry import write_rules
 from tcopt.backends.opencl.types import (
     is_mask,
@@ -152,7 +152,7 @@ class KernelWriter:
 
     def name(self, value: SSAValue, default: str = "v") -> str:
         """A new name for a value."""
-        return self.fresh(identifier(value.name_hint or default, default))
+        return self.fresh(variable(value.name_hint or default, default))
 
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from tcopt.support.identifiers import distinct
 
 
 def entry_name(symbol: str) -> str:
     """What a kernel is called in PTX: letters, digits and underscores, a letter first."""
-    name = re.sub(r"\W", "_", symbol)
-    return name if name[:1].isalpha() else f"kernel_{name}"
+    name = distinct(symbol, "kernel_")
+    return f"kernel{name}" if name.startswith("_") else name

@@ -7,19 +7,12 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
+from tcopt.backends.llvm.names import symbol_of
 from tcopt.backends.llvm.ops.scf import operand
 from tcopt.backends.llvm.registry import emits
 from tcopt.backends.llvm.stops import check_stop
 from tcopt.backends.llvm.types import llvm_type
 from tcopt.support.errors import UnsupportedError
-
-
-def symbol_of(name: str) -> str:
-    """The LLVM name of a function with a body.
-
-    The prefix keeps kernels called `exp` or `main` apart from the C functions of that name.
-    """
-    return f"tcopt.{name}" if name.replace("_", "").isalnum() else f'"tcopt.{name}"'
 
 
 @emits(func.CallOp)

@@ -20,6 +20,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.backends.llvm.emitter import Buffer, FunctionEmitter
 from tcopt.backends.llvm.linear import Linear
+from tcopt.backends.llvm.names import global_symbol
 from tcopt.backends.llvm.ops.scf import counted_loop
 from tcopt.backends.llvm.registry import emits
 from tcopt.backends.llvm.types import byte_size, is_bool, llvm_type, memory_type
@@ -142,7 +143,7 @@ def _alignment(op: memref.AllocaOp) -> int:
 
 @emits(memref.GetGlobalOp)
 def emit_get_global(e: FunctionEmitter, op: memref.GetGlobalOp) -> None:
-    e.bind_memref(op.memref, f"@{op.name_.string_value()}", ALIGNMENT)
+    e.bind_memref(op.memref, f"@{global_symbol(op.name_.string_value())}", ALIGNMENT)
 
 
 # Views

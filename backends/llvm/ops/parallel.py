@@ -52,7 +52,7 @@ def emit_parallel(e: FunctionEmitter, op: scf.ParallelOp) -> None:
     body, task = _emit_functions(e, op, extents)
     grain = _grain(op)
     arguments = [f"{c.type} {c.outer}" for c in body.captures.values()]
-    run = f"  call void @{_quoted(body.name)}({', '.join([*arguments, 'i64 0', f'i64 {total}'])})"
+    run = f"  call void @{body.name}({', '.join([*arguments, 'i64 0', f'i64 {total}'])})"
     if not total.startswith("%") and int(total) <= grain:
         e.write(run)
         return
@@ -121,10 +121,6 @@ def _product(e: FunctionEmitter, extents: list[str]) -> str:
     return total
 
 
-def _quoted(name: str) -> str:
-    return name if name.replace("_", "").replace(".", "").isalnum() else f'"{name}"'
-
-
 def _emit_functions(
     e: FunctionEmitter, op: scf.ParallelOp, extents: list[str]
 ) -> tuple[BodyEmitter, str]:
@@ -153,7 +149,7 @@ def _emit_functions(
     body.write("  ret void")
     parameters = [c.parameter for c in body.captures.values()] + ["i64 %begin", "i64 %end"]
     e.module.functions.append(
-        f"define internal void @{_quoted(body.name)}({', '.join(parameters)}) nounwind {{\n"
+        f"define internal void @{body.name}({', '.join(parameters)}) nounwind {{\n"
         f"{body.body_text()}\n}}"
     )
     task = f"{e.name}.task{number}"
@@ -195,10 +191,10 @@ def _task_function(body: BodyEmitter, name: str) -> str:
         arguments.append(f"{c.type} {c.name}")
     setup = "\n".join(lines)
     listed = ", ".join([*arguments, "i64 %begin", "i64 %end"])
-    return f"""define internal void @{_quoted(name)}(ptr %ctx, i64 %begin, i64 %end) nounwind {{
+    return f"""define internal void @{name}(ptr %ctx, i64 %begin, i64 %end) nounwind {{
 entry:
 {setup}
-  call void @{_quoted(body.name)}({listed})
+  call void @{body.name}({listed})
   ret void
 }}"""
 
@@ -213,7 +209,7 @@ def _fork(
         slot = e.assign(f"getelementptr inbounds {context}, ptr {place}, i32 0, i32 {number}")
         e.write(f"  store {c.type} {c.outer}, ptr {slot}")
     e.declare(PARALLEL_SYMBOL, "void", ["ptr", "ptr", "i64", "i64", "i32"])
-    listed = f"ptr @{_quoted(task)}, ptr {place}, i64 {total}, i64 {grain}, i32 {threads}"
+    listed = f"ptr @{task}, ptr {place}, i64 {total}, i64 {grain}, i32 {threads}"
     e.write(f"  call void @{PARALLEL_SYMBOL}({listed})")
 
 
