@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
+from tcopt.dialects.loop import Scope
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.handles import Block, Loop
-from tcopt.schedules.patterns import Access, BlockPattern, match_block
+from tcopt.schedules.patterns import Access, BlockPattern, body_cost, match_block
+from tcopt.schedules.state import alloc_of, buffers_read
 
 
 def take_epilogue(sch: Schedule, block: Block) -> Block:
@@ -100,17 +103,59 @@ def _runs_through(read: Access, pattern: BlockPattern) -> bool:
     return len(set(found)) == len(found) and found[-1:] == [len(buffer_shape(read.buffer)) - 1]
 
 
+LONG = 8
+"""Cost of an epilogue from which on it has much code: that of one mathematical function."""
+
+MANY_VECTORS = 8
+"""Vectors of a tile from which on a long epilogue is a loop over them."""
+
+SIDE_BY_SIDE = 4
+"""Vectors for which a long epilogue is written out, so that their operations overlap."""
+
+
 def attach_epilogue(sch: Schedule, epilogue: Block, outer: Sequence[Loop], lanes: int) -> None:
-    """Compute an epilogue inside the innermost of the loops between tiles, in vectors."""
+    """Compute an epilogue inside the innermost of the loops between tiles, in vectors.
+
+    All of a tile is written out, as its sums are in registers. But the code of a long epilogue
+    would be many times that of the sums: it is a loop over vectors, for which these are stored.
+    """
     if outer:
         sch.reverse_compute_at(epilogue, outer[-1])
     loops = sch.get_loops(epilogue)[len(outer) :]
     if not loops:
         return
+    count = prod(map(sch.extent, loops)) // lanes
+    most = None
+    if (
+        count >= MANY_VECTORS
+        and body_cost(sch.block_op(epilogue)) >= LONG
+        and not stores_apart(sch, epilogue)
+        and (sums := _sums(sch, epilogue)) is not None
+    ):
+        copy = sch.cache_read(epilogue, sums, "local")
+        _in_vectors(sch, copy, len(outer), lanes, None)
+        most = SIDE_BY_SIDE
+    _in_vectors(sch, epilogue, len(outer), lanes, most)
+
+
+def _sums(sch: Schedule, epilogue: Block) -> int | None:
+    """Which of the buffers that an epilogue reads is in registers."""
+    for number, buffer in enumerate(buffers_read(sch.block_op(epilogue))):
+        alloc = alloc_of(buffer)
+        if alloc is not None and alloc.scope.data is Scope.REGISTER:
+            return number
+    return None
+
+
+def _in_vectors(sch: Schedule, block: Block, depth: int, lanes: int, most: int | None) -> None:
+    """Vectorise a block inside of some loops, and write out all vectors, or about as many."""
+    loops = sch.get_loops(block)[depth:]
     last = loops.pop()
     if sch.extent(last) > lanes:
         part, last = sch.split(last, factors=[None, lanes])
         loops.append(part)
     sch.vectorize(last)
+    while loops and most is not None and prod(map(sch.extent, loops)) > most:
+        loops.pop(0)
     for each in loops:
         sch.unroll(each)

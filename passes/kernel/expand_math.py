@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math, vector
@@ -16,7 +17,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     f32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
@@ -66,11 +67,12 @@ class ExpandMath(ModulePass):
         chosen = {cls for name, cls in known.items() if not self.ops or name in self.ops}
         fused = has_fused_multiply_add(op) if self.fma is None else self.fma
         powers = not self.ops or "powf" in self.ops
+        builders = _Builders(fused)
         for candidate in tuple(walk_ops(op)):
             if type(candidate) in chosen:
-                _expand_unary(candidate, fused)
+                _expand_unary(candidate, builders)
             elif powers and isinstance(candidate, math.PowFOp):
-                _expand_power(candidate, fused)
+                _expand_power(candidate, builders)
 
 
 def has_fused_multiply_add(module: ModuleOp) -> bool:
@@ -82,8 +84,23 @@ def has_fused_multiply_add(module: ModuleOp) -> bool:
     return "+fma" in features or "+avx512f" in features or "+fma4" in features
 
 
-def _builder_for(type: Attribute, fused: bool) -> FloatBuilder:
-    return FloatBuilder(type if isa(type, VectorType) else None, fused)
+class _Builders:
+    """Builders for one function after another, in program order.
+
+    What an expansion needs of constants is there where one before it in its block needed them.
+    """
+
+    def __init__(self, fused: bool):
+        self.fused = fused
+        self._constants: dict[tuple[Block | None, Attribute], Any] = {}
+
+    def at(self, op: Operation) -> FloatBuilder:
+        """A builder for values like the operands of an op, in front of it."""
+        type = op.operands[0].type
+        shape = type if isa(type, VectorType) else None
+        kind = f32 if shape is None else shape.shape
+        constants = self._constants.setdefault((op.parent, kind), {})
+        return FloatBuilder(shape, self.fused, constants=constants)
 
 
 def _replace(op: Operation, builder: FloatBuilder, result: SSAValue) -> None:
@@ -96,11 +113,11 @@ def _replace(op: Operation, builder: FloatBuilder, result: SSAValue) -> None:
     op.erase()
 
 
-def _expand_unary(op: Operation, fused: bool) -> None:
+def _expand_unary(op: Operation, builders: _Builders) -> None:
     (operand,) = op.operands
     element = get_element_type_or_self(operand.type)
     expansion = expansions()[type(op)]
-    builder = _builder_for(operand.type, fused)
+    builder = builders.at(op)
     if isinstance(element, Float32Type):
         _replace(op, builder, expansion(builder, operand))
         for product in builder.exact:
@@ -128,12 +145,12 @@ def _add_to(product: SSAValue) -> None:
 _LARGEST_EXPONENT = 16
 
 
-def _expand_power(op: math.PowFOp, fused: bool) -> None:
+def _expand_power(op: math.PowFOp, builders: _Builders) -> None:
     """x^k for integers and halves of small size, by squaring."""
     exponent = _constant_float(op.rhs)
     if exponent is None or abs(exponent) > _LARGEST_EXPONENT or exponent * 2 % 1:
         return
-    builder = _builder_for(op.lhs.type, fused)
+    builder = builders.at(op)
     whole = int(abs(exponent))
     result = _integer_power(builder, op.lhs, whole) if whole else None
     if abs(exponent) % 1:

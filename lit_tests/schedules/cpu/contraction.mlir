@@ -152,3 +152,25 @@ func.func @narrow(%x: tensor<1x4x9x9x16xf32>, %w: tensor<2x4x3x3x16x16xf32>) -> 
   return %0 : tensor<1x2x7x7x16xf32>
 }
 }
+
+// -----
+
+// An epilogue with functions is a loop over the vectors of a tile, whose sums are stored for it.
+// CHECK:      sched.sequence @fused_blocked_conv_sigmoid_mul_schedule for @fused_blocked_conv_sigmoid_mul attributes {rule = "cpu-contraction"{{.*}}
+// CHECK:      sched.reverse_compute_at %mul at %[[OUTER:.*]]
+// CHECK-NEXT: %conv_local = sched.cache_read %mul of 0 into local
+// CHECK-NEXT: %{{.*}} = sched.get_loops %conv_local
+// CHECK-NEXT: sched.vectorize %
+// CHECK-NEXT: sched.unroll %
+// CHECK-NEXT: sched.unroll %
+// CHECK-NEXT: %{{.*}} = sched.get_loops %mul
+// CHECK-NEXT: sched.vectorize %
+// CHECK-NOT:  sched.unroll
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "skylake-avx512", vector_bits = 512, registers = 32, l1 = 32768, l2 = 1048576, cores = 2>} {
+func.func @silu(%x: tensor<1x4x14x14x16xf32>, %w: tensor<4x4x1x1x16x16xf32>) -> tensor<1x4x14x14x16xf32> {
+  %0 = graph.blocked_conv %x, %w : tensor<1x4x14x14x16xf32>
+  %1 = graph.sigmoid %0 : tensor<1x4x14x14x16xf32>
+  %2 = graph.mul %0, %1 : tensor<1x4x14x14x16xf32>
+  return %2 : tensor<1x4x14x14x16xf32>
+}
+}

@@ -65,13 +65,15 @@ class FloatBuilder:
     ops: list[Operation] = field(default_factory=list[Operation])
     exact: list[SSAValue] = field(default_factory=list[SSAValue])
     """Products that needed no rounding."""
-    _constants: dict[tuple[Attribute, float, bool], SSAValue] = field(
+    constants: dict[tuple[Attribute, float, bool], SSAValue] = field(
         default_factory=dict[tuple[Attribute, float, bool], SSAValue]
     )
+    """Constants of this shape that are there already, by element type, value and sign; those
+    that are made join them."""
 
     def type_of(self, element: Attribute) -> Attribute:
         """The type of values with these elements."""
-        return element if self.shape is None else VectorType(element, self.shape.shape)
+        return element if self.shape is None else _vector_type(element, self.shape)
 
     def add_op(self, op: Operation) -> SSAValue:
         """Append an op and return its result."""
@@ -81,11 +83,11 @@ class FloatBuilder:
     def constant(self, value: float, element: Attribute = f32) -> SSAValue:
         """A constant in every element."""
         key = (element, value, copysign(1.0, value) < 0)
-        known = self._constants.get(key)
+        known = self.constants.get(key)
         if known is None:
             type = self.type_of(element)
             known = self.add_op(arith.ConstantOp(_constant_attr(*key, type)))
-            self._constants[key] = known
+            self.constants[key] = known
         return known
 
     def _values(self, *numbers: Number) -> list[SSAValue]:
@@ -219,6 +221,11 @@ class FloatBuilder:
     def narrow(self, value: SSAValue, element: AnyFloat = f32) -> SSAValue:
         """Values rounded to a narrower float type."""
         return self.add_op(arith.TruncFOp(value, self.type_of(element)))
+
+
+@lru_cache(maxsize=256)
+def _vector_type(element: Attribute, like: VectorType[Attribute]) -> VectorType[Attribute]:
+    return VectorType(element, like.shape)
 
 
 @lru_cache(maxsize=4096)
