@@ -21,6 +21,7 @@ from xdsl.ir import Attribute
 
 from tcopt.dialects import sched
 from tcopt.dialects.loop import BlockOp, ForOp, FuncOp, Scope, ThreadAxis
+from tcopt.schedules.dependences.order import Dependences
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.handles import Block, KnobValue, Loop
 from tcopt.schedules.primitives.annotate import annotate
@@ -75,7 +76,7 @@ class Schedule:
 
     def __init__(self, func: FuncOp, knobs: Mapping[str, int] | None = None):
         self.func = func
-        self._state = State(func)
+        self._state = State(func, Dependences(func))
         self._recorder = Recorder(func.sym_name.data)
         self._knobs = dict(knobs or {})
         self._handles: dict[ForOp, Loop] = {}

@@ -11,6 +11,7 @@ from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SchedOp, SequenceOp
 from tcopt.schedules.api import Schedule
 from tcopt.support.errors import ScheduleError
+from tcopt.support.locations import is_known
 
 
 def apply_sequence(
@@ -35,7 +36,7 @@ def apply_sequence(
         try:
             made = getattr(schedule, op.primitive)(*op.arguments(known.__getitem__))
         except ScheduleError as error:
-            raise ScheduleError(error.message, op=op, hint=error.hint, where=error.where) from None
+            raise _at_step(error, op) from None
         results = cast(list[object], made) if isinstance(made, list) else [made]
         if op.results and len(results) != len(op.results):
             raise ScheduleError(
@@ -43,3 +44,14 @@ def apply_sequence(
             )
         known.update(zip(op.results, results, strict=False))
     return schedule
+
+
+def _at_step(error: ScheduleError, step: SchedOp) -> ScheduleError:
+    """An error of a step, at its place; the loop or block concerned becomes a part of the hint."""
+    if not is_known(step.location):
+        return ScheduleError(error.message, op=step, hint=error.hint, where=error.where)
+    hint = error.hint
+    if error.op_name and error.where:
+        concerned = f"the {error.op_name} is at {error.where}"
+        hint = f"{hint}; {concerned}" if hint else concerned
+    return ScheduleError(error.message, op=step, hint=hint)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind
+from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind, StoreOp
 from tcopt.dialects.loop.analysis import binding_values
+from tcopt.passes.loop.lane_reductions import update_of
+from tcopt.schedules.dependences.order import check_iterations
 from tcopt.schedules.distinct import separates
 from tcopt.schedules.failure import illegal
-from tcopt.schedules.regions import writes_of
+from tcopt.schedules.regions import reads_of, writes_of
 from tcopt.schedules.state import (
+    State,
     alloc_of,
     block_label,
     blocks_under,
@@ -24,15 +27,21 @@ def check_serial(primitive: str, loop: ForOp) -> None:
         raise illegal(primitive, "loop", f"it is already {loop.loop_kind.value}", op=loop)
 
 
-def check_independent(primitive: str, loop: ForOp) -> None:
+def check_independent(state: State, primitive: str, loop: ForOp) -> None:
     """Check that no two iterations of `loop` touch an element that one of them writes.
 
     Raises:
-        ScheduleError: a reduction runs over the loop, or two iterations write one element.
+        ScheduleError: a reduction runs over the loop, two iterations write one element, or one
+            reads what another writes.
     """
-    for block in blocks_under(loop):
+    blocks = list(blocks_under(loop))
+    for block in blocks:
         check_not_reduced(primitive, loop, block)
+    check_iterations(state.known, primitive, loop)
+    for block in blocks:
         for buffer in buffers_written(block):
+            if buffer in state.known.shared:
+                continue
             if _is_private(buffer, loop) or _writes_apart(block, buffer, loop):
                 continue
             raise illegal(
@@ -57,6 +66,18 @@ def check_not_reduced(primitive: str, loop: ForOp, block: BlockOp) -> None:
                 op=loop,
                 hint="rfactor gives each iteration a result of its own",
             )
+
+
+def combines_terms(block: BlockOp) -> bool:
+    """Whether all that a block does is to combine terms with an element, by an associative
+    operation, and to read that element for nothing else."""
+    stores = [op for op in block.body.walk() if isinstance(op, StoreOp)]
+    steps = [op for op in stores if op.parent_op() is block]
+    if len(steps) != 1 or any(op.memref is not steps[0].memref for op in stores):
+        return False
+    update = update_of(steps[0])
+    loads = [a.op for a in reads_of(block, steps[0].memref)]
+    return update is not None and loads == [update.accumulator]
 
 
 def _is_private(buffer: SSAValue, loop: ForOp) -> bool:

@@ -51,7 +51,22 @@ def determines(
     A dimension with a single possible value is always told. False when it cannot be shown.
     """
     needed = {d for d in wanted if ranges[d][0] != ranges[d][1]}
-    return needed <= _known_dims([linear_sum(expr, ranges) for expr in exprs], ranges, ())
+    sums = [linear_sum(expr, ranges) for expr in exprs]
+    told = {d for total in sums for d in _told_alone(total, ranges)}
+    return needed <= told or needed <= _known_dims(sums, ranges, ())
+
+
+def _told_alone(total: LinearSum, ranges: Sequence[Range]) -> list[int]:
+    """All dimensions of a sum that is a number in mixed radix, each digit a dimension."""
+    found: list[int] = []
+    reach = 0
+    for atom, factor in sorted(total.terms, key=lambda term: abs(term[1])):
+        if not isinstance(atom, Dim) or abs(factor) <= reach:
+            return []
+        low, high = ranges[atom.position]
+        reach += abs(factor) * (high - low)
+        found.append(atom.position)
+    return found
 
 
 def separates(block: BlockOp, positions: Sequence[int], loop: ForOp) -> bool:

@@ -77,11 +77,8 @@ def replace_variable(loop: ForOp, expr: AffineExpr, values: Sequence[SSAValue]) 
 
 def bound_blocks(loop: ForOp) -> list[BlockOp]:
     """Blocks with a binding over the loop's variable."""
-    found: dict[BlockOp, None] = {}
-    for use in loop.induction_variable.uses:
-        assert isinstance(use.operation, BlockOp), "only blocks refer to loops under schedule"
-        found[use.operation] = None
-    return list(found)
+    users = dict.fromkeys(use.operation for use in loop.induction_variable.uses)
+    return [op for op in users if isinstance(op, BlockOp)]
 
 
 def move_ops(source: Block, target: Block) -> None:

@@ -7,6 +7,7 @@ parents say which loops are around, so a primitive costs what it touches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -14,6 +15,9 @@ from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, FuncOp, IntrinOp, LoadO
 from tcopt.dialects.loop.structure import enclosing_loops
 from tcopt.schedules.failure import illegal
 from tcopt.support.errors import ScheduleError
+
+if TYPE_CHECKING:
+    from tcopt.schedules.dependences.order import Dependences
 
 
 class State:
@@ -23,10 +27,12 @@ class State:
         func: the function, edited in place.
         blocks: its blocks by name.
         gone: loops and blocks that a primitive removed, with the reason.
+        known: in which order its buffers are used.
     """
 
-    def __init__(self, func: FuncOp):
+    def __init__(self, func: FuncOp, known: Dependences):
         self.func = func
+        self.known = known
         self.blocks: dict[str, BlockOp] = {b.block_name.data: b for b in blocks_under(func)}
         self.gone: dict[Operation | str, str] = {}
 

@@ -23,7 +23,13 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.sched.base import Resolve, SchedOp
 from tcopt.dialects.sched.types import BlockType, LoopType
 
-_RESULTS = re.compile(r"((?:%[\w$.-]+(?::\d+)?\s*,?\s*)+)=\s*[\w.]*get_loops\s*$")
+_SPACE = r"(?:\s|//[^\n]*\n)*+"
+_NAME = rf"%[\w$.-]++(?:{_SPACE}:{_SPACE}\d++)?+"
+_RESULTS = re.compile(
+    rf"({_NAME}(?:{_SPACE},{_SPACE}{_NAME})*+){_SPACE}={_SPACE}[\w.]*get_loops{_SPACE}$"
+)
+_COMMENT = re.compile(r"//[^\n]*")
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
 
 @irdl_op_definition
@@ -68,12 +74,7 @@ class GetLoopsOp(SchedOp):
     @classmethod
     def parse(cls, parser: Parser) -> GetLoopsOp:
         # The names in front of the op say how many loops there are, and nothing else does.
-        before = parser.lexer.input.content[: parser.pos]
-        names = _RESULTS.search(before[max(len(before) - 4096, 0) :])
-        count = 0
-        for name in names.group(1).split(",") if names else ():
-            _, _, several = name.partition(":")
-            count += int(several) if several.strip() else 1
+        count = _count_results(parser.lexer.input.content[: parser.pos])
         block = parser.parse_operand(BlockType())
         return cls(block, count)
 
@@ -143,3 +144,31 @@ class KnobOp(SchedOp):
         printer.print_string(" ")
         printer.print_string_literal(self.knob_name.data)
         printer.print_string(f" of {list(self.candidate_values)} = {self.value.value.data}")
+
+
+def _count_results(text: str) -> int:
+    """How many results the op has whose name a text ends with."""
+    size = 1024
+    while True:
+        part = text[max(len(text) - size, 0) :]
+        found = _results_at_end(part)
+        # Where names are all there is, more of them may stand in front.
+        if size >= len(text) or (found is not None and "%" in part[: found.start()]):
+            break
+        size *= 4
+    count = 0
+    for name in _COMMENT.sub("", found.group(1)).split(",") if found else ():
+        _, _, several = name.partition(":")
+        count += int(several) if several.strip() else 1
+    return count
+
+
+def _results_at_end(text: str) -> re.Match[str] | None:
+    """The list of results that a text ends with, which may start in no comment."""
+    start = 0
+    while (found := _RESULTS.search(text, start)) is not None:
+        line = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
+        if "//" not in _STRING.sub("", line):
+            return found
+        start = found.start() + 1
+    return None

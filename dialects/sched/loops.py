@@ -109,6 +109,12 @@ class SplitOp(SchedOp):
             printer.print_list(self.factor_values, factor)
 
 
+def _parse_loops(parser: Parser) -> list[SSAValue]:
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.NONE, lambda: parser.parse_operand(LoopType())
+    )
+
+
 class _LoopsOp(SchedOp):
     """A primitive on several loops."""
 
@@ -138,7 +144,7 @@ class FuseOp(_LoopsOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> FuseOp:
-        return cls(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_operand))
+        return cls(_parse_loops(parser))
 
 
 @irdl_op_definition
@@ -158,7 +164,7 @@ class ReorderOp(_LoopsOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> ReorderOp:
-        return cls(parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_operand))
+        return cls(_parse_loops(parser))
 
 
 class _KindOp(SchedOp):

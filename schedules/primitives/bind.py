@@ -10,13 +10,12 @@ from tcopt.dialects.loop import (
     LoopKind,
     LoopKindAttr,
     Scope,
-    StoreOp,
     ThreadAxis,
     ThreadAxisAttr,
 )
 from tcopt.dialects.loop.analysis import binding_values
-from tcopt.passes.loop.lane_reductions import update_of
-from tcopt.schedules.conflicts import check_independent, check_serial
+from tcopt.schedules.conflicts import check_independent, check_serial, combines_terms
+from tcopt.schedules.dependences.order import check_iterations
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.state import (
     State,
@@ -62,9 +61,9 @@ def bind(state: State, loop: ForOp, axis: ThreadAxis) -> None:
             raise illegal("bind", "axis", reason, op=loop, hint=hint)
     for other in loops_of(loop):
         if other.axis is not None and other.axis.data is axis:
-            _check_shared_work(loop, other, axis)
+            _check_shared_work(state, loop, other, axis)
     if not (axis in THREAD_AXES and _combines_threads(loop)):
-        check_independent("bind", loop)
+        check_independent(state, "bind", loop)
     loop.kind = LoopKindAttr(LoopKind.THREAD)
     loop.axis = ThreadAxisAttr(axis)
 
@@ -76,17 +75,17 @@ def _combines_threads(loop: ForOp) -> bool:
         return False
     variable = loop.induction_variable
     kinds = [k for p, k in enumerate(first.iter_kinds) if variable in binding_values(first, p)]
-    stores = [op for op in first.body.block.ops if isinstance(op, StoreOp)]
     is_reduced = bool(kinds) and all(kind is IterKind.REDUCE for kind in kinds)
-    return is_reduced and len(stores) == 1 and update_of(stores[0]) is not None
+    return is_reduced and combines_terms(first)
 
 
-def _check_shared_work(loop: ForOp, outer: ForOp, axis: ThreadAxis) -> None:
+def _check_shared_work(state: State, loop: ForOp, outer: ForOp, axis: ThreadAxis) -> None:
     """Check that what `loop` does may be done once for all iterations of an outer loop of its
     axis, by all of them together."""
     label = value_label(outer.induction_variable)
     if axis not in THREAD_AXES:
         raise illegal("bind", "axis", f"{axis.value} is taken by {label}", op=loop)
+    check_iterations(state.known, "bind", outer)
     for block in blocks_under(loop):
         for buffer in buffers_written(block):
             alloc = alloc_of(buffer)

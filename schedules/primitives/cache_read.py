@@ -8,11 +8,13 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import AllocOp, BlockOp, Scope
 from tcopt.schedules.copies import copy_nest, redirect
+from tcopt.schedules.dependences.order import check_passed
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.nest import alloc_like
 from tcopt.schedules.regions import box_under, reads_of
 from tcopt.schedules.state import (
     State,
+    alloc_of,
     ancestor_in,
     buffers_read,
     buffers_written,
@@ -54,8 +56,10 @@ def cache_read(state: State, block: BlockOp, buffer: int | str, scope: Scope) ->
     if source in buffers_written(block):
         raise illegal(_NAME, "buffer", f"the block writes {value_label(source)} too", op=block)
     writers = [w for w in state.writers(source) if precedes(w, block)]
-    body = meeting_block(block, writers, state.func)
+    home = alloc_of(source)
+    body = meeting_block(block, writers if home is None else [*writers, home], state.func)
     holder = ancestor_in(body, block)
+    check_passed(state.known, _NAME, block, [source], [holder], "buffer")
     box = box_under([(a, holder) for a in reads_of(block, source)], source)
     type_ = source.type
     assert isa(type_, MemRefType)

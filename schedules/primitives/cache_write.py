@@ -8,13 +8,15 @@ from xdsl.ir.affine import AffineConstantExpr
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import AllocOp, BlockOp, IntrinOp, Scope
-from tcopt.dialects.loop.analysis import Box, Interval
+from tcopt.dialects.loop.analysis import Box, Interval, buffer_shape
 from tcopt.schedules.copies import copy_nest, redirect, shift
+from tcopt.schedules.dependences.order import check_single
 from tcopt.schedules.failure import illegal
-from tcopt.schedules.nest import alloc_like
-from tcopt.schedules.regions import box_under, variables_of, writes_of
+from tcopt.schedules.nest import alloc_like, check_movable
+from tcopt.schedules.regions import box_under, variable_at, variables_of, writes_of
 from tcopt.schedules.state import (
     State,
+    alloc_of,
     ancestor_in,
     meeting_block,
     value_label,
@@ -58,10 +60,13 @@ def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
             op=block,
             hint="cache_write comes before decompose_reduction",
         )
+    check_single(state.known, "cache_write", block, buffer, any_order=False)
     readers = [r for r in state.readers(buffer) if r is not block]
-    body = meeting_block(block, readers, state.func)
+    home = alloc_of(buffer)
+    body = meeting_block(block, readers if home is None else [*readers, home], state.func)
     holder = ancestor_in(body, block)
     box = box_under([(a, holder) for a in writes_of(block, buffer)], buffer)
+    _check_filled(state, block, buffer, box)
     for access in writes_of(block, buffer):
         moving = zip(block.iter_vars, block.domain, strict=True)
         used = {v for v, extent in moving if extent > 1 and v in access.operands}
@@ -80,6 +85,8 @@ def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
     alloc = AllocOp(type_, scope)
     alloc.result.name_hint = f"{buffer.name_hint or block.block_name.data}_{scope.value}"
     redirect(block, buffer, alloc.result)
+    if (reason := state.known.ordered.pop(buffer, None)) is not None:
+        state.known.ordered[alloc.result] = reason
     if low is not None:
         shift(block, alloc.result, low)
     name = state.fresh_name(f"{block.block_name.data}_store")
@@ -88,6 +95,29 @@ def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
     state.add_block(copy)
     alloc_like(state, alloc, [block, copy])
     return copy
+
+
+def _check_filled(state: State, block: BlockOp, buffer: SSAValue, box: Box) -> None:
+    """Check that the block writes all of its part, where the rest of it holds something else."""
+    if alloc_of(buffer) is not None and not _others(state, block, buffer):
+        return
+    label, shape = value_label(buffer), buffer_shape(buffer)
+    for access in writes_of(block, buffer):
+        found = [variable_at(access, dim, block) for dim in range(len(shape))]
+        known = variables_of(access, block)
+        for dim, variable in enumerate(found):
+            if variable is None:
+                is_full = box.dims[dim].extent <= 1
+            else:
+                position, offset = variable
+                is_moving = block.domain[position] > 1 and known[position] != (dim, offset)
+                whole = offset == 0 and block.domain[position] == shape[dim]
+                is_known = isinstance(box.dims[dim].base, AffineConstantExpr)
+                is_full = not is_moving and (whole or is_known)
+            if not is_full:
+                reason = f"its store into {label} has gaps along dimension {dim}"
+                raise illegal("cache_write", "block", reason, op=block)
+    check_movable("cache_write", block)
 
 
 def _offsets(block: BlockOp, buffer: SSAValue, box: Box) -> list[int] | None:

@@ -6,6 +6,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind
 from tcopt.dialects.loop.analysis import Box
+from tcopt.schedules.dependences.order import check_move, check_single
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.nest import (
     Span,
@@ -70,12 +71,14 @@ def compute_at(state: State, block: BlockOp, loop: ForOp) -> None:
     """
     buffer = written_buffer(block, "compute_at")
     _check_buffer(state, block, buffer)
+    check_single(state.known, "compute_at", block, buffer)
     check_movable("compute_at", block)
     if loop.loop_kind is LoopKind.VECTORIZED:
         raise illegal("compute_at", "loop", "a vectorized loop holds no other loops", op=loop)
     consumers = _consumers(state, block, buffer, loop)
     place = _first(consumers, loop)
     _check_inputs(state, block, place)
+    check_move(state.known, "compute_at", block, loop, buffers_read(block), "loop")
     check_visible("compute_at", block, buffers_read(block), consumers[0])
     body = loop.body.block
     items = [(a, ancestor_in(body, c)) for c in consumers for a in reads_of(c, buffer)]

@@ -12,6 +12,7 @@ from tcopt.dialects.arith_ import CmpiOp, SelectOp
 from tcopt.dialects.loop import BlockOp, IndexOp, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.schedules.bodies import IndexExpr, substitute_indices
+from tcopt.schedules.dependences.order import check_move, check_single
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.inlining import (
     check_body,
@@ -62,11 +63,13 @@ def compute_inline(state: State, block: BlockOp) -> None:
     check_temporary(state, buffer, block, _NAME)
     store = pointwise_store(state, block, buffer, _NAME)
     check_body(block, _NAME)
+    check_single(state.known, _NAME, block, buffer)
     readers = [r for r in state.readers(buffer) if r is not block]
     if not readers:
         raise illegal(_NAME, "block", f"nothing reads {value_label(buffer)}", op=block)
     for reader in readers:
         _check_reader(block, reader, buffer)
+        check_move(state.known, _NAME, block, reader, buffers_read(block))
         check_visible(_NAME, block, buffers_read(block), reader)
     variables = variables_of(writes_of(block, buffer)[0], block)
     dims = {block.iter_vars[p]: dim for p, (dim, _) in variables.items()}
@@ -89,6 +92,7 @@ def _check_reader(block: BlockOp, reader: BlockOp, buffer: SSAValue) -> None:
                 f"block {block_label(reader)} reads {value_label(buffer)} by a {access.op.name}"
             )
             raise illegal(_NAME, "block", reason, op=block)
+        _check_written(block, reader, load)
         if _open_dims(load) and any(_may_trap(op) for op in block.body.block.ops):
             raise illegal(
                 _NAME,
@@ -97,6 +101,24 @@ def _check_reader(block: BlockOp, reader: BlockOp, buffer: SSAValue) -> None:
                 "integer division may fail",
                 op=block,
             )
+
+
+def _check_written(block: BlockOp, reader: BlockOp, load: LoadOp) -> None:
+    """Check that a read is of elements that the block computes, or outside of the buffer.
+
+    What nobody writes may be read as anything, but computing it may lead outside of other buffers.
+    """
+    shape, ranges = buffer_shape(load.memref), value_ranges(list(load.indices))
+    (access,) = writes_of(block, load.memref)
+    for position, (dim, _) in variables_of(access, block).items():
+        extent = block.domain[position]
+        low, high = bounds(load.map.data.results[dim], ranges)
+        if extent < shape[dim] and (low < 0 or high >= extent):
+            label = value_label(load.memref)
+            reason = (
+                f"block {block_label(reader)} may read elements of {label} that it never writes"
+            )
+            raise illegal(_NAME, "block", reason, op=block)
 
 
 def _may_trap(op: Operation) -> bool:

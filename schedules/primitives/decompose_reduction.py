@@ -6,8 +6,9 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind
+from tcopt.dialects.loop import BlockOp, ForOp, InitOp, IterKind, LoadOp, LoopKind
 from tcopt.dialects.loop.analysis import binding_values
+from tcopt.schedules.dependences.order import check_passed, check_single
 from tcopt.schedules.distinct import runs_once
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.nest import bound_values, check_visible, hoist_alloc, new_loop, set_bindings
@@ -63,6 +64,7 @@ def decompose_reduction(state: State, block: BlockOp, loop: ForOp) -> BlockOp:
         raise illegal(_NAME, "loop", reason, op=loop)
     buffers = buffers_written(block)
     check_visible(_NAME, block, buffers, loop)
+    _check_start(state, block, init, loop)
     inside = [o for o in around[place:] if o.induction_variable not in reduced]
     fresh = _init_block(state, block, reduced)
     spatial = set(fresh.operands_)
@@ -86,6 +88,17 @@ def decompose_reduction(state: State, block: BlockOp, loop: ForOp) -> BlockOp:
     for buffer in buffers:
         hoist_alloc(state, buffer)
     return fresh
+
+
+def _check_start(state: State, block: BlockOp, init: InitOp, loop: ForOp) -> None:
+    """Check that what the init reads and writes is not used otherwise inside of the loop."""
+    known = state.known
+    for buffer in buffers_written(block):
+        check_single(known, _NAME, block, buffer, any_order=False)
+    if not known.is_free:
+        starts = [op for op in init.body.walk() if isinstance(op, LoadOp)]
+        read = dict.fromkeys(op.memref for op in starts)
+        check_passed(known, _NAME, block, read, [loop])
 
 
 def _check_loops(block: BlockOp, loop: ForOp, outer: list[ForOp], reduced: set[SSAValue]) -> None:

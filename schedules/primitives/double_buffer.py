@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import UnitAttr
 
-from tcopt.dialects.loop import BlockOp, Scope
+from tcopt.dialects.loop import BlockOp, ForOp, Scope
 from tcopt.dialects.loop.memory import DOUBLE_BUFFER
 from tcopt.schedules.failure import illegal
-from tcopt.schedules.state import State, alloc_of, loops_of, value_label, written_buffer
+from tcopt.schedules.state import (
+    State,
+    alloc_of,
+    block_label,
+    buffers_read,
+    loops_of,
+    value_label,
+    written_buffer,
+)
 
 
 def double_buffer(state: State, block: BlockOp) -> None:
@@ -24,7 +32,8 @@ def double_buffer(state: State, block: BlockOp) -> None:
     Args:
         block: the only writer of a shared buffer, computed at a serial loop.
     Raises:
-        ScheduleError: the buffer is not shared, has another writer, or no loop is around.
+        ScheduleError: the buffer is not shared, has another writer, or no loop is around;
+            or the block's inputs are written in that loop.
     """
     buffer = written_buffer(block, "double_buffer")
     alloc, label = alloc_of(buffer), value_label(buffer)
@@ -38,4 +47,18 @@ def double_buffer(state: State, block: BlockOp) -> None:
         hint = "compute_at moves it to where it is used"
         reason = f"{label} is filled once, in no loop"
         raise illegal("double_buffer", "block", reason, op=block, hint=hint)
+    _check_inputs(state, block, loops_of(alloc)[-1])
     alloc.attributes[DOUBLE_BUFFER] = UnitAttr()
+
+
+def _check_inputs(state: State, block: BlockOp, loop: ForOp) -> None:
+    """Check that what the next iteration fetches does not come from the present one."""
+    for buffer in buffers_read(block):
+        for writer in state.writers(buffer):
+            if loop.is_ancestor(writer):
+                reason = (
+                    f"block {block_label(writer)} writes its input {value_label(buffer)} in the "
+                    f"loop {value_label(loop.induction_variable)}, and the next tile is fetched "
+                    "before"
+                )
+                raise illegal("double_buffer", "block", reason, op=block)

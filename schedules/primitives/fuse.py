@@ -9,6 +9,7 @@ from math import prod
 from xdsl.ir.affine import AffineDimExpr
 
 from tcopt.dialects.loop import ForOp, LoopKind
+from tcopt.schedules.dependences.order import check_blocks_only
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.nest import move_ops, new_loop, replace_variable
 from tcopt.schedules.state import State, value_label
@@ -29,7 +30,8 @@ def fuse(state: State, loops: Sequence[ForOp]) -> ForOp:
     Args:
         loops: two or more serial loops; each holds the next and nothing else.
     Raises:
-        ScheduleError: a loop is not serial, or holds more than the next one.
+        ScheduleError: a loop is not serial, or holds more than the next one, or code outside of
+            blocks uses its variable.
     """
     if len(loops) < 2:
         raise illegal("fuse", "loops", "give two or more loops")
@@ -37,6 +39,7 @@ def fuse(state: State, loops: Sequence[ForOp]) -> ForOp:
         if loop.loop_kind is not LoopKind.SERIAL:
             label = value_label(loop.induction_variable)
             raise illegal("fuse", "loops", f"{label} is {loop.loop_kind.value}, not serial")
+        check_blocks_only("fuse", "loops", loop)
     for outer, inner in pairwise(loops):
         body = outer.body.block
         if body.first_op is not inner or body.last_op is not inner:

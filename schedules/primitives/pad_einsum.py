@@ -11,12 +11,13 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, LoadOp, LoopKind, StoreOp
 from tcopt.dialects.loop.analysis import binding_values, buffer_shape
 from tcopt.schedules.buffers import with_shape
+from tcopt.schedules.dependences.order import check_single
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.inlining import check_body
 from tcopt.schedules.nest import bound_blocks, set_variables
 from tcopt.schedules.patterns import Access, BlockPattern, match_block
 from tcopt.schedules.regions import reads_of, variable_at, variables_of, writes_of
-from tcopt.schedules.state import State, alloc_of, loops_of, value_label
+from tcopt.schedules.state import State, alloc_of, block_label, loops_of, value_label
 from tcopt.support.affine import bounds
 from tcopt.support.literals import number_attr
 
@@ -109,6 +110,12 @@ def _output(state: State, pattern: BlockPattern, grown: Sequence[int]) -> AllocO
         hint = "cache_write gives it a buffer of its own"
         raise illegal(_NAME, "block", reason, op=block, hint=hint)
     known = variables_of(writes_of(block, buffer)[0], block)
+    check_single(state.known, _NAME, block, buffer)
+    for reader in state.readers(buffer):
+        loads = [op for op in reader.body.walk() if isinstance(op, LoadOp)]
+        if any(op.memref is buffer and op.default is not None for op in loads):
+            reason = f"block {block_label(reader)} reads beyond the end of {value_label(buffer)}"
+            raise illegal(_NAME, "block", reason, op=block)
     for position in grown:
         if position in pattern.spatial and (position not in known or known[position][1]):
             variable = value_label(block.iter_vars[position])
@@ -137,6 +144,7 @@ class _Copy:
         if any(value not in block.iter_vars for value in self.op.indices):
             raise illegal(_NAME, "block", f"an index of {label} is computed", op=block)
         self.alloc, self.writer = alloc, writers[0]
+        check_single(state.known, _NAME, self.writer, self.buffer)
         check_body(self.writer, _NAME)
         stores = [op for op in self.writer.body.block.ops if isinstance(op, StoreOp)]
         moving = {p for p, n in enumerate(self.writer.domain) if n > 1}

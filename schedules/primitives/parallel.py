@@ -18,5 +18,5 @@ def parallel(state: State, loop: ForOp) -> None:
         ScheduleError: a block reduces over the loop, or two iterations write one element.
     """
     check_serial("parallel", loop)
-    check_independent("parallel", loop)
+    check_independent(state, "parallel", loop)
     loop.kind = LoopKindAttr(LoopKind.PARALLEL)

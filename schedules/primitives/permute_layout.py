@@ -55,4 +55,5 @@ def permute_layout(state: State, block: BlockOp, order: Sequence[int]) -> None:
     for op in accesses:
         assert isinstance(op, LoadOp | StoreOp)
         permute_indices(op, order)
-    with_shape(alloc, [shape[dim] for dim in order])
+    new = with_shape(alloc, [shape[dim] for dim in order])
+    state.known.replace(buffer, new.result)

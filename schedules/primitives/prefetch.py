@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import ceil, prod
 
 from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.utils.hints import isa
 
@@ -71,6 +71,9 @@ def prefetch(state: State, block: BlockOp, buffer: int, ahead: ForOp, at: ForOp)
     if alloc_of(source) is not None:
         reason = f"{value_label(source)} is made here, so that it is near"
         raise illegal(_NAME, "buffer", reason, op=block)
+    if not isinstance(_element(source), FixedBitwidthType):
+        reason = f"elements of {value_label(source)} have no width of their own"
+        raise illegal(_NAME, "buffer", reason, op=block)
     holder = ancestor_in(ahead.body.block, block)
     box = box_under([(access, holder) for access in reads_of(block, source)], source)
     if not _is_dense(box, source):
@@ -81,6 +84,12 @@ def prefetch(state: State, block: BlockOp, buffer: int, ahead: ForOp, at: ForOp)
     first = at.body.block.first_op
     assert first is not None
     at.body.block.insert_ops_before(ops, first)
+
+
+def _element(buffer: SSAValue) -> Attribute:
+    type_ = buffer.type
+    assert isa(type_, MemRefType)
+    return type_.get_element_type()
 
 
 def _is_dense(box: Box, buffer: SSAValue) -> bool:
@@ -94,9 +103,7 @@ def _prefetches(
     buffer: SSAValue, box: Box, ahead: ForOp, inside: Sequence[ForOp]
 ) -> list[Operation]:
     """Ops for one iteration of the loops `inside`, which share the lines of the box."""
-    type_ = buffer.type
-    assert isa(type_, MemRefType)
-    element = type_.get_element_type()
+    element = _element(buffer)
     assert isinstance(element, FixedBitwidthType)
     line = ALIGNMENT * 8 // element.bitwidth
     extents = [dim.extent for dim in box.dims]

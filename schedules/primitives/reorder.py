@@ -8,6 +8,7 @@ from itertools import pairwise
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind
+from tcopt.schedules.dependences.order import check_permutation
 from tcopt.schedules.distinct import runs_once
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.nest import bound_values, move_ops
@@ -36,8 +37,8 @@ def reorder(state: State, loops: Sequence[ForOp]) -> None:
         loops: loops of one chain, where each holds the next one and nothing else.
     Raises:
         ScheduleError: the loops are not of one chain; a vectorized loop would not stay
-            innermost; or a block inside needs a result that another inside completes only
-            over these loops.
+            innermost; a block inside needs a result that another inside completes only
+            over these loops; or two accesses to one element would change places.
     """
     chain = _chain(loops)
     places = [p for p, loop in enumerate(chain) if loop in loops]
@@ -51,6 +52,7 @@ def reorder(state: State, loops: Sequence[ForOp]) -> None:
             label = value_label(loop.induction_variable)
             raise illegal("reorder", "loops", f"the vectorized {label} would not stay innermost")
     _check_dependences(chain)
+    check_permutation(state.known, "reorder", chain, order)
     parent = chain[0].parent_block()
     assert parent is not None
     for loop in chain[1:]:

@@ -9,6 +9,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind
 from tcopt.dialects.loop.analysis import Access, Box, binding_values, value_ranges
+from tcopt.schedules.dependences.order import check_move, check_single
 from tcopt.schedules.distinct import determines
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.nest import (
@@ -77,9 +78,13 @@ def reverse_compute_at(state: State, block: BlockOp, loop: ForOp) -> None:
     if not loop.is_ancestor(block) and not precedes(loop, block):
         raise illegal(_NAME, "block", "it comes before the loop", op=block)
     check_movable(_NAME, block)
+    for buffer in buffers_written(block):
+        check_single(state.known, _NAME, block, buffer)
     produced = _produced(state, block, loop)
     last = _last_producer(state, block, produced, loop)
     _check_outputs(state, block, loop, last)
+    to = last if loop.is_ancestor(block) else loop
+    check_move(state.known, _NAME, block, to, buffers_read(block))
     outer = [*loops_of(loop), loop]
     values: list[SSAValue] = [o.induction_variable for o in outer]
     spans = _spans(block, produced, values)

@@ -8,6 +8,7 @@ from xdsl.ir import Block, SSAValue
 from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.bodies import IndexExpr, substitute_indices
+from tcopt.schedules.dependences.order import check_move, check_single
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.inlining import (
     check_body,
@@ -65,6 +66,9 @@ def reverse_compute_inline(state: State, block: BlockOp) -> None:
     buffer, producer = _producer(state, block)
     check_temporary(state, buffer, block, _NAME)
     store = pointwise_store(state, producer, buffer, _NAME)
+    check_single(state.known, _NAME, block, target)
+    check_single(state.known, _NAME, producer, buffer)
+    check_move(state.known, _NAME, block, producer, buffers_read(block))
     dims = _dims(block, buffer)
     for other in buffers_read(block):
         for writer in state.writers(other):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.utils.hints import isa
@@ -13,6 +13,8 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, InitOp, IterKind, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import binding_values, value_ranges
 from tcopt.schedules.bodies import IndexExpr, set_access, substitute_indices
+from tcopt.schedules.dependences.order import check_blocks_only, check_single
+from tcopt.schedules.dependences.single_assignment import COMMUTING
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.nest import (
     bound_blocks,
@@ -32,24 +34,6 @@ from tcopt.schedules.state import (
 from tcopt.support.affine import Dim, linear_sum, sum_range
 
 _NAME = "rfactor"
-_ASSOCIATIVE = (
-    arith.AddfOp,
-    arith.AddiOp,
-    arith.MulfOp,
-    arith.MuliOp,
-    arith.MaximumfOp,
-    arith.MinimumfOp,
-    arith.MaxnumfOp,
-    arith.MinnumfOp,
-    arith.MaxSIOp,
-    arith.MaxUIOp,
-    arith.MinSIOp,
-    arith.MinUIOp,
-    arith.AndIOp,
-    arith.OrIOp,
-    arith.XOrIOp,
-)
-"""What a combiner may be: the grouping of terms does not matter, up to rounding."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +107,7 @@ def rfactor(state: State, loop: ForOp, axis: int = 0) -> BlockOp:
 
 
 def _plan(state: State, loop: ForOp) -> _Plan:
+    check_blocks_only(_NAME, "loop", loop)
     bound = bound_blocks(loop)
     if len(bound) != 1:
         raise illegal(_NAME, "loop", f"{len(bound)} blocks run over it, not one", op=loop)
@@ -139,8 +124,12 @@ def _plan(state: State, loop: ForOp) -> _Plan:
     if len(positions) != 1 or block.iter_kinds[positions[0]] is not IterKind.REDUCE:
         reason = f"it does not run over exactly one variable of block {label}, a reduce variable"
         raise illegal(_NAME, "loop", reason, op=loop)
+    if loop.trip_count < 2:
+        raise illegal(_NAME, "loop", "it has no two iterations to tell apart", op=loop)
     buffer = written_buffer(block, _NAME)
+    check_single(state.known, _NAME, block, buffer)
     store, combine, accumulator = _update(block, buffer, loop)
+    _check_start(block, combine, loop)
     terms = _terms(block, positions[0], loop)
     factor = _factor_extent(block, positions[0], terms, loop)
     return _Plan(block, loop, buffer, store, combine, accumulator, positions[0], terms, factor)
@@ -150,7 +139,7 @@ def _update(block: BlockOp, buffer: SSAValue, loop: ForOp) -> tuple[StoreOp, Ope
     stores = [op for op in block.body.block.ops if isinstance(op, StoreOp)]
     if len(stores) == 1:
         store, combine = stores[0], stores[0].value.owner
-        if isinstance(combine, _ASSOCIATIVE):
+        if isinstance(combine, COMMUTING):
             for operand in combine.operands:
                 load = operand.owner
                 if isinstance(load, LoadOp) and load.memref is buffer and _same(load, store):
@@ -162,6 +151,29 @@ def _update(block: BlockOp, buffer: SSAValue, loop: ForOp) -> tuple[StoreOp, Ope
         "associative operation",
         op=loop,
     )
+
+
+_NEUTRAL = {
+    arith.AddfOp: 0,
+    arith.AddiOp: 0,
+    arith.XOrIOp: 0,
+    arith.MulfOp: 1,
+    arith.MuliOp: 1,
+}
+"""What changes nothing, for combiners that count a start twice where it stands twice."""
+
+
+def _check_start(block: BlockOp, combine: Operation, loop: ForOp) -> None:
+    """Each partial result and the final one start from the init, which must not add up."""
+    if type(combine) not in _NEUTRAL or block.init is None:
+        return
+    stores = [op for op in block.init.body.block.ops if isinstance(op, StoreOp)]
+    constant = stores[0].value.owner
+    value = constant.value if isinstance(constant, arith.ConstantOp) else None
+    is_number = isinstance(value, IntegerAttr | FloatAttr)
+    if not is_number or value.value.data != _NEUTRAL[type(combine)]:
+        reason = f"block {block_label(block)} starts with a value that each part would count again"
+        raise illegal(_NAME, "loop", reason, op=loop)
 
 
 def _same(load: LoadOp, store: StoreOp) -> bool:

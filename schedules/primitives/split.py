@@ -11,6 +11,7 @@ from xdsl.ir import Block
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from tcopt.dialects.loop import ForOp, LoopKind
+from tcopt.schedules.dependences.order import check_blocks_only, check_repeatable
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.nest import (
     add_guard,
@@ -20,7 +21,7 @@ from tcopt.schedules.nest import (
     overshoot_is_clipped,
     replace_variable,
 )
-from tcopt.schedules.state import State, blocks_under, value_label
+from tcopt.schedules.state import State, blocks_under, buffers_written, value_label
 
 _LETTERS = {2: "oi", 3: "omi"}
 """What is appended to a loop's name: outer, middle, inner."""
@@ -45,10 +46,12 @@ def split(state: State, loop: ForOp, factors: Sequence[int | None]) -> list[ForO
         loop: a serial loop.
         factors: extents of the new loops; one may be None, and is then as large as needed.
     Raises:
-        ScheduleError: the loop is not serial, or the factors do not cover it.
+        ScheduleError: the loop is not serial, or the factors do not cover it; or code outside
+            of blocks uses its variable, or would run more often.
     """
     if loop.loop_kind is not LoopKind.SERIAL:
         raise illegal("split", "loop", f"it is {loop.loop_kind.value}, not serial", op=loop)
+    check_blocks_only("split", "loop", loop)
     extents = _extents(loop, factors)
     name = loop.induction_variable.name_hint
     letters = _LETTERS.get(len(extents), ascii_lowercase)
@@ -58,8 +61,12 @@ def split(state: State, loop: ForOp, factors: Sequence[int | None]) -> list[ForO
     for position, extent in enumerate(extents[1:], start=1):
         index = index * extent + AffineDimExpr(position)
     padded = prod(extents)
-    # A loop of one iteration is in no binding, but would run the block again all the same.
-    blocks = bound_blocks(loop) if loop.trip_count > 1 else list(blocks_under(loop))
+    if padded > loop.trip_count:
+        check_repeatable("split", "factors", loop)
+    # A loop of one iteration is in no binding, but would run the block again all the same, as
+    # would one that repeats what it does.
+    is_bound = loop.trip_count > 1 and not _writes_shared(state, loop)
+    blocks = bound_blocks(loop) if is_bound else list(blocks_under(loop))
     unclipped = (
         [b for b in blocks if not overshoot_is_clipped(b, loop, padded)]
         if padded > loop.trip_count
@@ -80,6 +87,14 @@ def split(state: State, loop: ForOp, factors: Sequence[int | None]) -> list[ForO
     loop.erase()
     state.gone[loop] = f"it was split into {', '.join(value_label(v) for v in variables)}"
     return loops
+
+
+def _writes_shared(state: State, loop: ForOp) -> bool:
+    """Whether a block inside changes what another run of it would find."""
+    shared = state.known.shared
+    if not shared:
+        return False
+    return any(buffer in shared for op in blocks_under(loop) for buffer in buffers_written(op))
 
 
 def _extents(loop: ForOp, factors: Sequence[int | None]) -> list[int]:

@@ -69,6 +69,9 @@ def tensorize(state: State, target: ForOp | BlockOp, name: str) -> None:
         ) from None
     map, indices = merge_maps([(op.map.data, list(op.indices)) for op in matched.accesses])
     output, *inputs = (op.memref for op in matched.accesses)
+    if output in inputs:
+        reason = f"{value_label(output)} is its output and an input, and would be read too early"
+        raise illegal(_NAME, "target", reason, op=block)
     call = IntrinOp(name, [output], inputs, map, indices, matched.steps)
     call.location = block.location
     body = block.body.block

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind, LoopKindAttr, StoreOp
+from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind, LoopKindAttr
 from tcopt.dialects.loop.analysis import binding_values
-from tcopt.passes.loop.lane_reductions import update_of
-from tcopt.schedules.conflicts import check_independent, check_serial
+from tcopt.schedules.conflicts import check_independent, check_serial, combines_terms
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.state import State
 
@@ -35,7 +34,7 @@ def vectorize(state: State, loop: ForOp) -> None:
                 hint="reorder makes it innermost",
             )
     if not _is_lane_reduction(loop):
-        check_independent("vectorize", loop)
+        check_independent(state, "vectorize", loop)
     loop.kind = LoopKindAttr(LoopKind.VECTORIZED)
 
 
@@ -46,6 +45,5 @@ def _is_lane_reduction(loop: ForOp) -> bool:
         return False
     variable = loop.induction_variable
     kinds = [k for p, k in enumerate(block.iter_kinds) if variable in binding_values(block, p)]
-    stores = [op for op in block.body.block.ops if isinstance(op, StoreOp)]
     is_reduced = bool(kinds) and all(kind is IterKind.REDUCE for kind in kinds)
-    return is_reduced and len(stores) == 1 and update_of(stores[0]) is not None
+    return is_reduced and combines_terms(block)

@@ -18,5 +18,5 @@ def virtual_thread(state: State, loop: ForOp) -> None:
         ScheduleError: a block reduces over the loop, or two iterations write one element.
     """
     check_serial("virtual_thread", loop)
-    check_independent("virtual_thread", loop)
+    check_independent(state, "virtual_thread", loop)
     loop.kind = LoopKindAttr(LoopKind.VIRTUAL)

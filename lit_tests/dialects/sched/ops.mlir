@@ -78,3 +78,22 @@ sched.sequence @counted for @f {
   // CHECK-NEXT: sched.reorder %l, %l_2
   sched.reorder %l#0, %l#2
 }
+
+// Steps in front, and comments among names, are not among the names.
+// CHECK-LABEL: sched.sequence @after for @f {
+sched.sequence @after for @f {
+  // CHECK-NEXT: %b = sched.get_block "b"
+  %b = sched.get_block "b"
+  // CHECK-NEXT: %i, %j = sched.get_loops %b
+  %i, %j = sched.get_loops %b
+  // CHECK-NEXT: sched.reorder %j, %i
+  // CHECK-NEXT: %k, %l, %m = sched.get_loops %b
+  sched.reorder %j, %i
+  %k, // the outermost, not %n,
+  %l, %m = sched.get_loops %b
+  // CHECK-NEXT: sched.fuse %k, %l
+  // CHECK-NEXT: %o = sched.get_loops %b
+  %f = sched.fuse %k, %l
+  // such as %i, %j,
+  %o = sched.get_loops %b
+}

@@ -1,0 +1,280 @@
+"""Which changes of order keep the results: what primitives ask before they edit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations_with_replacement
+
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.dialects.loop import (
+    AllocOp,
+    BlockOp,
+    ForOp,
+    FuncOp,
+    GuardOp,
+    InitOp,
+    LoadOp,
+    PrefetchOp,
+    StoreOp,
+)
+from tcopt.schedules.dependences.overlap import Relation, may_meet
+from tcopt.schedules.dependences.single_assignment import classify, updates_commute
+from tcopt.schedules.dependences.touches import Touch, touches
+from tcopt.schedules.failure import illegal
+from tcopt.schedules.state import alloc_of, ancestor_in, common_block, loops_of, value_label
+
+
+class Dependences:
+    """What is known of the order in which a function's buffers are used.
+
+    It is found once, before the first step; steps keep it true, and say what they replace.
+
+    Attributes:
+        shared: buffers whose reads and writes may depend on any order, with the reason.
+        ordered: buffers whose elements are each computed once, by updates that do not commute.
+        fence: an op that stands in an order with all memory, if there is one.
+    """
+
+    def __init__(self, func: FuncOp):
+        self.func = func
+        classes = classify(func)
+        self.shared, self.ordered, self.fence = classes.shared, classes.ordered, classes.fence
+
+    @property
+    def is_free(self) -> bool:
+        """Whether every buffer is written once and then read, so that no pair of accesses has
+        to be looked at."""
+        return not self.shared and not self.ordered and self.fence is None
+
+    def replace(self, old: SSAValue, new: SSAValue) -> None:
+        """A buffer took the place of another."""
+        for found in (self.shared, self.ordered):
+            if old in found:
+                found[new] = found.pop(old)
+
+    def touched(self, root: Operation, buffers: Iterable[SSAValue]) -> Iterator[list[Touch]]:
+        """The accesses at or below `root` to each of `buffers` that has any writes there."""
+        for buffer in buffers:
+            found = touches(buffer, root)
+            if any(touch.is_write for touch in found):
+                yield found
+
+    def check_fences(self, primitive: str, argument: str, op: Operation) -> None:
+        """Raises ScheduleError if the function holds what orders all memory."""
+        if self.fence is not None:
+            reason = f"a {self.fence.name} of the function stands in an order with all memory"
+            raise illegal(primitive, argument, reason, op=op)
+
+
+def check_single(
+    known: Dependences, primitive: str, block: BlockOp, buffer: SSAValue, *, any_order: bool = True
+) -> None:
+    """Check that each element of what a block writes is computed once, before it is read.
+
+    Args:
+        any_order: whether the order of the terms of a reduction may change too.
+    Raises:
+        ScheduleError: saying why it is not so.
+    """
+    known.check_fences(primitive, "block", block)
+    reason = known.shared.get(buffer)
+    if reason is None and any_order:
+        reason = known.ordered.get(buffer)
+    if reason is not None:
+        label = value_label(buffer)
+        raise illegal(
+            primitive,
+            "block",
+            f"it writes {label}, whose elements may depend on the order of steps: {reason}",
+            op=block,
+        )
+
+
+def check_iterations(known: Dependences, primitive: str, loop: ForOp) -> None:
+    """Check that no two iterations of `loop` touch an element of a shared buffer that one writes.
+
+    Raises:
+        ScheduleError: naming the two accesses.
+    """
+    known.check_fences(primitive, "loop", loop)
+    around = {each: Relation.EQUAL for each in loops_of(loop)}
+    for found in known.touched(loop, known.shared):
+        if _is_private(found[0].buffer, loop):
+            continue
+        for a, b in _pairs(found):
+            for relation in (Relation.BEFORE, Relation.AFTER):
+                if may_meet(a, b, {**around, loop: relation}):
+                    raise _between_iterations(primitive, a, b, loop)
+
+
+def _is_private(buffer: SSAValue, loop: ForOp) -> bool:
+    alloc = alloc_of(buffer)
+    return alloc is not None and loop.is_ancestor(alloc)
+
+
+def _pairs(found: Sequence[Touch]) -> Iterator[tuple[Touch, Touch]]:
+    for a, b in combinations_with_replacement(found, 2):
+        if a.is_write or b.is_write:
+            yield a, b
+
+
+def _between_iterations(primitive: str, a: Touch, b: Touch, loop: ForOp) -> Exception:
+    label = value_label(loop.induction_variable)
+    pair = f"{a} may touch" if a.op is b.op else f"{a} and {b} may touch"
+    reason = f"{pair} one element in two iterations of {label}"
+    return illegal(primitive, "loop", reason, op=loop)
+
+
+def check_permutation(
+    known: Dependences, primitive: str, chain: Sequence[ForOp], order: Sequence[ForOp]
+) -> None:
+    """Check that accesses that meet keep their order as the loops of `chain` take another one.
+
+    Raises:
+        ScheduleError: naming the two accesses and the loops.
+    """
+    known.check_fences(primitive, "loops", chain[0])
+    around = {each: Relation.EQUAL for each in loops_of(chain[0])}
+    cases = list(_exchanged(chain, order))
+    for found in known.touched(chain[0], {**known.shared, **known.ordered}):
+        if _is_private(found[0].buffer, chain[-1]):
+            continue
+        for a in found:
+            for b in found:
+                if not (a.is_write or b.is_write) or _commute(a, b):
+                    continue
+                for relations, outer, inner in cases:
+                    if may_meet(a, b, {**around, **relations}):
+                        raise _exchanged_order(a, b, outer, inner, chain[0], primitive)
+
+
+def _exchanged(
+    chain: Sequence[ForOp], order: Sequence[ForOp]
+) -> Iterator[tuple[Mapping[ForOp, Relation], ForOp, ForOp]]:
+    """The ways in which one iteration comes before another now, and after it in the new order:
+    relations of the loops, the loop that decides now, and the one that will decide."""
+    for place, outer in enumerate(chain):
+        for new_place, inner in enumerate(order):
+            if chain.index(inner) <= place or order.index(outer) <= new_place:
+                continue
+            equal = [*chain[:place], *order[:new_place]]
+            relations = dict.fromkeys(equal, Relation.EQUAL)
+            if outer not in relations and inner not in relations:
+                yield {**relations, outer: Relation.BEFORE, inner: Relation.AFTER}, outer, inner
+
+
+def _commute(a: Touch, b: Touch) -> bool:
+    """Whether two accesses are parts of one block's update, whose terms come in any order."""
+    if a.block is None or a.block is not b.block:
+        return False
+    stores = [op for op in a.block.body.walk() if isinstance(op, StoreOp) and op.memref is a.buffer]
+    steps = [op for op in stores if not isinstance(op.parent_op(), InitOp)]
+    if len(steps) != 1 or not updates_commute(steps[0]):
+        return False
+    loads = [op for op in a.block.body.walk() if isinstance(op, LoadOp) and op.memref is a.buffer]
+    same = all(each.map == steps[0].map for each in (*loads, *stores))
+    is_one = same and all([*each.indices] == [*steps[0].indices] for each in (*loads, *stores))
+    return is_one and len(loads) == 1
+
+
+def _exchanged_order(
+    a: Touch, b: Touch, outer: ForOp, inner: ForOp, op: ForOp, primitive: str
+) -> Exception:
+    labels = [value_label(each.induction_variable) for each in (outer, inner)]
+    pair = f"two runs of {a}" if a.op is b.op else f"{a} and {b}"
+    reason = (
+        f"{pair}, which may touch one element, would change places: {labels[1]} would decide "
+        f"their order and not {labels[0]}"
+    )
+    return illegal(primitive, "loops", reason, op=op)
+
+
+def check_move(
+    known: Dependences,
+    primitive: str,
+    block: BlockOp,
+    to: Operation,
+    moved: Iterable[SSAValue],
+    argument: str = "block",
+) -> None:
+    """Check that what a block reads does not change on its way to another place.
+
+    Args:
+        to: where it goes; what lies at or between the two places, but for the block, is passed.
+        moved: buffers that the block reads.
+    Raises:
+        ScheduleError: naming the two accesses.
+    """
+    if known.is_free:
+        return
+    known.check_fences(primitive, argument, block)
+    body = common_block([block, to], known.func)
+    passed = list(_span(ancestor_in(body, block), ancestor_in(body, to)))
+    check_passed(known, primitive, block, moved, passed, argument)
+
+
+def check_passed(
+    known: Dependences,
+    primitive: str,
+    block: BlockOp,
+    moved: Iterable[SSAValue],
+    passed: Sequence[Operation],
+    argument: str = "block",
+) -> None:
+    """Check that accesses of a block may change places with others of ops in one body.
+
+    Args:
+        moved: buffers of the block whose accesses go; the others stay.
+    """
+    equal = dict.fromkeys(loops_of(passed[0]), Relation.EQUAL)
+    for buffer in moved:
+        if buffer not in known.shared and buffer not in known.ordered:
+            continue
+        others = [t for op in passed for t in touches(buffer, op) if t.block is not block]
+        for a in touches(buffer, block):
+            for b in others:
+                if (a.is_write or b.is_write) and may_meet(a, b, equal):
+                    raise illegal(
+                        primitive,
+                        argument,
+                        f"{a} would pass {b}, and both may touch one element",
+                        op=block,
+                    )
+
+
+def _span(one: Operation, other: Operation) -> Iterator[Operation]:
+    """The ops of one body from one to another, whichever comes first."""
+    first, last = (one, other) if one is other or one.is_before_in_block(other) else (other, one)
+    op: Operation | None = first
+    while op is not None:
+        yield op
+        op = None if op is last else op.next_op
+
+
+def check_blocks_only(primitive: str, argument: str, loop: ForOp) -> None:
+    """Raises ScheduleError if code outside of blocks uses the loop's variable."""
+    for use in loop.induction_variable.uses:
+        op = use.operation
+        if not isinstance(op, BlockOp):
+            label = value_label(loop.induction_variable)
+            reason = f"code outside of blocks uses {label}"
+            raise illegal(primitive, argument, reason, op=loop)
+
+
+def check_repeatable(primitive: str, argument: str, loop: ForOp) -> None:
+    """Raises ScheduleError if a loop holds code outside of blocks, which nothing would keep from
+    running in iterations that are added."""
+    rest: list[Operation] = list(loop.body.block.ops)
+    for op in rest:
+        match op:
+            case ForOp():
+                rest += op.body.block.ops
+            case GuardOp() if all(isinstance(each, PrefetchOp) for each in op.body.block.ops):
+                pass
+            case AllocOp() | BlockOp() | PrefetchOp():
+                pass
+            case _:
+                reason = f"its last iteration would run a {op.name} outside of blocks again"
+                hint = "factors that divide add no iterations"
+                raise illegal(primitive, argument, reason, op=loop, hint=hint)

@@ -1,0 +1,338 @@
+"""Which buffers hold one value for each element, computed whole before anything reads it.
+
+Of such a buffer nothing depends on the order in which its elements come, nor on how often one is
+computed, so a primitive has to see to it only that values are there when they are read. Functions
+that are made of tensor expressions have no other buffers. One look at the uses of a buffer decides:
+
+- each block that writes it does so by one store, whose indices tell the points of the block apart,
+  or by a reduction with its start, whose combiner is associative and commutative;
+- the block runs once for each of its points, in loops of their own;
+- blocks that write it write different parts of it;
+- whatever else reads it stands in nests behind those of all that write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
+
+from tcopt.dialects.loop import (
+    AllocOp,
+    BarrierOp,
+    BlockOp,
+    BorderOp,
+    CallOp,
+    ForOp,
+    FuncOp,
+    InitOp,
+    IntrinOp,
+    IterKind,
+    LoadOp,
+    PopTokenOp,
+    PrefetchOp,
+    PushTokenOp,
+    StoreOp,
+    loop_of,
+)
+from tcopt.dialects.loop.analysis import Box, access_box, accesses
+from tcopt.dialects.loop.structure import enclosing_loops
+from tcopt.schedules.dependences.texts import access_text, block_text
+from tcopt.schedules.distinct import determines
+from tcopt.schedules.state import block_label, owning_block, path, value_label
+from tcopt.support.affine import extents_to_ranges
+from tcopt.support.literals import integers
+
+COMMUTING = (
+    arith.AddfOp,
+    arith.AddiOp,
+    arith.MulfOp,
+    arith.MuliOp,
+    arith.MaximumfOp,
+    arith.MinimumfOp,
+    arith.MaxnumfOp,
+    arith.MinnumfOp,
+    arith.MaxSIOp,
+    arith.MaxUIOp,
+    arith.MinSIOp,
+    arith.MinUIOp,
+    arith.AndIOp,
+    arith.OrIOp,
+    arith.XOrIOp,
+)
+"""Combiners that are associative and commutative, up to rounding."""
+
+
+_FENCES = (BarrierOp, CallOp, PopTokenOp, PushTokenOp)
+"""What stands in an order with all memory."""
+
+
+class NotSingle(Exception):
+    """Why a buffer is not written once and then read."""
+
+
+@dataclass
+class _Uses:
+    """What is done with one buffer; blocks in no particular order."""
+
+    readers: dict[BlockOp | None, Operation] = field(default_factory=lambda: {})
+    writers: dict[BlockOp | None, list[StoreOp]] = field(default_factory=lambda: {})
+    borders: list[BorderOp] = field(default_factory=lambda: [])
+
+
+@dataclass
+class Classes:
+    """The buffers of a function that are not as said above, each with the reason.
+
+    Attributes:
+        shared: those whose reads and writes may depend on any order.
+        ordered: those that are single but for an update that does not commute.
+        fence: an op that stands in an order with all memory, if there is one.
+    """
+
+    shared: dict[SSAValue, str] = field(default_factory=lambda: {})
+    ordered: dict[SSAValue, str] = field(default_factory=lambda: {})
+    fence: Operation | None = None
+
+
+def classify(func: FuncOp) -> Classes:
+    """Look at every buffer of a function."""
+    classes = Classes()
+    buffers: list[SSAValue] = list(func.body.block.args)
+    for op in _outside_blocks(func):
+        if isinstance(op, AllocOp):
+            buffers.append(op.result)
+        elif isinstance(op, _FENCES):
+            classes.fence = op
+    for buffer in buffers:
+        try:
+            uses = _uses_of(buffer)
+            if not uses.writers and not uses.borders:
+                continue
+            reason = _check_buffer(buffer, uses, func)
+        except NotSingle as found:
+            classes.shared[buffer] = str(found)
+        else:
+            if reason is not None:
+                classes.ordered[buffer] = reason
+    return classes
+
+
+def updates_commute(store: StoreOp) -> bool:
+    """Whether a store combines the element it writes with one term, in any order of the terms."""
+    return _accumulator(store) is not None
+
+
+def _accumulator(store: StoreOp) -> LoadOp | None:
+    """The load of the element that a commuting update stores; None if it is no such update."""
+    combine = store.value.owner
+    if not isinstance(combine, COMMUTING) or combine.operands[0] is combine.operands[1]:
+        return None
+    for operand in combine.operands:
+        load = operand.owner
+        if isinstance(load, LoadOp) and _is_same_place(load, store) and operand.has_one_use():
+            return load
+    return None
+
+
+def _outside_blocks(func: FuncOp) -> Iterator[Operation]:
+    """The ops of a function, but for those of blocks."""
+    rest = [func.body.block]
+    while rest:
+        for op in rest.pop().ops:
+            kind = type(op)
+            if kind is ForOp:
+                rest.append(op.regions[0].block)
+            elif kind is not BlockOp:
+                yield op
+                rest += (block for region in op.regions for block in region.blocks)
+
+
+def _uses_of(buffer: SSAValue) -> _Uses:
+    found = _Uses()
+    for use in buffer.uses:
+        op = use.operation
+        match op:
+            case LoadOp():
+                found.readers[owning_block(op)] = op
+            case StoreOp():
+                found.writers.setdefault(owning_block(op), []).append(op)
+            case IntrinOp() if use.index >= len(op.outputs):
+                found.readers[owning_block(op)] = op
+            case BorderOp():
+                found.borders.append(op)
+            case PrefetchOp():
+                pass
+            case _:
+                raise NotSingle(f"a {op.name} works on {value_label(buffer)}")
+    return found
+
+
+def _check_buffer(buffer: SSAValue, uses: _Uses, func: FuncOp) -> str | None:
+    """Raises NotSingle; returns why the order of updates counts, if it does."""
+    order: str | None = None
+    for block, stores in uses.writers.items():
+        if block is None:
+            raise NotSingle(f"{value_label(buffer)} is written outside of blocks")
+        order = _check_writer(block, stores) or order
+        _check_points(block)
+    if len(uses.writers) > 1 or uses.borders:
+        _check_parts(buffer, uses, func)
+    _check_readers(buffer, uses, func)
+    return order
+
+
+def _check_writer(block: BlockOp, stores: list[StoreOp]) -> str | None:
+    """Check that a block computes each element by itself, from nothing that it wrote."""
+    steps = [op for op in stores if op.parent_op() is block]
+    starts = [op for op in stores if isinstance(op.parent_op(), InitOp)]
+    if len(steps) != 1 or len(starts) != block.is_reduction or len(stores) != len(steps + starts):
+        raise NotSingle(f"block {block_label(block)} writes it by {len(stores)} stores")
+    (store,) = steps
+    if store.lanes is not None or any(not _is_same_place(each, store) for each in starts):
+        raise NotSingle(f"block {block_label(block)} writes it in several places at once")
+    _check_apart(block, store)
+    loads = [op for op in _loads(block) if op.memref is store.memref]
+    if not loads:
+        return None
+    if not block.is_reduction or any(
+        op.parent_op() is not block or not _is_same_place(op, store) for op in loads
+    ):
+        raise NotSingle(f"block {block_label(block)} reads it by {_text(loads[0])}")
+    if loads == [_accumulator(store)]:
+        return None
+    return f"the updates of block {block_label(block)} do not commute"
+
+
+def _loads(block: BlockOp) -> Iterator[LoadOp]:
+    return (op for op in block.body.walk() if isinstance(op, LoadOp))
+
+
+def _check_apart(block: BlockOp, store: StoreOp) -> None:
+    """Check that different points of a block are different elements."""
+    variables = block.iter_vars
+    kinds = block.iter_kinds
+    used = {
+        position
+        for position, variable in enumerate(variables)
+        if kinds[position] is IterKind.SPATIAL and variable.first_use is not None
+    }
+    results, indices = store.map.data.results, store.indices
+    places: list[int] = []
+    for index in indices:
+        if index not in variables:
+            raise NotSingle(f"an index of {_text(store)} is computed")
+        places.append(variables.index(index))
+    plain = {places[d] for expr in results if (d := _plain(expr)) is not None}
+    if used <= plain:
+        return
+    domain = block.domain
+    wanted = [place for place, position in enumerate(places) if position in used]
+    ranges = extents_to_ranges([domain[position] for position in places])
+    missing = {position for position in used - {*places} if domain[position] > 1}
+    if missing or not determines(results, ranges, wanted):
+        raise NotSingle(f"two points may write one element by {_text(store)}")
+
+
+def _plain(expr: AffineExpr) -> int | None:
+    """The dimension that an expression is, or is a constant apart from."""
+    if isinstance(expr, AffineBinaryOpExpr) and expr.kind is AffineBinaryOpKind.Add:
+        expr = expr.lhs if isinstance(expr.rhs, AffineConstantExpr) else expr
+    return expr.position if isinstance(expr, AffineDimExpr) else None
+
+
+def _check_points(block: BlockOp) -> None:
+    """Check that the loops around a block run it once for each of its points."""
+    values = block.operands_
+    bound: list[SSAValue] = []
+    for expr, extent in zip(block.bindings.data.results, block.domain, strict=True):
+        if isinstance(expr, AffineDimExpr):
+            value = values[expr.position]
+            loop = loop_of(value)
+            if loop is None or loop.trip_count != extent:
+                raise NotSingle(f"block {block_label(block)} does not run for its whole domain")
+            bound.append(value)
+        elif extent != 1 or expr != AffineConstantExpr(0):
+            raise NotSingle(f"loops of block {block_label(block)} are not its variables")
+    if any(not isinstance(op, ForOp | BlockOp) for op in path(block)):
+        raise NotSingle(f"block {block_label(block)} stands under a condition")
+    around = [o.induction_variable for o in enclosing_loops(block) if o.trip_count != 1]
+    if len(set(bound)) != len(bound) or not set(around) <= set(bound):
+        raise NotSingle(f"block {block_label(block)} does not run once for each of its points")
+
+
+def _check_parts(buffer: SSAValue, uses: _Uses, func: FuncOp) -> None:
+    """Check that no two blocks, and no border, write one element."""
+    boxes: list[tuple[BlockOp | None, list[tuple[int, int]]]] = []
+    for block, stores in uses.writers.items():
+        (access,) = accesses(stores[-1])
+        boxes.append((block, _spans(access_box(access, func))))
+    for (first, low), (second, high) in combinations(boxes, 2):
+        if not any(
+            a_end <= b or b_end <= a for (a, a_end), (b, b_end) in zip(low, high, strict=True)
+        ):
+            names = f"{block_text(first)} and {block_text(second)}"
+            raise NotSingle(f"{names} may write one element of {value_label(buffer)}")
+    for border in uses.borders:
+        inside = list(zip(integers(border.first), integers(border.end), strict=True))
+        for block, spans in boxes:
+            parts = zip(spans, inside, strict=True)
+            if len(uses.borders) > 1 or any(a < low or b > high for (a, b), (low, high) in parts):
+                raise NotSingle(
+                    f"{block_text(block)} may write the border of {value_label(buffer)}"
+                )
+
+
+def _spans(box: Box) -> list[tuple[int, int]]:
+    """First and last place, the last one excluded; bases of a whole function are constant."""
+    spans: list[tuple[int, int]] = []
+    for dim in box.dims:
+        if not isinstance(dim.base, AffineConstantExpr):
+            raise NotSingle("its parts are not known")
+        spans.append((dim.base.value, dim.base.value + dim.extent))
+    return spans
+
+
+def _check_readers(buffer: SSAValue, uses: _Uses, func: FuncOp) -> None:
+    """Check that whoever reads a buffer and does not write it comes behind all that do."""
+    readers = [op for block, op in uses.readers.items() if block not in uses.writers]
+    if not readers:
+        return
+    writers = [*(stores[0] for stores in uses.writers.values()), *uses.borders]
+    last = _last([path(op)[0] for op in writers])
+    for op in readers:
+        first = path(op)[0]
+        if first is last or first.is_before_in_block(last):
+            label, block = value_label(buffer), block_text(owning_block(op))
+            raise NotSingle(f"{block} reads {label} in front of, or among, its writes")
+
+
+def _last(ops: Sequence[Operation]) -> Operation:
+    last = ops[0]
+    for op in ops[1:]:
+        if last is not op and last.is_before_in_block(op):
+            last = op
+    return last
+
+
+def _is_same_place(one: LoadOp | StoreOp, other: StoreOp) -> bool:
+    return (
+        one.memref is other.memref
+        and one.map == other.map
+        and one.lanes is None
+        and tuple(one.indices) == tuple(other.indices)
+    )
+
+
+def _text(op: LoadOp | StoreOp) -> str:
+    return access_text(op, op.memref)
