@@ -13,7 +13,7 @@ ifdef CPU
 export TCOPT_CPU := $(CPU)
 endif
 
-.PHONY: help run test pytest lit numerics conformance wild exports levels gpu-models lint format docs bench setup tools clean
+.PHONY: help run test pytest lit numerics conformance wild exports levels gpu-models fuzz lint format docs bench setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
@@ -24,6 +24,7 @@ help:
 	@echo "make exports  all networks exported from PyTorch (make test compiles some)"
 	@echo "make levels  the CPUs that this machine can stand for, compared with each other (long)"
 	@echo "make gpu-models  whole models on the OpenCL device and through ptxas (long)"
+	@echo "make fuzz    thousands of mutated texts through all passes (make test runs some)"
 	@echo "make lint    ruff, pyright and the import directions"
 	@echo "make format  let ruff fix and format"
 	@echo "make docs    write the generated pages of docs/"
@@ -62,6 +63,12 @@ numerics: setup
 
 gpu-models: setup
 	@$(BIN)/python tests/device/whole_models.py
+
+MUTANTS ?= 20000
+SEED ?= 0
+
+fuzz: setup
+	@$(BIN)/python tests/fuzz/run.py --mutants $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, PassFailedException, VerifyException
 
-from tcopt.support.errors import PassFailedError
+from tcopt.support.errors import PassFailedError, TcoptError
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.registry import DIALECTS, PASSES, all_dialects
 
@@ -44,6 +44,10 @@ def run_passes(module: ModuleOp, text: str) -> None:
             each.apply(context, module)
         except (PassFailedException, VerifyException, DiagnosticException) as error:
             raise PassFailedError(f"pass '{each.name}' failed: {error}") from error
+        except Exception as error:
+            if not isinstance(error, TcoptError):
+                error.add_note(f"in pass '{each.name}'")
+            raise
 
 
 def passes_of(text: str) -> tuple[ModulePass, ...]:

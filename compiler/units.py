@@ -130,9 +130,9 @@ def compile_unit(unit: Unit, phases: Sequence[Phase]) -> Kernel:
 
 def compile_text(text: str, name: str, phases: Sequence[Phase]) -> Kernel:
     """Compile a unit's text; the same code as from the op."""
-    from xdsl.parser import Parser
+    from tcopt.support.parsing import TextParser
 
-    module = Parser(shared_context(), text).parse_module()
+    module = TextParser(shared_context(), text).parse_module()
     (function,) = module.ops
     assert isinstance(function, KernelFunction)
     function.detach()

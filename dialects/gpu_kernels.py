@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation
 from xdsl.utils.hints import isa
 
+from tcopt.support.errors import VerificationError
 from tcopt.support.literals import Integers, integers
 
 KERNEL = "gpu.kernel"
@@ -20,8 +21,13 @@ SHARED_SPACE = IntegerAttr(3, i64)
 
 
 def sizes_of(function: Operation, name: str) -> tuple[int, int, int]:
-    """One of the sizes that a kernel says of its launch: `BLOCK_SIZE` or `GRID_SIZE`."""
-    sizes = function.attributes[name]
-    assert isa(sizes, Integers)
+    """One of the sizes that a kernel says of its launch: `BLOCK_SIZE` or `GRID_SIZE`.
+
+    Raises:
+        VerificationError: it does not.
+    """
+    sizes = function.attributes.get(name)
+    if not isa(sizes, Integers) or len(sizes) != 3:
+        raise VerificationError(f"a kernel has three numbers as {name}", op=function)
     x, y, z = integers(sizes)
     return x, y, z

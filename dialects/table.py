@@ -31,6 +31,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.type import get_element_type_or_self
 
+from tcopt.support.literals import float_text, parse_number
 from tcopt.support.quick_ir import init_op
 
 
@@ -81,7 +82,7 @@ class ScaleOp(IRDLOperation):
         position = parser.parse_unresolved_operand()
         parser.parse_characters("of")
         square = parser.Delimiter.SQUARE
-        table = parser.parse_comma_separated_list(square, lambda: float(parser.parse_number()))
+        table = parser.parse_comma_separated_list(square, lambda: float(parse_number(parser)))
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         value = parser.resolve_operand(x, parser.parse_type())
@@ -95,7 +96,7 @@ class ScaleOp(IRDLOperation):
         printer.print_string(" by ")
         printer.print_ssa_value(self.index)
         printer.print_string(" of [")
-        printer.print_list(self.entries, lambda v: printer.print_string(repr(v)))
+        printer.print_list(self.entries, lambda v: printer.print_string(float_text(v)))
         printer.print_string("]")
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")

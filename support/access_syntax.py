@@ -85,15 +85,32 @@ def _parse_primary(parser: Parser, values: list[SSAValue]) -> AffineExpr:
 
 def _parse_term(parser: Parser, values: list[SSAValue]) -> AffineExpr:
     result = _parse_primary(parser, values)
-    while True:
-        if parser.parse_optional_characters("*"):
-            result = result * _parse_primary(parser, values)
-        elif parser.parse_optional_keyword("floordiv"):
-            result = result // _parse_primary(parser, values)
-        elif parser.parse_optional_keyword("mod"):
-            result = result % _parse_primary(parser, values)
-        else:
-            return result
+    while (kind := _parse_operation(parser)) is not None:
+        start = parser.pos
+        operand = _parse_primary(parser, values)
+        if not _is_affine(kind, result, operand):
+            parser.raise_error(
+                "an index expression multiplies by constants, and divides by positive ones",
+                start,
+                parser.pos,
+            )
+        result = AffineExpr.binary(kind, result, operand)
+    return result
+
+
+def _is_affine(kind: AffineBinaryOpKind, lhs: AffineExpr, rhs: AffineExpr) -> bool:
+    if kind is AffineBinaryOpKind.Mul:
+        return isinstance(lhs, AffineConstantExpr) or isinstance(rhs, AffineConstantExpr)
+    return isinstance(rhs, AffineConstantExpr) and rhs.value > 0
+
+
+def _parse_operation(parser: Parser) -> AffineBinaryOpKind | None:
+    if parser.parse_optional_punctuation("*"):
+        return AffineBinaryOpKind.Mul
+    for kind in (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod, AffineBinaryOpKind.CeilDiv):
+        if parser.parse_optional_keyword(kind.get_token()):
+            return kind
+    return None
 
 
 def _parse_total(parser: Parser, values: list[SSAValue]) -> AffineExpr:

@@ -56,5 +56,5 @@ def print_function(
                 printer.print_list(outputs, printer.print_attribute)
     printer.print_op_attributes(attributes, print_keyword=True)
     printer.print_string(" ")
-    printer.print_region(body, print_entry_block_args=False)
+    printer.print_region(body, print_entry_block_args=False, print_empty_block=False)
     printer.exit_scope()

@@ -12,6 +12,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+_VISIBILITIES = ("public", "private", "nested")
 
 
 class Position(NamedTuple):
@@ -42,6 +45,11 @@ def verify_function_attributes(function: FuncOp) -> None:
     Raises:
         VerifyException: one breaks a rule.
     """
+    visibility = function.sym_visibility
+    if visibility is not None and visibility.data not in _VISIBILITIES:
+        raise VerifyException(
+            f'visibility "{visibility.data}" is none of {", ".join(_VISIBILITIES)}'
+        )
     found: dict[type[FunctionAttribute], list[Position]] = {}
     for position in _positions(function):
         if isinstance(position.attribute, FunctionAttribute):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
+    AnyFloat,
     BytesAttr,
     DenseArrayBase,
+    Float32Type,
+    Float64Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -20,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 Integers: TypeAlias = DenseArrayBase[IntegerType]
@@ -32,6 +37,10 @@ INTEGERS = DenseArrayBase.constr(i64)
 def integers(attr: Integers) -> tuple[int, ...]:
     """The numbers that an attribute lists."""
     return _numbers(attr.data.data, attr.elt_type.width.data)
+
+
+_DOUBLE = struct.Struct("<d")
+_NAN = _DOUBLE.pack(math.nan)
 
 
 @lru_cache(maxsize=4096)
@@ -52,28 +61,69 @@ def _numbers(data: bytes, bits: int) -> tuple[int, ...]:
 
 
 def number_attr(value: float | int, type: Attribute) -> IntegerAttr | FloatAttr:
-    """A typed attribute for a number literal."""
+    """A typed attribute for a number literal.
+
+    Raises:
+        VerifyException: the type has no such number.
+    """
     if isa(type, IndexType) or isa(type, IntegerType):
+        if not math.isfinite(value) or value != int(value):
+            raise VerifyException(f"{value} is no number of type {type}")
         return IntegerAttr(int(value), type)
-    return FloatAttr(float(value), type)  # pyright: ignore
+    if not isinstance(type, AnyFloat):
+        raise VerifyException(f"there are no numbers of type {type}")
+    return FloatAttr(float(value), type)
 
 
 def parse_number(parser: Parser) -> int | float:
-    """A number, or `inf`, `-inf`, `nan`."""
-    sign = -1 if parser.parse_optional_punctuation("-") else 1
-    for keyword in ("inf", "nan"):
-        if parser.parse_optional_keyword(keyword):
-            return sign * float(keyword)
-    return sign * parser.parse_number()
+    """A number, or `inf`, `-inf`, `nan`; `nan(0x7FF8000000000001)` is the one of these bits."""
+    negative = parser.parse_optional_punctuation("-") is not None
+    if parser.parse_optional_keyword("inf"):
+        return -math.inf if negative else math.inf
+    if parser.parse_optional_keyword("nan"):
+        if parser.parse_optional_punctuation("("):
+            bits = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation(")")
+            return _DOUBLE.unpack(bits.to_bytes(8, "little"))[0]
+        return math.copysign(math.nan, -1 if negative else 1)
+    number = parser.parse_number()
+    return -number if negative else number
 
 
 def print_number(printer: Printer, attr: IntegerAttr | FloatAttr) -> None:
     """Print what `parse_number` reads: a number without its type."""
-    value = attr.value.data
-    if isinstance(attr, IntegerAttr) or not math.isfinite(value):
-        printer.print_string(str(value))
+    if isinstance(attr, IntegerAttr):
+        printer.print_string(str(attr.value.data))
+    elif _is_printed_in_digits(attr.value.data, attr.type):
+        printer.print_float(attr.value.data, attr.type)
     else:
-        printer.print_float(value, attr.type)  # pyright: ignore
+        printer.print_string(float_text(attr.value.data))
+
+
+def float_text(value: float) -> str:
+    """The digits that give a 64-bit float again, or what `parse_number` reads in their place."""
+    if math.isnan(value):
+        return "nan" if _DOUBLE.pack(value) == _NAN else f"nan(0x{_bits(value):X})"
+    text = repr(value)
+    if "." in text or "e" not in text:
+        return text
+    mantissa, exponent = text.split("e")
+    return f"{mantissa}.0e{exponent}"
+
+
+def _is_printed_in_digits(value: float, type: Attribute) -> bool:
+    """Whether xDSL prints a float in digits, from which a reader without its type has it again."""
+    if not math.isfinite(value):
+        return False
+    if float(f"{value:.5e}") == value:
+        return True
+    if isinstance(type, Float32Type | Float64Type):
+        return "." in f"{value:.{9 if isinstance(type, Float32Type) else 17}g}"
+    return "." in repr(value)
+
+
+def _bits(value: float) -> int:
+    return int.from_bytes(_DOUBLE.pack(value), "little")
 
 
 def parse_rows(parser: Parser, keyword: str) -> list[list[int]]:

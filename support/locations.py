@@ -7,23 +7,18 @@ and patterns run with `keep_locations()` as the walker's listener.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
     CallSiteLoc,
     FileLineColLoc,
     FusedLoc,
-    IntAttr,
     LocationAttr,
     NameLoc,
-    StringAttr,
     UnknownLoc,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.parser import Parser
 from xdsl.pattern_rewriter import PatternRewriterListener
 from xdsl.utils.hints import isa
 
@@ -48,27 +43,6 @@ def describe_location(location: Attribute) -> str | None:
 def is_known(location: LocationAttr) -> bool:
     """Whether a location says anything."""
     return not isinstance(location, UnknownLoc)
-
-
-class LocatedParser(Parser):
-    """A parser that gives each op without a written `loc(...)` its file, line and column."""
-
-    def __init__(self, ctx: Context, text: str, name: str = "<unknown>"):
-        super().__init__(ctx, text, name)
-        self._file = StringAttr(name)
-        self._line_starts = [0, *(i + 1 for i, char in enumerate(text) if char == "\n")]
-
-    def parse_operation(self) -> Operation:
-        start = self._current_token.span.start
-        op = super().parse_operation()
-        if not is_known(op.location):
-            op.location = self._location_at(start)
-        return op
-
-    def _location_at(self, position: int) -> FileLineColLoc:
-        line = bisect_right(self._line_starts, position)
-        column = position - self._line_starts[line - 1] + 1
-        return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
 
 
 def set_location(ops: Iterable[Operation], location: LocationAttr) -> None:

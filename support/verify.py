@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.irdl import IRDLOperation
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -43,8 +44,23 @@ def verify_ops(root: Operation) -> None:
                 verify_function_attributes(op)
         except (DiagnosticException, ValueError) as error:
             raise _error(op, _message(op, error)) from error
+        except Exception:
+            # Verifiers look at ops around and inside, which may lack what they ask for.
+            _verify_definitions(root)
+            raise
         for region in op.regions:
             _verify_blocks(op, region)
+
+
+def _verify_definitions(root: Operation) -> None:
+    """Check of each op that it has the operands, properties and regions of its definition."""
+    for op in root.walk():
+        if not isinstance(op, IRDLOperation):
+            continue
+        try:
+            op.get_irdl_definition().verify(op)
+        except DiagnosticException as error:
+            raise _error(op, _message(op, error)) from error
 
 
 def verify_dominance(root: Operation) -> None:

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 from xdsl.utils.arg_spec import ArgSpec, parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException
 
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
-from tcopt.support.errors import InputError, ParsingError, PassFailedError, TcoptError
-from tcopt.support.locations import LocatedParser
+from tcopt.support.errors import (
+    InputError,
+    ParsingError,
+    PassFailedError,
+    TcoptError,
+    VerificationError,
+)
+from tcopt.support.parsing import LocatedParser
 from tcopt.support.registry import all_dialects, all_targets
 from tcopt.support.suggestions import suggest
-from tcopt.tools.instruments import Instrument
+from tcopt.tools.instruments import Instrument, VerifyEach
 from tcopt.tools.weight_files import find_weights
+
+_OWN = "tcopt."
 
 _SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
 
@@ -153,6 +162,7 @@ def run_passes(
     for index, module_pass in enumerate(passes):
         for instrument in instruments:
             instrument.before(index, module_pass, module)
+        _check_functions(module_pass, module)
         try:
             module_pass.apply(ctx, module)
         except DiagnosticException as error:
@@ -166,6 +176,40 @@ def run_passes(
             instrument.after(index, module_pass, module)
     for instrument in instruments:
         instrument.finish(module)
+
+
+def _check_functions(module_pass: ModulePass, module: ModuleOp) -> None:
+    """Passes of this project work on structured code: each function is one block."""
+    if not type(module_pass).__module__.startswith(_OWN):
+        return
+    for op in module.ops:
+        if isinstance(op, FuncOp) and len(op.body.blocks) > 1:
+            raise PassFailedError(
+                f"pass '{module_pass.name}' works on functions of one block, "
+                f"@{op.sym_name.data} has {len(op.body.blocks)}",
+                op=op,
+            )
+
+
+def blame(
+    ctx: Context, read: Callable[[], ModuleOp], passes: Sequence[ModulePass], error: Exception
+) -> Exception:
+    """The error to show when a pipeline fails: of the first pass that left invalid IR, if any.
+
+    A pass may leave IR that only a later one stumbles over. Once something has gone wrong, the
+    passes run again, with a look at the module after each.
+
+    Args:
+        read: gives the module as it was before the first pass.
+        error: what was raised; it is the answer if all IR on the way is valid.
+    """
+    try:
+        run_passes(ctx, read(), passes, [VerifyEach()])
+    except VerificationError as found:
+        return found
+    except Exception:
+        return error
+    return error
 
 
 def print_module(module: ModuleOp, options: PrintOptions | None = None) -> str:

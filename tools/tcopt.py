@@ -22,6 +22,7 @@ from tcopt.tools.driver import (
     Given,
     PrintOptions,
     Source,
+    blame,
     emit,
     new_context,
     parse_target_spec,
@@ -159,9 +160,14 @@ def _run_chunk(
     module = source.parse(ctx)
     if not args.disable_verify:
         verify(module)
-    run_passes(ctx, module, passes, _instruments(args, options, number))
-    if passes and not args.disable_verify:
-        _verify_result(module, passes)
+    try:
+        run_passes(ctx, module, passes, _instruments(args, options, number))
+        if passes and not args.disable_verify:
+            _verify_result(module, passes)
+    except Exception as error:
+        if args.disable_verify or args.verify_each or len(passes) < 2:
+            raise
+        raise blame(ctx, partial(source.parse, ctx), passes, error) from error
     with output.naming_weights(module):
         return emit(ctx, module, args.target, options)
 

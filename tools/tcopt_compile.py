@@ -147,15 +147,15 @@ def _print_level(args: argparse.Namespace) -> int:
     from tcopt.frontends.onnx.limits import parse_limits
     from tcopt.support.pipelines import parse_pipeline
     from tcopt.support.verify import verify
-    from tcopt.tools.driver import PrintOptions, emit, new_context, run_passes
+    from tcopt.tools.driver import PrintOptions, blame, emit, new_context, run_passes
     from tcopt.tools.instruments import Instrument, Timing
     from tcopt.tools.weight_files import TextOutput
 
     phases = phases_up_to(args.target, args.compile_to, args.accuracy, args.precision)
     text = ",".join(text for phase, text in phases if text and phase != "import")
     ctx = new_context()
-    limits = parse_limits(args.limit)
-    module = import_model(
+    read = partial(
+        import_model,
         args.model,
         shapes=parse_shapes(args.shape),
         values=read_arrays(args.input),
@@ -163,9 +163,13 @@ def _print_level(args: argparse.Namespace) -> int:
         limits=limits,
         follow_links=args.follow_links,
     )
+    module, passes = read(), parse_pipeline(text)
     instruments: list[Instrument] = [Timing()] if args.time_passes else []
-    run_passes(ctx, module, parse_pipeline(text), instruments)
-    verify(module)
+    try:
+        run_passes(ctx, module, passes, instruments)
+        verify(module)
+    except Exception as error:
+        raise blame(ctx, read, passes, error) from error
     output = TextOutput(args.output_file)
     with output.naming_weights(module):
         text = emit(ctx, module, _form(args.compile_to), PrintOptions())

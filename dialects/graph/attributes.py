@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
+    I64,
     DenseArrayBase,
     Float64Type,
     FloatAttr,
     IntegerAttr,
-    IntegerType,
     UnitAttr,
     f64,
     i64,
@@ -21,9 +21,9 @@ from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.str_enum import StrEnum
 
-Ints: TypeAlias = DenseArrayBase[IntegerType]
+Ints: TypeAlias = DenseArrayBase[I64]
 Floats: TypeAlias = DenseArrayBase[Float64Type]
-Int: TypeAlias = IntegerAttr[IntegerType]
+Int: TypeAlias = IntegerAttr[I64]
 Float: TypeAlias = FloatAttr[Float64Type]
 
 UNIT = UnitAttr()

@@ -142,12 +142,15 @@ class ConstantOp(GraphOp, HasFolderInterface):
             parser.raise_error("expected a tensor type")
         if not isinstance(source, SymbolRefAttr | Dense):
             parser.raise_error("expected a weight name or a dense literal")
-        if isinstance(source, Dense):
-            # The parser spells a uniform literal out; it is kept as one element.
-            source = dense(array_of(source))
         op = cls(source, type)
+        op.normalize_parsed()
         op.attributes.update(attributes)
         return op
+
+    def normalize_parsed(self) -> None:
+        """The parser spells a uniform literal out; it is kept as one element."""
+        if (value := self.properties.get("value")) is not None:
+            self.properties["value"] = dense(array_of(value))
 
 
 def is_uniform(array: Array) -> bool:

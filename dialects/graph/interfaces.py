@@ -37,6 +37,7 @@ from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.types import AnyTensor, Array, is_half, numpy_dtype, tensor, type_of
 from tcopt.dialects.te import api as te
+from tcopt.support.literals import float_text, parse_number
 from tcopt.support.quick_ir import init_op
 
 
@@ -408,20 +409,12 @@ def _short_text(value: Any) -> str | None:
     if isinstance(value, _ARRAY) and value.elt_type == i64:
         return str(list(value.get_values()))
     if isinstance(value, _ARRAY) and value.elt_type == f64 and len(value):
-        return "[" + ", ".join(map(_float_text, value.get_values())) + "]"
+        return "[" + ", ".join(map(float_text, value.get_values())) + "]"
     if isinstance(value, _FLOAT) and value.type == f64 and math.isfinite(value.value.data):
-        return _float_text(value.value.data)
+        return float_text(value.value.data)
     if isinstance(value, _INTEGER) and value.type == i64:
         return str(value.value.data)
     return None
-
-
-def _float_text(value: float) -> str:
-    text = repr(value)
-    if "." in text or "e" not in text:
-        return text
-    mantissa, exponent = text.split("e")
-    return f"{mantissa}.0e{exponent}"
 
 
 def print_properties(printer: Printer, op: IRDLOperation, hidden: Sequence[str] = ()) -> None:
@@ -434,16 +427,21 @@ def print_properties(printer: Printer, op: IRDLOperation, hidden: Sequence[str] 
         and (value := op.properties.get(name)) is not None
         and definition.default_value != value
     ]
-    entries += sorted(op.attributes.items())
-    if not entries:
+    others = sorted(op.attributes.items())
+    if not entries and not others:
         return
     printer.print_string(" {")
-    for index, (name, value) in enumerate(entries):
+    for index, (name, value) in enumerate((*entries, *others)):
         printer.print_string(", " if index else "")
         printer.print_identifier_or_string_literal(name)
-        if not isinstance(value, UnitAttr):
-            printer.print_string(" = ")
+        if isinstance(value, UnitAttr):
+            continue
+        printer.print_string(" = ")
+        # Without a definition nothing says what the elements of a short list are.
+        if index < len(entries) or isinstance(value, _INTEGER | _FLOAT):
             _print_value(printer, value)
+        else:
+            printer.print_attribute(value)
     printer.print_string("}")
 
 
@@ -456,7 +454,9 @@ def _parse_value(parser: Parser, constraint: Any) -> Attribute:
             return base(parser.parse_str_enum(base.enum_type))  # pyright: ignore
     if constraint is None or not _is_array(constraint):
         return parser.parse_attribute()
-    numbers = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_number)
+    numbers = parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: parse_number(parser)
+    )
     if any(isinstance(number, float) for number in numbers):
         return floats(numbers)
     return ints([int(number) for number in numbers])

@@ -34,7 +34,9 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from tcopt.dialects.loop.types import parse_buffer_type, reach_of
 from tcopt.support.access_syntax import parse_access, print_access
+from tcopt.support.index_maps import verify_index_map
 from tcopt.support.literals import (
     INTEGERS,
     Integers,
@@ -54,35 +56,44 @@ LaneSteps = tuple[tuple[int, ...], ...]
 """A list of steps, one for each dimension of a buffer, for each dimension of a vector."""
 
 
-def _verify_access(
-    memref: SSAValue,
-    map: AffineMapAttr,
-    indices: Sequence[SSAValue],
-    value_type: Attribute,
-    lanes: Integers | None,
-    mask: SSAValue | None,
-    default: Attribute | None = None,
-) -> None:
-    type_ = memref.type
+def _verify_access(access: LoadOp | StoreOp, value_type: Attribute) -> None:
+    type_, map = access.memref.type, access.map.data
     assert isa(type_, MemRefType)
     rank = len(type_.get_shape())
-    if len(map.data.results) != rank:
-        raise VerifyException(f"{len(map.data.results)} indices for a buffer of rank {rank}")
-    if map.data.num_dims != len(indices) or map.data.num_symbols:
-        raise VerifyException("the access map must have one dimension per index operand")
+    if len(map.results) != rank:
+        raise VerifyException(f"{len(map.results)} indices for a buffer of rank {rank}")
+    verify_index_map(map, len(access.indices))
+    default = access.default if isinstance(access, LoadOp) else None
+    if default is not None and default.type != type_.get_element_type():
+        raise VerifyException("the default's type differs from the buffer's element type")
     if isa(value_type, VectorType):
-        if lanes is None or len(lanes) != rank * len(value_type.get_shape()):
-            raise VerifyException("a vector access gives the lane step of each dimension")
-        if value_type.get_element_type() != type_.get_element_type():
-            raise VerifyException("vector and buffer element types differ")
-        if mask is not None and mask.type != VectorType(i1, value_type.get_shape()):
-            raise VerifyException("the mask must hold one i1 for each lane")
-        if (mask is not None or default is not None) and len(value_type.get_shape()) > 1:
-            raise VerifyException("mask and else belong to vectors of one dimension")
-    elif lanes is not None or mask is not None:
+        _verify_vector(access, type_, value_type, default is not None)
+    elif access.lanes is not None or access.mask is not None:
         raise VerifyException("lanes and mask belong to vector accesses")
     elif value_type != type_.get_element_type():
         raise VerifyException("value type differs from the buffer's element type")
+    if access.mask is None and default is None:
+        _verify_bounds(access, type_.get_shape())
+
+
+def _verify_vector(
+    access: LoadOp | StoreOp, buffer: MemRefType, vector: VectorType, has_default: bool
+) -> None:
+    rank, dimensions = len(buffer.get_shape()), len(vector.get_shape())
+    if access.lanes is None or len(access.lanes) != rank * dimensions or not dimensions:
+        raise VerifyException("a vector access gives the lane step of each dimension")
+    if vector.get_element_type() != buffer.get_element_type():
+        raise VerifyException("vector and buffer element types differ")
+    if access.mask is not None and access.mask.type != VectorType(i1, vector.get_shape()):
+        raise VerifyException("the mask must hold one i1 for each lane")
+    if (access.mask is not None or has_default) and dimensions > 1:
+        raise VerifyException("mask and else belong to vectors of one dimension")
+
+
+def _verify_bounds(access: LoadOp | StoreOp, shape: Sequence[int]) -> None:
+    from tcopt.dialects.loop.bounds import verify_in_bounds
+
+    verify_in_bounds(access, access.map.data.results, access.indices, access.lane_reaches, shape)
 
 
 def _parse_lanes_and_mask(
@@ -106,12 +117,7 @@ def _reaches(rows: LaneSteps, vector: Attribute, rank: int) -> list[tuple[int, i
     if not rows:
         return [(0, 0)] * rank
     assert isa(vector, VectorType)
-    lasts = [count - 1 for count in vector.get_shape()]
-    result: list[tuple[int, int]] = []
-    for steps in zip(*rows, strict=True):
-        ends = [step * last for step, last in zip(steps, lasts, strict=True)]
-        result.append((sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)))
-    return result
+    return [reach_of(steps, vector.get_shape()) for steps in zip(*rows, strict=True)]
 
 
 @lru_cache(maxsize=4096)
@@ -199,15 +205,7 @@ class LoadOp(IRDLOperation):
         return _reaches(self.lane_steps, self.result.type, len(self.map.data.results))
 
     def verify_(self) -> None:
-        _verify_access(
-            self.memref,
-            self.map,
-            self.indices,
-            self.result.type,
-            self.lanes,
-            self.mask,
-            self.default,
-        )
+        _verify_access(self, self.result.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
@@ -217,9 +215,7 @@ class LoadOp(IRDLOperation):
         number = parse_number(parser) if parser.parse_optional_keyword("else") else None
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        if not isa(type_, MemRefType):
-            parser.raise_error("expected the buffer's type")
+        type_ = parse_buffer_type(parser)
         result_type: Attribute = type_.get_element_type()
         if parser.parse_optional_punctuation(","):
             result_type = parser.parse_type()
@@ -308,7 +304,7 @@ class StoreOp(IRDLOperation):
         return _reaches(self.lane_steps, self.value.type, len(self.map.data.results))
 
     def verify_(self) -> None:
-        _verify_access(self.memref, self.map, self.indices, self.value.type, self.lanes, self.mask)
+        _verify_access(self, self.value.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
@@ -319,9 +315,7 @@ class StoreOp(IRDLOperation):
         lanes, mask = _parse_lanes_and_mask(parser)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        if not isa(type_, MemRefType):
-            parser.raise_error("expected the buffer's type")
+        type_ = parse_buffer_type(parser)
         value_type: Attribute = type_.get_element_type()
         if parser.parse_optional_punctuation(","):
             value_type = parser.parse_type()

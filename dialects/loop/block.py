@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i64,
 )
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import (
     IRDLOperation,
@@ -31,6 +31,7 @@ from tcopt.dialects.loop.access import StoreOp
 from tcopt.dialects.loop.attrs import IterKind, IterKindAttr
 from tcopt.dialects.loop.conditions import merge_maps, parse_conditions, print_conditions
 from tcopt.support.access_syntax import parse_index_expr, print_expr
+from tcopt.support.index_maps import verify_index_map
 from tcopt.support.literals import INTEGERS, integers, number_list
 from tcopt.support.quick_ir import init_op
 
@@ -54,6 +55,8 @@ class InitOp(IRDLOperation):
         parent = self.parent_op()
         if not isinstance(parent, BlockOp) or parent.body.block.first_op is not self:
             raise VerifyException("loop.init is the first op of a loop.block")
+        if self.body.block.args:
+            raise VerifyException("the body takes no arguments")
         if IterKind.REDUCE not in parent.iter_kinds:
             raise VerifyException("loop.init belongs to a block with a reduce variable")
 
@@ -138,11 +141,25 @@ class BlockOp(IRDLOperation):
         args = self.body.block.args
         if len(args) != count or any(a.type != IndexType() for a in args):
             raise VerifyException("the body takes one index argument for each variable")
-        if self.bindings.data.num_dims != len(self.operands):
-            raise VerifyException("bindings must have one dimension per loop operand")
+        verify_index_map(self.bindings.data, len(self.operands), "the map of bindings")
         if any(extent < 0 for extent in self.domain):
             raise VerifyException("a domain has a negative extent")
         self._verify_reduce_variables_not_stored()
+        self._verify_no_loops_used()
+
+    def _verify_no_loops_used(self) -> None:
+        """What the body computes may depend on its variables, and on buffers from outside."""
+        for op in self.body.walk():
+            for operand in op.operands:
+                owner = operand.owner
+                if isinstance(owner, Operation):
+                    continue
+                loop = owner.parent_op()
+                if loop is not None and loop.name == "loop.for" and loop.is_ancestor(self):
+                    name = f"%{operand.name_hint}" if operand.name_hint else "a loop variable"
+                    raise VerifyException(
+                        f"the body uses {name} of a loop around; bind an iteration variable to it"
+                    )
 
     def _verify_reduce_variables_not_stored(self) -> None:
         reduce = {
@@ -195,7 +212,7 @@ class BlockOp(IRDLOperation):
             printer.print_list(range(len(self.domain)), variable)
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False)
+        printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
         printer.exit_scope()
 
 
@@ -230,15 +247,21 @@ class GuardOp(IRDLOperation):
     def verify_(self) -> None:
         if len(self.extents) != len(self.map.data.results):
             raise VerifyException("each condition has an expression and an extent")
-        if self.map.data.num_dims != len(self.indices):
-            raise VerifyException("conditions must have one dimension per index operand")
+        verify_index_map(self.map.data, len(self.indices), "the map of conditions")
+        if self.body.block.args:
+            raise VerifyException("the body takes no arguments")
 
     @classmethod
     def parse(cls, parser: Parser) -> GuardOp:
         map, indices, extents, _ = parse_conditions(parser, with_steps=False)
-        return cls(map, indices, extents, parser.parse_region())
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        op = cls(map, indices, extents, parser.parse_region(()))
+        if attributes is not None:
+            op.attributes.update(attributes.data)
+        return op
 
     def print(self, printer: Printer) -> None:
         print_conditions(printer, self.map.data, self.indices, self.condition_extents)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
-        printer.print_region(self.body)
+        printer.print_region(self.body, print_empty_block=False)

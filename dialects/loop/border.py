@@ -13,6 +13,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from tcopt.dialects.loop.types import parse_buffer_type
 from tcopt.support.literals import INTEGERS, integers, number_attr, parse_number, print_number
 
 
@@ -104,12 +105,14 @@ class BorderOp(IRDLOperation):
         spans = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, span)
         parser.parse_punctuation("=")
         number = parse_number(parser)
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        assert isa(type_, MemRefType)
+        type_ = parse_buffer_type(parser)
         value = number_attr(number, type_.get_element_type())
         first, end = [low for low, _ in spans], [high for _, high in spans]
-        return cls(parser.resolve_operand(buffer, type_), first, end, value)
+        op = cls(parser.resolve_operand(buffer, type_), first, end, value)
+        op.attributes.update(attributes)
+        return op
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -118,5 +121,6 @@ class BorderOp(IRDLOperation):
         box = ", ".join(f"{low} to {high}" for low, high in spans)
         printer.print_string(f" outside [{box}] = ")
         print_number(printer, self.value)
+        printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.buffer.type)

@@ -23,6 +23,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.conditions import parse_conditions, print_conditions
 from tcopt.support.access_syntax import parse_access, print_access
+from tcopt.support.index_maps import verify_index_map
 from tcopt.support.literals import INTEGERS, integers
 from tcopt.support.quick_ir import init_op
 
@@ -47,16 +48,20 @@ class IndexOp(IRDLOperation):
         self.operands = values
 
     def verify_(self) -> None:
-        if len(self.map.data.results) != 1 or self.map.data.num_dims != len(self.indices):
+        if len(self.map.data.results) != 1:
             raise VerifyException("loop.index takes one expression over its operands")
+        verify_index_map(self.map.data, len(self.indices))
 
     @classmethod
     def parse(cls, parser: Parser) -> IndexOp:
-        return cls(*parse_access(parser))
+        op = cls(*parse_access(parser))
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_access(printer, self.map.data, self.indices)
+        printer.print_op_attributes(self.attributes)
 
 
 @irdl_op_definition
@@ -104,20 +109,28 @@ class MaskOp(IRDLOperation):
         count = len(self.map.data.results)
         if not len(self.extents) == len(self.steps) == count:
             raise VerifyException("each condition has an expression, an extent and a step")
+        verify_index_map(self.map.data, len(self.indices))
         result = self.result.type
         if not isa(result, VectorType) or result.get_element_type() != i1:
             raise VerifyException("a mask is a vector of i1")
+        if len(result.get_shape()) != 1:
+            raise VerifyException("a mask is a vector of one dimension")
 
     @classmethod
     def parse(cls, parser: Parser) -> MaskOp:
         map, indices, extents, steps = parse_conditions(parser, with_steps=True)
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type_ = parser.parse_type()
         if not isa(type_, VectorType):
             parser.raise_error("expected a vector type")
-        return cls(map, indices, extents, steps, type_)
+        op = cls(map, indices, extents, steps, type_)
+        op.attributes.update(attributes)
+        return op
 
     def print(self, printer: Printer) -> None:
-        print_conditions(printer, self.map.data, self.indices, *zip(*self.conditions, strict=True))
+        extents, steps = integers(self.extents), integers(self.steps)
+        print_conditions(printer, self.map.data, self.indices, extents, steps)
+        printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)

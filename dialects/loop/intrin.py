@@ -33,8 +33,10 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.conditions import merge_maps
+from tcopt.dialects.loop.types import parse_buffer_type, reach_of
 from tcopt.support.access_syntax import parse_access, print_expr
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.index_maps import verify_index_map
 from tcopt.support.literals import integers, parse_rows, print_rows
 
 Steps = tuple[tuple[int, ...], ...]
@@ -141,12 +143,24 @@ class IntrinOp(IRDLOperation):
         self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
 
     def verify_(self) -> None:
-        if self.map.data.num_dims != len(self.indices):
-            raise VerifyException("the access map must have one dimension per index operand")
+        verify_index_map(self.map.data, len(self.indices))
         ranks = [_rank(buffer) for buffer in self.buffers]
         if len(self.map.data.results) != sum(ranks) or len(self.steps) != len(ranks):
             raise VerifyException("each buffer of an intrinsic has indices, one a dimension")
         self._verify_operands(ranks)
+        self._verify_bounds()
+
+    def _verify_bounds(self) -> None:
+        from tcopt.dialects.loop.bounds import verify_in_bounds
+
+        for tile in self.tiles:
+            assert isa(tile.buffer.type, MemRefType)
+            reaches = [
+                reach_of([step[dim] for step in tile.steps], tile.extents)
+                for dim in range(len(tile.first))
+            ]
+            shape = tile.buffer.type.get_shape()
+            verify_in_bounds(self, tile.first, self.indices, reaches, shape)
 
     def _verify_operands(self, ranks: Sequence[int]) -> None:
         from tcopt.dialects.intrinsics import intrinsic
@@ -185,7 +199,7 @@ class IntrinOp(IRDLOperation):
             maps.append(parse_access(parser))
             steps.append(parse_rows(parser, "by"))
             parser.parse_punctuation(":")
-            return parser.resolve_operand(memref, parser.parse_type())
+            return parser.resolve_operand(memref, parse_buffer_type(parser))
 
         parser.parse_keyword("outs")
         outputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, tile)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr, SymbolRefAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -22,6 +23,9 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.attrs import Scope, ScopeAttr
+from tcopt.dialects.loop.types import parse_buffer_type, verify_buffer_type
+from tcopt.support.calls import verify_call
+from tcopt.support.literals import Integers, integers
 
 FENCE = "fence"
 """The attribute of a barrier that says what memory it is for beside shared memory: `global`."""
@@ -47,6 +51,22 @@ class AllocOp(IRDLOperation):
     def __init__(self, type: MemRefType, scope: Scope = Scope.GLOBAL):
         super().__init__(properties={"scope": ScopeAttr(scope)}, result_types=[type])
 
+    def verify_(self) -> None:
+        verify_buffer_type(self.result.type)
+        if (wanted := self.attributes.get(STORAGE_ALIGN)) is not None:
+            _verify_strides(wanted, self.result.type)
+
+
+def _verify_strides(wanted: Attribute, type: Attribute) -> None:
+    assert isa(type, MemRefType)
+    if not isa(wanted, Integers) or len(wanted) != 3:
+        raise VerifyException(f"{STORAGE_ALIGN} is a dimension, a factor and an offset")
+    dim, factor, offset = integers(wanted)
+    if not 0 <= dim < len(type.get_shape()) - 1:
+        raise VerifyException(f"{STORAGE_ALIGN}: {dim} is no dimension of {type} before the last")
+    if not 0 <= offset < factor:
+        raise VerifyException(f"{STORAGE_ALIGN}: {offset} is not in [0, {factor})")
+
 
 @irdl_op_definition
 class CallOp(IRDLOperation):
@@ -61,6 +81,9 @@ class CallOp(IRDLOperation):
 
     def __init__(self, callee: str, arguments: Sequence[SSAValue]):
         super().__init__(operands=[arguments], properties={"callee": SymbolRefAttr(callee)})
+
+    def verify_(self) -> None:
+        verify_call(self, self.callee, self.arguments.types)
 
 
 @irdl_op_definition
@@ -80,8 +103,7 @@ class WeightOp(IRDLOperation):
         name = parser.parse_symbol_name().data
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        assert isa(type_, MemRefType)
+        type_ = parse_buffer_type(parser)
         op = cls(name, type_)
         op.attributes.update(attributes)
         return op
@@ -163,6 +185,11 @@ class SliceOp(IRDLOperation):
     def verify_(self) -> None:
         if self.result.type != _slice_type(self.source):
             raise VerifyException(f"a slice of {self.source.type} is no {self.result.type}")
+        from tcopt.dialects.loop.bounds import verify_in_bounds
+
+        assert isa(self.source.type, MemRefType)
+        extent = self.source.type.get_shape()[0]
+        verify_in_bounds(self, [AffineDimExpr(0)], [self.index], [(0, 0)], [extent])
 
     @classmethod
     def parse(cls, parser: Parser) -> SliceOp:

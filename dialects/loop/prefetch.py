@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.support.access_syntax import parse_access, print_access
+from tcopt.support.index_maps import verify_index_map
 
 MAX_LOCALITY = 3
 """To be kept in all caches; 2 is all but the first one, 0 none."""
@@ -61,8 +62,7 @@ class PrefetchOp(IRDLOperation):
             raise VerifyException(
                 f"{len(map.results)} indices for a buffer of rank {len(type_.get_shape())}"
             )
-        if map.num_dims != len(self.indices) or map.num_symbols:
-            raise VerifyException("the access map must have one dimension per index operand")
+        verify_index_map(map, len(self.indices))
         if not 0 <= self.locality.value.data <= MAX_LOCALITY:
             raise VerifyException(f"locality is a number from 0 to {MAX_LOCALITY}")
 
@@ -72,12 +72,17 @@ class PrefetchOp(IRDLOperation):
         map, indices = parse_access(parser)
         parser.parse_keyword("locality")
         locality = parser.parse_integer(allow_boolean=False)
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        return cls(parser.resolve_operand(memref, parser.parse_type()), map, indices, locality)
+        op = cls(parser.resolve_operand(memref, parser.parse_type()), map, indices, locality)
+        op.attributes.update(attributes)
+        return op
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.memref)
         print_access(printer, self.map.data, self.indices)
-        printer.print_string(f" locality {self.locality.value.data} : ")
+        printer.print_string(f" locality {self.locality.value.data}")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
         printer.print_attribute(self.memref.type)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import (
+    I64,
     FunctionType,
     IndexType,
     IntegerAttr,
@@ -33,6 +34,7 @@ from tcopt.dialects.loop.attrs import (
     ThreadAxisAttr,
 )
 from tcopt.dialects.loop.block import BlockOp
+from tcopt.dialects.loop.types import verify_buffer_type
 from tcopt.support.func_syntax import parse_function, print_function
 from tcopt.support.quick_ir import init_op
 
@@ -66,6 +68,8 @@ class FuncOp(IRDLOperation):
             raise VerifyException("argument types differ from the function type")
         if self.function_type.outputs.data:
             raise VerifyException("loop.func writes into its arguments and returns nothing")
+        for type_ in self.function_type.inputs:
+            verify_buffer_type(type_)
         seen: set[str] = set()
         for op in self.walk():
             if isinstance(op, BlockOp):
@@ -93,7 +97,7 @@ class ForOp(IRDLOperation):
 
     name = "loop.for"
 
-    extent = prop_def(IntegerAttr)
+    extent = prop_def(IntegerAttr[I64])
     kind = prop_def(LoopKindAttr)
     axis = opt_prop_def(ThreadAxisAttr)
     body = region_def("single_block")
@@ -169,7 +173,7 @@ class ForOp(IRDLOperation):
             printer.print_string(f" {self.axis.data.value}")
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False)
+        printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
         printer.exit_scope()
 
 

@@ -33,6 +33,7 @@ from tcopt.support.affine import (
     linear_sum,
     sum_range,
 )
+from tcopt.support.index_maps import verify_index_map
 from tcopt.support.literals import number_attr, parse_number, print_number
 from tcopt.support.quick_ir import init_op
 
@@ -80,13 +81,16 @@ class ReadOp(IRDLOperation):
         source = parser.parse_unresolved_operand()
         map, indices = parse_access(parser)
         number = parse_number(parser) if parser.parse_optional_keyword("else") else None
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type_pos = parser.pos
         type_ = parser.parse_type()
         if not isa(type_, TensorType):
             parser.raise_error("expected the tensor's type", at_position=type_pos)
         default = None if number is None else number_attr(number, type_.get_element_type())
-        return cls(parser.resolve_operand(source, type_), map, indices, default)
+        op = cls(parser.resolve_operand(source, type_), map, indices, default)
+        op.attributes.update(attributes)
+        return op
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -95,6 +99,7 @@ class ReadOp(IRDLOperation):
         if self.default is not None:
             printer.print_string(" else ")
             print_number(printer, self.default)
+        printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.source.type)
 
@@ -106,7 +111,7 @@ class ReadOp(IRDLOperation):
                 f"{len(self.map.data.results)} indices for a tensor of rank "
                 f"{len(source.get_shape())}"
             )
-        _verify_map(self.map.data, self.indices)
+        verify_index_map(self.map.data, len(self.indices))
         if self.result.type != source.get_element_type():
             raise VerifyException("result type differs from the tensor's element type")
         if self.default is None:
@@ -150,20 +155,18 @@ class IndexOp(IRDLOperation):
     def verify_(self) -> None:
         if len(self.map.data.results) != 1:
             raise VerifyException("te.index takes one expression")
-        _verify_map(self.map.data, self.indices)
+        verify_index_map(self.map.data, len(self.indices))
 
     @classmethod
     def parse(cls, parser: Parser) -> IndexOp:
-        return cls(*parse_access(parser))
+        op = cls(*parse_access(parser))
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_access(printer, self.map.data, self.indices)
-
-
-def _verify_map(map: AffineMap, indices: Sequence[SSAValue]) -> None:
-    if map.num_dims != len(indices) or map.num_symbols:
-        raise VerifyException("the access map must have one dimension per index operand")
+        printer.print_op_attributes(self.attributes)
 
 
 def index_range(value: SSAValue) -> Range:

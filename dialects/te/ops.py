@@ -51,6 +51,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
+from tcopt.support.calls import verify_call
 from tcopt.support.func_syntax import parse_function, print_function
 from tcopt.support.literals import integers, number_list
 from tcopt.support.quick_ir import init_op
@@ -248,7 +249,7 @@ class ComputeOp(IRDLOperation):
         printer.print_attribute(self.result.type)
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False)
+        printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
         printer.exit_scope()
 
 
@@ -327,3 +328,6 @@ class CallOp(IRDLOperation):
             properties={"callee": SymbolRefAttr(callee)},
             result_types=[result_types],
         )
+
+    def verify_(self) -> None:
+        verify_call(self, self.callee, self.arguments.types, self.res.types)

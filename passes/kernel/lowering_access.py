@@ -139,6 +139,9 @@ class AccessLowering:
     ) -> None:
         """Write a value."""
         writer = self.writer
+        if op.lanes is not None and len(op.lanes) > len(op.map.data.results):
+            self._store_vectors(op, value, buffer, operands)
+            return
         indices = [writer.index(expr, operands) for expr in op.map.data.results]
         writer.forget_loads(buffer)
         steps, lanes, stride = self._lane_layout(op, value.type, buffer)
@@ -155,6 +158,36 @@ class AccessLowering:
         else:
             offsets = self._offsets(lanes, stride)
             writer.write(ScatterOp(buffer, indices, offsets, mask or self._all_on(lanes), value))
+
+    def _store_vectors(
+        self, op: loop.StoreOp, value: SSAValue, buffer: SSAValue, operands: Sequence[SSAValue]
+    ) -> None:
+        """A vector of several dimensions: at once where it is one piece of memory, or else the
+        vectors along its first dimension one by one."""
+        writer, exprs, type_ = self.writer, op.map.data.results, value.type
+        assert isa(type_, VectorType)
+        shape = type_.get_shape()
+        if _is_adjacent(buffer.type, op.lane_steps, shape):
+            indices = [writer.index(expr, operands) for expr in exprs]
+            writer.forget_loads(buffer)
+            writer.write(new_op(vector.StoreOp, [value, buffer, *indices]))
+            return
+        row, *rest = op.lane_steps
+        for lane in range(shape[0]):
+            moved = [
+                e + AffineConstantExpr(step * lane) for e, step in zip(exprs, row, strict=True)
+            ]
+            inner = VectorType(type_.get_element_type(), shape[1:])
+            part = writer.write(vector.ExtractOp(value, [lane], inner)).results[0]
+            store = loop.StoreOp(
+                part,
+                op.memref,
+                AffineMap(len(op.indices), 0, tuple(moved)),
+                op.indices,
+                lanes=[step for each in rest for step in each],
+            )
+            self.store(store, part, buffer, operands, None)
+            store.erase()
 
     def mask(
         self, conditions: Sequence[Condition], operands: Sequence[SSAValue], lanes: int

@@ -9,7 +9,7 @@ from tcopt.dialects.te import CallOp, FuncOp
 from tcopt.interpreters.te import run_module
 from tcopt.passes.te.lower_graph_to_te import LowerGraphToTe
 from tcopt.support.errors import PassFailedError
-from tcopt.support.locations import LocatedParser
+from tcopt.support.parsing import LocatedParser
 from tcopt.support.registry import all_dialects
 from tcopt.support.verify import verify
 

@@ -8,7 +8,7 @@ from tcopt.dialects.graph import weights_of
 from tcopt.interpreters.loop import run_module
 from tcopt.passes.loop.lower_te_to_loop import LowerTeToLoop
 from tcopt.support.errors import PassFailedError
-from tcopt.support.locations import LocatedParser
+from tcopt.support.parsing import LocatedParser
 from tcopt.support.registry import all_dialects
 from tcopt.support.verify import verify
 

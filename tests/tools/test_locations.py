@@ -8,12 +8,12 @@ from xdsl.dialects.builtin import NameLoc, StringAttr, UnknownLoc
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
 from tcopt.support.locations import (
-    LocatedParser,
     describe_location,
     keep_locations,
     nearest_location,
     set_location,
 )
+from tcopt.support.parsing import LocatedParser
 
 TEXT = """func.func @f(%a: i32) -> i32 {
   %b = arith.addi %a, %a : i32

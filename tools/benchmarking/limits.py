@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
-from xdsl.parser import Parser
 
 from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.jit import NativeFunction, compile_module
+from tcopt.support.parsing import TextParser
 from tcopt.tools.driver import new_context
 
 _CHAINS = 12
@@ -136,5 +136,5 @@ func.func @main(%from: memref<{count}xf32>, %to: memref<{count}xf32>) {{
 
 
 def _compiled(text: str) -> NativeFunction:
-    module = Parser(new_context(), text).parse_module()
+    module = TextParser(new_context(), text).parse_module()
     return compile_module(module).function("main")

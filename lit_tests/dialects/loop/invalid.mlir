@@ -1,4 +1,4 @@
-// RUN: tcopt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: tcopt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
 
 // An access has an index for each dimension of its buffer.
 // CHECK: 1 indices for a buffer of rank 2
@@ -147,3 +147,162 @@ loop.func @f(%x: memref<4x4xf32>) {
 loop.func @near(%x: memref<4xf32>) {
   loop.prefetch %x[0] locality 4 : memref<4xf32>
 }
+
+// -----
+
+// Nothing is left over from a division by zero.
+// CHECK: an index expression multiplies by constants, and divides by positive ones
+loop.func @f(%x: memref<4xf32>) {
+  loop.for %i = 0 to 4 {
+    loop.block "b" (%v: spatial 4 = %i mod 0) {
+    }
+  }
+}
+
+// -----
+
+// The same in the map of an access.
+// CHECK: 'loop.load': the access map has 'mod' by something else than a positive number
+loop.func @f(%x: memref<4xf32>) {
+  loop.for %i = 0 to 4 {
+    %a = loop.load %x[%i mod 0] : memref<4xf32>
+  }
+}
+
+// -----
+
+// A product of two variables is not affine.
+// CHECK: an index expression multiplies by constants, and divides by positive ones
+loop.func @f(%x: memref<16xf32>) {
+  loop.for %i = 0 to 4 {
+    %a = loop.load %x[%i * %i] : memref<16xf32>
+  }
+}
+
+// -----
+
+// Symbols of a map stand for no operand.
+// CHECK: 'loop.index': the access map must have one dimension per index operand
+"loop.func"() <{sym_name = "f", function_type = () -> ()}> ({
+^bb0:
+  %0 = "loop.index"() <{map = affine_map<()[s0] -> (s0)>}> : () -> index
+}) : () -> ()
+
+// -----
+
+// Indices are numbers of 64 bits.
+// CHECK: 'loop.index': the access map has a number beyond 64 bits, 18446744073709551616
+loop.func @f() {
+  %0 = loop.index [18446744073709551616]
+}
+
+// -----
+
+// A block depends on its loops by its variables alone, so that schedules may exchange them.
+// CHECK: 'loop.block': the body uses %i of a loop around; bind an iteration variable to it
+loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  loop.for %i = 0 to 4 {
+    loop.block "copy" (%v: spatial 4 = %i) {
+      %a = loop.load %x[%i] : memref<4xf32>
+      loop.store %a, %y[%v] : memref<4xf32>
+    }
+  }
+}
+
+// -----
+
+// A read that is certainly outside of its buffer.
+// CHECK: 'loop.load': index 0 ranges over [1, 4], outside of [0, 3]
+loop.func @f(%x: memref<4xf32>) {
+  loop.for %i = 0 to 4 {
+    %a = loop.load %x[%i + 1] : memref<4xf32>
+  }
+}
+
+// -----
+
+// A write by way of block variables, of which the last tile is cut to the domain.
+// CHECK: 'loop.store': index 0 ranges over [2, 11], outside of [0, 9]
+loop.func @f(%y: memref<10xf32>) {
+  %zero = arith.constant 0.0 : f32
+  loop.for %io = 0 to 3 {
+    loop.for %ii = 0 to 4 {
+      loop.block "b" (%v: spatial 10 = %io * 4 + %ii) {
+        loop.store %zero, %y[%v + 2] : memref<10xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// The last lanes of a vector count.
+// CHECK: 'loop.load': index 1 ranges over [4, 11], outside of [0, 9]
+loop.func @f(%x: memref<2x10xf32>) {
+  %a = loop.load %x[0, 4] lanes [0, 1] : memref<2x10xf32>, vector<8xf32>
+}
+
+// -----
+
+// And so do the tiles of intrinsics.
+// CHECK: 'loop.intrin': index 0 ranges over [3, 4], outside of [0, 3]
+loop.func @f(%x: memref<4xbf16>, %y: memref<4xf32>) {
+  loop.intrin "bf16_dot" outs(%y[0] : memref<4xf32>)
+    ins(%x[3] by [1] : memref<4xbf16>, %x[0] by [1] : memref<4xbf16>)
+}
+
+// -----
+
+// Of a buffer, the shape is known.
+// CHECK: 'loop.func': memref<?xf32> has a dimension that is not known
+loop.func @f(%x: memref<?xf32>) {
+}
+
+// -----
+
+// An attribute that a pass reads has what the pass asks for.
+// CHECK: 'loop.alloc': storage_align is a dimension, a factor and an offset
+loop.func @f() {
+  %t = loop.alloc global {storage_align = array<i64: 16>} : memref<4x4xf32>
+}
+
+// -----
+
+// What is called exists, and takes what it is given.
+// CHECK: 'loop.call': @f has type (memref<4xf32>) -> (), and is called with (memref<8xf32>) -> ()
+loop.func @f(%x: memref<4xf32>) {
+}
+func.func @main(%x: memref<8xf32>) {
+  loop.call @f(%x) : memref<8xf32>
+  func.return
+}
+
+// -----
+
+// An op that lacks a property is the one to blame, not the function that looks at it.
+// CHECK: 'loop.block': property 'block_name' expected in operation 'loop.block'
+"loop.func"() <{sym_name = "f", function_type = () -> ()}> ({
+  "loop.block"() <{kinds = [], extents = array<i64>, bindings = affine_map<() -> ()>}> ({
+  ^bb0:
+  }) : () -> ()
+}) : () -> ()
+
+// -----
+
+// What stands in for elements outside is an element.
+// CHECK: 'loop.load': the default's type differs from the buffer's element type
+"loop.func"() <{sym_name = "f", function_type = (memref<4xf32>) -> ()}> ({
+^bb0(%x: memref<4xf32>):
+  %0 = "loop.load"(%x) <{map = affine_map<() -> (9)>, default = 0 : i32, operandSegmentSizes = array<i32: 1, 0, 0>}> : (memref<4xf32>) -> f32
+}) : () -> ()
+
+// -----
+
+// A loop has a number of iterations of one type.
+// CHECK: 'loop.for': {{.*}}i32
+"loop.func"() <{sym_name = "f", function_type = () -> ()}> ({
+^bb0:
+  "loop.for"() <{extent = 8 : i32, kind = #loop<kind serial>}> ({
+  ^bb1(%i: index):
+  }) : () -> ()
+}) : () -> ()

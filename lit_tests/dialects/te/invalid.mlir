@@ -90,3 +90,48 @@ te.func @combiner(%x: tensor<8xf32>) -> tensor<f32> {
   }
   te.return %0 : tensor<f32>
 }
+
+// -----
+
+// Nothing is left over from a division by zero.
+// CHECK: 'te.read': the access map has 'mod' by something else than a positive number
+te.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = te.compute "y" [%i = 8] : tensor<8xf32> {
+    %1 = te.read %x[%i mod 0] : tensor<8xf32>
+    te.yield %1 : f32
+  }
+  te.return %0 : tensor<8xf32>
+}
+
+// -----
+
+// A number that stands in for elements outside is one of their type.
+// CHECK: 1.5 is no number of type i32
+te.func @f(%x: tensor<8xi32>) -> tensor<8xi32> {
+  %0 = te.compute "y" [%i = 8] : tensor<8xi32> {
+    %1 = te.read %x[%i] else 1.5 : tensor<8xi32>
+    te.yield %1 : i32
+  }
+  te.return %0 : tensor<8xi32>
+}
+
+// -----
+
+// What is called exists.
+// CHECK: 'te.call': there is no function @g
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = te.call @g(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  func.return %0 : tensor<8xf32>
+}
+
+// -----
+
+// A stage that lacks its name is to blame, not the function that looks for it.
+// CHECK: 'te.compute': property 'stage' expected in operation 'te.compute'
+"te.func"() <{sym_name = "f", function_type = () -> tensor<f32>}> ({
+  %0 = "te.compute"() <{extents = array<i64>, reduce_extents = array<i64>}> ({
+    %1 = "arith.constant"() <{value = 0.0 : f32}> : () -> f32
+    "te.yield"(%1) : (f32) -> ()
+  }) : () -> tensor<f32>
+  "te.return"(%0) : (tensor<f32>) -> ()
+}) : () -> ()

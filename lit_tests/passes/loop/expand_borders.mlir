@@ -57,10 +57,10 @@ loop.func @planes(%x: memref<4x3x4xf32>, %y: memref<4x5x4xf32>) {
 // CHECK-NEXT:          loop.guard ([%[[R]] * 3 + %[[I]] mod 3] in 7) {
 // CHECK-NEXT:            loop.for %[[L:.*]] = 0 to 4 vectorized {
 // CHECK-NEXT:              loop.store %{{.*}}, %y[%[[I]] floordiv 3, %[[R]] * 3 + %[[I]] mod 3, 0, %[[L]]]
-loop.func @rows(%x: memref<2x6x4xf32>, %y: memref<2x7x8x4xf32>) {
+loop.func @rows(%x: memref<2x7x4xf32>, %y: memref<2x7x8x4xf32>) {
   loop.for %i = 0 to 7 parallel {
     loop.for %l = 0 to 4 {
-      %0 = loop.load %x[0, %i, %l] : memref<2x6x4xf32>
+      %0 = loop.load %x[0, %i, %l] : memref<2x7x4xf32>
       loop.store %0, %y[0, %i, 0, %l] : memref<2x7x8x4xf32>
     }
   }

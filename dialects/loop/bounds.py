@@ -1,0 +1,144 @@
+"""Accesses that leave their buffer whenever a function runs.
+
+An index is judged where all its values are known exactly: it is linear in loops whose every
+iteration runs, and in block variables that take every value of an interval. What a guard, a
+mask or a condition may keep from running, and what is computed, is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.loop.block import BlockOp
+from tcopt.dialects.loop.index_ops import IndexOp
+from tcopt.dialects.loop.structure import ForOp, FuncOp
+from tcopt.support.affine import LinearSum, Range, linear_sum, substitute, sum_range
+
+
+def verify_in_bounds(
+    op: Operation,
+    indices: Sequence[AffineExpr],
+    operands: Sequence[SSAValue],
+    reaches: Sequence[Range],
+    shape: Sequence[int],
+) -> None:
+    """Refuse an access some of whose elements are certainly outside of the buffer.
+
+    Args:
+        indices: the first element's, over `operands`.
+        reaches: how far other elements lie below and above, along each dimension.
+    Raises:
+        VerifyException: an index leaves the buffer.
+    """
+    if not _always_runs(op):
+        return
+    values = _Values()
+    known = [values.expand(operand) for operand in operands]
+    for position, (expr, (below, above), size) in enumerate(
+        zip(indices, reaches, shape, strict=True)
+    ):
+        used = sorted(expr.used_dims())
+        if any(known[place] is None for place in used):
+            continue
+        total = linear_sum(substitute(expr, [e or AffineDimExpr(0) for e in known]), values.ranges)
+        if not total.is_linear:
+            continue
+        low, high = sum_range(total, values.ranges)
+        if low + below < 0 or high + above >= size:
+            raise VerifyException(
+                f"index {position} ranges over [{low + below}, {high + above}], "
+                f"outside of [0, {size - 1}]"
+            )
+
+
+def _always_runs(op: Operation) -> bool:
+    """Whether an op runs at least once for each iteration of the loops around it."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        if isinstance(parent, ForOp):
+            if parent.trip_count <= 0:
+                return False
+        elif not isinstance(parent, BlockOp):
+            return False
+        parent = parent.parent_op()
+    return isinstance(parent, FuncOp)
+
+
+@dataclass
+class _Values:
+    """Values as dimensions that take every number of a range, independent of one another."""
+
+    ranges: list[Range] = field(default_factory=list[Range])
+    _found: dict[SSAValue, AffineExpr | None] = field(
+        default_factory=dict[SSAValue, AffineExpr | None]
+    )
+
+    def expand(self, value: SSAValue) -> AffineExpr | None:
+        """A value over such dimensions; None where they do not tell what it takes."""
+        if value not in self._found:
+            self._found[value] = self._expand(value)
+        return self._found[value]
+
+    def _expand(self, value: SSAValue) -> AffineExpr | None:
+        owner = value.owner
+        if isinstance(owner, IndexOp):
+            operands = self._expand_all(owner.indices)
+            return None if operands is None else substitute(owner.map.data.results[0], operands)
+        parent = owner.parent_op() if isinstance(owner, Block) else None
+        if isinstance(parent, ForOp):
+            return self._dimension((0, parent.trip_count - 1))
+        if isinstance(parent, BlockOp):
+            return self._expand_variable(parent, parent.iter_vars.index(value))
+        return None
+
+    def _expand_variable(self, block: BlockOp, position: int) -> AffineExpr | None:
+        loops = self._expand_all(block.operands_)
+        if loops is None:
+            return None
+        bindings = [substitute(e, loops) for e in block.bindings.data.results]
+        sums = [linear_sum(e, self.ranges) for e in bindings]
+        if all(
+            low >= 0 and high < extent
+            for (low, high), extent in zip(map(self._range, sums), block.domain, strict=True)
+        ):
+            return bindings[position]
+        mine = sums[position]
+        others = {atom for p, s in enumerate(sums) if p != position for atom, _ in s.terms}
+        if not self._is_gapless(mine) or any(atom in others for atom, _ in mine.terms):
+            return None
+        if any(
+            s.is_constant and not 0 <= s.constant < n
+            for s, n in zip(sums, block.domain, strict=True)
+        ):
+            return None
+        low, high = self._range(mine)
+        low, high = max(low, 0), min(high, block.domain[position] - 1)
+        return self._dimension((low, high)) if low <= high else None
+
+    def _expand_all(self, operands: Sequence[SSAValue]) -> list[AffineExpr] | None:
+        known = [self.expand(operand) for operand in operands]
+        return [e for e in known if e is not None] if None not in known else None
+
+    def _range(self, value: LinearSum) -> Range:
+        return sum_range(value, self.ranges)
+
+    def _is_gapless(self, value: LinearSum) -> bool:
+        """Whether a sum takes every number between its bounds."""
+        if not value.is_linear:
+            return False
+        reach = 0
+        for atom, factor in sorted(value.terms, key=lambda term: abs(term[1])):
+            if abs(factor) > reach + 1:
+                return False
+            low, high = self._range(LinearSum(((atom, 1),), 0))
+            reach += abs(factor) * (high - low)
+        return True
+
+    def _dimension(self, range: Range) -> AffineExpr:
+        self.ranges.append(range)
+        return AffineDimExpr(len(self.ranges) - 1)

@@ -1,0 +1,14 @@
+// RUN: tcopt %s | tcopt | filecheck %s
+// RUN: tcopt %s --print-op-generic | tcopt | filecheck %s
+
+// A float that is printed by its bits is read by them, in vectors and arrays as well.
+// CHECK: arith.constant 0x4B40007F : f32
+// CHECK: arith.constant dense<0x4B40007F> : vector<4xf32>
+// CHECK: arith.constant dense<[1.000000e+00, 0x4B40007F, 0x7f800000, 0x7fc00000]> : vector<4xf32>
+// CHECK: note = array<f64: 0x7ff0000000000000, 1.000000e+22>
+func.func @f() {
+  %0 = arith.constant 0x4B40007F : f32
+  %1 = arith.constant dense<0x4B40007F> : vector<4xf32>
+  %2 = arith.constant dense<[1.0, 0x4B40007F, 0x7f800000, 0x7fc00000]> : vector<4xf32>
+  func.return {note = array<f64: 0x7ff0000000000000, 1.0e+22>}
+}

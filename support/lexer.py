@@ -1,0 +1,43 @@
+"""The lexer of IR texts: xDSL's, with bounded time, and strings in any alphabet.
+
+xDSL matches a string with `(a+|b)*`, whose time doubles with every character of a string that is
+never closed. It takes a string with escapes for bytes as soon as one is not ASCII, while the
+printer escapes all that is not. Numbers of thousands of digits, which Python refuses to read, and
+characters that are digits of another script are errors of the text here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Position, Span
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
+
+_MOST_DIGITS = 400
+"""More than any float has in front of its point; integers have at most 64 bits anyway."""
+
+
+class BoundedLexer(MLIRLexer):
+    """Splits a text into tokens, in time that grows with its length."""
+
+    # The same strings as xDSL's pattern, each of which has one way to match.
+    _unescaped_characters_regex = re.compile(
+        r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"'
+    )
+
+    def _lex_string_literal(self, start_pos: Position) -> MLIRToken:
+        token = super()._lex_string_literal(start_pos)
+        try:
+            StringLiteral(token.span.start, token.span.end, self.input).string_contents.encode()
+        except UnicodeError:
+            raise ParseError(token.span, "the string is no valid UTF-8") from None
+        return MLIRToken(MLIRTokenKind.STRING_LIT, token.span)
+
+    def _lex_number(self, start_pos: Position) -> MLIRToken:
+        if not self.input.content[start_pos].isascii():
+            raise ParseError(Span(start_pos, self.pos, self.input), "unexpected character")
+        token = super()._lex_number(start_pos)
+        if len(token.span) > _MOST_DIGITS:
+            raise ParseError(token.span, f"a number of more than {_MOST_DIGITS} digits")
+        return token

@@ -1,0 +1,178 @@
+"""The parsers of IR texts: xDSL's, that read all that its printer prints, with errors in place.
+
+Whatever a text holds, reading it gives a module or an error that is meant for a reader:
+`ParseError`, or `VerificationError` where an op or attribute refuses what it is made of.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, TypeVar, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseArrayBase,
+    FileLineColLoc,
+    IntAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+)
+from xdsl.ir import Operation, SSAValue, TypeAttribute
+from xdsl.ir.affine import AffineMap, AffineSet
+from xdsl.parser import AttrParser, Parser
+from xdsl.parser.generic_parser import ParserState
+from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Input
+
+from tcopt.support.errors import VerificationError
+from tcopt.support.lexer import BoundedLexer
+from tcopt.support.locations import describe_location, is_known
+
+_MOST_NESTED = 60
+"""Ops inside of ops. Loop nests have a few dozen levels; Python's stack holds a few more."""
+
+_MOST_BITS = 64
+"""Of an integer type."""
+
+_MOST_ELEMENTS = 1 << 26
+"""Elements of a literal. One number may stand for all of them, so a short text asks for much."""
+
+NORMALIZE = "normalize_parsed"
+"""The method of ops that hold more than one form of what a text says: it chooses theirs."""
+
+_UNREADABLE = (ArithmeticError, AssertionError, LookupError, NotImplementedError, ValueError)
+"""What xDSL's readers of numbers and types raise at what they have no room for."""
+
+_T = TypeVar("_T")
+
+
+class _Element(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
+    """A number of a dense literal; a float in hexadecimal is its bits, as it is printed."""
+
+    def to_type(self, parser: AttrParser, type: Any) -> Any:
+        if isinstance(type, AnyFloat) and self.span.text[:2] == "0x":
+            assert isinstance(self.value, int)
+            return _float_of_bits(self.value, type)
+        return super().to_type(parser, type)
+
+
+class TextParser(Parser):
+    """A parser of what is printed."""
+
+    _TensorLiteralElement = _Element
+
+    def __init__(self, ctx: Context, text: str, name: str = "<unknown>"):
+        super().__init__(ctx, "", name)
+        self._parser_state = ParserState(BoundedLexer(Input(text, name)))
+        self._array_element: AnyFloat | None = None
+
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        op = super()._parse_generic_operation(op_type)
+        if (normalize := getattr(op, NORMALIZE, None)) is not None:
+            normalize()
+        return op
+
+    def parse_affine_map(self) -> AffineMap:
+        return self._affine(super().parse_affine_map)
+
+    def parse_affine_set(self) -> AffineSet:
+        return self._affine(super().parse_affine_set)
+
+    def parse_affine_map_of_ssa_ids(self) -> tuple[AffineMap, Sequence[SSAValue[Any]]]:
+        return self._affine(super().parse_affine_map_of_ssa_ids)
+
+    def _affine(self, parse: Callable[[], _T]) -> _T:
+        """xDSL folds as it parses, and knows no product of two variables."""
+        start = self.pos
+        try:
+            return parse()
+        except (NotImplementedError, ZeroDivisionError):
+            self.raise_error(
+                "an index expression multiplies by constants, and divides by positive ones",
+                start,
+                self.pos,
+            )
+
+    def _parse_optional_integer_or_float_type(self) -> TypeAttribute | None:
+        start = self.pos
+        type_: Any = super()._parse_optional_integer_or_float_type()
+        if isinstance(type_, IntegerType) and type_.bitwidth > _MOST_BITS:
+            self.raise_error(f"an integer of more than {_MOST_BITS} bits", start, self.pos)
+        return cast(TypeAttribute | None, type_)
+
+    def parse_optional_float(self, *, allow_negative: bool = True) -> float | None:
+        # The printer writes numbers of arrays by their bits where they are not finite, or long.
+        if self._array_element is not None and self._current_token.text[:2] == "0x":
+            return _float_of_bits(self.parse_integer(), self._array_element)
+        return super().parse_optional_float(allow_negative=allow_negative)
+
+    def _parse_builtin_densearray_attr(self) -> DenseArrayBase | None:
+        # The type stands in front of the numbers, whose reader is not told it.
+        name = self.lexer.input.content[self._current_token.span.end :].partition(":")[0].strip()
+        floats = cast(dict[str, AnyFloat], self._builtin_float_types)  # pyright: ignore
+        self._array_element = floats.get(name)
+        attribute = super()._parse_builtin_densearray_attr()
+        self._array_element = None
+        return attribute
+
+    def _parse_dense_literal_type(self) -> Any:
+        start = self.pos
+        type_ = super()._parse_dense_literal_type()
+        if (count := prod(type_.get_shape())) > _MOST_ELEMENTS:
+            self.raise_error(f"a literal of {count} elements", start, self.pos)
+        return type_
+
+
+class LocatedParser(TextParser):
+    """A parser that gives each op without a written `loc(...)` its file, line and column."""
+
+    def __init__(self, ctx: Context, text: str, name: str = "<unknown>"):
+        super().__init__(ctx, text, name)
+        self._file = StringAttr(name)
+        self._line_starts = [0, *(i + 1 for i, char in enumerate(text) if char == "\n")]
+        self._depth = 0
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        try:
+            return super().parse_module(allow_implicit_module)
+        except RecursionError:
+            raise ParseError(self._current_token.span, "the text is nested too deeply") from None
+        except VerifyException as error:
+            raise self._invalid(error, self.pos) from error
+        except _UNREADABLE as error:
+            self.raise_error(str(error) or "this cannot be read")
+
+    def parse_operation(self) -> Operation:
+        start = self._current_token.span.start
+        self._depth += 1
+        if self._depth > _MOST_NESTED:
+            self.raise_error(f"ops are nested in more than {_MOST_NESTED} levels")
+        try:
+            op = super().parse_operation()
+        except VerifyException as error:
+            raise self._invalid(error, start) from error
+        except _UNREADABLE as error:
+            self.raise_error(str(error) or "this cannot be read", start, self.pos)
+        self._depth -= 1
+        if not is_known(op.location):
+            op.location = self._location_at(start)
+        return op
+
+    def _invalid(self, error: VerifyException, position: int) -> VerificationError:
+        place = describe_location(self._location_at(position))
+        text = " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+        return VerificationError(text, where=place)
+
+    def _location_at(self, position: int) -> FileLineColLoc:
+        line = bisect_right(self._line_starts, position)
+        column = position - self._line_starts[line - 1] + 1
+        return FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+
+
+def _float_of_bits(bits: int, type: AnyFloat) -> float:
+    raw = bits.to_bytes(type.compile_time_size, "little")
+    return next(iter(type.iter_unpack(raw)))

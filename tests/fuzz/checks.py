@@ -1,0 +1,154 @@
+"""What is done with one text: parse, verify, print, parse again, compile to LLVM IR.
+
+Whatever a text holds, each step either works or raises an error that is meant for a reader.
+Anything else is a finding.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import FrameType
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+from same_module import difference
+from tcopt.compiler.pipeline import pipeline
+from tcopt.support.errors import TcoptError
+from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.verify import verify
+from tcopt.tools.driver import PrintOptions, Source, emit, new_context, print_module, run_passes
+
+MEANT = (TcoptError, DiagnosticException, ParseError)
+"""Errors that say what is wrong with an input."""
+
+_FORMS = {"custom": PrintOptions(), "generic": PrintOptions(generic=True)}
+
+
+class Hang(BaseException):
+    """A text took longer than it may. No `except Exception` stops it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What went wrong with a text.
+
+    Attributes:
+        signature: equal for texts that fail in the same way and place.
+        detail: the end of the traceback, or what differs.
+    """
+
+    signature: str
+    detail: str
+
+
+def check(text: str, seconds: float, target: str = "cpu:haswell") -> Finding | None:
+    """What is wrong with how a text is handled, None if nothing is."""
+    stage = ["parse"]
+    try:
+        with time_limit(seconds):
+            return _check(text, stage, target)
+    except MEANT:
+        return None
+    except Hang as hang:
+        frames = traceback.extract_tb(hang.__traceback__)
+        return Finding(f"{stage[0]}: hang in {_own_place(frames)}", _tail(hang))
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        message = re.sub(r"[\d.]+|'[^']*'|\"[^\"]*\"|%\S+", "_", str(error).split("\n")[0])[:60]
+        place = f"{type(error).__name__} in {_own_place(frames)}"
+        return Finding(f"{stage[0]}: {place}: {message}", _tail(error))
+
+
+def _check(text: str, stage: list[str], target: str) -> Finding | None:
+    module = _parse(text)
+    stage[0] = "verify"
+    verify(module)
+    for form, options in _FORMS.items():
+        stage[0] = f"print {form}"
+        if (finding := _check_round_trip(module, form, options, stage)) is not None:
+            return finding
+    stage[0] = "compile"
+    return _compile(module, text, target)
+
+
+def _check_round_trip(
+    module: ModuleOp, form: str, options: PrintOptions, stage: list[str]
+) -> Finding | None:
+    printed = print_module(module, options)
+    stage[0] = f"parse {form} again"
+    try:
+        again = _parse(printed)
+        verify(again)
+    except MEANT as error:
+        message = str(error).strip().splitlines()[-1]
+        return Finding(f"{form} text does not parse back: {_family(message)}", f"{printed}{error}")
+    if (what := difference(module, again)) is not None:
+        where = f"{form} text parses back to another module: {what.split(':')[:2]}"
+        return Finding(where, f"{what}\n{printed}")
+    if (second := print_module(again, options)) != printed:
+        return Finding(f"{form} text changes when parsed and printed", f"{printed}\n{second}")
+    return None
+
+
+def _compile(module: ModuleOp, text: str, target: str) -> Finding | None:
+    ctx = new_context()
+    passes = parse_pipeline(",".join(p.passes for p in pipeline(target) if p.passes))
+    for each in passes:
+        try:
+            run_passes(ctx, module, (each,), [])
+        except MEANT:
+            return None
+        try:
+            verify(module)
+        except MEANT as error:
+            where = f"pass {each.name} leaves invalid IR"
+            return Finding(f"{where}: {_family(str(error))}", str(error))
+    with suppress(MEANT):
+        emit(ctx, module, "llvm", PrintOptions())
+    return None
+
+
+def _parse(text: str) -> ModuleOp:
+    return Source("fuzz.mlir", text.encode("utf-8", "replace"), "mlir").parse(new_context())
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `Hang` in the body when it has taken so long."""
+
+    def expire(number: int, frame: FrameType | None) -> None:
+        raise Hang
+
+    previous = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def _own_place(frames: traceback.StackSummary) -> str:
+    """The innermost frame of this project's, and the innermost of all if it is another's."""
+    own = [f for f in frames if f"{os.sep}tcopt{os.sep}" in f.filename] or list(frames)
+    places = dict.fromkeys(f"{_short(f.filename)}:{f.name}" for f in (own[-1], frames[-1]))
+    return " > ".join(places)
+
+
+def _short(path: str) -> str:
+    return os.sep.join(path.split(os.sep)[-2:])
+
+
+def _family(message: str) -> str:
+    return re.sub(r"[\d.]+|'[^']*'|\"[^\"]*\"|%\S+|\S*<\S*>", "_", message)[:80]
+
+
+def _tail(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error, limit=-4))[-1500:]

@@ -1,0 +1,40 @@
+"""Mutants by number: the same text in every run of a seed."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+from fuzz.checks import MEANT, Hang, time_limit
+from fuzz.corpus import lit_cases
+from fuzz.mutations import mutate
+from tcopt.tools.driver import PrintOptions, Source, new_context, print_module
+
+_GENERIC_SHARE = 0.4
+_SECONDS = 20.0
+
+
+@cache
+def cases() -> tuple[str, ...]:
+    """The texts to mutate."""
+    return tuple(lit_cases())
+
+
+@cache
+def generic_form(case: int) -> str:
+    """One of them in generic form, as it is if it does not parse."""
+    text = cases()[case]
+    try:
+        with time_limit(_SECONDS):
+            module = Source("case.mlir", text.encode(), "mlir").parse(new_context())
+            return print_module(module, PrintOptions(generic=True))
+    except (*MEANT, Hang):
+        return text
+
+
+def mutant(seed: int, number: int) -> str:
+    """A mutant."""
+    rng = random.Random(f"{seed}:{number}")
+    case = rng.randrange(len(cases()))
+    text = generic_form(case) if rng.random() < _GENERIC_SHARE else cases()[case]
+    return mutate(rng, text, cases())

@@ -1,0 +1,68 @@
+"""Texts that are not as they should be are refused with a message, and never hang.
+
+`make fuzz` runs thousands of mutants; some of them run here.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.checks import check
+from fuzz.mutants import mutant
+from fuzz.reduce import reduce
+from tcopt.support import verify
+
+_SECONDS = 60.0
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_mutants(part: int) -> None:
+    for number in range(60 * part, 60 * (part + 1)):
+        finding = check(mutant(11, number), _SECONDS)
+        assert finding is None, f"{mutant(11, number)}\n{finding.signature}\n{finding.detail}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"' + "x" * 60,
+        'builtin.module attributes {a = "' + "x" * 4000 + "} {}",
+        '@"' + "\\41" * 60 + "\\",
+        "builtin.module {" * 200,
+        "builtin.module attributes {a = " + "[" * 3000,
+        "builtin.module attributes {a = " + "9" * 9000 + "} {}",
+        "builtin.module attributes {a = dense<0.0> : tensor<100000x100000x100000xf32>} {}",
+        "builtin.module attributes {a = 1 : i18446744073709551616} {}",
+        "builtin.module attributes {a = ²} {}",
+        'builtin.module attributes {a = "\\ff"} {}',
+        "builtin.module attributes {a = array<i320: 1>} {}",
+    ],
+)
+def test_texts_that_ask_for_too_much_are_refused_at_once(text: str) -> None:
+    assert check(text, 10.0) is None
+
+
+def test_what_is_no_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(root: object) -> None:
+        raise KeyError("extent")
+
+    monkeypatch.setattr(verify, "verify_dominance", fail)
+    finding = check("builtin.module {}", _SECONDS)
+    assert finding is not None
+    assert finding.signature.startswith("verify: KeyError in")
+
+
+def test_what_hangs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(root: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(verify, "verify_dominance", wait)
+    finding = check("builtin.module {}", 0.5)
+    assert finding is not None
+    assert finding.signature.startswith("verify: hang in")
+
+
+def test_a_failing_text_is_made_smaller() -> None:
+    text = "a b c\nd e bad f\ng h i\n"
+    assert reduce(text, lambda part: "bad" in part, 10.0).strip() == "bad"
