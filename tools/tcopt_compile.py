@@ -160,7 +160,7 @@ def _print_level(args: argparse.Namespace) -> int:
         shapes=parse_shapes(args.shape),
         values=read_arrays(args.input),
         dims=parse_dims(args.dim),
-        limits=limits,
+        limits=parse_limits(args.limit),
         follow_links=args.follow_links,
     )
     module, passes = read(), parse_pipeline(text)
