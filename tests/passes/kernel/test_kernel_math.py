@@ -29,6 +29,9 @@ _FUNCTIONS = {
     "erf": (np.vectorize(erf), (-6, 6), (-2, 2), 2),
     "sin": (np.sin, (-1e5, 1e5), (-7, 7), 1.6),
     "cos": (np.cos, (-1e5, 1e5), (-7, 7), 1.6),
+    "asin": (np.arcsin, (-1, 1), (-0.6, 0.6), 3),
+    "acos": (np.arccos, (-1, 1), (-0.6, 0.6), 4),
+    "atan": (np.arctan, (-3e38, 3e38), (-3, 3), 3),
 }
 _SPECIAL = np.array(
     [np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-40, -1e-40, 1.0, -1.0, 89.0, -104.0, 3e38, -3e38],
