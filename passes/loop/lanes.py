@@ -174,7 +174,9 @@ class LaneRewriter:
         map, indices, steps = self._split(op.map.data.results, op.indices)
         value = self._get(op.value)
         if not any(steps):
-            if isa(value.type, VectorType) and self._reduce(op, map, indices):
+            # A term that all lanes have in common still counts once for each.
+            varies = isa(value.type, VectorType) or update_of(op) is not None
+            if varies and self._reduce(op, map, indices):
                 return
             if isa(value.type, VectorType) or self.mask is not None:
                 raise NotVectorizable("every lane writes the same element")

@@ -121,6 +121,27 @@ loop.func @total(%x: memref<100xf32>, %s: memref<1xf32>) {
 
 // -----
 
+// A term that all lanes have in common counts once for each of them.
+// CHECK-LABEL: loop.func @same
+// CHECK:       %a = loop.load %x[%i] : memref<7xf32>
+// CHECK:       [[T:%.*]] = vector.broadcast %a : f32 to vector<16xf32>
+// CHECK-NEXT:  [[R:%.*]] = vector.reduction <add>, [[T]] fastmath<reassoc> : vector<16xf32> into f32
+// CHECK-NEXT:  [[S:%.*]] = loop.load %s[0] : memref<1xf32>
+// CHECK-NEXT:  [[C:%.*]] = arith.addf [[S]], [[R]] : f32
+// CHECK-NEXT:  loop.store [[C]], %s[0] : memref<1xf32>
+loop.func @same(%x: memref<7xf32>, %s: memref<1xf32>) {
+  loop.for %i = 0 to 7 {
+    loop.for %j = 0 to 16 vectorized {
+      %a = loop.load %x[%i] : memref<7xf32>
+      %b = loop.load %s[0] : memref<1xf32>
+      %c = arith.addf %b, %a : f32
+      loop.store %c, %s[0] : memref<1xf32>
+    }
+  }
+}
+
+// -----
+
 // A guard that ends between vectors holds for all lanes or for none.
 // CHECK-LABEL: loop.func @whole
 // CHECK:       loop.guard ([%i * 8 - 16] in 96) {
