@@ -22,6 +22,7 @@ from tcopt.schedules.state import (
     alloc_of,
     block_label,
     blocks_under,
+    buffers_read,
     buffers_written,
     loops_of,
     value_label,
@@ -79,6 +80,19 @@ def _combines_threads(loop: ForOp) -> bool:
     return is_reduced and combines_terms(first)
 
 
+def _check_same_for_all(state: State, loop: ForOp, outer: ForOp) -> None:
+    """Check that blocks inside read nothing that each iteration of an outer loop has of its own."""
+    for block in blocks_under(loop):
+        for buffer in buffers_read(block):
+            alloc = alloc_of(buffer)
+            if alloc is not None and outer.is_ancestor(alloc) and buffer in state.known.shared:
+                reason = (
+                    f"block {block_label(block)} reads {value_label(buffer)}, of which each "
+                    f"iteration of {value_label(outer.induction_variable)} has its own"
+                )
+                raise illegal("bind", "axis", reason, op=loop)
+
+
 def _check_shared_work(state: State, loop: ForOp, outer: ForOp, axis: ThreadAxis) -> None:
     """Check that what `loop` does may be done once for all iterations of an outer loop of its
     axis, by all of them together."""
@@ -86,6 +100,7 @@ def _check_shared_work(state: State, loop: ForOp, outer: ForOp, axis: ThreadAxis
     if axis not in THREAD_AXES:
         raise illegal("bind", "axis", f"{axis.value} is taken by {label}", op=loop)
     check_iterations(state.known, "bind", outer)
+    _check_same_for_all(state, loop, outer)
     for block in blocks_under(loop):
         for buffer in buffers_written(block):
             alloc = alloc_of(buffer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tcopt.dialects.loop import BlockOp, Scope, ScopeAttr
+from tcopt.schedules.dependences.order import check_single
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.state import State, alloc_of, value_label, written_buffer
 
@@ -16,7 +17,8 @@ def set_scope(state: State, block: BlockOp, scope: Scope) -> None:
         block: a block that writes one buffer, which the function allocates.
         scope: the memory.
     Raises:
-        ScheduleError: the buffer is an argument of the function.
+        ScheduleError: the buffer is an argument of the function; or it is to go where only some
+            threads see it, and its elements may be passed from one iteration to another.
     """
     buffer = written_buffer(block, "set_scope")
     alloc = alloc_of(buffer)
@@ -28,4 +30,6 @@ def set_scope(state: State, block: BlockOp, scope: Scope) -> None:
             op=block,
             hint="cache_write gives it a buffer of its own",
         )
+    if scope is not Scope.GLOBAL:
+        check_single(state.known, "set_scope", block, buffer, any_order=False)
     alloc.scope = ScopeAttr(scope)
