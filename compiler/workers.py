@@ -1,16 +1,14 @@
 """Processes that compile units beside this one.
 
 They are children that run `compiler.worker`, not forks of this process, which may have threads,
-and they import nothing of the user's program. Whatever goes wrong with one, the units it was
-given are compiled here.
+and they import nothing of the user's program, nor from its folder: see `support.isolated`.
+Whatever goes wrong with one, the units it was given are compiled here.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,11 +18,9 @@ from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.pipeline import Phase
 from tcopt.compiler.units import Unit
 from tcopt.compiler.worker import receive, send
+from tcopt.support.isolated import ROOT, child_environment, isolated_command
 
-_COMMAND = """import json, os, sys
-sys.path[:] = json.loads(os.environ.pop("TCOPT_WORKER_PATH"))
-from tcopt.compiler.worker import main
-main()"""
+_CODE = "from tcopt.compiler.worker import main; main()"
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -106,17 +102,16 @@ class Workers:
 
 def _start() -> subprocess.Popen[bytes] | None:
     """A new worker; None where the system cannot start one."""
-    if not sys.executable or getattr(sys, "frozen", False):
+    command = isolated_command(_CODE)
+    if command is None:
         return None
-    # An empty entry is the folder this process was started in.
-    path = [entry or os.getcwd() for entry in sys.path]
-    environment = {**os.environ, **_ONE_THREAD, "TCOPT_WORKER_PATH": json.dumps(path)}
     try:
         return subprocess.Popen(
-            [sys.executable, "-c", _COMMAND],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env=child_environment(**_ONE_THREAD),
+            cwd=ROOT,
         )
     except OSError:
         return None

@@ -7,6 +7,12 @@
 The names below are imported when they are first used, so that `import tcopt` costs nothing.
 """
 
+import sys
+
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
+    # `python -m tcopt...` is to import nothing from the folder it runs in.
+    del sys.path[0]
+
 from typing import TYPE_CHECKING, Any
 
 from tcopt.support.integrity import watch

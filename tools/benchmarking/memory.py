@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.support.errors import BackendError
+from tcopt.support.isolated import child_environment, isolated_command
 
 _BARE = "import tcopt.runtime, numpy"
 _COMPILE = """
@@ -74,10 +73,14 @@ def peak_memory(
 
 
 def _peak(script: str, *arguments: str) -> int:
-    command = [sys.executable, "-c", script + _REPORT, *arguments]
+    start = isolated_command(script + _REPORT)
+    if start is None:
+        raise BackendError("measuring memory takes a Python to run")
     # A program from the cache would tell nothing of what compiling takes.
-    environment = {**os.environ, "TCOPT_CACHE": "0"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    environment = child_environment(TCOPT_CACHE="0")
+    done = subprocess.run(
+        [*start, *arguments], capture_output=True, text=True, check=False, env=environment
+    )
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:]
         raise BackendError(f"measuring memory failed: {' '.join(last)}")
