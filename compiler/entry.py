@@ -36,6 +36,7 @@ from tcopt.runtime.staged import StagedProgram
 from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.collector import quiet_collector
 from tcopt.support.errors import ResourceError
+from tcopt.support.memo import clear_memos
 from tcopt.support.remarks import collect_remarks
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ class _Compiler:
         stage: Stage | None = None,
     ) -> tuple[AnyProgram, set[Path]]:
         """A program, and the files that were read beside the model."""
-        with quiet_collector(), _enough_memory():
+        with quiet_collector(), _enough_memory(), _own_memos():
             from tcopt.compiler import driver
 
             limits, dims = self._limits, self._dims
@@ -321,6 +322,15 @@ def _enough_memory() -> Iterator[None]:
             f"compiling the model needs more memory than there is: {error}",
             hint="see whether its tensors are meant to be so large, or end other programs",
         ) from error
+
+
+@contextmanager
+def _own_memos() -> Iterator[None]:
+    """What the compiler remembers while it compiles a model is forgotten afterwards."""
+    try:
+        yield
+    finally:
+        clear_memos()
 
 
 class _Specializer(Specialization):

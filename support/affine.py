@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import gcd
 
 from xdsl.ir.affine import (
@@ -25,6 +24,8 @@ from xdsl.ir.affine import (
     AffineMap,
     AffineSymExpr,
 )
+
+from tcopt.support.memo import memo
 
 Range = tuple[int, int]
 """Inclusive lower and upper bound."""
@@ -223,7 +224,7 @@ def linear_sum(expr: AffineExpr, ranges: Sequence[Range]) -> LinearSum:
     return _cached_sum(expr, tuple(ranges))
 
 
-@lru_cache(maxsize=1 << 16)
+@memo(1 << 16)
 def _cached_sum(expr: AffineExpr, ranges: tuple[Range, ...]) -> LinearSum:
     return _linear_sum(expr, ranges)
 

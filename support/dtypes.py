@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.memo import memo
 from tcopt.support.named_dtypes import named_dtype
 
 _FLOATS: dict[type[Attribute], Any] = {
@@ -53,7 +53,7 @@ def is_narrow(element: Attribute) -> bool:
     return isinstance(element, _NARROW_FLOATS)
 
 
-@lru_cache(maxsize=64)
+@memo(64)
 def numpy_dtype(element: Attribute) -> np.dtype[Any]:
     """The numpy dtype whose arrays hold elements of a type; i1 is bool, index is int64.
 

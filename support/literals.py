@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
@@ -27,6 +26,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from tcopt.support.memo import memo
+
 Integers: TypeAlias = DenseArrayBase[IntegerType]
 """A list of numbers as an attribute."""
 
@@ -43,19 +44,19 @@ _DOUBLE = struct.Struct("<d")
 _NAN = _DOUBLE.pack(math.nan)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def number_list(*numbers: int) -> Integers:
     """An attribute that lists numbers."""
     return DenseArrayBase.from_list(i64, numbers)
 
 
-@lru_cache(maxsize=1024)
+@memo(1024)
 def segment_sizes(*sizes: int) -> Integers:
     """The property of an op that says how many operands each group has."""
     return DenseArrayBase.from_list(i32, sizes)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def _numbers(data: bytes, bits: int) -> tuple[int, ...]:
     return DenseArrayBase(IntegerType(bits), BytesAttr(data)).get_values()
 

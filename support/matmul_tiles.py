@@ -8,9 +8,10 @@ the product ask this model.
 
 from __future__ import annotations
 
-from functools import cache
 from math import ceil
 from typing import NamedTuple
+
+from tcopt.support.memo import memo
 
 MAX_ROWS = 8
 """Rows of the left operand may lie a power of two apart, and fall into the same set of a cache
@@ -66,7 +67,7 @@ def tile_cost(rows: int, columns: int, lanes: int, tile: MatmulTile) -> float:
     return column * ceil(columns / (lanes * tile.vectors))
 
 
-@cache
+@memo(1024)
 def best_tile(
     rows: int, columns: int, lanes: int, registers: int, vectors: int | None = None
 ) -> MatmulTile:

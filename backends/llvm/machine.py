@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 import llvmlite.binding as llvm
 
@@ -52,7 +52,7 @@ def _keep_sums_in_order() -> None:
     llvm.set_option("", "-x86-machine-combiner=0")
 
 
-@cache
+@lru_cache(maxsize=16)
 def target_machine(target: CpuTarget) -> llvm.TargetMachine:
     """LLVM's description of a target, able to generate code for it.
 

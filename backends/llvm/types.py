@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from functools import cache
 from math import prod
 from typing import TypeVar
 
@@ -31,6 +30,7 @@ from xdsl.ir import Attribute
 
 from tcopt.support.dtypes import is_narrow, numpy_dtype
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.memo import memo, on_clear
 
 _FLOAT_NAMES: dict[type[Attribute], tuple[str, int]] = {
     Float16Type: ("half", 2),
@@ -51,6 +51,7 @@ def _once_an_object(compute: Callable[[Attribute], _T]) -> Callable[[Attribute],
     Hashing an attribute by value costs more than most of these functions; IR shares objects.
     """
     known: dict[int, tuple[Attribute, _T]] = {}
+    on_clear(known.clear)
 
     def lookup(attribute: Attribute) -> _T:
         entry = known.get(id(attribute))
@@ -130,7 +131,7 @@ def byte_size(element: Attribute) -> int:
     raise UnsupportedError(f"elements of type {element} cannot live in memory")
 
 
-@cache
+@memo(4096)
 def intrinsic_suffix(llvm: str) -> str:
     """The mangling of an LLVM type in intrinsic names: `<16 x float>` is `v16f32`, a `ptr` `p0`."""
     if llvm.startswith("<"):
@@ -154,7 +155,7 @@ def float_constant(value: float, type: Attribute) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
-@cache
+@memo(4096)
 def scalar_constant(attr: IntegerAttr | FloatAttr) -> str:
     """The LLVM literal of an integer or float attribute."""
     if isinstance(attr, FloatAttr):
@@ -171,7 +172,7 @@ def splat(element: str, value: str, count: int) -> str:
     return f"splat ({element} {value})"
 
 
-@cache
+@memo(256)
 def dense_constant(attr: DenseIntOrFPElementsAttr) -> str:
     """The LLVM literal of a dense vector attribute."""
     element = attr.get_element_type()

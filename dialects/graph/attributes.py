@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import (
@@ -20,6 +19,8 @@ from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.str_enum import StrEnum
+
+from tcopt.support.memo import memo
 
 Ints: TypeAlias = DenseArrayBase[I64]
 Floats: TypeAlias = DenseArrayBase[Float64Type]
@@ -292,7 +293,7 @@ ATTRIBUTES: list[type[Attribute]] = [
 ]
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def _ints(values: tuple[int, ...]) -> Ints:
     return DenseArrayBase.from_list(i64, values)
 
@@ -307,7 +308,7 @@ def floats(values: Sequence[float]) -> Floats:
     return DenseArrayBase.from_list(f64, tuple(map(float, values)))
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def integer(value: int) -> Int:
     """An i64 value."""
     return IntegerAttr(int(value), i64)

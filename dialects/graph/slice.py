@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,9 @@ from tcopt.support.alignment import ALIGNMENT
 
 CACHE_LINE = 64
 """Bytes; the start of every buffer is a multiple of it."""
+
+_FEW_PARTS = 8
+"""Parts of a concatenation that are chosen from one after the other."""
 
 
 @irdl_op_definition
@@ -232,19 +236,28 @@ class ConcatOp(GraphOp):
         return np.concatenate(arrays, self.axis.value.data)
 
     def tensor_expression(self, *inputs: te.Tensor) -> te.Tensor:
-        """One stage that chooses the operand by the index along the axis."""
+        """One stage that chooses the operand by the index along the axis: by halves of them, as
+        long as they are many."""
         axis = self.axis.value.data
-        starts = [sum(x.shape[axis] for x in inputs[:n]) for n in range(len(inputs))]
-        parts = [(x, start) for x, start in zip(inputs, starts, strict=True) if x.shape[axis]]
+        starts = accumulate((x.shape[axis] for x in inputs), initial=0)
+        parts = [(x, start) for x, start in zip(inputs, starts, strict=False) if x.shape[axis]]
 
         def body(*axes: te.Axis) -> te.Expr:
             def read(x: te.Tensor, start: int) -> te.Expr:
                 return x[(*axes[:axis], axes[axis] - start, *axes[axis + 1 :])]
 
-            value = read(*parts[-1])
-            for (x, start), (_, end) in zip(parts[-2::-1], parts[:0:-1], strict=True):
-                value = te.if_then_else(axes[axis] < end, read(x, start), value)
-            return value
+            def choose(parts: Sequence[tuple[te.Tensor, int]]) -> te.Expr:
+                if len(parts) > _FEW_PARTS:
+                    middle = len(parts) // 2
+                    _, end = parts[middle]
+                    halves = choose(parts[:middle]), choose(parts[middle:])
+                    return te.if_then_else(axes[axis] < end, *halves)
+                value = read(*parts[-1])
+                for (x, start), (_, end) in zip(parts[-2::-1], parts[:0:-1], strict=True):
+                    value = te.if_then_else(axes[axis] < end, read(x, start), value)
+                return value
+
+            return choose(parts)
 
         return te.compute(self.shape, body, name="concat")
 

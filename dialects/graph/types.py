@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 import ml_dtypes
@@ -37,6 +36,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
+
+from tcopt.support.memo import memo
 
 AnyTensor: TypeAlias = TensorType[Attribute]
 Array: TypeAlias = NDArray[Any]
@@ -74,7 +75,7 @@ _NUMPY_TO_ELEMENT: dict[np.dtype[Any], Attribute] = {
 _ELEMENT_TO_NUMPY = {element: dtype for dtype, element in _NUMPY_TO_ELEMENT.items()}
 
 
-@lru_cache(maxsize=8192)
+@memo(8192)
 def _tensor(shape: tuple[int, ...], element: Attribute) -> AnyTensor:
     return TensorType(element, shape)
 
@@ -112,7 +113,7 @@ def type_of(value: SSAValue) -> AnyTensor:
     return cast(AnyTensor, value.type)
 
 
-@lru_cache(maxsize=8192)
+@memo(8192)
 def _shape(type: AnyTensor) -> tuple[int, ...]:
     return type.get_shape()
 

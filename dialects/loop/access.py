@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -49,6 +48,7 @@ from tcopt.support.literals import (
     print_rows,
     segment_sizes,
 )
+from tcopt.support.memo import memo
 from tcopt.support.operand_access import quick_operands
 from tcopt.support.quick_ir import init_op
 
@@ -120,7 +120,7 @@ def _reaches(rows: LaneSteps, vector: Attribute, rank: int) -> list[tuple[int, i
     return [reach_of(steps, vector.get_shape()) for steps in zip(*rows, strict=True)]
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def _rows(lanes: Integers | None, vector: Attribute) -> LaneSteps:
     """The lane steps of a vector access, a row for each dimension of the vector."""
     if lanes is None:

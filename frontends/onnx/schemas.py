@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import onnx
@@ -156,7 +156,7 @@ def check_form_of(op_type: str, opset: int) -> None:
     )
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _version(op_type: str, opset: int) -> int | None:
     """Since which opset an operator has had its form; None if there is none."""
     try:
@@ -165,7 +165,7 @@ def _version(op_type: str, opset: int) -> int | None:
         return None
 
 
-@cache
+@lru_cache(maxsize=1024)
 def find_schema(op_type: str, opset: int, domain: str = "") -> NodeSchema | None:
     """The schema in force at a domain's `opset`, None if ONNX has none.
 
@@ -204,7 +204,7 @@ def find_schema(op_type: str, opset: int, domain: str = "") -> NodeSchema | None
     )
 
 
-@cache
+@lru_cache(maxsize=1024)
 def opset_advice(op_type: str, opset: int) -> str:
     """What to do about an operator that no schema at `opset` has."""
     versions: list[Any] = [

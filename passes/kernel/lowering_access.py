@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from xdsl.dialects import arith, memref, scf, vector
@@ -28,6 +27,7 @@ from tcopt.dialects import loop
 from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.vector_ import GatherOp, ScatterOp
 from tcopt.passes.kernel.lowering_levels import NO_OVERFLOW, LevelWriter
+from tcopt.support.memo import memo
 from tcopt.support.quick_ir import new_op
 
 _SHUFFLED_STRIDES = (2, 3, 4)
@@ -489,7 +489,7 @@ def _memref_type(buffer: SSAValue) -> MemRefType[Any]:
     return buffer.type
 
 
-@cache
+@memo(4096)
 def _lanes(type_: Attribute) -> int:
     return type_.get_shape()[0] if isa(type_, VectorType) else 0
 
@@ -512,12 +512,12 @@ def _shape(buffer: Attribute) -> tuple[int, ...]:
     return buffer.get_shape()
 
 
-@cache
+@memo(4096)
 def _steps(lanes: DenseArrayBase[Any]) -> tuple[int, ...]:
     return tuple(map(int, lanes.get_values()))
 
 
-@cache
+@memo(4096)
 def _flat_step(buffer: Attribute, steps: tuple[int, ...]) -> int:
     """How many elements lie between the addresses of two neighbouring lanes."""
     assert isa(buffer, MemRefType)

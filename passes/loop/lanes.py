@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from xdsl.dialects import arith
 from xdsl.dialects.arith import FastMathFlagsAttr
@@ -42,6 +41,7 @@ from tcopt.support.affine import (
     used_dims,
 )
 from tcopt.support.literals import number_attr
+from tcopt.support.memo import memo
 from tcopt.support.quick_ir import new_op
 
 __all__ = ["LaneRewriter", "NotVectorizable"]
@@ -367,7 +367,7 @@ class LaneRewriter:
         return self._add(BroadcastOp(value, type_))
 
 
-@lru_cache(maxsize=256)
+@memo(256)
 def _vector_of(type_: Attribute, lanes: int) -> VectorType[Attribute]:
     if isa(type_, VectorType):
         return VectorType(type_.get_element_type(), [lanes, *type_.get_shape()])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith
@@ -32,11 +31,12 @@ from tcopt.dialects.te.borders import BorderStage, match_border
 from tcopt.dialects.te.names import unique_name
 from tcopt.passes.loop.nest_variables import Indexing, NestVariables
 from tcopt.support.locations import set_location
+from tcopt.support.memo import memo
 
 AnyMemRef = MemRefType[Attribute]
 
 
-@lru_cache(maxsize=8192)
+@memo(8192)
 def memref_of(type: Attribute) -> AnyMemRef:
     """The row-major buffer type that holds a tensor."""
     assert isa(type, TensorType[Attribute])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -18,6 +16,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.table import ScaleOp
+from tcopt.support.memo import memo
 from tcopt.support.quick_ir import new_op
 
 
@@ -101,7 +100,7 @@ def splat(number: float, type: Attribute) -> FloatAttr | DenseIntOrFPElementsAtt
     return _splat(float(number).hex(), type)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def _splat(text: str, type: Attribute) -> FloatAttr | DenseIntOrFPElementsAttr:
     # As text, the number is another key than its negative also where it is zero.
     number = float.fromhex(text)

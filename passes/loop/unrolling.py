@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import cache
 from typing import Any
 
 from xdsl.dialects import arith
@@ -28,6 +27,7 @@ from tcopt.passes.loop.store_forwarding import Piece, StoreForwarding
 from tcopt.passes.loop.table_folds import TableFolds
 from tcopt.passes.loop.unroll_plans import AccessPlan, Place, PlainPlan, plan_access
 from tcopt.support.errors import PassFailedError
+from tcopt.support.memo import memo
 from tcopt.support.quick_ir import append_ops, copy_name, new_op
 
 _Handler = Callable[[Any, list[Operation]], None]
@@ -401,6 +401,6 @@ class Unroller:
 _DROPS_FULL_MASK = (loop.LoadOp, loop.StoreOp)
 
 
-@cache
+@memo(4096)
 def _index_attr(number: int) -> IntegerAttr:
     return IntegerAttr(number, IndexType())

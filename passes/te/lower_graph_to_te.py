@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from tcopt.dialects.te.scalar import storage_type
 from tcopt.dialects.te.tensor import Stage, Tensor, Uniform, topological
 from tcopt.support.errors import PassFailedError
 from tcopt.support.locations import is_known
+from tcopt.support.memo import memo
 from tcopt.support.origins import ORIGIN, Origin, node_names
 
 
@@ -248,13 +248,13 @@ def _tensor_type(value: SSAValue) -> TensorType[Attribute]:
     return _checked_tensor(value.type)
 
 
-@lru_cache(maxsize=8192)
+@memo(8192)
 def _checked_tensor(type: Attribute) -> TensorType[Attribute]:
     assert isa(type, TensorType[Attribute])
     return type
 
 
-@lru_cache(maxsize=8192)
+@memo(8192)
 def _signless(type: TensorType[Attribute]) -> TensorType[Attribute]:
     element = type.get_element_type()
     kept = storage_type(element)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import copysign
 
 from xdsl.dialects import arith, math, vector
@@ -23,6 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import arith_
+from tcopt.support.memo import memo
 from tcopt.support.registration import Registry
 from tcopt.support.registry import import_all
 
@@ -223,12 +223,12 @@ class FloatBuilder:
         return self.add_op(arith.TruncFOp(value, self.type_of(element)))
 
 
-@lru_cache(maxsize=256)
+@memo(256)
 def _vector_type(element: Attribute, like: VectorType[Attribute]) -> VectorType[Attribute]:
     return VectorType(element, like.shape)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def _constant_attr(
     element: Attribute, value: float, negative: bool, type: Attribute
 ) -> IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr:

@@ -1,0 +1,74 @@
+"""A process may compile any number of models: nothing of those that are gone is kept."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx.parser
+import pytest
+from onnx import ModelProto
+
+import tcopt
+from tcopt.support.errors import TcoptError
+
+LEFT_PER_COMPILE = 25
+"""Python objects: weak references and what libraries keep, of 100,000 that a compile makes."""
+
+
+def dense(rows: int | str, columns: int) -> ModelProto:
+    return onnx.parser.parse_model(f"""<ir_version: 10, opset_import: ["" : 21]>
+dense (float[{rows}, 37] x, float[37, {columns}] w) => (float[{rows}, {columns}] y) {{
+  h = MatMul(x, w)
+  y = Softmax(h)
+}}""")
+
+
+def objects() -> int:
+    gc.collect()
+    return len(gc.get_objects())
+
+
+def growth(step: Callable[[int], object], steps: int = 6, first: int = 3) -> float:
+    """How many objects each step leaves behind, after some that fill what is filled once."""
+    for number in range(first):
+        step(number)
+    before = objects()
+    for number in range(first, first + steps):
+        step(number)
+    return (objects() - before) / steps
+
+
+def test_compiles_leave_nothing_behind():
+    left = growth(lambda n: tcopt.compile(dense(5 + n, 11 + n), workers=0, cache=False))
+    assert left < LEFT_PER_COMPILE
+
+
+def test_compiles_for_devices_leave_nothing_behind():
+    left = growth(lambda n: tcopt.compile(dense(5 + n, 11 + n), "opencl", cache=False))
+    assert left < LEFT_PER_COMPILE
+
+
+def test_models_that_are_refused_leave_nothing_behind():
+    def refused(number: int) -> None:
+        model = dense(5 + number, 11)
+        model.graph.node[0].op_type = f"NoOperator{number}"
+        with pytest.raises(TcoptError):
+            tcopt.compile(model, cache=False)
+
+    assert growth(refused) < LEFT_PER_COMPILE
+
+
+def test_new_shapes_leave_nothing_behind():
+    """Once as many programs are kept as shall be, each new one takes the place of another."""
+    model = tcopt.compile(dense("n", 9), workers=0, cache=False, programs_kept=2)
+    w = np.ones((37, 9), np.float32)
+    left = growth(lambda n: model.run({"x": np.ones((n + 1, 37), np.float32), "w": w}))
+    assert left < LEFT_PER_COMPILE
+
+
+def test_loads_leave_nothing_behind(tmp_path: Path):
+    tcopt.compile(dense(5, 11), workers=0).save(tmp_path / "m.tcm")
+    assert growth(lambda _: tcopt.load(tmp_path / "m.tcm"), steps=20) < LEFT_PER_COMPILE
