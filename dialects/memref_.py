@@ -75,9 +75,12 @@ class PrefetchOp(IRDLOperation):
         parser.parse_punctuation(">")
         parser.parse_punctuation(",")
         parser.parse_keyword("data")
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         buffer = parser.resolve_operand(memref, parser.parse_type())
-        return cls(buffer, [parser.resolve_operand(i, IndexType()) for i in indices], locality)
+        op = cls(buffer, [parser.resolve_operand(i, IndexType()) for i in indices], locality)
+        op.attributes.update(attributes)
+        return op
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -85,7 +88,9 @@ class PrefetchOp(IRDLOperation):
         printer.print_string("[")
         printer.print_list(self.indices, printer.print_ssa_value)
         locality = self.localityHint.value.data
-        printer.print_string(f"], read, locality<{locality}>, data : ")
+        printer.print_string(f"], read, locality<{locality}>, data")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
         printer.print_attribute(self.memref.type)
 
 

@@ -15,7 +15,8 @@ def parse_function(
 ) -> tuple[str, FunctionType, Region, Mapping[str, Attribute]]:
     """Parse name, signature, attributes and body."""
     name = parser.parse_symbol_name().data
-    arguments = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _argument(parser))
+    paren = parser.Delimiter.PAREN
+    arguments = parser.parse_comma_separated_list(paren, lambda: _parse_argument(parser))
     results: list[Attribute] = []
     if parser.parse_optional_punctuation("->"):
         many = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
@@ -26,10 +27,9 @@ def parse_function(
     return name, type_, body, attributes.data if attributes else {}
 
 
-def _argument(parser: Parser) -> Parser.Argument:
-    """An argument; its place, which may be written, is no part of it."""
+def _parse_argument(parser: Parser) -> Parser.Argument:
     argument = parser.parse_argument()
-    parser.parse_optional_location()
+    argument.location = parser.parse_optional_location()
     return argument
 
 

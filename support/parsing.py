@@ -15,6 +15,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     FileLineColLoc,
     IntAttr,
     IntegerType,
@@ -27,6 +28,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from tcopt.support.errors import VerificationError
 from tcopt.support.lexer import BoundedLexer
@@ -46,6 +48,9 @@ NORMALIZE = "normalize_parsed"
 
 _UNREADABLE = (ArithmeticError, AssertionError, LookupError, NotImplementedError, ValueError)
 """What xDSL's readers of numbers and types raise at what they have no room for."""
+
+_NOT_UNIFORM = (MLIRTokenKind.STRING_LIT, MLIRTokenKind.GREATER, MLIRTokenKind.L_SQUARE)
+"""What the inside of a dense literal begins with unless it is one number."""
 
 _T = TypeVar("_T")
 
@@ -118,6 +123,21 @@ class TextParser(Parser):
         attribute = super()._parse_builtin_densearray_attr()
         self._array_element = None
         return attribute
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr[Any]:
+        # One number for all elements is not repeated in a list of them.
+        start = self._current_token.span.start
+        self.parse_punctuation("<", " in dense attribute")
+        if self._current_token.kind in _NOT_UNIFORM:
+            self._resume_from(start)
+            return super().parse_dense_int_or_fp_elements_attr(type)
+        element = self._parse_tensor_literal_element()
+        self.parse_punctuation(">", " in dense attribute")
+        if type is None:
+            self.parse_punctuation(":", " in dense attribute")
+            type = self._parse_dense_literal_type()
+        value: Any = element.to_type(self, type.element_type)
+        return DenseIntOrFPElementsAttr.from_list(type, [value])
 
     def _parse_dense_literal_type(self) -> Any:
         start = self.pos

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AffineMapAttr, DenseIntOrFPElementsAttr, ModuleOp
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    ModuleOp,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
@@ -50,7 +58,7 @@ def _difference(op: Operation, other: Operation, values: dict[SSAValue, SSAValue
     if ours != [v for v in other.operands if v not in other_indices]:
         return "operands"
     for name in ("attributes", "properties"):
-        one, two = getattr(op, name), getattr(other, name)
+        one, two = _said(getattr(op, name)), _said(getattr(other, name))
         for key in {*one, *two}:
             if key == "operandSegmentSizes" and indices != other_indices:
                 continue
@@ -59,6 +67,16 @@ def _difference(op: Operation, other: Operation, values: dict[SSAValue, SSAValue
             ):
                 return f"{name} {key}"
     return None
+
+
+def _said(attributes: dict[str, Attribute]) -> dict[str, Attribute]:
+    """Attributes without those that say nothing of a function's arguments and results."""
+    return {
+        name: value
+        for name, value in attributes.items()
+        if name not in ("arg_attrs", "res_attrs")
+        or any(entry != DictionaryAttr({}) for entry in cast(ArrayAttr[Attribute], value))
+    }
 
 
 def _indices(op: Operation) -> list[SSAValue]:

@@ -204,10 +204,11 @@ def schedule_product(sch: Schedule, product: Product, facts: CpuFacts) -> None:
         sch.reorder(*tiling.between, *tiling.tiles, *reduce, *inner)
         outer = parallelize(sch, tiling.between, 2 * pattern.work, facts)
         tiles = prod(map(sch.extent, tiling.tiles))
-        if tiles >= COPY_TILES and _has_conflicts(product, facts):
+        if outer and tiles >= COPY_TILES and _has_conflicts(product, facts):
             _copy_columns(sch, block, product, outer[-1], lanes)
         _accumulate(sch, block, [*outer, *tiling.tiles], reduce, epilogue, lanes, product.dot)
-        _prefetch_panels(sch, block, product, tiling, (outer[-1], reduce[0]), facts)
+        if outer:
+            _prefetch_panels(sch, block, product, tiling, (outer[-1], reduce[0]), facts)
     for each in others:
         schedule_injective(sch, each, facts)
 

@@ -121,18 +121,18 @@ def _parse(text: str) -> ModuleOp:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `Hang` in the body when it has taken so long."""
+    """Raise `Hang` in the body when it has computed for so long, whatever else the machine does."""
 
     def expire(number: int, frame: FrameType | None) -> None:
         raise Hang
 
-    previous = signal.signal(signal.SIGALRM, expire)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    previous = signal.signal(signal.SIGPROF, expire)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
 
 
 def _own_place(frames: traceback.StackSummary) -> str:

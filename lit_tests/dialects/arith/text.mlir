@@ -12,3 +12,14 @@ func.func @f() {
   %2 = arith.constant dense<[1.0, 0x4B40007F, 0x7f800000, 0x7fc00000]> : vector<4xf32>
   func.return {note = array<f64: 0x7ff0000000000000, 1.0e+22>}
 }
+
+// Unsigned numbers become floats and are made of them; the clock is read in between.
+// CHECK: arith.fptoui %x : f32 to i32
+// CHECK: profile.clock : i64
+// CHECK: arith.uitofp %{{.*}} : i32 to f32
+func.func @unsigned(%x: f32) -> f32 {
+  %0 = arith.fptoui %x : f32 to i32
+  %1 = profile.clock : i64
+  %2 = arith.uitofp %0 : i32 to f32
+  func.return %2 : f32
+}

@@ -63,3 +63,11 @@ loop.func @attributes(%x: memref<8xf32>) {
   }
   loop.border %x outside [0 to 8] = 0.0 {note} : memref<8xf32>
 }
+
+// A slice of a buffer in a loop of the host.
+// CHECK-LABEL: func.func @slices(
+// CHECK:         loop.slice %x[%t] {note} : memref<4x8xf32>
+func.func @slices(%x: memref<4x8xf32>, %t: index) {
+  %0 = loop.slice %x[%t] {note} : memref<4x8xf32>
+  func.return
+}
