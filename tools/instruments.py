@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
@@ -129,9 +130,17 @@ class PrintDiff(Instrument):
 
 @dataclass
 class VerifyEach(Instrument):
-    """Structural verification after each pass; an error names the pass."""
+    """Structural verification after each pass; an error names the pass.
+
+    Args:
+        most_ops: larger modules are not verified; None verifies all.
+    """
+
+    most_ops: int | None = None
 
     def after(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
+        if self.most_ops is not None and _has_more_ops(module, self.most_ops):
+            return
         try:
             verify(module)
         except VerificationError as error:
@@ -141,3 +150,7 @@ class VerifyEach(Instrument):
                 + error.message,
                 where=error.where,
             ) from error
+
+
+def _has_more_ops(module: ModuleOp, count: int) -> bool:
+    return next(islice(module.walk(), count, None), None) is not None

@@ -42,6 +42,9 @@ from tcopt.tools.weight_files import TextOutput
 
 PROG = "tcopt"
 
+_VERIFIED_OPS = 10_000
+"""In modules of so many ops a look at all of them takes less time than most passes."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
@@ -95,7 +98,7 @@ def _add_check_arguments(group: argparse._ArgumentGroup) -> None:
     add(
         "--verify-each",
         choices=("structure", "exec"),
-        help="verify after each pass (=structure, the default), or also run the module on "
+        help="verify large modules too after each pass (=structure), or also run the module on "
         "inputs before and after each pass and compare (=exec)",
     )
     add("--input", action="append", default=[], metavar="NAME=@FILE.npy", help="input for =exec")
@@ -189,8 +192,8 @@ def _instruments(
         from tcopt.tools.exec_check import ExecCheck
 
         found.append(ExecCheck(args.input, seed=args.seed, rtol=args.rtol, atol=args.atol))
-    if args.verify_each:
-        found.append(VerifyEach())
+    if not args.disable_verify or args.verify_each:
+        found.append(VerifyEach(None if args.verify_each else _VERIFIED_OPS))
     if args.diff:
         found.append(PrintDiff())
     if args.print_after or args.print_after_all:

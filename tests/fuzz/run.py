@@ -88,7 +88,10 @@ class Campaign:
         return False
 
     def _add(self, failure: Failure) -> None:
-        self.found.setdefault(failure.finding.signature, []).append(failure)
+        signature = failure.finding.signature
+        if signature not in self.found:
+            print(f"\n{signature}: mutant {failure.number}", file=sys.stderr, flush=True)
+        self.found.setdefault(signature, []).append(failure)
 
     def _show_progress(self) -> None:
         rate = self.done / (time.monotonic() - self.started)
