@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +17,14 @@ from tcopt.backends.llvm.host import named_target
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import Phase, lower
-from tcopt.dialects.intrinsics import Intrinsic, all_intrinsics, find_dot, intrinsic, register
+from tcopt.dialects.intrinsics import (
+    INTRINSICS,
+    Intrinsic,
+    all_intrinsics,
+    find_dot,
+    intrinsic,
+    register,
+)
 from tcopt.dialects.loop import IntrinOp
 from tcopt.dialects.simd import DotOp
 from tcopt.dialects.te import api as te
@@ -192,8 +200,13 @@ register(
 def test_names_are_unique() -> None:
     with pytest.raises(UnsupportedError, match="no intrinsic 'dot4'"):
         intrinsic("dot4")
-    with pytest.raises(InputError, match="two intrinsics 's8_dot'"):
-        register(all_intrinsics()["s8_dot"])
+    mine = replace(all_intrinsics()["s8_dot"], name="my_dot")
+    register(mine)
+    try:
+        with pytest.raises(InputError, match="two definitions of intrinsic 'my_dot'"):
+            register(mine)
+    finally:
+        del INTRINSICS["my_dot"]
 
 
 def _signless(array: np.ndarray) -> np.ndarray:
