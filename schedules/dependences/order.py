@@ -97,6 +97,8 @@ def check_iterations(known: Dependences, primitive: str, loop: ForOp) -> None:
     Raises:
         ScheduleError: naming the two accesses.
     """
+    if known.is_free:
+        return
     known.check_fences(primitive, "loop", loop)
     around = {each: Relation.EQUAL for each in loops_of(loop)}
     for found in known.touched(loop, known.shared):
@@ -134,6 +136,8 @@ def check_permutation(
     Raises:
         ScheduleError: naming the two accesses and the loops.
     """
+    if known.is_free:
+        return
     known.check_fences(primitive, "loops", chain[0])
     around = {each: Relation.EQUAL for each in loops_of(chain[0])}
     cases = list(_exchanged(chain, order))
@@ -227,6 +231,8 @@ def check_passed(
     Args:
         moved: buffers of the block whose accesses go; the others stay.
     """
+    if known.is_free:
+        return
     equal = dict.fromkeys(loops_of(passed[0]), Relation.EQUAL)
     for buffer in moved:
         if buffer not in known.shared and buffer not in known.ordered:
