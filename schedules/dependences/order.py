@@ -91,6 +91,12 @@ def check_single(
         )
 
 
+def check_runs(primitive: str, block: BlockOp) -> None:
+    """Raises ScheduleError if a block never runs: what is put beside it would run instead."""
+    if 0 in block.domain or any(loop.trip_count == 0 for loop in loops_of(block)):
+        raise illegal(primitive, "block", "it never runs", op=block)
+
+
 def check_iterations(known: Dependences, primitive: str, loop: ForOp) -> None:
     """Check that no two iterations of `loop` touch an element of a shared buffer that one writes.
 

@@ -10,7 +10,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.loop import AllocOp, BlockOp, IntrinOp, Scope
 from tcopt.dialects.loop.analysis import Box, Interval, buffer_shape
 from tcopt.schedules.copies import copy_nest, redirect, shift
-from tcopt.schedules.dependences.order import check_single
+from tcopt.schedules.dependences.order import check_runs, check_single
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.nest import alloc_like, check_movable
 from tcopt.schedules.regions import box_under, variable_at, variables_of, writes_of
@@ -60,6 +60,7 @@ def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
             op=block,
             hint="cache_write comes before decompose_reduction",
         )
+    check_runs("cache_write", block)
     check_single(state.known, "cache_write", block, buffer, any_order=False)
     readers = [r for r in state.readers(buffer) if r is not block]
     home = alloc_of(buffer)

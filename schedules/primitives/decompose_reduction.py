@@ -8,7 +8,7 @@ from xdsl.ir.affine import AffineMap
 
 from tcopt.dialects.loop import BlockOp, ForOp, InitOp, IterKind, LoadOp, LoopKind
 from tcopt.dialects.loop.analysis import binding_values
-from tcopt.schedules.dependences.order import check_passed, check_single
+from tcopt.schedules.dependences.order import check_passed, check_runs, check_single
 from tcopt.schedules.distinct import runs_once
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.nest import bound_values, check_visible, hoist_alloc, new_loop, set_bindings
@@ -93,6 +93,7 @@ def decompose_reduction(state: State, block: BlockOp, loop: ForOp) -> BlockOp:
 def _check_start(state: State, block: BlockOp, init: InitOp, loop: ForOp) -> None:
     """Check that what the init reads and writes is not used otherwise inside of the loop."""
     known = state.known
+    check_runs(_NAME, block)
     for buffer in buffers_written(block):
         check_single(known, _NAME, block, buffer, any_order=False)
     if not known.is_free:

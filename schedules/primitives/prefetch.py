@@ -12,6 +12,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import BlockOp, ForOp, GuardOp, PrefetchOp
 from tcopt.dialects.loop.analysis import Box, buffer_shape, value_ranges
+from tcopt.schedules.dependences.order import check_runs
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.regions import box_under, over, reads_of
 from tcopt.schedules.state import (
@@ -71,6 +72,7 @@ def prefetch(state: State, block: BlockOp, buffer: int, ahead: ForOp, at: ForOp)
     if alloc_of(source) is not None:
         reason = f"{value_label(source)} is made here, so that it is near"
         raise illegal(_NAME, "buffer", reason, op=block)
+    check_runs(_NAME, block)
     if not isinstance(_element(source), FixedBitwidthType):
         reason = f"elements of {value_label(source)} have no width of their own"
         raise illegal(_NAME, "buffer", reason, op=block)

@@ -13,7 +13,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, InitOp, IterKind, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import binding_values, value_ranges
 from tcopt.schedules.bodies import IndexExpr, set_access, substitute_indices
-from tcopt.schedules.dependences.order import check_blocks_only, check_single
+from tcopt.schedules.dependences.order import check_blocks_only, check_runs, check_single
 from tcopt.schedules.dependences.single_assignment import COMMUTING
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.nest import (
@@ -127,6 +127,7 @@ def _plan(state: State, loop: ForOp) -> _Plan:
     if loop.trip_count < 2:
         raise illegal(_NAME, "loop", "it has no two iterations to tell apart", op=loop)
     buffer = written_buffer(block, _NAME)
+    check_runs(_NAME, block)
     check_single(state.known, _NAME, block, buffer)
     store, combine, accumulator = _update(block, buffer, loop)
     _check_start(block, combine, loop)

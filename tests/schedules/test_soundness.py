@@ -156,6 +156,36 @@ loop.func @f(%x: memref<1xf32>, %y: memref<1xf32>) {
     assert run(function, arguments) == expected
 
 
+def test_what_never_runs_gets_nothing_that_does() -> None:
+    """A copy or a start beside a block without iterations would be all that runs."""
+    text = """
+loop.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  loop.for %i = 0 to 4 {
+    loop.for %k = 0 to 0 {
+      loop.block "b" (%v: spatial 4 = %i, %r: reduce 0 = %k) {
+        loop.init {
+          %z = arith.constant 0.0 : f32
+          loop.store %z, %y[%v] : memref<4xf32>
+        }
+        %0 = loop.load %y[%v] : memref<4xf32>
+        %1 = loop.load %x[%v] : memref<4xf32>
+        %2 = arith.addf %0, %1 : f32
+        loop.store %2, %y[%v] : memref<4xf32>
+      }
+    }
+  }
+}
+"""
+    sch = Schedule(parsed(text))
+    i, k = sch.get_loops("b")
+    with pytest.raises(ScheduleError, match="it never runs"):
+        sch.cache_write("b", "register")
+    with pytest.raises(ScheduleError, match="it never runs"):
+        sch.decompose_reduction("b", k)
+    with pytest.raises(ScheduleError, match="it never runs"):
+        sch.prefetch("b", 1, i, k)
+
+
 @pytest.mark.parametrize(
     ("start", "combine", "is_refused"),
     [("0.0", "addf", False), ("2.0", "addf", True), ("2.0", "maximumf", False)],
