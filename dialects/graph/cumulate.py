@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, UnitAttr, f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
 from tcopt.dialects.graph.attributes import (
@@ -83,11 +83,14 @@ class CumulateOp(OpaqueOp):
         return (np.flip(total, axis) if self.reverse is not None else total,)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Lines along the axis are independent."""
+        """Lines along the axis are independent: those that lie side by side go on together."""
         x, result = buffers
         axis, extent = self.axis.value.data, x.shape[self.axis.value.data]
         is_sum = self.kind.data is CumulateKind.SUM
         wide = f32 if is_half(element_type(self.x)) else element_type(self.x)
+        if axis < len(x.shape) - 1:
+            self._write_rows(k, wide, x, result)
+            return
         beside = [n for d, n in enumerate(x.shape) if d != axis]
         with k.loops(beside, parallel=True) as line:
             total = k.variable(wide, 0 if is_sum else 1)
@@ -97,4 +100,21 @@ class CumulateOp(OpaqueOp):
                 value, before = x[at].cast(wide), total.get()
                 total.set(before + value if is_sum else before * value)
                 chosen = before if self.exclusive is not None else total.get()
+                result[at] = chosen.cast(element_type(self.x))
+
+    def _write_rows(self, k: KernelWriter, wide: Attribute, x: Buffer, result: Buffer) -> None:
+        """Neighbours along the last dimension at once."""
+        axis, is_sum = self.axis.value.data, self.kind.data is CumulateKind.SUM
+        extent = x.shape[axis]
+        *beside, last = [n for d, n in enumerate(x.shape) if d != axis]
+        with k.loops(beside, parallel=True) as line, k.parts(last, parallel=True) as part:
+            total = part.variables(wide)
+            with part.places() as (_, lane):
+                total[lane] = 0 if is_sum else 1
+            with k.loop(extent) as step, part.places() as (place, lane):
+                row = (extent - 1) - step if self.reverse is not None else step
+                at = [*line[:axis], row, *line[axis:], place]
+                value, before = x[at].cast(wide), total[lane]
+                total[lane] = before + value if is_sum else before * value
+                chosen = before if self.exclusive is not None else total[lane]
                 result[at] = chosen.cast(element_type(self.x))

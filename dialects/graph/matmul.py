@@ -16,7 +16,7 @@ from tcopt.dialects.graph.attributes import FusionKind, flag
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import LinearWeight
-from tcopt.dialects.graph.shape import TransposeOp
+from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.stages import Indices, narrow
 from tcopt.dialects.graph.types import AnyTensor, Array, broadcast_shapes, shape_of, tensor
 from tcopt.dialects.te import api as te
@@ -97,8 +97,11 @@ class MatmulOp(ContractionOp):
 
         With many rows, one stored by columns is transposed first: a constant at compile time,
         and vectors then lie along rows of both. Few rows use each element of it too seldom
-        to pay for a copy, and take it as it is stored, without a transpose that is there.
+        to pay for a copy, and take it as it is stored, without a transpose that is there. A single
+        column is as well one stored by columns, whose elements are neighbours along the sum.
         """
+        if self._is_column():
+            return self._by_columns()
         few = self.extents[0] <= _FEW_ROWS and not isinstance(self.rhs.owner, ConstantOp)
         if few == (self.transpose_b is not None):
             return None
@@ -118,6 +121,19 @@ class MatmulOp(ContractionOp):
             self.lhs, stored, transpose_a=swap_lhs, transpose_b=True, result_element=element
         )
         return (stored, product)
+
+    def _is_column(self) -> bool:
+        """Whether the right operand is a vector that is not known, for rows of the left one."""
+        known = isinstance(self.rhs.owner, ConstantOp)
+        return self.extents[1] == 1 and self.transpose_a is None and not known
+
+    def _by_columns(self) -> Sequence[Operation] | None:
+        if self.transpose_b is not None:
+            return None
+        *batch, depth, _ = shape_of(self.rhs)
+        row = ReshapeOp(self.rhs, (*batch, 1, depth))
+        element = self.result_element
+        return (row, MatmulOp(self.lhs, row, transpose_b=True, result_element=element))
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """The value by numpy."""

@@ -72,8 +72,11 @@ class ScatterOp(OpaqueOp, ABC):
 
     def fill(self, k: KernelWriter, x: Buffer, result: Buffer) -> None:
         """Copy x."""
-        with k.loops(x.shape, parallel=True) as place:
-            result[place] = x[place]
+        if not x.shape:
+            result[[]] = x[[]]
+            return
+        with k.loops(x.shape[:-1], parallel=True) as line, k.row(x.shape[-1]) as lane:
+            result[[*line, lane]] = x[[*line, lane]]
 
     def update(self, k: KernelWriter, result: Buffer, place: Sequence[Scalar], new: Scalar) -> None:
         """Replace an element, or combine it with another."""

@@ -21,19 +21,24 @@ from contextlib import ExitStack, contextmanager
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, MemRefType, i1
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.arith_ import IndexCastOp, SelectOp
 from tcopt.dialects.loop.access import LoadOp, StoreOp
 from tcopt.dialects.loop.attrs import LoopKind, Scope
+from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.memory import AllocOp
 from tcopt.dialects.loop.structure import ForOp, FuncOp
 from tcopt.dialects.te.dtypes import is_unsigned
 from tcopt.dialects.te.scalar import Emitter, storage_type
 from tcopt.support.access_syntax import unique_operands
+from tcopt.support.affine import substitute
 
 AnyMemRef = MemRefType[Attribute]
 INDEX = IndexType()
+
+LANES = 16, 8, 4
+"""Elements of a vector; where registers are shorter, it takes several."""
 
 
 class Scalar:
@@ -153,8 +158,17 @@ class Buffer:
 
     def _access(self, indices: Operand | Sequence[Operand]) -> tuple[AffineMap, list[SSAValue]]:
         listed = list(indices) if isinstance(indices, Sequence) else [indices]
-        operands = [self.writer.scalar(index, INDEX).value for index in listed]
-        return unique_operands(AffineMap.identity(len(operands)), operands)
+        operands: list[SSAValue] = []
+        places: list[AffineExpr] = []
+        for index in listed:
+            value = self.writer.scalar(index, INDEX).value
+            # An expression goes into the access, where vectors are recognised.
+            inner = value.owner if isinstance(value.owner, IndexOp) else None
+            used = [value] if inner is None else list(inner.indices)
+            dims: list[AffineExpr] = [AffineDimExpr(len(operands) + d) for d in range(len(used))]
+            places.append(dims[0] if inner is None else substitute(inner.map.data.results[0], dims))
+            operands += used
+        return unique_operands(AffineMap(len(operands), 0, tuple(places)), operands)
 
     def __getitem__(self, indices: Operand | Sequence[Operand]) -> Scalar:
         map, operands = self._access(indices)
@@ -180,6 +194,28 @@ class Variable:
     def set(self, value: Operand) -> None:
         """Give it another value."""
         self._buffer[0] = value
+
+
+class RowPart:
+    """Neighbours along a last dimension, which are a vector."""
+
+    def __init__(self, writer: KernelWriter, number: Scalar, lanes: int):
+        self._writer = writer
+        self._number = number
+        self._lanes = lanes
+
+    def variables(self, dtype: Attribute) -> Buffer:
+        """A variable for each of them, by its number in the part."""
+        return self._writer.registers(self._lanes, dtype)
+
+    @contextmanager
+    def places(self) -> Generator[tuple[Scalar, Scalar]]:
+        """Where each is in the dimension, and in the part; all are handled at once."""
+        if self._lanes == 1:
+            yield self._number, self._writer.scalar(0, INDEX)
+            return
+        with self._writer.lanes(self._number, self._lanes) as places:
+            yield places
 
 
 class KernelWriter:
@@ -232,6 +268,10 @@ class KernelWriter:
         variable.set(value)
         return variable
 
+    def registers(self, count: int, dtype: Attribute) -> Buffer:
+        """So many variables, which are undefined at first."""
+        return self._alloc((count,), dtype, Scope.REGISTER)
+
     def workspace(self, shape: Sequence[int], dtype: Attribute) -> Buffer:
         """A buffer to work in, alive in the innermost loop around; its elements are undefined."""
         return self._alloc(shape, dtype, Scope.GLOBAL)
@@ -269,6 +309,30 @@ class KernelWriter:
         """A nest of loops, the first outermost."""
         with ExitStack() as stack:
             yield [stack.enter_context(self.loop(e, parallel=parallel)) for e in extents]
+
+    @contextmanager
+    def parts(self, extent: int, *, parallel: bool = False) -> Generator[RowPart]:
+        """Parts of equal size of a last dimension: vectors where they can be, else elements."""
+        lanes = next((n for n in LANES if extent % n == 0), 1)
+        with self.loop(extent // lanes, parallel=parallel) as part:
+            yield RowPart(self, part, lanes)
+
+    @contextmanager
+    def row(self, extent: int) -> Generator[Scalar]:
+        """Steps 0 to `extent` along a last dimension, part by part."""
+        with self.parts(extent) as part, part.places() as (place, _):
+            yield place
+
+    @contextmanager
+    def lanes(self, part: Scalar, count: int) -> Generator[tuple[Scalar, Scalar]]:
+        """The places of one vector, at once, and their numbers in it."""
+        body = Block(arg_types=[INDEX])
+        body.args[0].name_hint = "lane"
+        with self._inside(body):
+            place = AffineDimExpr(0) * count + AffineDimExpr(1)
+            op = IndexOp(AffineMap(2, 0, (place,)), [part.value, body.args[0]])
+            yield Scalar(self, self.emitter.add(op), INDEX), Scalar(self, body.args[0], INDEX)
+        self.block.add_op(ForOp(count, Region(body), LoopKind.VECTORIZED))
 
     @contextmanager
     def when(self, condition: Scalar) -> Generator[None]:

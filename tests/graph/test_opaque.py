@@ -96,6 +96,8 @@ def test_scatter_nd(reduction, depth):
 def test_cumulate(kind, exclusive, reverse):
     options = {"kind": kind, "exclusive": exclusive, "reverse": reverse}
     run(graph.CumulateOp, f32(2, 5, 3), axis=-2, **options)
+    run(graph.CumulateOp, f32(2, 3, 2, 32), axis=1, **options)
+    run(graph.CumulateOp, f32(5, 8).astype(np.float16), axis=0, atol=2e-2, **options)
     run(graph.CumulateOp, RNG.integers(-3, 4, (6,)), axis=0, **options)
     run(graph.CumulateOp, f32(2, 8).astype(np.float16), axis=1, atol=2e-2, **options)
 

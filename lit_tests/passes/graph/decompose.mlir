@@ -70,3 +70,12 @@ func.func @rest(%x: tensor<1x8x7x7xf32>) -> tensor<1x8x3x3xf32> {
   %1 = graph.softmax %0 {axis = 1} : tensor<1x8x3x3xf32>
   return %1 : tensor<1x8x3x3xf32>
 }
+
+// A column that is not known is as well one that is stored by columns.
+// CHECK-LABEL: func.func @column
+// CHECK-NEXT: %[[R:.*]] = graph.reshape %v : tensor<1x64xf32>
+// CHECK-NEXT: graph.matmul %x, %[[R]] {transpose_b} : tensor<48x1xf32>
+func.func @column(%x: tensor<48x64xf32>, %v: tensor<64x1xf32>) -> tensor<48x1xf32> {
+  %0 = graph.matmul %x, %v : tensor<48x1xf32>
+  return %0 : tensor<48x1xf32>
+}
