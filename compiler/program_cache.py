@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,9 @@ from tcopt.runtime.archive import read_program, write_program
 from tcopt.runtime.description import spec_facts, spec_of
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec
-from tcopt.support.errors import TcoptError
+from tcopt.support.digests import DIGEST_BYTES
+from tcopt.support.errors import InputError, TcoptError
+from tcopt.support.files import open_file
 from tcopt.support.json_facts import FactError, Facts, parse_facts
 from tcopt.support.remarks import listening
 
@@ -124,6 +127,16 @@ class ProgramCache:
         return self._path is None or stamp(self._path) == mark
 
 
+def _digest_in(path: Path) -> bytes:
+    """The digest that a stored program says it has."""
+    try:
+        with open_file(path, follow=False) as stream:
+            stream.seek(-DIGEST_BYTES, os.SEEK_END)
+            return stream.read(DIGEST_BYTES)
+    except OSError:
+        return b""
+
+
 def _plain(shape: Any) -> object:
     """A shape, or the shapes of a sequence, in plain numbers."""
     return [_plain(part) for part in shape] if isinstance(shape, Iterable) else shape and int(shape)
@@ -154,10 +167,15 @@ class ProgramEntry:
         known = self._known(_PROGRAM, lambda facts: facts.texts("files"))
         key = None if known is None else self._program_key(known)
         self.files = [] if self._folder is None else [self._folder / name for name in known or ()]
-        if key is None or not self._programs.has(key):
+        expected = None if key is None else self._facts.get(key)
+        if key is None or expected is None or not self._programs.has(key):
             return None
+        path = self._programs.path(key)
         try:
-            program = read_program(self._programs.path(key))
+            if _digest_in(path) != expected:
+                raise InputError(f"{path} is not what was stored")
+            # It checks that the whole file has this digest.
+            program = read_program(path)
         except TcoptError:
             self._programs.discard(key)
             return None
@@ -201,8 +219,19 @@ class ProgramEntry:
             if not is_current(on_disk=True):  # Workers may have imported what is there now.
                 return
             size = program.weights.nbytes + sum(map(len, program.objects))
-            self._programs.write(key, lambda stream: write_program(stream, program), size)
+            digests: list[bytes] = []
+
+            def fill(stream: BinaryIO) -> None:
+                write_program(stream, program)
+                stream.seek(-DIGEST_BYTES, os.SEEK_END)
+                digests.append(stream.read(DIGEST_BYTES))
+
+            self._programs.write(key, fill, size)
             self._programs.trim()
+            if not digests:
+                return
+            # With the user's code, as all facts: so the program is the user's, too.
+            self._facts.put(key, digests[0])
             self._keep({"outcome": _PROGRAM, "files": names})
 
         # Whoever compiled the program need not wait for the disk; the process ends after it.

@@ -42,6 +42,7 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TCOPT_CACHE_DIR", str(folder))
         patch.setenv("TCOPT_CACHE", "kernels")
+        patch.setenv("XDG_STATE_HOME", str(folder.parent / "state"))
         yield folder
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
 from tcopt.support.errors import TcoptError
+from tcopt.tools.terminal import safe_output, shown
 
 if TYPE_CHECKING:
     from xdsl.utils.exceptions import ParseError
@@ -28,7 +29,7 @@ class ArgumentParser(argparse.ArgumentParser):
         super().__init__(prog=prog, description=description, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: usage: {message}; see {self.prog} --help", file=sys.stderr)
+        print(shown(f"{self.prog}: usage: {message}; see {self.prog} --help"), file=sys.stderr)
         raise SystemExit(1)
 
 
@@ -129,6 +130,15 @@ def run_tool(prog: str, body: Callable[[], int], *, show_traceback: bool = False
     collecting = gc.isenabled()
     gc.disable()
     try:
+        with safe_output():
+            return _run(prog, body, show_traceback)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _run(prog: str, body: Callable[[], int], show_traceback: bool) -> int:
+    try:
         code = body()
         sys.stdout.flush()
         return code
@@ -142,9 +152,6 @@ def run_tool(prog: str, body: Callable[[], int], *, show_traceback: bool = False
     except Exception as error:
         report(prog, error, show_traceback=show_traceback)
         return 1
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def report(prog: str, error: Exception, *, show_traceback: bool = False) -> None:

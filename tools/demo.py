@@ -21,6 +21,7 @@ from tcopt.tools.benchmarking.turns import Times, take_turns
 from tcopt.tools.inputs import input_specs, make_inputs
 from tcopt.tools.progress import CompileProgress
 from tcopt.tools.tcopt_run import compare_outputs
+from tcopt.tools.terminal import bare
 
 PROG = "tcopt-demo"
 _MODEL = "light_resnet50"
@@ -36,7 +37,7 @@ def main() -> int:
 
 
 def _run() -> int:
-    console = Console()
+    console = Console(file=bare(sys.stdout))
     console.print(f"[bold]{_MODEL}[/] with seeded random weights: import, compile, run, compare")
     proto = randomize_weights(onnx.load(find_example_model(_MODEL)), seed=0)
     with CompileProgress() as progress:

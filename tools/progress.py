@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tcopt.compiler.report import LOAD
+from tcopt.tools.terminal import bare
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -75,7 +76,7 @@ class CompileProgress:
             from rich.console import Console
             from rich.progress import Progress
 
-            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar = Progress(console=Console(file=bare(sys.stderr)), transient=True)
             self._task = self._bar.add_task(phase, total=total)
             self._bar.start()
         self._bar.update(self._task, description=phase, completed=done, total=total)

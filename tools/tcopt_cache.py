@@ -31,6 +31,9 @@ def _run(action: str) -> int:
     if programs is not None:
         stores["programs"] = programs
     print(kernels.folder)
+    if kernels.obstacle is not None:
+        print(f"  not used: {kernels.obstacle}")
+        return 1
     for what, store in stores.items():
         if action == "clear":
             print(f"  {what}: {store.clear()} entries removed")

@@ -11,7 +11,7 @@ from rich.table import Table
 def render(table: Table) -> str:
     """A table as text, wide enough for all of its columns when it goes to a file."""
     width = max(shutil.get_terminal_size().columns, 160)
-    console = Console(width=width, color_system=None, markup=False)
+    console = Console(width=width, color_system=None, markup=False, emoji=False, highlight=False)
     with console.capture() as captured:
         console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
