@@ -6,7 +6,7 @@ import errno
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def _second_name(target: Path) -> Path | None:
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
+def _alone_in(folder: Path) -> Generator[None]:
     """While files of a folder take their places: others who do so wait.
 
     Raises:

@@ -12,10 +12,10 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Protocol
+from typing import IO, Any, BinaryIO, Protocol, cast
 
 from tcopt.support.errors import InputError
 from tcopt.support.file_groups import replace_files
@@ -38,7 +38,7 @@ def as_path(place: object) -> Path:
         place = os.fsdecode(place)
     if not isinstance(place, str | os.PathLike):
         raise InputError(f"a path is text, not {type(place).__name__}")
-    text = os.fspath(place)
+    text: str = os.fspath(cast("str | os.PathLike[str]", place))
     try:
         known = os.fsencode(text)
     except UnicodeError:
@@ -49,7 +49,7 @@ def as_path(place: object) -> Path:
 
 
 @contextmanager
-def open_output(path: str | Path) -> Iterator[BinaryIO]:
+def open_output(path: str | Path) -> Generator[BinaryIO]:
     """A stream whose content is at `path` when the block has ended, and only if it has no error.
 
     Raises:
@@ -60,7 +60,7 @@ def open_output(path: str | Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_outputs(paths: Sequence[str | Path]) -> Iterator[list[BinaryIO]]:
+def open_outputs(paths: Sequence[str | Path]) -> Generator[list[BinaryIO]]:
     """As `open_output` for files of one folder that belong together: all of them, or none.
 
     Of two writers at once, the files of one are there in the end.
@@ -129,6 +129,25 @@ def open_file(path: str | Path, *, follow: bool = True) -> IO[bytes]:
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "it is not a file", str(path))
         return open(descriptor, "rb", buffering=0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def open_source(path: str | Path) -> IO[bytes]:
+    """Open a file or a pipe to read it; a pipe that nobody writes to has an end at once.
+
+    Raises:
+        OSError: there is none, or it is a folder or a device, which might have no end.
+        InputError: it is no path.
+    """
+    descriptor = os.open(as_path(path), os.O_RDONLY | _NONBLOCK | _NOCTTY | _BINARY)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or os.isatty(descriptor)):
+            raise OSError(errno.EINVAL, "it is not a file")
+        os.set_blocking(descriptor, True)
+        return open(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise

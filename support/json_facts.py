@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 MOST_BYTES = 1 << 25
 _MOST_DEPTH = 32
@@ -49,12 +49,12 @@ class Facts:
 
     def facts(self, name: str) -> Facts:
         """An object in this one."""
-        return Facts(_typed(self._get(name), dict, self._at(name)), self._at(name))
+        return Facts(_object(self._get(name), self._at(name)), self._at(name))
 
     def items(self, name: str) -> list[Facts]:
         """A list of objects."""
         values, at = self._list(name), self._at(name)
-        return [Facts(_typed(v, dict, f"{at}[{i}]"), f"{at}[{i}]") for i, v in enumerate(values)]
+        return [Facts(_object(v, f"{at}[{i}]"), f"{at}[{i}]") for i, v in enumerate(values)]
 
     def texts(self, name: str) -> list[str]:
         """A list of texts."""
@@ -87,7 +87,7 @@ class Facts:
         return iter(self._members.items())
 
     def _list(self, name: str) -> list[Any]:
-        return _typed(self._get(name), list, self._at(name))
+        return _listed(self._get(name), self._at(name))
 
     def _get(self, name: str) -> Any:
         if name not in self._members:
@@ -122,13 +122,14 @@ def parse_facts(data: bytes | str) -> Facts:
         raise FactError(f"the JSON text is malformed: {error}") from None
     if not isinstance(value, dict):
         raise FactError("the JSON text is no object")
-    _check_depth(value)
-    return Facts(value)
+    members = cast("dict[str, Any]", value)
+    _check_depth(members)
+    return Facts(members)
 
 
 def numbers(value: Any, at: str, least: int = 0, most: int = _LARGEST) -> list[int]:
     """A value that has to be a list of integers in a range."""
-    return [_number(v, f"{at}[{i}]", least, most) for i, v in enumerate(_typed(value, list, at))]
+    return [_number(v, f"{at}[{i}]", least, most) for i, v in enumerate(_listed(value, at))]
 
 
 def _check_depth(value: Any) -> None:
@@ -174,6 +175,14 @@ _NAMES: dict[type, str] = {
     dict: "an object",
     list: "a list",
 }
+
+
+def _object(value: Any, at: str) -> dict[str, Any]:
+    return cast("dict[str, Any]", _typed(value, dict, at))
+
+
+def _listed(value: Any, at: str) -> list[Any]:
+    return cast("list[Any]", _typed(value, list, at))
 
 
 def _typed(value: Any, wanted: type[T], at: str) -> T:

@@ -110,6 +110,14 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def seed_number(text: str) -> int:
+    """The value of an option that seeds random numbers."""
+    number = int(text)
+    if not 0 <= number < 2**64:
+        raise argparse.ArgumentTypeError(f"a seed is a number from 0 on, not {text[:40]}")
+    return number
+
+
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Add the options of tools that run a model: shapes and values of its inputs."""
     add_shapes(parser)
@@ -121,7 +129,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=@FILE.npy",
         help="value of an input, or @FILE.npz for several; others are random",
     )
-    add("--seed", type=int, default=0, help="seed of the random inputs (0)")
+    add("--seed", type=seed_number, default=0, help="seed of the random inputs (0)")
 
 
 def run_tool(prog: str, body: Callable[[], int], *, show_traceback: bool = False) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
+from typing import IO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -25,6 +26,7 @@ from tcopt.support.errors import (
     TcoptError,
     VerificationError,
 )
+from tcopt.support.files import cannot_read, open_source
 from tcopt.support.parsing import LocatedParser
 from tcopt.support.registry import all_dialects, all_targets
 from tcopt.support.suggestions import suggest
@@ -54,6 +56,8 @@ class Given:
     follow_links: bool = False
 
 
+_MOST_BYTES = 2**31 - 1
+
 NOTHING = Given()
 
 
@@ -75,15 +79,18 @@ class Source:
             InputError: the file is missing or cannot be read.
         """
         if path is None or path == "-":
-            data = sys.stdin.buffer.read()
+            data = _bounded(sys.stdin.buffer, "<stdin>")
             return cls("<stdin>", data, frontend or "mlir", given=given)
         file = Path(path)
         if file.is_dir():
             raise InputError(f"'{path}' is a folder, not a model or IR file")
         try:
-            data = file.read_bytes()
+            with open_source(file) as stream:
+                data = _bounded(stream, path)
         except FileNotFoundError:
             raise InputError(f"there is no file '{path}'") from None
+        except OSError as error:
+            raise cannot_read(path, error) from error
         chosen = frontend or ("onnx" if file.suffix == ".onnx" else "mlir")
         return cls(path, data, chosen, file, given)
 
@@ -136,6 +143,14 @@ class Source:
             raise InputError(
                 f"'{self.name}' is not text", hint="-f onnx reads an ONNX model"
             ) from None
+
+
+def _bounded(stream: IO[bytes], name: str) -> bytes:
+    """What a stream gives, unless it has no end."""
+    data = stream.read(_MOST_BYTES + 1) or b""
+    if len(data) > _MOST_BYTES:
+        raise InputError(f"'{name}' has more than {_MOST_BYTES} bytes")
+    return data
 
 
 def new_context(*, allow_unregistered: bool = False) -> Context:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.support.errors import InputError
+from tcopt.support.errors import InputError, ResourceError
+from tcopt.support.files import open_file
 from tcopt.support.structures import Kind
 
 if TYPE_CHECKING:
@@ -169,11 +170,14 @@ def _fit(spec: InputSpec, value: Array) -> Array:
 
 
 def _load(path: str) -> Array | dict[str, Array]:
-    file = Path(path)
-    if not file.is_file():
+    if not Path(path).is_file():
         raise InputError(f"there is no file '{path}'")
     try:
-        loaded = np.load(file, allow_pickle=False)
-        return loaded if isinstance(loaded, np.ndarray) else {k: loaded[k] for k in loaded.files}
-    except (ValueError, OSError, EOFError) as error:
+        with open_file(path) as file:
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else {k: loaded[k] for k in loaded}
+    except MemoryError as error:
+        raise ResourceError(f"the arrays of '{path}' need more memory than there is") from error
+    # numpy reads headers as Python does its literals, and archives are files of their own.
+    except Exception as error:
         raise InputError(f"'{path}' is not a numpy file: {error}") from None

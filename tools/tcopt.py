@@ -102,7 +102,7 @@ def _add_check_arguments(group: argparse._ArgumentGroup) -> None:
         "inputs before and after each pass and compare (=exec)",
     )
     add("--input", action="append", default=[], metavar="NAME=@FILE.npy", help="input for =exec")
-    add("--seed", type=int, default=0, help="seed of random inputs for =exec (0)")
+    add("--seed", type=cli.seed_number, default=0, help="seed of random inputs for =exec (0)")
     add("--rtol", type=float, default=1e-4, help="relative tolerance for =exec (1e-4)")
     add("--atol", type=float, default=1e-5, help="absolute tolerance for =exec (1e-5)")
     add("--verify-diagnostics", action="store_true", help="print verify errors to stdout, exit 0")
