@@ -50,6 +50,8 @@ def verify_function_attributes(function: FuncOp) -> None:
         raise VerifyException(
             f'visibility "{visibility.data}" is none of {", ".join(_VISIBILITIES)}'
         )
+    if not function.body.blocks and any(_positions(function)):
+        raise VerifyException("a function without a body has no attributes of arguments or results")
     found: dict[type[FunctionAttribute], list[Position]] = {}
     for position in _positions(function):
         if isinstance(position.attribute, FunctionAttribute):

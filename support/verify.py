@@ -45,8 +45,9 @@ def verify_ops(root: Operation) -> None:
         except (DiagnosticException, ValueError) as error:
             raise _error(op, _message(op, error)) from error
         except Exception:
-            # Verifiers look at ops around and inside, which may lack what they ask for.
+            # Verifiers and messages look at ops around and inside, which may be what is wrong.
             _verify_definitions(root)
+            _verify_others(root, op)
             raise
         for region in op.regions:
             _verify_blocks(op, region)
@@ -61,6 +62,22 @@ def _verify_definitions(root: Operation) -> None:
             op.get_irdl_definition().verify(op)
         except DiagnosticException as error:
             raise _error(op, _message(op, error)) from error
+        except Exception:
+            # Traits look around as well, and messages print what they find.
+            continue
+
+
+def _verify_others(root: Operation, stumbled: Operation) -> None:
+    """Check all ops but one; those that stumble too are not to blame."""
+    for op in root.walk():
+        if op is stumbled:
+            continue
+        try:
+            op.verify(verify_nested_ops=False)
+        except (DiagnosticException, ValueError) as error:
+            raise _error(op, _message(op, error)) from error
+        except Exception:
+            continue
 
 
 def verify_dominance(root: Operation) -> None:

@@ -414,7 +414,8 @@ def _chunks(tiles: int, elements: int, tasks: int, facts: CpuFacts) -> tuple[lis
         elements: of the left operand that a tile reads.
         tasks: what may run at the same time beside chunks of rows.
     """
-    fit = max(NEAR * facts.l2 // (elements * ELEMENT_BYTES), MIN_TILES)
+    tasks = max(tasks, 1)
+    fit = max(NEAR * facts.l2 // max(elements * ELEMENT_BYTES, 1), MIN_TILES)
     wanted = min(max(ceil(tiles / fit), ceil(MIN_TASKS * facts.cores / tasks)), tiles)
     even = next(n for n in range(wanted, tiles + 1) if tiles % n == 0)
     chosen = ceil(tiles / (even if even <= 2 * wanted or tasks < facts.cores else wanted))

@@ -42,6 +42,47 @@ def test_texts_that_ask_for_too_much_are_refused_at_once(text: str) -> None:
     assert check(text, 10.0) is None
 
 
+FOUND = {
+    "a step of zero": """func.func private @f(%a: memref<8xf32>, %v: f32) {
+      %c0 = arith.constant 0 : index
+      %c8 = arith.constant 8 : index
+      scf.for %k = %c0 to %c8 step %c0 {
+        memref.store %v, %a[%k] : memref<8xf32>
+      }
+      func.return
+    }""",
+    "a store of a matrix whose rows lie apart": """
+    loop.func @f(%x: memref<4x16x2xf32>, %y: memref<2x16x4xf32>) {
+      loop.for %i = 0 to 4 {
+        %a = loop.load %x[%i, 0, 0] lanes [0, 1, 0] [0, 0, 1] : memref<4x16x2xf32>, vector<16x2xf32>
+        loop.store %a, %y[0, 0, %i] lanes [0, 1, 0] [1, 0, 0]
+          : memref<2x16x4xf32>, vector<16x2xf32>
+      }
+    }""",
+    "a function of several blocks": """func.func @f() {
+      cf.br ^next
+    ^next:
+      func.return
+    }""",
+    "a product of nothing": """
+    te.func @f(%x: tensor<0x8xf32>, %w: tensor<8x16xf32>) -> tensor<0x16xf32> {
+      %y = te.compute "y" [%i = 0, %j = 16] reduce [%k = 8] sum : tensor<0x16xf32> {
+        %a = te.read %x[%i, %k] : tensor<0x8xf32>
+        %b = te.read %w[%k, %j] : tensor<8x16xf32>
+        %c = arith.mulf %a, %b : f32
+        te.yield %c : f32
+      }
+      te.return %y : tensor<0x16xf32>
+    }""",
+}
+
+
+@pytest.mark.parametrize("text", FOUND.values(), ids=list(FOUND))
+def test_what_was_found_stays_mended(text: str) -> None:
+    finding = check(text, _SECONDS)
+    assert finding is None, f"{finding.signature}\n{finding.detail}"
+
+
 def test_what_is_no_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(root: object) -> None:
         raise KeyError("extent")

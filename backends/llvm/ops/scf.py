@@ -98,6 +98,8 @@ def trip_count(e: FunctionEmitter, lower: SSAValue, upper: SSAValue, step: SSAVa
     low, high, by = (e.constant_index(v) for v in (lower, upper, step))
     if low is None or high is None or by is None:
         return None
+    if by <= 0:
+        raise UnsupportedError(f"a loop's step is {by}", hint="let it be a positive number")
     return max(0, -(-(high - low) // by))
 
 

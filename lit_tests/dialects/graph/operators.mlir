@@ -338,9 +338,9 @@ func.func @col2im(%a: tensor<1x5x5xf32>) -> tensor<1x1x5x5xf32> {
   func.return %b : tensor<1x1x5x5xf32>
 }
 
-// CHECK: graph.resize %a {sizes = [1, 1, 4, 6], mode = linear} : tensor<1x1x4x6xf32>
+// CHECK: graph.resize %a {mode = linear, scales = [1.0, 1.0, 2.0, 2.0]} : tensor<1x1x4x6xf32>
 func.func @resize(%a: tensor<1x1x2x3xf32>) -> tensor<1x1x4x6xf32> {
-  %b = graph.resize %a {sizes = [1, 1, 4, 6], mode = linear} : tensor<1x1x4x6xf32>
+  %b = graph.resize %a {mode = linear, scales = [1.0, 1.0, 2.0, 2.0]} : tensor<1x1x4x6xf32>
   func.return %b : tensor<1x1x4x6xf32>
 }
 

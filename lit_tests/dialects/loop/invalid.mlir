@@ -306,3 +306,15 @@ func.func @main(%x: memref<8xf32>) {
   ^bb1(%i: index):
   }) : () -> ()
 }) : () -> ()
+
+// -----
+
+// A message that shows an op is not stopped by what is wrong with that op.
+// CHECK: invalid-ir: 'loop.intrin':
+"builtin.module"() ({
+^bb0(%c: memref<16xf32>):
+  "loop.func"() <{sym_name = "dot", function_type = () -> ()}> ({
+    %z = "arith.constant"() <{value = 0 : index}> : () -> index
+    "loop.intrin"(%c, %c, %c, %z, %z) <{intrin = "bf16_dot", map = affine_map<(d0, d1) -> (d0, d1, d1)>, steps = [[], [array<i64: 1>], [array<i64: 1>]], operandSegmentSizes = array<i32: 1, 2, 1>}> : (memref<16xf32>, memref<16xf32>, memref<16xf32>, index, index) -> ()
+  }) : () -> ()
+}) : () -> ()
