@@ -41,6 +41,7 @@ from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files import open_file
 from tcopt.support.json_facts import FactError, Facts, parse_facts
 from tcopt.support.remarks import listening
+from tcopt.support.threads import try_start
 
 Array = NDArray[Any]
 T = TypeVar("T")
@@ -236,8 +237,10 @@ class ProgramEntry:
 
         # Whoever compiled the program need not wait for the disk; the process ends after it.
         writer = Thread(target=write, name="tcopt-keep-program")
-        _writers.append(writer)
-        writer.start()
+        if try_start(writer):
+            _writers.append(writer)
+        else:
+            write()
 
     def keep_open(self, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
         """Store that the model is compiled when it runs."""

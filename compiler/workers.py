@@ -19,6 +19,7 @@ from tcopt.compiler.pipeline import Phase
 from tcopt.compiler.units import Unit
 from tcopt.compiler.worker import receive, send
 from tcopt.support.isolated import ROOT, child_environment, isolated_command
+from tcopt.support.threads import try_start
 
 _CODE = "from tcopt.compiler.worker import main; main()"
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -89,7 +90,8 @@ class Workers:
         ]
         for feeder in feeders:
             feeder.daemon = True
-            feeder.start()
+        # What nobody gives to a worker is compiled here.
+        feeders = [feeder for feeder in feeders if try_start(feeder)]
         while (unit := _next(waiting)) is not None:
             done[unit.key] = compile_here(unit)
         for feeder in feeders:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from tcopt.backends.llvm.host import default_threads, host_target, obstacle
 from tcopt.backends.llvm.jit_link import link_objects, threads_object
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
-from tcopt.runtime.stopping import INTERRUPTS, Control, StopFlag
+from tcopt.backends.llvm.stop_flag import StopFlag
+from tcopt.runtime.stopping import INTERRUPTS, Control
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, UnsupportedError
 
@@ -55,6 +56,7 @@ class Entry:
             control: what may end it early.
         Raises:
             CancelledError: that did.
+            MemoryError: the code could not allocate what it needs.
         """
         if control is not None:
             with control.calling(self.stop.set):
@@ -76,6 +78,7 @@ class Entry:
             if not self._call(ctypes.addressof(arguments)):
                 self._is_quick = time.perf_counter() - start < _QUICK_SECONDS
                 return
+            self.stop.check_memory()
 
     @property
     def threads(self) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from weakref import WeakSet
 
 from numpy.typing import NDArray
 
@@ -33,6 +35,19 @@ AnyProgram: TypeAlias = "Program | DeviceProgram | StagedProgram"
 
 PROGRAMS_KEPT = 16
 """How many specialisations of a model are kept unless it is said."""
+
+
+_MODELS: WeakSet[Model] = WeakSet()
+
+
+def _free_locks() -> None:
+    """In the child of a fork no other thread is left that could give a lock back."""
+    for model in list(_MODELS):
+        model.renew_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_locks)
 
 
 class Specialization(ABC):
@@ -77,6 +92,11 @@ class Model:
         self._timed: tuple[tuple[object, ...], AnyProgram] | None = None
         self.instrumented: Specialization | None = None
         """Compiles the model again with clocks around its kernels, for `profile`."""
+        _MODELS.add(self)
+
+    def renew_lock(self) -> None:
+        """Forget who runs the model: a thread that is not there any more."""
+        self._lock = Lock()
 
     @classmethod
     def of(cls, program: AnyProgram) -> Model:

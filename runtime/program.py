@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +22,7 @@ from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError
 from tcopt.support.remarks import Remark
+from tcopt.support.threads import map_side_by_side
 
 Array = NDArray[Any]
 
@@ -53,9 +53,7 @@ def pack_weights(
         place[...] = data
 
     # The time goes into memory that is touched for the first time, which cores do side by side.
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        for _ in pool.map(copy, layout):
-            pass
+    map_side_by_side(copy, layout, usable_cores())
     return block
 
 

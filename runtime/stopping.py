@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock, RLock, Thread, Timer, get_ident, main_thread
 
-from tcopt.support.errors import CancelledError, DeadlineError, InputError
+from tcopt.backends.llvm.stop_flag import StopFlag
+from tcopt.support.errors import CancelledError, DeadlineError, InputError, ResourceError
+from tcopt.support.threads import try_start
 
 
 class Cancellation:
@@ -110,7 +112,8 @@ class Control:
         if left < _FOREVER:
             timer = Timer(max(left, 0), stop_late)
             timer.daemon = True
-            timer.start()
+            if not try_start(timer):
+                raise ResourceError("there is no memory for the thread that a timeout needs")
         try:
             if self.cancellation is None:
                 yield
@@ -136,32 +139,6 @@ class Control:
 _FOREVER = 1e8
 _PATIENCE = 0.02
 """Seconds between two looks at a cancellation, while another run is waited for."""
-
-
-class StopFlag:
-    """The variable that makes a program's code stop.
-
-    Attributes:
-        address: where it is, for as long as the process lives: a signal may come at any time.
-    """
-
-    _free: list[ctypes.c_int32] = []
-
-    def __init__(self) -> None:
-        self._value = self._free.pop() if self._free else ctypes.c_int32()
-        self._value.value = 0
-        self.address = ctypes.addressof(self._value)
-
-    def __del__(self) -> None:
-        self._free.append(self._value)
-
-    def set(self) -> None:
-        """Make the code stop."""
-        self._value.value = 1
-
-    def clear(self) -> None:
-        """Let it run."""
-        self._value.value = 0
 
 
 class InterruptWatch:

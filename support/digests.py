@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
+
+from tcopt.support.threads import map_side_by_side
 
 Bytes: TypeAlias = "bytes | bytearray | memoryview"
 
@@ -94,14 +95,7 @@ def combined(chunk: Callable[[int], bytes], size: int) -> bytes:
 
 
 def _hashes(chunk: Callable[[int], bytes], starts: range) -> list[bytes]:
-    threads = min(len(starts), _threads())
-    if threads > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            try:
-                return list(pool.map(chunk, starts))
-            except RuntimeError:  # The interpreter ends, and starts no more threads.
-                pass
-    return list(map(chunk, starts))
+    return map_side_by_side(chunk, starts, _threads())
 
 
 def _state() -> Any:

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol, cast
 
-from tcopt.support.errors import InputError
+from tcopt.support.errors import InputError, ResourceError
 from tcopt.support.file_groups import replace_files
 
 _PARTIAL = ".part"
@@ -101,8 +101,10 @@ def cannot_write(path: str | Path, error: OSError) -> InputError:
     return InputError(f"cannot write {path}: {error.strerror or error}")
 
 
-def cannot_read(path: str | Path, error: OSError) -> InputError:
+def cannot_read(path: str | Path, error: OSError) -> InputError | ResourceError:
     """The error of a file that cannot be read, in words."""
+    if error.errno == errno.ENOMEM:
+        return ResourceError(f"there is no memory to read {path}")
     return InputError(f"cannot read {path}: {error.strerror or error}")
 
 

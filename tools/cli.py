@@ -183,7 +183,7 @@ def describe(error: Exception) -> str:
         case OSError() if error.filename is not None:
             return f"bad-input: cannot open '{error.filename}': {error.strerror}"
         case MemoryError():
-            return "out of memory"
+            return f"out-of-memory: {error or 'there is not enough memory'}"
         case RecursionError():
             return "the input is nested too deeply"
         case _:

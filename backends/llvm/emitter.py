@@ -84,13 +84,10 @@ class FunctionEmitter:
     """Marks every loop; `!0` asks LLVM not to unroll (`module.py` defines it)."""
 
     can_stop = False
-    """Whether the function may return before its end, without a value and with nothing to free."""
+    """Whether the function may return before its end."""
 
-    has_stops = False
-    """Whether it does somewhere."""
-
-    stop_label = "stopped"
-    """The block that returns early."""
+    result = "void"
+    """The LLVM type that it returns."""
 
     no_rule = "no LLVM emit rule for this op"
     """What is said of an op that no rule takes."""
@@ -108,6 +105,12 @@ class FunctionEmitter:
         self.depths: dict[str, int] = {}
         self.scopes: list[Scope] = [Scope(self.lines)]
         self.parallel_count = 0
+        self.allocated: dict[int, str] = {}
+        """What malloc gave and nothing has freed yet, by the identity of memref values."""
+        self.stops: dict[tuple[str, ...], str] = {}
+        """Labels of blocks that return early, by what they free."""
+        self.tail: list[str] = []
+        """Lines of blocks behind all others."""
         self._counter = 0
         self._rules = emit_rules()
 
@@ -259,6 +262,10 @@ class FunctionEmitter:
 
     def leave_scope(self) -> None:
         self.scopes.pop()
+        if self.allocated:
+            depth = len(self.scopes) - 1
+            inside = (entry for entry in self.allocated.items() if self.depths[entry[1]] <= depth)
+            self.allocated = dict(inside)
 
     def entry_lines(self) -> Lines:
         """A place at the current position to which lines can be added later."""
@@ -411,13 +418,27 @@ class FunctionEmitter:
             raise UnsupportedError(self.no_rule, op=op)
         rule(self, op)
 
+    def stop_label(self) -> str:
+        """The block that frees what is allocated here and returns early."""
+        allocated = tuple(self.allocated.values())
+        if allocated not in self.stops:
+            self.stops[allocated] = f"stopped.{len(self.stops)}"
+        return self.stops[allocated]
+
+    def _nothing(self) -> str:
+        zero = "null" if self.result == "ptr" else "zeroinitializer"
+        return f"{self.result} {zero}"
+
     def body_text(self) -> str:
         """The finished body, entry block first."""
         flat: list[str] = ["entry:"]
         _flatten(self.allocas, flat)
         _flatten(self.lines, flat)
-        if self.has_stops:
-            flat += [f"{self.stop_label}:", "  ret void"]
+        flat += self.tail
+        for allocated, label in self.stops.items():
+            flat.append(f"{label}:")
+            flat += [f"  call void @free(ptr {raw})" for raw in allocated]
+            flat.append("  ret void" if self.result == "void" else f"  ret {self._nothing()}")
         return "\n".join(flat)
 
 

@@ -25,6 +25,7 @@ from tcopt.backends.llvm.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, is_public, target_of
 from tcopt.backends.llvm.names import entry_symbol, symbol_of
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
+from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.backends.llvm.types import byte_size, llvm_type
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.dtypes import numpy_dtype
@@ -36,6 +37,7 @@ class NativeFunction:
 
     Calling it checks each argument: shape, dtype and C order must be those of the memref.
     Arrays are passed by address and written in place. Returns the function's result, if any.
+    Raises MemoryError if the code could not allocate what it needs.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class NativeFunction:
                 f"{self.name} takes {len(self.inputs)} arguments, got {len(arguments)}"
             )
         result = self._call(*(f(a) for f, a in zip(self._convert, arguments, strict=True)))
+        if self.owner is not None:
+            self.owner.stop.check_memory()
         return bool(result & 1) if self.output == IntegerType(1) else result
 
 
@@ -79,7 +83,9 @@ class LoadedModule:
         self._public = [op.sym_name.data for op in functions if is_public(op)]
         exported = [symbol_of(name) for name in self._signatures]
         exported += [entry_symbol(name) for name in self._public]
-        self._tracker = link_objects(objects, externals, [*exported, THREADS_VARIABLE])
+        self.stop = StopFlag()
+        symbols = [*exported, THREADS_VARIABLE]
+        self._tracker = link_objects(objects, externals, symbols, self.stop.address)
         self.threads = default_threads()
 
     @property

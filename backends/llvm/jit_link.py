@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import count
 
 import llvmlite.binding as llvm
 
-from tcopt.backends.llvm.machine import assemble_object, initialize_native
+from tcopt.backends.llvm.machine import assemble_object, check_room, initialize_native
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.backends.llvm.runtime import helper_addresses, symbol_address
 from tcopt.backends.llvm.stops import STOP_VARIABLE
@@ -17,7 +16,6 @@ from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import BackendError
 
 _numbers = count()
-_NEVER = ctypes.c_int32()
 
 
 @cache
@@ -31,25 +29,27 @@ def link_objects(
     objects: Sequence[bytes],
     externals: Iterable[str],
     exported: Iterable[str],
-    stop: int | None = None,
+    stop: int,
 ) -> llvm.ResourceTracker:
     """Load object code into this process; it stays for as long as the result is kept.
 
     Args:
         externals: C functions that the code calls.
         exported: symbols whose addresses the result gives, by `result[symbol]`.
-        stop: the address of the variable that makes the code stop; by default nothing does.
+        stop: the address of the variable that makes the code stop.
 
     Raises:
         BackendError: a symbol is missing.
+        MemoryError: there is too little memory.
     """
+    check_room()
     library = llvm.JITLibraryBuilder()
     for data in objects:
         library.add_object_img(data)
     addresses = helper_addresses() | {name: symbol_address(name) for name in externals}
     for name, address in addresses.items():
         library.import_symbol(name, address)
-    library.import_symbol(STOP_VARIABLE, ctypes.addressof(_NEVER) if stop is None else stop)
+    library.import_symbol(STOP_VARIABLE, stop)
     for symbol in exported:
         library.export_symbol(symbol)
     try:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache, lru_cache
 
 import llvmlite.binding as llvm
 
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import BackendError, InputError
+from tcopt.support.memory import can_map
 
 CODEGEN_LEVEL = 2
 """LLVM's code generation effort; no IR passes run before it."""
+
+
+def _keep_llvm_whole() -> None:
+    """A fork waits until no other thread is inside LLVM, whose locks the child could never take."""
+    lock = getattr(getattr(llvm.ffi, "lib", None), "_lock", None)
+    if lock is None or not hasattr(os, "register_at_fork"):
+        return
+
+    def leave() -> None:
+        lock.__exit__(None, None, None)
+
+    os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)
+
+
+_keep_llvm_whole()
 
 
 @cache
@@ -95,8 +112,28 @@ def parse_llvm(text: str) -> llvm.ModuleRef:
     return module
 
 
+_ROOM = 24 << 20
+_ROOM_FOR_TEXT = 40
+"""Bytes that code generation takes, and bytes for each character of text, generously."""
+
+
+def check_room(text: int = 0) -> None:
+    """Raise MemoryError if LLVM may find too little memory, for which it would end the process.
+
+    Args:
+        text: how many characters it has to read.
+    """
+    size = _ROOM + _ROOM_FOR_TEXT * text
+    if not can_map(size):
+        raise MemoryError(f"code generation takes about {size >> 20} MiB")
+
+
 def assemble_object(text: str, target: CpuTarget, *more: str) -> bytes:
-    """Object code of LLVM IR text, linked with that of `more` texts."""
+    """Object code of LLVM IR text, linked with that of `more` texts.
+
+    Raises MemoryError if there is too little memory.
+    """
+    check_room(len(text))
     module = parse_llvm(text)
     for each in more:
         module.link_in(parse_llvm(each))

@@ -151,17 +151,16 @@ def emit_function(function: func.FuncOp, state: ModuleState, *, export_private: 
             e.define(argument, name)
             parameters.append(f"{llvm_type(argument.type)} {name}")
     block = function.body.block
-    e.can_stop = not function.function_type.outputs
+    outputs = list(function.function_type.outputs)
+    e.can_stop, e.result = True, llvm_type(outputs[0]) if outputs else "void"
     e.emit_block(block)
     terminator = block.last_op
     if not isinstance(terminator, func.ReturnOp):
         raise UnsupportedError("a function should end in func.return", op=function)
     emit_return(e, terminator)
-    outputs = list(function.function_type.outputs)
-    result = llvm_type(outputs[0]) if outputs else "void"
     hidden = "" if export_private or is_public(function) else "hidden "
     text = (
-        f"define {hidden}{result} @{symbol_of(function.sym_name.data)}"
+        f"define {hidden}{e.result} @{symbol_of(function.sym_name.data)}"
         f"({', '.join(parameters)}) nounwind {{\n{e.body_text()}\n}}"
     )
     state.functions.append(text)

@@ -2,7 +2,7 @@
 
 A variable of each program says so. A function that sees it returns at once, whatever is not
 done yet; so does its caller when it is back, up to the entry point, which returns what the
-variable holds. Nobody uses what was computed.
+variable holds. Nobody uses what was computed. An allocation that fails sets the variable too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tcopt.backends.llvm.emitter import FunctionEmitter
 from tcopt.backends.llvm.work import estimated_work
 
 STOP_VARIABLE = "tcopt_stop"
-"""The i32 that is not 0 when a run is to end."""
+"""The i32 that is not 0 when a run is to end: less than 0 if memory of so many KiB was lacking."""
 
 _LONG = 20_000
 """Estimated ops, several microseconds: an iteration that takes longer looks each time."""
@@ -30,12 +30,34 @@ def check_stop(e: FunctionEmitter) -> None:
     """Return here if the run is to end."""
     if not e.can_stop:
         return
-    e.has_stops = True
-    e.module.globals[STOP_VARIABLE] = f"@{STOP_VARIABLE} = external global i32"
+    _declare(e)
     asked = e.assign(f"load atomic i32, ptr @{STOP_VARIABLE} monotonic, align 4")
     stop, on = e.assign(f"icmp ne i32 {asked}, 0"), e.label("on")
-    e.write(f"  br i1 {stop}, label %{e.stop_label}, label %{on}, !prof !3")
+    e.write(f"  br i1 {stop}, label %{e.stop_label()}, label %{on}, !prof !3")
     e.start_block(on)
+
+
+def check_allocated(e: FunctionEmitter, pointer: str, size: int) -> None:
+    """Return here if an allocation failed, and let the run end for it.
+
+    Args:
+        size: of the allocation, in bytes.
+    """
+    _declare(e)
+    lacks, on = e.assign(f"icmp eq ptr {pointer}, null"), e.label("on")
+    lack = e.label("lack")
+    e.write(f"  br i1 {lacks}, label %{lack}, label %{on}, !prof !3")
+    amount = -min(-(-size // 1024), 2**31 - 1)
+    e.tail += [
+        f"{lack}:",
+        f"  store atomic i32 {amount}, ptr @{STOP_VARIABLE} monotonic, align 4",
+        f"  br label %{e.stop_label()}",
+    ]
+    e.start_block(on)
+
+
+def _declare(e: FunctionEmitter) -> None:
+    e.module.globals[STOP_VARIABLE] = f"@{STOP_VARIABLE} = external global i32"
 
 
 def stops_inside(e: FunctionEmitter, body: Block, trips: int | None) -> bool:

@@ -32,7 +32,7 @@ from tcopt.frontends.onnx.schemas import NodeSchema, check_form_of, find_schema,
 from tcopt.frontends.onnx.sequences import sequence_handler
 from tcopt.frontends.onnx.stages import Staging
 from tcopt.frontends.onnx.values import FAILED, Failed, Scope, Value, Values
-from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
+from tcopt.support.errors import ImportModelError, ResourceError, TcoptError, UnsupportedError
 
 
 class NodeImporter:
@@ -322,6 +322,15 @@ _MISTAKES = (
 def _as_error(mistake: Exception, op_type: str) -> TcoptError:
     if isinstance(mistake, TcoptError):
         return mistake
+    error: TcoptError
+    if isinstance(mistake, MemoryError):
+        cause = str(mistake) or "no more is given"
+        error = ResourceError(
+            f"{op_type} needs more memory to import than there is: {cause}",
+            hint="see whether its tensors are meant to be so large, or end other programs",
+        )
+        error.__cause__ = mistake
+        return error
     error = ImportModelError(f"{op_type} cannot be imported: {mistake}")
     error.__cause__ = mistake
     return error

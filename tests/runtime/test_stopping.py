@@ -14,7 +14,7 @@ import onnx.parser
 import pytest
 
 import tcopt
-from tcopt.runtime.stopping import StopFlag
+from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.support.errors import CancelledError, DeadlineError, InputError, TcoptError
 
 Feeds = dict[str, np.ndarray]

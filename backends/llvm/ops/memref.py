@@ -23,6 +23,7 @@ from tcopt.backends.llvm.linear import Linear
 from tcopt.backends.llvm.names import global_symbol
 from tcopt.backends.llvm.ops.scf import counted_loop
 from tcopt.backends.llvm.registry import emits
+from tcopt.backends.llvm.stops import check_allocated
 from tcopt.backends.llvm.types import byte_size, is_bool, llvm_type, memory_type
 from tcopt.backends.strides import static_strides
 from tcopt.dialects.memref_ import PrefetchOp
@@ -117,15 +118,18 @@ def emit_alloc(e: FunctionEmitter, op: memref.AllocOp) -> None:
     """Take memory from malloc, aligned by us; what malloc gave is kept in front of it."""
     type = memref_type(op.memref)
     static_strides(type)
-    e.can_stop = False
+    size = memref_bytes(type) + ALIGNMENT + 8
     e.declare("malloc", "ptr", ["i64"])
+    e.declare("free", "void", ["ptr"])
     e.declare("llvm.ptrmask.p0.i64", "ptr", ["ptr", "i64"])
-    raw = e.assign(f"call ptr @malloc(i64 {memref_bytes(type) + ALIGNMENT + 8})")
+    raw = e.assign(f"call ptr @malloc(i64 {size})")
+    check_allocated(e, raw, size)
     behind = e.assign(f"getelementptr i8, ptr {raw}, i64 {ALIGNMENT + 7}")
     root = e.assign(f"call ptr @llvm.ptrmask.p0.i64(ptr {behind}, i64 {-ALIGNMENT})")
     slot = e.assign(f"getelementptr i8, ptr {root}, i64 -8")
     e.write(f"  store ptr {raw}, ptr {slot}, align 8")
     e.bind_memref(op.memref, root, ALIGNMENT)
+    e.allocated[id(op.memref)] = raw
 
 
 @emits(memref.DeallocOp)
@@ -135,6 +139,9 @@ def emit_dealloc(e: FunctionEmitter, op: memref.DeallocOp) -> None:
     slot = e.assign(f"getelementptr i8, ptr {e.base_pointer(op.memref)}, i64 -8")
     raw = e.assign(f"load ptr, ptr {slot}, align 8")
     e.write(f"  call void @free(ptr {raw})")
+    if e.allocated.pop(id(op.memref), None) is None:
+        # A view of something: what is still allocated is not known any more.
+        e.can_stop = False
 
 
 def _alignment(op: memref.AllocaOp) -> int:
