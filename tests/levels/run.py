@@ -14,6 +14,7 @@ import argparse
 import multiprocessing
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -24,8 +25,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(1, str(Path(__file__).parents[2] / "benchmarks"))
 
 import numpy as np
-import onnx
 from onnx import ModelProto
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
 
 import tcopt
 from levels.compare import findings, levels
@@ -47,22 +49,21 @@ def _integer_models(count: int) -> Iterator[tuple[str, Build, bool]]:
         yield f"integers {seed}", partial(_integers, seed), True
 
 
-def _of_case(folder: Path) -> tuple[ModelProto, dict[str, np.ndarray]]:
-    model = onnx.load(folder / "model.onnx")
-    feeds: dict[str, np.ndarray] = {}
-    for number, value in enumerate(model.graph.input):
-        if not value.type.HasField("tensor_type"):
-            raise UnsupportedError("sequences")
-        data = (folder / "test_data_set_0" / f"input_{number}.pb").read_bytes()
-        feeds[value.name] = onnx.numpy_helper.to_array(onnx.load_tensor_from_string(data))
-    return model, feeds
+def _of_case(case: TestCase) -> tuple[ModelProto, dict[str, np.ndarray]]:
+    inputs, _ = case.data_sets[0]
+    names = [value.name for value in case.model.graph.input]
+    if not all(isinstance(array, np.ndarray) for array in inputs):
+        raise UnsupportedError("sequences")
+    return case.model, dict(zip(names, inputs, strict=True))
 
 
 def _operators(count: int) -> Iterator[tuple[str, Build, bool]]:
-    root = Path(onnx.__file__).parent / "backend" / "test" / "data" / "node"
-    folders = [f for f in sorted(root.iterdir()) if (f / "test_data_set_0" / "input_0.pb").exists()]
-    for folder in folders[:: max(1, len(folders) // count)]:
-        yield folder.name, partial(_of_case, folder), False
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        cases = [case for case in load_model_tests(kind="node") if case.data_sets]
+    cases.sort(key=lambda case: case.name)
+    for case in cases[:: max(1, len(cases) // count)]:
+        yield case.name, partial(_of_case, case), False
 
 
 def _benchmark(build: Callable[[], ModelProto]) -> tuple[ModelProto, dict[str, np.ndarray]]:
