@@ -27,6 +27,7 @@ from tcopt.dialects.graph.types import (
     tensor,
 )
 from tcopt.dialects.te import api as te
+from tcopt.dialects.te.scalar import width_of
 
 
 class IndexingOp(GraphOp, ABC):
@@ -46,12 +47,18 @@ class IndexingOp(GraphOp, ABC):
 
     def index(self, value: te.Expr, extent: int) -> te.Index:
         """An index expression from an index value that may be negative, or outside."""
-        dtype = value.dtype
         if is_signed_int(element_type(self.indices)):
-            zero = te.const(0, dtype)
-            wrapped = value + te.const(extent, dtype)
-            value = te.maximum(te.select(value < zero, wrapped, value), zero)
-        return te.index(te.minimum(value, te.const(max(extent - 1, 0), dtype)))
+            if extent >= 1 << (width_of(value.dtype) - 1):
+                value = te.cast(value, "i64")
+            wrapped = value + te.const(extent, value.dtype)
+            value = te.select(value < te.const(0, value.dtype), wrapped, value)
+        return te.index(value)
+
+
+def _inside(indices: Array, extent: int) -> Array:
+    """Indices as code reads them: negative ones from the end, the nearest where there is none."""
+    places = np.where(indices < 0, indices + extent, indices) if extent else indices
+    return np.clip(places, 0, max(extent - 1, 0)).astype(np.int64)
 
 
 @irdl_op_definition
@@ -98,7 +105,8 @@ class GatherOp(IndexingOp):
 
     def compute(self, x: Array, indices: Array) -> Array:
         """The value by numpy."""
-        return np.take(x, indices.astype(np.int64), axis=self.axis.value.data)
+        axis = self.axis.value.data
+        return np.take(x, _inside(indices, x.shape[axis]), axis=axis)
 
     def tensor_expression(self, x: te.Tensor, indices: te.Tensor) -> te.Tensor:
         """One stage with a computed index."""
@@ -141,7 +149,7 @@ class GatherElementsOp(IndexingOp):
         part = tuple(
             slice(None) if d == axis else slice(0, extent) for d, extent in enumerate(indices.shape)
         )
-        return np.take_along_axis(x[part], indices.astype(np.int64), axis)
+        return np.take_along_axis(x[part], _inside(indices, x.shape[axis]), axis)
 
     def tensor_expression(self, x: te.Tensor, indices: te.Tensor) -> te.Tensor:
         """One stage with a computed index."""
@@ -186,7 +194,7 @@ class GatherNdOp(IndexingOp):
         batch = self.batch_dims.value.data
         lead = indices.shape[:-1]
         own = list(np.indices(lead)[:batch])
-        computed = [indices[..., k].astype(np.int64) for k in range(indices.shape[-1])]
+        computed = [_inside(indices[..., k], x.shape[batch + k]) for k in range(indices.shape[-1])]
         places = tuple(np.broadcast_to(place, lead) for place in (*own, *computed))
         return x[places] if places else np.broadcast_to(x, self.shape)
 

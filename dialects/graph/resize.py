@@ -455,8 +455,7 @@ def _te_cubic(distance: te.Expr, a: float) -> te.Expr:
 
 def _clamped(place: te.Expr, extent: int) -> te.Expr:
     """A whole float, limited to an axis, as an integer."""
-    inside = te.minimum(te.maximum(place, te.const(0, place.dtype)), float(extent - 1))
-    return te.cast(inside, "i32")
+    return te.saturate(place, 0, extent - 1, "i32")
 
 
 def fit_division(table: Array, slope: float) -> tuple[int, int, int] | None:

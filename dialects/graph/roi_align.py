@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, TensorType, UnitAttr, f32, i64
@@ -24,6 +24,22 @@ from tcopt.dialects.graph.types import (
     tensor,
 )
 from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+
+_MOST_SAMPLES = 1 << 30
+"""Samples of a bin along a side that are told apart: where a region has more, or no size, these."""
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A region along a dimension: where it begins, how long a bin is, and its samples."""
+
+    start: Scalar
+    length: Scalar
+    count: Scalar
+
+    def samples(self) -> Scalar:
+        """The number of samples, as coordinates are."""
+        return self.count.cast(i64).cast(self.start.dtype)
 
 
 @irdl_op_definition
@@ -101,39 +117,45 @@ class RoiAlignOp(OpaqueOp):
         for r, (left, top, right, bottom) in enumerate(np.asarray(regions, np.float64)):
             down = self._numpy_samples(top, bottom, extents[0], size[0])
             across = self._numpy_samples(left, right, extents[1], size[1])
-            image = np.asarray(x[int(batch[r])], np.float64)
+            image = np.asarray(x[int(np.clip(batch[r], 0, len(x) - 1))], np.float64)
             for i, j in itertools.product(range(size[0]), range(size[1])):
                 # [samples, samples, 2, 2] places and weights of the elements around a sample.
-                rows, row_weights = down[i]
-                columns, column_weights = across[j]
+                rows, row_weights, height = down[i]
+                columns, column_weights, width = across[j]
                 values: Array = image[:, rows[:, None, :, None], columns[None, :, None, :]]
                 values = values * row_weights[:, None, :, None] * column_weights[None, :, None, :]
-                if not values.size:
-                    continue
-                if self.maximum is not None:
-                    result[r, :, i, j] = values.max((1, 2, 3, 4))
-                else:
-                    result[r, :, i, j] = values.sum((3, 4)).mean((1, 2))
+                if self.maximum is None:
+                    result[r, :, i, j] = values.sum((1, 2, 3, 4)) / max(height * width, 1)
+                elif values.size:
+                    # Samples that were left out are zeros.
+                    lowest = -np.inf if values[0, :, :, 0, 0].size == height * width else 0.0
+                    result[r, :, i, j] = values.max((1, 2, 3, 4), initial=lowest)
         return (result,)
 
     def _numpy_samples(
         self, low: float, high: float, extent: int, bins: int
-    ) -> list[tuple[Array, Array]]:
-        """For each bin the places [samples, 2] around its samples and their weights."""
+    ) -> list[tuple[Array, Array, int]]:
+        """For each bin the places [samples, 2] around its samples, their weights, and how many
+        samples there are with those that are left out, far from the image."""
         half, scale = 0.5 if self.half_pixel is not None else 0.0, self.scale.value.data
         start, length = low * scale - half, (high - low) * scale
         if self.half_pixel is None:
-            length = max(length, 1.0)
-        count = self.samples.value.data or max(math.ceil(length / bins), 0)
-        result: list[tuple[Array, Array]] = []
-        for b in range(bins):
-            at = start + length / bins * (b + (np.arange(count) + 0.5) / max(count, 1))
-            inside = (at >= -1.0) & (at <= extent)
-            at = np.clip(at, 0.0, extent - 1)
-            base = at.astype(np.int64)
-            places = np.stack([base, np.minimum(base + 1, extent - 1)], axis=1)
-            weights = np.stack([1 - (at - base), at - base], axis=1)
-            result.append((places, weights * inside[:, None]))
+            length = np.maximum(length, 1.0)
+        with np.errstate(all="ignore"):
+            adaptive = np.clip(np.nan_to_num(np.ceil(length / bins)), 0, _MOST_SAMPLES)
+            count = self.samples.value.data or int(adaptive)
+            result: list[tuple[Array, Array, int]] = []
+            for b in range(bins):
+                near = ((np.array([-1.0, extent]) - start) / (length / bins) - b) * count
+                near = np.clip(np.nan_to_num(near, nan=0), 0, count) if count > 4096 else (0, count)
+                numbers = np.arange(max(int(near[0]) - 2, 0), min(int(near[1]) + 2, count))
+                at = start + length / bins * (b + (numbers + 0.5) / max(count, 1))
+                inside = (at >= -1.0) & (at <= extent)
+                at = np.clip(np.nan_to_num(at), 0.0, extent - 1)
+                base = at.astype(np.int64)
+                places = np.stack([base, np.minimum(base + 1, extent - 1)], axis=1)
+                weights = np.stack([1 - (at - base), at - base], axis=1)
+                result.append((places, weights * inside[:, None], count))
         return result
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
@@ -145,11 +167,18 @@ class RoiAlignOp(OpaqueOp):
             image = batch[r].cast(INDEX)
             corners = [regions[r, d].cast(wide) for d in range(4)]
             sides = [self._side(k, corners[1 - d], corners[3 - d], size[d]) for d in range(2)]
-            counts = [count for _, _, count in sides]
-            area = counts[0].cast(i64).cast(wide) * counts[1].cast(i64).cast(wide)
+            area = sides[0].samples() * sides[1].samples()
             with k.loops(size) as place:
+                spans = [
+                    self._near(k, side, place[d], x.shape[2 + d]) for d, side in enumerate(sides)
+                ]
                 total, any_yet = k.variable(wide, 0), k.variable(INDEX, 0)
-                with k.loops(counts) as sample:
+                for side, (_, count) in zip(sides, spans, strict=True):
+                    # Samples outside of the image are zeros.
+                    with k.when(count < side.count):
+                        any_yet.set(1)
+                with k.loops([count for _, count in spans]) as step:
+                    sample = [first + at for (first, _), at in zip(spans, step, strict=True)]
                     value = self._interpolated(k, x, (image, c), sides, place, sample)
                     if self.maximum is None:
                         total.set(total.get() + value)
@@ -162,10 +191,8 @@ class RoiAlignOp(OpaqueOp):
                         total.set(total.get() / area)
                 result[[r, c, *place]] = total.get().cast(element)
 
-    def _side(
-        self, k: KernelWriter, low: Scalar, high: Scalar, bins: int
-    ) -> tuple[Scalar, Scalar, Scalar]:
-        """Where a region begins along a dimension, how long a bin is, and its samples."""
+    def _side(self, k: KernelWriter, low: Scalar, high: Scalar, bins: int) -> _Side:
+        """A region along a dimension."""
         half, scale = 0.5 if self.half_pixel is not None else 0.0, self.scale.value.data
         length = (high - low) * scale
         if self.half_pixel is None:
@@ -174,28 +201,50 @@ class RoiAlignOp(OpaqueOp):
         if self.samples.value.data:
             count = k.scalar(self.samples.value.data, INDEX)
         else:
-            count = bin_length.ceil().cast(i64).cast(INDEX)
-        return low * scale - half, bin_length, count
+            count = bin_length.ceil().clamp(0.0, float(_MOST_SAMPLES)).cast(i64).cast(INDEX)
+        return _Side(low * scale - half, bin_length, count)
+
+    def _near(
+        self, k: KernelWriter, side: _Side, place: Scalar, extent: int
+    ) -> tuple[Scalar, Scalar]:
+        """The first of the samples of a bin that may be in the image, and how many there are.
+
+        A region may have any size, but only so much of it lies in the image.
+        """
+        if self.samples.value.data:
+            return k.scalar(0, INDEX), side.count
+        count = side.samples()
+        ends: list[Scalar] = []
+        for edge, step in ((-1.0, -2.0), (float(extent), 3.0)):
+            bins = (edge - side.start) / side.length
+            at = (bins - place.cast(i64).cast(count.dtype)) * count
+            # By how much rounding may move it.
+            slack = (bins.maximum(bins * -1.0) + 1.0) * count * 2.0**-20
+            at = at + slack + step if step > 0 else at - slack + step
+            end = at.clamp(0.0, float(_MOST_SAMPLES)).cast(i64).cast(INDEX)
+            ends.append(end.minimum(side.count))
+        first, last = ends
+        return first, (last - first).maximum(0).minimum(4 * extent + 64)
 
     def _interpolated(
         self,
         k: KernelWriter,
         x: Buffer,
         image: tuple[Scalar, Scalar],
-        sides: Sequence[tuple[Scalar, Scalar, Scalar]],
+        sides: Sequence[_Side],
         place: Sequence[Scalar],
         sample: Sequence[Scalar],
     ) -> Scalar:
         """The value at one sample; outside of the image zero."""
-        wide = sides[0][0].dtype
+        wide = sides[0].start.dtype
         value, taps = k.variable(wide, 0), list[tuple[Scalar, Scalar, Scalar]]()
         inside = k.scalar(0, INDEX).equals(0)
-        for d, (start, length, count) in enumerate(sides):
+        for d, side in enumerate(sides):
             extent = x.shape[2 + d]
-            part = (sample[d].cast(i64).cast(wide) + 0.5) / count.cast(i64).cast(wide)
-            at = start + length * (place[d].cast(i64).cast(wide) + part)
+            part = (sample[d].cast(i64).cast(wide) + 0.5) / side.samples()
+            at = side.start + side.length * (place[d].cast(i64).cast(wide) + part)
             inside = inside & (at >= -1.0) & (at <= float(extent))
-            at = at.maximum(0.0).minimum(float(extent - 1))
+            at = at.clamp(0.0, float(extent - 1))
             base = at.cast(i64)
             following = (base + 1).minimum(extent - 1)
             taps.append((base.cast(INDEX), following.cast(INDEX), at - base.cast(wide)))

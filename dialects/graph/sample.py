@@ -202,8 +202,9 @@ class SampleOp(GraphOp):
         nearest = self.mode.data is ResizeMode.NEAREST
         base = te.round(at) if nearest else te.floor(at)
         fraction = at - base
-        # Far outside is as good as anywhere outside, and fits an integer.
-        base = te.minimum(te.maximum(base, -8.0), float(extent + 8))
+        # Far outside is as good as anywhere outside, and fits an integer; so does nan.
+        far = te.const(-8.0, base.dtype)
+        base = te.minimum(te.select(base > far, base, far), float(extent + 8))
         place = base + float(tap) if tap else base
         match self.padding.data:
             case SamplePadding.BORDER:

@@ -22,7 +22,8 @@ class SortRowsOp(OpaqueOp):
 
         %places = graph.sort_rows %x : tensor<8xi64>
 
-    The first column in which two rows differ decides; equal rows keep their order.
+    The first column in which two rows differ decides; equal rows keep their order. Nan is
+    behind all numbers.
     """
 
     name = "graph.sort_rows"
@@ -55,9 +56,10 @@ class SortRowsOp(OpaqueOp):
             """Whether row `a` is less than row `b`."""
             sign = k.variable(INDEX, 0)
             with k.loop(x.shape[1]) as column, k.when(sign.get().equals(0)):
-                with k.when(x[a, column] < x[b, column]):
+                first, second = x[a, column], x[b, column]
+                with k.when(first.precedes(second)):
                     sign.set(1)
-                with k.when(x[b, column] < x[a, column]):
+                with k.when(second.precedes(first)):
                     sign.set(2)
             return sign.get().equals(1)
 

@@ -26,7 +26,8 @@ class TopKOp(OpaqueOp):
 
         %values, %places = graph.top_k %x {k = 5} : tensor<8x5xf32>, tensor<8x5xi64>
 
-    x has shape [rows, n]. Of equal elements the one at the lower place comes first.
+    x has shape [rows, n]. Of equal elements the one at the lower place comes first; nan is greater
+    than every number, as numpy sorts it.
     """
 
     name = "graph.top_k"
@@ -72,7 +73,7 @@ class TopKOp(OpaqueOp):
                 self._sort(k, x, values, places, row)
 
     def _precedes(self, a: Scalar, b: Scalar) -> Scalar:
-        return a < b if self.smallest is not None else a > b
+        return a.precedes(b) if self.smallest is not None else b.precedes(a)
 
     def _insert(self, k: KernelWriter, x: Buffer, values: Buffer, places: Buffer, row: Scalar):
         """Each element that belongs there goes to its place among the first k so far."""
@@ -89,9 +90,10 @@ class TopKOp(OpaqueOp):
                         values[row, place + 1] = values[row, place]
                         places[row, place + 1] = places[row, place]
                     enters.set(place)
-            with k.when(enters.get() < count):
-                values[row, enters.get()] = new
-                places[row, enters.get()] = i.cast(i64)
+            chosen = enters.get()
+            with k.when(chosen < count):
+                values[row, chosen] = new
+                places[row, chosen] = i.cast(i64)
 
     def _sort(self, k: KernelWriter, x: Buffer, values: Buffer, places: Buffer, row: Scalar):
         """Sort all places, and take the first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     FloatAttr,
@@ -13,7 +14,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     i1,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -138,13 +139,31 @@ def _mask_type(vector: Attribute) -> VectorType:
     return VectorType(i1, vector.get_shape())
 
 
+def _verify_limits(op: LoadOp | StoreOp) -> None:
+    """Check that no index computed from data leaves the buffer."""
+    indices = op.indices
+    if all(map(_is_loop_variable, indices)):
+        return
+    # What is around an access lies above it.
+    from tcopt.dialects.loop.computed_indices import verify_limits
+
+    assert isa(op.memref.type, MemRefType)
+    shape = op.memref.type.get_shape()
+    verify_limits(op, op.map.data, indices, shape, op.lane_reaches, has_mask=op.mask is not None)
+
+
+def _is_loop_variable(value: SSAValue) -> bool:
+    return isinstance(value, BlockArgument) and not isinstance(value.block.parent_op(), scf.ForOp)
+
+
 @quick_operands("memref", variadic="indices", optional=("mask", VectorType))
 @irdl_op_definition
 class LoadOp(IRDLOperation):
     """Reads one element, or one vector, of a buffer.
 
-    With `else`, an index outside the buffer gives the default. A vector load reads lane `l`
-    at `indices + l * lanes`; lanes whose mask is false give the default, or zero. A vector of
+    With `else`, an index outside the buffer gives the default; without it, an index that is
+    computed from data must be shown to lie inside. A vector load reads lane `l` at
+    `indices + l * lanes`; lanes whose mask is false give the default, or zero. A vector of
     several dimensions has lane steps for each: `lanes [0, 1, 0] [0, 0, 1]`.
     """
 
@@ -206,6 +225,8 @@ class LoadOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_access(self, self.result.type)
+        if self.default is None:
+            _verify_limits(self)
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
@@ -250,7 +271,10 @@ class LoadOp(IRDLOperation):
 @quick_operands("value", "memref", variadic="indices", optional=("mask", VectorType))
 @irdl_op_definition
 class StoreOp(IRDLOperation):
-    """Writes one element, or one vector, of a buffer; masked-off lanes are left alone."""
+    """Writes one element, or one vector, of a buffer; masked-off lanes are left alone.
+
+    An index that is computed from data must be shown to lie inside.
+    """
 
     name = "loop.store"
 
@@ -305,6 +329,7 @@ class StoreOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_access(self, self.value.type)
+        _verify_limits(self)
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:

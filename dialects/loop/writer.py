@@ -26,10 +26,11 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from tcopt.dialects.arith_ import IndexCastOp, SelectOp
 from tcopt.dialects.loop.access import LoadOp, StoreOp
 from tcopt.dialects.loop.attrs import LoopKind, Scope
+from tcopt.dialects.loop.computed_indices import is_computed, ranges_at
 from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.memory import AllocOp
 from tcopt.dialects.loop.structure import ForOp, FuncOp
-from tcopt.dialects.te.dtypes import is_unsigned
+from tcopt.dialects.te.dtypes import is_float, is_unsigned
 from tcopt.dialects.te.scalar import Emitter, storage_type
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import substitute
@@ -111,6 +112,12 @@ class Scalar:
         """Whether two values differ; true when one is nan."""
         return self._compare("ne", other)
 
+    def precedes(self, other: Scalar) -> Scalar:
+        """Whether it comes first in rising order, in which nan is behind all numbers."""
+        if not is_float(self.dtype):
+            return self < other
+        return ~(self >= other) & self.equals(self)
+
     def modulo(self, other: int) -> Scalar:
         """The remainder by a positive number, of a value that is not negative."""
         return self._binary("fmod", other)
@@ -122,6 +129,11 @@ class Scalar:
     def minimum(self, other: Operand) -> Scalar:
         """The lesser of two; nan wins."""
         return self._binary("min", other)
+
+    def clamp(self, low: float, high: float) -> Scalar:
+        """The nearest number from `low` to `high`; nan is `low`."""
+        kept = self.writer.select(self > low, self, low, self.dtype)
+        return kept.minimum(high)
 
     def ceil(self) -> Scalar:
         """The least integer not below a float, as a float."""
@@ -146,7 +158,12 @@ Operand = Scalar | int | float
 
 
 class Buffer:
-    """A buffer of a kernel: `b[i, j]` reads an element and `b[i, j] = v` writes it."""
+    """A buffer of a kernel: `b[i, j]` reads an element and `b[i, j] = v` writes it.
+
+    An index outside of the buffer is that of the nearest element. Nothing is checked where loops,
+    limits and the conditions of `when` show that it is inside. A buffer without elements reads as
+    zero.
+    """
 
     def __init__(self, writer: KernelWriter, value: SSAValue, dtype: Attribute):
         type_ = value.type
@@ -157,11 +174,13 @@ class Buffer:
         self.shape: tuple[int, ...] = type_.get_shape()
 
     def _access(self, indices: Operand | Sequence[Operand]) -> tuple[AffineMap, list[SSAValue]]:
+        """The one place where a value becomes an address: what is not shown to lie inside of the
+        buffer is moved to the nearest place there."""
         listed = list(indices) if isinstance(indices, Sequence) else [indices]
         operands: list[SSAValue] = []
         places: list[AffineExpr] = []
-        for index in listed:
-            value = self.writer.scalar(index, INDEX).value
+        for index, size in zip(listed, self.shape, strict=True):
+            value = self.writer.limited(self.writer.scalar(index, INDEX), size).value
             # An expression goes into the access, where vectors are recognised.
             inner = value.owner if isinstance(value.owner, IndexOp) else None
             used = [value] if inner is None else list(inner.indices)
@@ -171,11 +190,15 @@ class Buffer:
         return unique_operands(AffineMap(len(operands), 0, tuple(places)), operands)
 
     def __getitem__(self, indices: Operand | Sequence[Operand]) -> Scalar:
+        if 0 in self.shape:
+            return self.writer.scalar(0, self.dtype)
         map, operands = self._access(indices)
         load = LoadOp(self.value, map, operands)
         return Scalar(self.writer, self.writer.emitter.add(load), self.dtype)
 
     def __setitem__(self, indices: Operand | Sequence[Operand], value: Operand) -> None:
+        if 0 in self.shape:
+            return
         map, operands = self._access(indices)
         stored = self.writer.scalar(value, self.dtype)
         self.writer.block.add_op(StoreOp(stored.value, self.value, map, operands))
@@ -262,6 +285,15 @@ class KernelWriter:
         chosen = (self.scalar(a, dtype).value, self.scalar(b, dtype).value)
         return Scalar(self, self.emitter.add(SelectOp(condition.value, *chosen)), dtype)
 
+    def limited(self, index: Scalar, size: int) -> Scalar:
+        """An index, or the nearest one in `[0, size)` where it may be outside."""
+        if not is_computed(index.value):
+            return index
+        low, high = ranges_at(self.block).integers(index.value)
+        if low < 0:
+            index = index.maximum(0)
+        return index if high < size else index.minimum(size - 1)
+
     def variable(self, dtype: Attribute, value: Operand) -> Variable:
         """A variable, with its first value."""
         variable = Variable(self._alloc((1,), dtype, Scope.REGISTER))
@@ -292,15 +324,15 @@ class KernelWriter:
         body.args[0].name_hint = "i"
         if isinstance(extent, Scalar):
             zero, one = self.scalar(0, INDEX).value, self.scalar(1, INDEX).value
+            self.block.add_op(scf.ForOp(zero, extent.value, one, [], Region(body)))
             with self._inside(body):
                 yield Scalar(self, body.args[0], INDEX)
             body.add_op(scf.YieldOp())
-            self.block.add_op(scf.ForOp(zero, extent.value, one, [], Region(body)))
             return
         kind = LoopKind.PARALLEL if parallel and extent > 1 else LoopKind.SERIAL
+        self.block.add_op(ForOp(extent, Region(body), kind))
         with self._inside(body):
             yield Scalar(self, body.args[0], INDEX)
-        self.block.add_op(ForOp(extent, Region(body), kind))
 
     @contextmanager
     def loops(
@@ -338,10 +370,10 @@ class KernelWriter:
     def when(self, condition: Scalar) -> Generator[None]:
         """What runs only where a condition holds."""
         body = Block()
+        self.block.add_op(scf.IfOp(condition.value, [], Region(body)))
         with self._inside(body):
             yield
         body.add_op(scf.YieldOp())
-        self.block.add_op(scf.IfOp(condition.value, [], Region(body)))
 
     @contextmanager
     def _inside(self, block: Block) -> Generator[None]:

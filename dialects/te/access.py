@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IndexType, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -24,6 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.te.ops import ComputeOp
+from tcopt.dialects.value_ranges import ValueRanges
 from tcopt.support.access_syntax import parse_access, print_access
 from tcopt.support.affine import (
     UNBOUNDED,
@@ -123,13 +124,26 @@ class ReadOp(IRDLOperation):
         if runs_never(self):
             return
         ranges = index_ranges(self.indices)
+        computed = [is_computed(value) for value in self.indices]
         for position, (expr, size) in enumerate(zip(self.map.data.results, shape, strict=True)):
-            if certainly_outside(expr, size, ranges):
+            if any(computed[dim] for dim in expr.used_dims()):
+                self._verify_computed(position, expr, size, ranges)
+            elif certainly_outside(expr, size, ranges):
                 low, high = bounds(expr, ranges)
                 raise VerifyException(
                     f"index {position} ranges over [{low}, {high}], outside of [0, {size - 1}]; "
                     "add a default with 'else' or correct the index"
                 )
+
+    def _verify_computed(
+        self, position: int, expr: AffineExpr, size: int, ranges: Sequence[Range]
+    ) -> None:
+        if is_in_bounds(expr, size, ranges):
+            return
+        raise VerifyException(
+            f"index {position} is computed from data and {describe_range(expr, ranges)}; limit it "
+            f"to [0, {size - 1}], or add a default with 'else'"
+        )
 
 
 @irdl_op_definition
@@ -169,15 +183,51 @@ class IndexOp(IRDLOperation):
         printer.print_op_attributes(self.attributes)
 
 
+AxisRange = Callable[[SSAValue], Range]
+"""The range of an axis of a stage, which may still be under construction."""
+
+
 def index_range(value: SSAValue) -> Range:
-    """The range of an index value: that of an axis or of `te.index`; unbounded if computed."""
+    """The range of an index value: that of an axis or of `te.index`, or what a computed value is
+    shown to be; unbounded if that may be any number."""
+    return index_range_by(value, _axis_range)
+
+
+def index_range_by(value: SSAValue, axis_range: AxisRange) -> Range:
+    """As `index_range`, given the ranges of axes."""
     owner = value.owner
     if isinstance(owner, IndexOp):
-        return bounds(owner.expr, index_ranges(owner.indices))
-    stage = owner.parent_op() if isinstance(owner, Block) else None
+        return bounds(owner.expr, [index_range_by(v, axis_range) for v in owner.indices])
+    if isinstance(owner, Block):
+        return axis_range(value)
+
+    def leaf(value: SSAValue, ranges: ValueRanges) -> Range | None:
+        match value.owner:
+            case Block():
+                return axis_range(value)
+            case IndexOp() as op:
+                return bounds(op.expr, [ranges.integers(operand) for operand in op.indices])
+            case _:
+                return None
+
+    low, high = ValueRanges(leaf).integers(value)
+    return UNBOUNDED if low < UNBOUNDED[0] or high > UNBOUNDED[1] else (low, high)
+
+
+def _axis_range(value: SSAValue) -> Range:
+    block = value.owner
+    stage = block.parent_op() if isinstance(block, Block) else None
     if isinstance(stage, ComputeOp):
         return extents_to_ranges(stage.all_extents)[stage.body.block.args.index(value)]
     return UNBOUNDED
+
+
+def is_computed(value: SSAValue) -> bool:
+    """Whether an index is not made of axes alone."""
+    owner = value.owner
+    if isinstance(owner, IndexOp):
+        return any(is_computed(operand) for operand in owner.indices)
+    return not isinstance(owner, Block)
 
 
 def index_ranges(indices: Sequence[SSAValue]) -> tuple[Range, ...]:
@@ -189,6 +239,14 @@ def runs_never(op: Operation) -> bool:
     """Whether the stage around `op` has an axis without points."""
     stage = op.parent_op()
     return isinstance(stage, ComputeOp) and 0 in stage.all_extents
+
+
+def describe_range(expr: AffineExpr, ranges: Sequence[Range]) -> str:
+    """What is known of an index, for messages."""
+    if any(ranges[dim] == UNBOUNDED for dim in expr.used_dims()):
+        return "may be any number"
+    low, high = bounds(expr, ranges)
+    return f"ranges over [{low}, {high}]"
 
 
 def is_in_bounds(expr: AffineExpr, size: int, ranges: Sequence[Range]) -> bool:

@@ -32,7 +32,7 @@ from tcopt.dialects.te.expr import (
     power,
     unary,
 )
-from tcopt.dialects.te.functions import cast, index, scale, select
+from tcopt.dialects.te.functions import cast, index, saturate, scale, select
 from tcopt.dialects.te.ops import Combiner
 from tcopt.dialects.te.tensor import (
     Placeholder,
@@ -61,6 +61,7 @@ __all__ = [
     "index",
     "placeholder",
     "reduce_axis",
+    "saturate",
     "scale",
     "select",
 ]

@@ -6,16 +6,23 @@ choose the unsigned operations (`divui`, `extui`, `cmpi ult`, ...).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xdsl.dialects.arith import MaxSIOp, MinSIOp
 from xdsl.dialects.builtin import FunctionType, IndexType, TensorType
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
 from tcopt.dialects.table import ScaleOp
-from tcopt.dialects.te.access import ReadOp, certainly_outside, is_in_bounds
+from tcopt.dialects.te.access import (
+    ReadOp,
+    certainly_outside,
+    index_range_by,
+    is_computed,
+    is_in_bounds,
+)
 from tcopt.dialects.te.dtypes import ExpressionError, is_unsigned
 from tcopt.dialects.te.expr import (
     Axis,
@@ -35,7 +42,7 @@ from tcopt.dialects.te.ops import ComputeOp, FuncOp, ReturnOp, YieldOp
 from tcopt.dialects.te.scalar import Emitter, storage_type, stored_number
 from tcopt.dialects.te.tensor import Placeholder, Stage, Tensor, topological
 from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import UNBOUNDED, Range, simplify, substitute
+from tcopt.support.affine import Range, bounds, extents_to_ranges, simplify, substitute
 from tcopt.support.literals import number_attr
 
 
@@ -87,7 +94,10 @@ def emit_stage(stage: Stage, values: dict[int, SSAValue], name: str) -> ComputeO
         id(axis): arg for axis, arg in zip(axes, block.args, strict=True)
     }
     never = any(axis.extent == 0 for axis in axes)
-    body = _Body(stage, Emitter(block), values, arguments, never)
+    ranges: dict[SSAValue, Range] = dict(
+        zip(block.args, extents_to_ranges([axis.extent for axis in axes]), strict=True)
+    )
+    body = _Body(stage, Emitter(block), values, arguments, ranges, never)
     block.add_op(YieldOp(body.emit(stage.body, False)))
     op = ComputeOp(
         name,
@@ -110,6 +120,7 @@ class _Body:
     emitter: Emitter
     tensors: dict[int, SSAValue]
     axes: dict[int, SSAValue]
+    ranges: Mapping[SSAValue, Range]
     never_runs: bool
     done: dict[tuple[int, bool], SSAValue] = field(default_factory=dict[tuple[int, bool], SSAValue])
 
@@ -137,7 +148,9 @@ class _Body:
                 return self._compare_indices(expr, guarded)
             case Scaled():
                 operand = self.emit(expr.operand, guarded)
-                index, _ = self._index_value(expr.index, guarded)
+                index, range_ = self._index_value(expr.index, guarded)
+                if is_computed(index):
+                    index = self._limit(index, range_, len(expr.table))
                 return emitter.add(ScaleOp(operand, index, expr.table))
             case Op(kind="select" | "guarded_select"):
                 inner = guarded or expr.kind == "guarded_select"
@@ -174,7 +187,8 @@ class _Body:
             return self.axes[id(dim)], (0, max(dim.extent - 1, 0))
         assert isinstance(dim, ComputedIndex)
         value = self.emit(dim.value, guarded)
-        return self.emitter.to_index(value, is_unsigned(dim.value.dtype)), UNBOUNDED
+        index = self.emitter.to_index(value, is_unsigned(dim.value.dtype))
+        return index, index_range_by(index, self.ranges.__getitem__)
 
     def _read(self, read: Read, guarded: bool) -> SSAValue:
         tensor = read.tensor
@@ -186,7 +200,10 @@ class _Body:
         elif default is None and guarded:
             default = 0
         if default is None and not self.never_runs:
+            if 0 in tensor.shape and any(is_computed(value) for value in operands):
+                return self.emitter.constant(0, tensor.dtype)
             self._check_bounds(read, sizes, ranges)
+            map, operands = self._limited(map, operands, ranges, tensor.shape)
         element = storage_type(tensor.dtype)
         attr = None
         if default is not None:
@@ -194,11 +211,43 @@ class _Body:
         compact, used = unique_operands(map, operands)
         return self.emitter.add(ReadOp(self.tensors[id(tensor)], compact, used, attr))
 
+    def _limited(
+        self,
+        map: AffineMap,
+        operands: list[SSAValue],
+        ranges: Sequence[Range],
+        shape: Sequence[int],
+    ) -> tuple[AffineMap, list[SSAValue]]:
+        """The indices of a read, those that are computed moved to the nearest one inside.
+
+        This is the one place where a value of the data becomes an address: no operator can
+        forget to limit it.
+        """
+        results, values = list(map.results), list(operands)
+        for position, (expr, size) in enumerate(zip(map.results, shape, strict=True)):
+            computed = any(is_computed(operands[dim]) for dim in expr.used_dims())
+            if not computed or is_in_bounds(expr, size, ranges):
+                continue
+            value = self.emitter.index_expr(expr, operands)
+            results[position] = AffineDimExpr(len(values))
+            values.append(self._limit(value, bounds(expr, ranges), size))
+        return AffineMap(len(values), 0, tuple(results)), values
+
+    def _limit(self, value: SSAValue, range_: Range, size: int) -> SSAValue:
+        """An index moved to the nearest one in `[0, size)`."""
+        low, high = range_
+        if low < 0:
+            value = self.emitter.add(MaxSIOp(value, self.emitter.index_constant(0)))
+        if high >= size:
+            value = self.emitter.add(MinSIOp(value, self.emitter.index_constant(size - 1)))
+        return value
+
     def _check_bounds(
         self, read: Read, sizes: Sequence[tuple[AffineExpr, int]], ranges: Sequence[Range]
     ) -> None:
         for position, (expr, size) in enumerate(sizes):
-            if certainly_outside(expr, size, ranges):
+            computed = any(isinstance(dim, ComputedIndex) for dim in read.indices[position].dims)
+            if not computed and certainly_outside(expr, size, ranges):
                 raise ExpressionError(
                     f"stage '{self.stage.name}' reads '{read.tensor.name}' at index {position} = "
                     f"{read.indices[position]}, which leaves [0, {size})",

@@ -207,7 +207,7 @@ class Axis(Index):
 
 
 class ComputedIndex(Index):
-    """An integer value used as an index; nothing is known of its range."""
+    """An integer value used as an index."""
 
     def __init__(self, value: Expr):
         super().__init__((self,), AffineDimExpr(0))

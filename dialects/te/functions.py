@@ -8,7 +8,13 @@ from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.te.dtypes import DType, ExpressionError, element_type, is_float
+from tcopt.dialects.te.dtypes import (
+    DType,
+    ExpressionError,
+    element_type,
+    is_float,
+    is_unsigned,
+)
 from tcopt.dialects.te.expr import (
     Cast,
     ComputedIndex,
@@ -22,7 +28,9 @@ from tcopt.dialects.te.expr import (
     Scaled,
     as_expr,
     as_index,
+    binary,
     common,
+    compare,
 )
 from tcopt.support.dtypes import is_narrow
 
@@ -80,10 +88,21 @@ def scale(x: Expr, table: Sequence[Sequence[float]], row: IndexLike, column: Ind
     return Scaled(value, numbers, as_index(row) * width + as_index(column))
 
 
+def saturate(x: Expr, low: int, high: int, dtype: DType = "i64") -> Expr:
+    """A float as the nearest integer towards zero from `low` to `high`; nan is `low`.
+
+    A plain `cast` leaves it open what a float becomes that is no integer of the type.
+    """
+    least = as_expr(low, x.dtype)
+    number = select(compare("gt", x, least), x, least)
+    return cast(binary("min", number, as_expr(high, x.dtype)), dtype)
+
+
 def index(value: ExprLike) -> Index:
     """An integer value as an index, for `x[te.index(rows[i]), j]`.
 
-    The reader promises that it is in bounds; use a guarded read when it may not be.
+    Where it lies outside of what is read, the nearest element is; a read with a default gives that
+    instead.
     """
     if isinstance(value, Index):
         return value
@@ -94,4 +113,7 @@ def index(value: ExprLike) -> Index:
         return expr.index
     if not isa(expr.dtype, IntegerType) or expr.dtype == i1:
         raise ExpressionError(f"an index is computed from integers, got {expr.dtype}")
+    if is_unsigned(expr.dtype) and expr.dtype.width.data == 64:
+        # An index has a sign: what is larger stays large.
+        expr = binary("min", expr, 1 << 62)
     return ComputedIndex(expr)

@@ -163,3 +163,39 @@ def test_suppress(most):
     selected, count = run(graph.SuppressOp, boxes, scores, order, *bounds, limit=6)
     assert 0 <= count[0] <= 6 * min(most, 6)
     assert not selected[count[0] :].any()
+
+
+@pytest.mark.parametrize("k", [3, 40])
+@pytest.mark.parametrize("smallest", [False, True])
+def test_top_k_puts_nan_above_all_numbers(k, smallest):
+    x = RNG.uniform(-2, 2, (4, 40)).astype(np.float32)
+    x[RNG.random(x.shape) < 0.3] = np.nan
+    x[2] = np.nan
+    x[3, :5] = [np.inf, -np.inf, np.nan, np.nan, 0]
+    values, _ = run(graph.TopKOp, x, k=k, smallest=smallest)
+    ordered = np.sort(x, axis=1)
+    np.testing.assert_array_equal(values, (ordered if smallest else ordered[:, ::-1])[:, :k])
+
+
+def test_rows_with_nan_are_behind_those_without():
+    x = np.array([[np.nan, 1], [0, np.nan], [np.nan, 0], [0, 5], [-1, np.nan]], np.float32)
+    (places,) = run(graph.SortRowsOp, x)
+    assert places.tolist() == [4, 3, 1, 2, 0]
+
+
+@pytest.mark.parametrize("maximum", [False, True])
+@pytest.mark.parametrize("half_pixel", [False, True])
+def test_roi_align_of_regions_far_larger_than_the_image(maximum, half_pixel):
+    sides = [[-3, -2, 60, 9], [0, 0, 5000, 900], [-4e4, 2, 9e4, 3], [2, 3, 1, 0]]
+    boxes = np.array([*sides, [np.nan] * 4, [np.inf] * 4, [-np.inf, 0, np.inf, 2]], np.float32)
+    (result,) = run(
+        graph.RoiAlignOp,
+        f32(2, 2, 6, 7) + 3,
+        boxes,
+        np.array([0, 1, 0, 1, 0, 5, -9]),
+        size=(2, 3),
+        maximum=maximum,
+        half_pixel=half_pixel,
+        atol=1e-3,
+    )
+    assert np.isfinite(result).all() and result[0].any() and not result[4].any()

@@ -43,16 +43,21 @@ te.func @pad(%x: tensor<8xf32>, %n: tensor<8xi8>) -> (tensor<10xf32>, tensor<10x
   te.return %0, %1 : tensor<10xf32>, tensor<10xi8>
 }
 
-// Indices may be divided, and computed from data; an index expression is also a value.
+// Indices may be divided, and computed from data, which limits them; an index expression is also a
+// value.
 // CHECK-LABEL: te.func @indices
 // CHECK:         %row = te.read %rows[%i floordiv 4] : tensor<2xi64>
-// CHECK-NEXT:    %at = arith.index_cast %row : i64 to index
+// CHECK:         %at = arith.index_cast %near : i64 to index
 // CHECK-NEXT:    %e = te.read %x[%at, %i mod 4] : tensor<9x4xf32>
 // CHECK-NEXT:    %position = te.index [%i * 2 + 2]
 te.func @indices(%x: tensor<9x4xf32>, %rows: tensor<2xi64>) -> tensor<8xf32> {
   %0 = te.compute "gather" [%i = 8] : tensor<8xf32> {
     %row = te.read %rows[%i floordiv 4] : tensor<2xi64>
-    %at = arith.index_cast %row : i64 to index
+    %first = arith.constant 0 : i64
+    %last = arith.constant 8 : i64
+    %least = arith.maxsi %row, %first : i64
+    %near = arith.minsi %least, %last : i64
+    %at = arith.index_cast %near : i64 to index
     %e = te.read %x[%at, %i mod 4] : tensor<9x4xf32>
     %position = te.index [%i * 2 + 2]
     te.yield %e : f32

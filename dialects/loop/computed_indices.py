@@ -1,0 +1,111 @@
+"""The rule that no value of the data becomes an address without a limit.
+
+An index of a load or store that is not made of loop variables alone has to be shown to lie inside
+of the buffer: by the operations that compute it, or by the conditions of `scf.if` around.
+
+    scf.if %inside {                              %inside is 0 <= %place and %place < 16
+      loop.store %v, %y[%place] : memref<16xf32>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.loop.block import BlockOp, GuardOp
+from tcopt.dialects.loop.index_ops import IndexOp
+from tcopt.dialects.loop.structure import ForOp
+from tcopt.dialects.value_ranges import ValueRanges
+from tcopt.support.affine import Range, bounds
+
+
+def is_computed(value: SSAValue) -> bool:
+    """Whether an index is not made of loop variables alone."""
+    owner = value.owner
+    if isinstance(owner, IndexOp):
+        return any(is_computed(operand) for operand in owner.indices)
+    if isinstance(owner, Block):
+        return not isinstance(owner.parent_op(), ForOp | BlockOp)
+    return True
+
+
+def verify_limits(
+    op: Operation,
+    map: AffineMap,
+    indices: Sequence[SSAValue],
+    shape: Sequence[int],
+    reaches: Sequence[Range],
+    *,
+    has_mask: bool,
+) -> None:
+    """Raise VerifyException unless every computed index of an access stays inside of `shape`.
+
+    Args:
+        reaches: how far lanes lie below and above the first one, along each dimension.
+        has_mask: whether lanes may be off, where indices made of loop variables leave the buffer.
+    """
+    computed = [is_computed(value) for value in indices]
+    if not any(computed):
+        return
+    around = ranges_at(op.parent)
+    ranges = [around.integers(value) for value in indices]
+    if has_mask or _has_guard(op):
+        # Loop variables are limited together, by conditions that say so.
+        ranges = [r if c else (0, 0) for r, c in zip(ranges, computed, strict=True)]
+        reaches = [(0, 0)] * len(shape)
+    rows = enumerate(zip(map.results, shape, reaches, strict=True))
+    for position, (expr, size, (below, above)) in rows:
+        if not any(computed[dim] for dim in expr.used_dims()):
+            continue
+        low, high = bounds(expr, ranges)
+        if low + below < 0 or high + above >= size:
+            raise VerifyException(
+                f"index {position} is computed and may be any of [{low + below}, {high + above}]; "
+                f"limit it to [0, {size - 1}], or check it by an scf.if around"
+            )
+
+
+def ranges_at(block: Block | None) -> ValueRanges:
+    """What is known of values in a block, by the conditions around it."""
+    ranges = ValueRanges(_leaf_range)
+    for condition, holds in reversed(list(_conditions_around(block))):
+        ranges = ranges.assuming(condition, holds)
+    return ranges
+
+
+def _conditions_around(block: Block | None) -> Iterator[tuple[SSAValue, bool]]:
+    """Conditions of `scf.if`, and whether they hold, innermost first."""
+    while block is not None:
+        parent = block.parent_op()
+        if isinstance(parent, scf.IfOp):
+            yield parent.cond, block.parent is parent.true_region
+        block = None if parent is None else parent.parent
+
+
+def _has_guard(op: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, GuardOp):
+        parent = parent.parent_op()
+    return parent is not None
+
+
+def _leaf_range(value: SSAValue, ranges: ValueRanges) -> Range | None:
+    """The range of a loop's or block's variable, or of `loop.index`."""
+    owner = value.owner
+    if isinstance(owner, IndexOp):
+        return bounds(owner.map.data.results[0], [ranges.integers(v) for v in owner.indices])
+    if not isinstance(owner, Block):
+        return None
+    match owner.parent_op():
+        case ForOp() as loop:
+            return 0, max(loop.trip_count - 1, 0)
+        case BlockOp() as block:
+            return 0, max(block.domain[block.iter_vars.index(value)] - 1, 0)
+        case scf.ForOp() as loop if value is owner.args[0]:
+            return ranges.integers(loop.lb)[0], ranges.integers(loop.ub)[1] - 1
+        case _:
+            return None

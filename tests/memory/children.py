@@ -1,0 +1,88 @@
+"""Work in child processes, so that what ends one is a finding and not the end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+
+Work = Callable[[str], str | None]
+"""Does what a name stands for; None if that is well, else what is wrong."""
+
+_CHUNK = 50
+"""Names that one process works on, one after the other."""
+
+
+def _work_on(names: Sequence[str], work: Work, memory: int, results: Connection) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    for name in names:
+        results.send((name, work(name)))
+
+
+def _outcomes(
+    names: Sequence[str], work: Work, seconds: float, memory: int
+) -> Iterator[tuple[str, str | None]]:
+    left = list(names)
+    while left:
+        receiver, sender = multiprocessing.Pipe(duplex=False)
+        process = multiprocessing.get_context("fork").Process(
+            target=_work_on, args=(left[:_CHUNK], work, memory, sender)
+        )
+        process.start()
+        sender.close()
+        for name in left[:_CHUNK]:
+            outcome: tuple[str, str | None] = (name, f"takes more than {seconds:g} s")
+            ended = False
+            try:
+                ended = not receiver.poll(seconds)
+                if not ended:
+                    outcome = receiver.recv()
+            except EOFError:
+                ended = True
+                process.join()
+                outcome = (name, f"ends its process by {_cause(process.exitcode)}")
+            yield outcome
+            left.remove(name)
+            if ended:
+                break
+        process.kill()
+        process.join()
+
+
+def _cause(code: int | None) -> str:
+    return signal.Signals(-code).name if code is not None and code < 0 else f"exit {code}"
+
+
+def run_all(
+    names: Sequence[str],
+    work: Work,
+    *,
+    jobs: int = 1,
+    seconds: float = 120,
+    memory: int = 0,
+    progress: Callable[[str, str | None], None] = lambda name, outcome: None,
+) -> dict[str, str | None]:
+    """What is wrong with each name; None for those that are well.
+
+    Args:
+        seconds: the longest that one may take.
+        memory: bytes of address space of a process; 0 for as much as there is.
+        progress: called with each outcome.
+    """
+    os.environ.setdefault("PYTHONFAULTHANDLER", "0")
+    found: dict[str, str | None] = {}
+
+    def share(own: Sequence[str]) -> None:
+        for name, outcome in _outcomes(own, work, seconds, memory):
+            found[name] = outcome
+            progress(name, outcome)
+
+    with ThreadPoolExecutor(max(jobs, 1)) as pool:
+        list(pool.map(share, [names[job::jobs] for job in range(max(jobs, 1))]))
+    return found

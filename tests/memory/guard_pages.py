@@ -1,0 +1,157 @@
+"""Runs of compiled programs whose buffers have exactly their size, between pages without access.
+
+`guarded()` makes every run of a program one of that kind: inputs and weights are read-only, outputs
+and workspace end, or begin, at a page that neither may be read nor written. A kernel that leaves
+a buffer ends the process by SIGSEGV. Each run is done twice, with buffers against the upper and
+against the lower page, and what outputs and workspace hold before differs: where results differ,
+a kernel has returned what was in memory, or read it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.backends.llvm.host import default_threads
+from tcopt.runtime.program import Program
+from tcopt.support.alignment import ALIGNMENT
+
+Array = NDArray[Any]
+PAGE = mmap.PAGESIZE
+NONE, READ = 0, 1
+CANARY = 0xA5
+FILLS = (("upper", 0xFF), ("lower", 0x11))
+"""For each run: against which page buffers lie, and the byte that is in them before."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class GuardError(AssertionError):
+    """A program wrote beside a buffer, or its results depend on what was in memory."""
+
+
+def _protect(address: int, size: int, access: int) -> None:
+    if _libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), access):
+        raise OSError(ctypes.get_errno(), "mprotect")
+
+
+class GuardedBuffer:
+    """`size` bytes beside a page without access.
+
+    Args:
+        side: `upper`, so that they end at the page behind them, or `lower`.
+        alignment: what the address is a multiple of; against the upper page up to that many bytes
+            less one are left between, which are checked after the run.
+        fill: the byte that is in them, and around them up to the pages `CANARY`.
+    """
+
+    def __init__(self, size: int, side: str, alignment: int, fill: int = 0):
+        span = max(-(-size // PAGE), 1) * PAGE
+        try:
+            self._map = mmap.mmap(-1, span + 2 * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except OSError as error:
+            raise MemoryError(str(error)) from error
+        whole = np.frombuffer(self._map, np.uint8)
+        first: int = whole.ctypes.data
+        self._inside = whole[PAGE : PAGE + span]
+        self._address, self._span = first + PAGE, span
+        self._start = (span - size) // alignment * alignment if side == "upper" else 0
+        self._inside[:] = CANARY
+        self.bytes = self._inside[self._start : self._start + size]
+        self.bytes[:] = fill
+        self.address = self._address + self._start
+        _protect(first, PAGE, NONE)
+        _protect(self._address + span, PAGE, NONE)
+
+    def make_read_only(self) -> None:
+        """From now on a write to it ends the process."""
+        _protect(self._address, self._span, READ)
+
+    def is_clean(self) -> bool:
+        """Whether nothing was written between the bytes and the pages around."""
+        before, behind = self._inside[: self._start], self._inside[self._start + self.bytes.size :]
+        return bool((before == CANARY).all() and (behind == CANARY).all())
+
+
+def _read_only(data: Array, side: str, alignment: int) -> GuardedBuffer:
+    raw = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+    buffer = GuardedBuffer(raw.size, side, alignment)
+    buffer.bytes[:] = raw
+    buffer.make_read_only()
+    return buffer
+
+
+@dataclass
+class _Run:
+    """The buffers of one run."""
+
+    inputs: list[GuardedBuffer]
+    outputs: list[GuardedBuffer]
+    weights: GuardedBuffer
+    workspace: GuardedBuffer
+
+    @classmethod
+    def of(cls, program: Program, feeds: Sequence[Array], side: str, fill: int) -> _Run:
+        sizes = [int(np.prod([int(d or 0) for d in s.shape])) for s in program.outputs]
+        pairs = zip(sizes, program.outputs, strict=True)
+        return cls(
+            [_read_only(feed, side, max(feed.itemsize, 1)) for feed in feeds],
+            [GuardedBuffer(n * s.dtype.itemsize, side, ALIGNMENT, fill) for n, s in pairs],
+            _read_only(program.weights, side, ALIGNMENT),
+            GuardedBuffer(program.workspace_bytes, side, ALIGNMENT, fill),
+        )
+
+    def call(self, program: Program, threads: int | None) -> list[Array]:
+        """Run the program's code; its outputs."""
+        buffers = [*self.inputs, *self.outputs, self.weights, self.workspace]
+        arguments = (ctypes.c_void_p * len(buffers))(*(b.address for b in buffers))
+        program.entry.threads = threads or default_threads()
+        program.entry(arguments)
+        for what, written in (("an output", self.outputs), ("the workspace", [self.workspace])):
+            if not all(buffer.is_clean() for buffer in written):
+                raise GuardError(f"bytes beside {what} were written")
+        pairs = zip(self.outputs, program.outputs, strict=True)
+        return [
+            np.frombuffer(b.bytes.tobytes(), s.dtype).reshape([int(d or 0) for d in s.shape])
+            for b, s in pairs
+        ]
+
+
+def run_guarded(
+    program: Program, feeds: Sequence[Array], threads: int | None = None
+) -> list[Array]:
+    """As `Program.run`, once for each of `FILLS`.
+
+    Raises:
+        GuardError: bytes beside a buffer were written, or results differ.
+    """
+    results = [_Run.of(program, feeds, *way).call(program, threads) for way in FILLS]
+    for spec, first, second in zip(program.outputs, *results, strict=True):
+        different = np.frombuffer(first.tobytes(), np.uint8) != np.frombuffer(
+            second.tobytes(), np.uint8
+        )
+        if different.any():
+            place = int(np.argmax(different)) // spec.dtype.itemsize
+            raise GuardError(
+                f"element {place} of {spec} depends on what was in memory: "
+                f"{first.reshape(-1)[place]} or {second.reshape(-1)[place]}"
+            )
+    return results[0]
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """While it is open, all programs run between guard pages."""
+    plain = Program.run
+    Program.run = run_guarded
+    try:
+        yield
+    finally:
+        Program.run = plain
