@@ -98,7 +98,9 @@ class Imported:
             s._replace(dims=d) for s, d in zip(program.inputs, arguments, strict=True)
         ]
         program.outputs = [
-            s._replace(dims=d) for s, d in zip(program.outputs, results, strict=True)
+            # Checks lie behind what the model has.
+            s._replace(dims=d)
+            for s, d in zip(program.outputs, results, strict=False)
         ]
         if any(self._counts) and self._graph is not None:
             program.signature = _signature(self._graph, program, *self._counts)

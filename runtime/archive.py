@@ -117,7 +117,7 @@ def _describe(program: Program) -> dict[str, Any]:
         "target": program.target.facts(),
         "externals": program.externals,
         "inputs": [spec_facts(s) for s in program.inputs],
-        "outputs": [spec_facts(s) for s in program.outputs],
+        "outputs": [spec_facts(s) for s in (*program.outputs, *program.checks)],
         "workspace_bytes": program.workspace_bytes,
         "report": program.report,
         **signature_facts(program.signature),

@@ -33,6 +33,7 @@ from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import PassFailedError
 from tcopt.support.literals import Integers, integers
 from tcopt.support.origins import Origin
+from tcopt.support.structures import Kind
 
 Array = NDArray[Any]
 
@@ -111,7 +112,7 @@ def describe(module: ModuleOp, main: FuncOp, weights: Mapping[str, Array]) -> Ho
     weight_bytes, workspace_bytes = (_bytes(t) for t in types[-2:])
     return HostFacts(
         inputs=_specs(names[0], types[: len(names[0])]),
-        outputs=_specs(names[1], types[len(names[0]) : -2]),
+        outputs=_outputs(module, _specs(names[1], types[len(names[0]) : -2])),
         weights=pack_weights(_weight_layout(main), weights, weight_bytes),
         workspace_bytes=workspace_bytes,
         report=_report(main),
@@ -161,6 +162,13 @@ def _specs(names: list[str], types: list[Attribute]) -> list[TensorSpec]:
         dtype = np.dtype(numpy_dtype(type_.get_element_type()))
         specs.append(TensorSpec(name, tuple(type_.get_shape()), dtype))
     return specs
+
+
+def _outputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
+    """The outputs, the last of which may be checks."""
+    number = module.attributes.get("graph.checks")
+    first = len(specs) - (number.value.data if isa(number, IntegerAttr) else 0)
+    return [*specs[:first], *(spec._replace(kind=Kind.CHECK) for spec in specs[first:])]
 
 
 def _bytes(block: Attribute) -> int:

@@ -64,14 +64,18 @@ def fixed_specs(facts: Facts, side: str) -> list[TensorSpec]:
     """
     specs = [spec_of(each) for each in facts.items(side)]
     for spec in specs:
-        if spec.kind is not Kind.TENSOR or spec.any_rank:
+        is_check = spec.kind is Kind.CHECK and side == "outputs" and spec.dtype == np.bool_
+        if (spec.kind is not Kind.TENSOR and not is_check) or spec.any_rank:
             facts.refuse(side, f"has {spec.name!r}, which is no tensor of a known shape")
         if not all(isinstance(extent, int) for extent in spec.shape):
             facts.refuse(side, f"has {spec.name!r} with an open dimension")
         if spec.dims and len(spec.dims) != len(spec.shape):
             facts.refuse(side, f"has {spec.name!r} with names for other dimensions than it has")
-    if len({spec.name for spec in specs}) < len(specs):
+    names = [spec.name for spec in specs if spec.kind is not Kind.CHECK]
+    if len(set(names)) < len(names):
         facts.refuse(side, "has a name twice")
+    if any(spec.kind is Kind.CHECK for spec in specs[: len(names)]):
+        facts.refuse(side, "has a check in front of other outputs")
     return specs
 
 
@@ -126,7 +130,8 @@ def signature_of(
         specs = tuple(spec_of(each) for each in own.items(f"{side}s"))
         counts = _counts(own.facts(f"{side}_counts"), len(tensors))
         names = chain.from_iterable(_tensors_of(own, spec, counts) for spec in specs)
-        if list(names) != [tensor.name for tensor in tensors]:
+        own_names = [tensor.name for tensor in tensors if tensor.kind is not Kind.CHECK]
+        if list(names) != own_names:
             own.refuse(f"{side}s", "are other tensors than the program's")
         sides.append((specs, counts))
     return Signature(sides[0][0], sides[1][0], sides[0][1], sides[1][1])

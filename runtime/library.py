@@ -3,10 +3,14 @@
 It may be for another machine than this one, given a cross compiler to link with.
 
 `model.so` has one function, `int32_t tcopt_main(void **arguments)`. Its arguments are, in
-order, the inputs, the outputs, the weights (the bytes of `model.so.weights`, at an address
-that is a multiple of 64) and a workspace. `model.so.json` says their names, shapes and sizes.
-The three files belong together: they are saved as one, and the description has a digest of the
-other two, which `check_library` compares.
+order, the inputs, the outputs, the checks, the weights (the bytes of `model.so.weights`, at an
+address that is a multiple of 64) and a workspace. `model.so.json` says their names, shapes and
+sizes. The three files belong together: they are saved as one, and the description has a digest of
+the other two, which `check_library` compares.
+
+A check is an output that the model does not have: bytes that are not zero where the data was not
+what an operator may be given, such as an index outside of a tensor. Its name says what is wrong;
+results then have the nearest element in its place.
 
 Parallel loops run on as many threads as there are usable cores, or as the environment variable
 `TCOPT_NUM_THREADS` says, or as the program has said by `void tcopt_set_threads(int32_t)`.
@@ -98,6 +102,7 @@ def _describe(program: Program) -> dict[str, Any]:
     arguments = [
         *(_argument("input", spec) for spec in program.inputs),
         *(_argument("output", spec) for spec in program.outputs),
+        *(_argument("check", spec) for spec in program.checks),
         {"role": "weights", "bytes": program.weights.nbytes},
         {"role": "workspace", "bytes": program.workspace_bytes},
     ]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.llvm.host import default_threads, obstacle, usable_cores
+from tcopt.runtime.checks import CheckMemory, split_checks
 from tcopt.runtime.description import argument_facts
 from tcopt.runtime.loading import Entry, check_runs_here
 from tcopt.runtime.outputs import OutputPool, align
@@ -75,6 +76,7 @@ class Program:
         kernels_compiled: how many kernels were not found in the cache.
         cached: whether nothing was compiled, as the cache had the whole program.
         signature: what its inputs and outputs are of the model's; None if they are the same.
+        checks: the last of the outputs given, of kind `CHECK`; they are not among `outputs`.
     """
 
     target: CpuTarget
@@ -95,25 +97,31 @@ class Program:
     def __post_init__(self) -> None:
         if self.workspace_bytes < 0:
             raise ValueError(f"a workspace of {self.workspace_bytes} bytes")
+        self.outputs, self.checks = split_checks(self.outputs)
         self._entry = None
         if obstacle(self.target) is None:
             self._entry = Entry(self.objects, self.externals)
             self._check_arguments(self._entry)
         self._pools = [OutputPool(spec) for spec in self.outputs]
+        self._checks = CheckMemory(self.checks)
         self._workspace = aligned_empty(self.workspace_bytes)
         self.times = np.zeros((len(self.timed or ()), 2), np.int64)
         blocks: list[Array] = [self.weights, self._workspace]
         if self.timed is not None:
             blocks.append(self.times)
-        count = len(self.inputs) + len(self.outputs)
+        first = len(self.inputs) + len(self.outputs)
+        count = first + len(self.checks)
         self._arguments = (ctypes.c_void_p * (count + len(blocks)))()
+        for position, address in enumerate(self._checks.addresses, first):
+            self._arguments[position] = address
         for position, block in enumerate(blocks):
             self._arguments[count + position] = block.ctypes.data
 
     def _check_arguments(self, entry: Entry) -> None:
         """Check that arguments are what the code takes them to be."""
         sizes = self.weights.nbytes, self.workspace_bytes
-        if entry.argument_facts != argument_facts(self.inputs, self.outputs, *sizes):
+        results = [*self.outputs, *self.checks]
+        if entry.argument_facts != argument_facts(self.inputs, results, *sizes):
             raise InputError(
                 "the code of the model is for other inputs, outputs or weights than are described",
                 hint="compile the model again",
@@ -140,6 +148,8 @@ class Program:
         Args:
             threads: how many threads to use, by default one for each core.
             control: what may end it early, by a CancelledError.
+        Raises:
+            InputError: the data is refused, see `checks`.
         """
         entry = self.entry
         entry.threads = threads or default_threads()
@@ -151,4 +161,5 @@ class Program:
             array, arguments[position] = pool.take()
             outputs.append(array)
         entry(arguments, control)
+        self._checks.refuse_if_any()
         return outputs

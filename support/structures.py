@@ -16,6 +16,8 @@ class Kind(StrEnum):
     SEQUENCE = "sequence of tensors"
     OPTIONAL = "optional tensor"
     OPTIONAL_SEQUENCE = "optional sequence of tensors"
+    CHECK = "check"
+    """Of outputs that a program has beside the model's: where one is true, the run is refused."""
 
     @property
     def is_sequence(self) -> bool:

@@ -98,6 +98,7 @@ from tcopt.dialects.graph.norm import (
     LayerNormOp,
     RmsNormOp,
 )
+from tcopt.dialects.graph.outside import OutsideOp
 from tcopt.dialects.graph.pool import PoolOp
 from tcopt.dialects.graph.reduce import (
     ArgReduceOp,
@@ -249,6 +250,7 @@ __all__ = [
     "NegOp",
     "NotOp",
     "OneHotOp",
+    "OutsideOp",
     "OrOp",
     "PadOp",
     "PoolOp",

@@ -57,8 +57,9 @@ class IndexingOp(GraphOp, ABC):
 
 def _inside(indices: Array, extent: int) -> Array:
     """Indices as code reads them: negative ones from the end, the nearest where there is none."""
-    places = np.where(indices < 0, indices + extent, indices) if extent else indices
-    return np.clip(places, 0, max(extent - 1, 0)).astype(np.int64)
+    wide = np.minimum(indices, 2**62) if indices.dtype == np.uint64 else indices
+    places = wide.astype(np.int64)
+    return np.clip(np.where(places < 0, places + extent, places), 0, max(extent - 1, 0))
 
 
 @irdl_op_definition

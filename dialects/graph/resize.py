@@ -181,7 +181,7 @@ class ResizeOp(GraphOp):
                 place = np.floor(place)
             case NearestMode.CEIL:
                 place = np.ceil(place)
-        return np.clip(place.astype(np.int64), 0, shape_of(self.x)[axis] - 1)
+        return np.clip(place, 0, shape_of(self.x)[axis] - 1).astype(np.int64)
 
     def taps(self, axis: int) -> list[tuple[Array, Array]]:
         """Input indices and weights to sum for each output index along an axis."""
@@ -293,7 +293,7 @@ class ResizeOp(GraphOp):
     def _interpolation_stage(self, x: te.Tensor, axis: int) -> te.Tensor:
         """A weighted sum of taps, with weights, and places that are no division, in tables."""
         place = self.coordinates(axis)
-        first = np.floor(place).astype(np.int64)
+        first = np.clip(np.floor(place), -_FAR, _FAR).astype(np.int64)
         division = None
         if axis == len(x.shape) - 1 and self._has_tap_inside(first, x.shape[axis]):
             division = fit_division(first, 1 / self.axis_scales()[axis])
@@ -436,6 +436,10 @@ class ResizeOp(GraphOp):
     def _outside_test(self, axis: int, at: te.Axis) -> te.Expr:
         place = self._te_coordinate(axis, at, "f64")
         return te.any(place < 0.0, place > float(shape_of(self.x)[axis] - 1))
+
+
+_FAR = 2**40
+"""Coordinates beyond are as good as any outside."""
 
 
 def cubic_weight(distance: Array, a: float) -> Array:

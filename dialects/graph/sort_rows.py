@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -73,18 +73,61 @@ def merge_sort(
 ) -> tuple[Buffer, int]:
     """Sorts the places 0 to `extent`; those of equal elements keep their order.
 
-    Runs of 1, 2, 4, ... places are merged from one half of a buffer to the other.
-
     Args:
         precedes: whether the element at one place belongs in front of that at another.
 
     Returns:
         The buffer [2, extent], and in which half the sorted places are.
     """
-    passes = max(extent - 1, 0).bit_length()
+    order = _places(k, extent)
+
+    def belongs_first(source: Scalar, first: Scalar, second: Scalar) -> Scalar:
+        return precedes(order[source, second], order[source, first])
+
+    return order, _merge(k, extent, [order], belongs_first)
+
+
+def sort_by_keys(
+    k: KernelWriter, extent: int, dtype: Attribute, key: Callable[[Scalar], Scalar]
+) -> tuple[Buffer, int]:
+    """As `merge_sort`, by integers that move along with the places, the least first.
+
+    Args:
+        dtype: of the integers.
+        key: that of a place.
+    """
+    order, keys = _places(k, extent), k.workspace((2, extent), dtype)
+    with k.loop(extent) as i:
+        keys[0, i] = key(i)
+
+    def belongs_first(source: Scalar, first: Scalar, second: Scalar) -> Scalar:
+        return keys[source, second] < keys[source, first]
+
+    return order, _merge(k, extent, [order, keys], belongs_first)
+
+
+def _places(k: KernelWriter, extent: int) -> Buffer:
     order = k.workspace((2, extent), INDEX)
     with k.loop(extent) as i:
         order[0, i] = i
+    return order
+
+
+def _merge(
+    k: KernelWriter,
+    extent: int,
+    moved: Sequence[Buffer],
+    belongs_first: Callable[[Scalar, Scalar, Scalar], Scalar],
+) -> int:
+    """Runs of 1, 2, 4, ... places are merged from one half of buffers [2, extent] to the other.
+
+    Args:
+        belongs_first: whether of two places in a half of the buffers the second comes first.
+
+    Returns:
+        In which half everything is at the end.
+    """
+    passes = max(extent - 1, 0).bit_length()
     width = k.variable(INDEX, 1)
     left, right = k.variable(INDEX, 0), k.variable(INDEX, 0)
     middle, end = k.variable(INDEX, 0), k.variable(INDEX, 0)
@@ -98,18 +141,22 @@ def merge_sort(
                 middle.set((i + width.get()).minimum(extent))
                 right.set(middle.get())
                 end.set((i + width.get() + width.get()).minimum(extent))
+            first, second = (k.limited(at.get(), extent) for at in (left, right))
             from_left = k.variable(INDEX, 0)
             with k.when(left.get() < middle.get()):
                 from_left.set(1)
-                with k.when(right.get() < end.get()):
-                    first, second = order[source, left.get()], order[source, right.get()]
-                    with k.when(precedes(second, first)):
-                        from_left.set(0)
+                with (
+                    k.when(right.get() < end.get()),
+                    k.when(belongs_first(source, first, second)),
+                ):
+                    from_left.set(0)
             with k.when(from_left.get().equals(1)):
-                order[(1 - source), i] = order[source, left.get()]
+                for buffer in moved:
+                    buffer[(1 - source), i] = buffer[source, first]
                 left.set(left.get() + 1)
             with k.when(from_left.get().equals(0)):
-                order[(1 - source), i] = order[source, right.get()]
+                for buffer in moved:
+                    buffer[(1 - source), i] = buffer[source, second]
                 right.set(right.get() + 1)
         width.set(width.get() + width.get())
-    return order, passes % 2
+    return passes % 2

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Int, flag, integer
 from tcopt.dialects.graph.opaque import OpaqueOp
-from tcopt.dialects.graph.sort_rows import merge_sort
+from tcopt.dialects.graph.sort_rows import sort_by_keys
 from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
 from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 
@@ -98,10 +98,12 @@ class TopKOp(OpaqueOp):
     def _sort(self, k: KernelWriter, x: Buffer, values: Buffer, places: Buffer, row: Scalar):
         """Sort all places, and take the first."""
 
-        def precedes(a: Scalar, b: Scalar) -> Scalar:
-            return self._precedes(x[row, a], x[row, b])
+        def key(place: Scalar) -> Scalar:
+            own = x[row, place].order_key()
+            return own if self.smallest is not None else ~own
 
-        order, last = merge_sort(k, x.shape[1], precedes)
+        dtype = k.order_type(x.dtype)
+        order, last = sort_by_keys(k, x.shape[1], dtype, key)
         with k.loop(values.shape[1]) as i:
             place = order[last, i]
             values[row, i] = x[row, place]

@@ -19,7 +19,8 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import IndexType, MemRefType, i1
+from xdsl.dialects.arith import BitcastOp
+from xdsl.dialects.builtin import IndexType, MemRefType, f32, f64, i1, i32, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
@@ -31,7 +32,7 @@ from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.memory import AllocOp
 from tcopt.dialects.loop.structure import ForOp, FuncOp
 from tcopt.dialects.te.dtypes import is_float, is_unsigned
-from tcopt.dialects.te.scalar import Emitter, storage_type
+from tcopt.dialects.te.scalar import Emitter, storage_type, width_of
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import substitute
 
@@ -90,7 +91,7 @@ class Scalar:
         return self._binary("or", other)
 
     def __invert__(self) -> Scalar:
-        return self._binary("xor", 1)
+        return self._binary("xor", 1 if self.dtype == i1 else -1)
 
     def __lt__(self, other: Operand) -> Scalar:
         return self._compare("lt", other)
@@ -117,6 +118,19 @@ class Scalar:
         if not is_float(self.dtype):
             return self < other
         return ~(self >= other) & self.equals(self)
+
+    def order_key(self) -> Scalar:
+        """An integer that compares as `precedes` says: equal for equal numbers, and for all nan."""
+        if not is_float(self.dtype):
+            return self
+        k, word = self.writer, self.writer.order_type(self.dtype)
+        wide = self.cast(f64 if word == i64 else f32)
+        bits = Scalar(k, k.emitter.add(BitcastOp(wide.value, word)), word)
+        most = (1 << (width_of(word) - 1)) - 1
+        # Negative floats fall as their bits rise.
+        own = k.select(bits < 0, bits._binary("xor", most), bits, word)
+        own = k.select(wide.equals(0), 0, own, word)
+        return k.select(wide.differs(wide), most, own, word)
 
     def modulo(self, other: int) -> Scalar:
         """The remainder by a positive number, of a value that is not negative."""
@@ -284,6 +298,12 @@ class KernelWriter:
         """`a` where the condition holds, else `b`; both are computed."""
         chosen = (self.scalar(a, dtype).value, self.scalar(b, dtype).value)
         return Scalar(self, self.emitter.add(SelectOp(condition.value, *chosen)), dtype)
+
+    def order_type(self, dtype: Attribute) -> Attribute:
+        """The type of `Scalar.order_key` of values of a type."""
+        if not is_float(dtype):
+            return dtype
+        return i64 if dtype == f64 else i32
 
     def limited(self, index: Scalar, size: int) -> Scalar:
         """An index, or the nearest one in `[0, size)` where it may be outside."""

@@ -200,10 +200,10 @@ class _Body:
         elif default is None and guarded:
             default = 0
         if default is None and not self.never_runs:
-            if 0 in tensor.shape and any(is_computed(value) for value in operands):
+            if 0 in tensor.shape and any(map(_is_computed, read.indices)):
                 return self.emitter.constant(0, tensor.dtype)
             self._check_bounds(read, sizes, ranges)
-            map, operands = self._limited(map, operands, ranges, tensor.shape)
+            map, operands = self._limited(read, map, operands, ranges)
         element = storage_type(tensor.dtype)
         attr = None
         if default is not None:
@@ -212,11 +212,7 @@ class _Body:
         return self.emitter.add(ReadOp(self.tensors[id(tensor)], compact, used, attr))
 
     def _limited(
-        self,
-        map: AffineMap,
-        operands: list[SSAValue],
-        ranges: Sequence[Range],
-        shape: Sequence[int],
+        self, read: Read, map: AffineMap, operands: list[SSAValue], ranges: Sequence[Range]
     ) -> tuple[AffineMap, list[SSAValue]]:
         """The indices of a read, those that are computed moved to the nearest one inside.
 
@@ -224,9 +220,9 @@ class _Body:
         forget to limit it.
         """
         results, values = list(map.results), list(operands)
-        for position, (expr, size) in enumerate(zip(map.results, shape, strict=True)):
-            computed = any(is_computed(operands[dim]) for dim in expr.used_dims())
-            if not computed or is_in_bounds(expr, size, ranges):
+        for position, (expr, size) in enumerate(zip(map.results, read.tensor.shape, strict=True)):
+            # A value that can only be one number is no operand of the map.
+            if not _is_computed(read.indices[position]) or is_in_bounds(expr, size, ranges):
                 continue
             value = self.emitter.index_expr(expr, operands)
             results[position] = AffineDimExpr(len(values))
@@ -246,7 +242,7 @@ class _Body:
         self, read: Read, sizes: Sequence[tuple[AffineExpr, int]], ranges: Sequence[Range]
     ) -> None:
         for position, (expr, size) in enumerate(sizes):
-            computed = any(isinstance(dim, ComputedIndex) for dim in read.indices[position].dims)
+            computed = _is_computed(read.indices[position])
             if not computed and certainly_outside(expr, size, ranges):
                 raise ExpressionError(
                     f"stage '{self.stage.name}' reads '{read.tensor.name}' at index {position} = "
@@ -268,3 +264,8 @@ class _Body:
         rhs, _ = self._index_value(expr.rhs, guarded)
         predicate = expr.predicate if expr.predicate in ("eq", "ne") else f"s{expr.predicate}"
         return self.emitter.add(CmpiOp(lhs, rhs, predicate))
+
+
+def _is_computed(index: Index) -> bool:
+    """Whether an index has values of the data in it."""
+    return any(isinstance(dim, ComputedIndex) for dim in index.dims)

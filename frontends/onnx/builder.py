@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import FunctionType, LocationAttr, NameLoc, NoneAttr,
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tcopt.dialects.graph import ConstantOp
+from tcopt.dialects.graph import AndOp, ConstantOp, NotOp, ReshapeOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import element_of, is_float, like, numpy_dtype, shape_of, type_of
 from tcopt.dialects.graph.weights import WeightStore
@@ -44,6 +44,7 @@ class GraphBuilder:
         location: given to the ops emitted next.
         extents: of values of which only the first elements are there, the extents; see `stages`.
         may_bound: whether there may be such values.
+        checks: conditions that refuse a run where they are true, with what is wrong then.
         sequence_items: how many tensors the sequences that were made hold, each for itself.
     """
 
@@ -63,6 +64,7 @@ class GraphBuilder:
         self.location: LocationAttr = named_location("model")
         self.extents: dict[SSAValue, SSAValue] = {}
         self.may_bound = False
+        self.checks: list[tuple[str, SSAValue]] = []
         self.sequence_items = 0
         self._argument_names: dict[SSAValue, str] = {}
         # Weights with a name are data to keep, however small: they fold nothing.
@@ -93,11 +95,28 @@ class GraphBuilder:
         )
         return function
 
+    def narrow_checks(self, first: int, condition: SSAValue, holds: bool) -> None:
+        """Let the checks from number `first` on count only where a condition is what it says."""
+        for place in range(first, len(self.checks)):
+            message, refused = self.checks[place]
+            taken = self.emit(ReshapeOp(condition, (1,)))
+            if not holds:
+                taken = self.emit(NotOp(taken))
+            self.checks[place] = message, self.emit(AndOp(taken, refused))
+
     def append(self, op: Operation) -> list[SSAValue]:
         """Add an op as it is; its results."""
         op.location = self.location
         self.block.add_op(op)
         return list(op.results)
+
+    def append_steps(self, op: Operation, inner: GraphBuilder) -> list[SSAValue]:
+        """Add a loop over the function that `inner` wrote, which returns its checks last."""
+        results = self.append(op)
+        count = len(results) - len(inner.checks)
+        messages = (message for message, _ in inner.checks)
+        self.checks += zip(messages, results[count:], strict=True)
+        return results[:count]
 
     def add_argument(self, value: SSAValue, name: str) -> None:
         """Remember the model's name of a block argument."""
@@ -139,6 +158,10 @@ class GraphBuilder:
             raise ImportModelError(
                 f"a tensor of shape {_short(shape)} is too large: {size / 2**30:.3g} GiB",
                 hint=f"if it is meant to be so large, raise the limit tensor-bytes={most}",
+            )
+        if math.prod(extent for extent in shape if extent) * itemsize >= 2**62:
+            raise ImportModelError(
+                f"a tensor of shape {_short(shape)} has no elements, but places beyond all memory"
             )
 
     def check_made(self, *shape: int) -> None:

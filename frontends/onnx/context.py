@@ -8,9 +8,10 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tcopt.dialects.graph.outside import OutsideOp
 from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.slice import ConcatOp
 from tcopt.dialects.graph.types import AnyTensor, tensor
@@ -256,10 +257,35 @@ class NodeContext:
         moving = len(states) + len(scanned)
         seen = dict(zip(passed, arguments[moving:], strict=True))
         values = [seen[v] if v in seen else builder.copy_constant(v) for v in fixed]
-        function = builder.finish(body(inner, [*arguments[:moving], *values]))
+        results = body(inner, [*arguments[:moving], *values])
+        function = builder.finish([*results, *(refused for _, refused in builder.checks)])
         name = function.sym_name.data
-        op = ScanOp(name, steps, states, scanned, passed, slices, reverse=reverse)
-        return self.builder.append(op)
+        checks = [tensor((1,), i1)] * len(builder.checks)
+        op = ScanOp(name, steps, states, scanned, passed, [*slices, *checks], reverse=reverse)
+        return self.builder.append_steps(op, builder)
+
+    def require(self, value: SSAValue, low: int, high: int, what: str) -> None:
+        """Refuse what is outside of a range: now if it is known, else whenever the model runs.
+
+        Args:
+            value: integers, of any shape.
+            low, high: the least and the greatest that may be.
+            what: what they are, for messages: "indices".
+        """
+        if 0 in shape_of(value):
+            return
+        known = self.known(value)
+        message = f"{self.op_type}: {what} should be from {low} to {high}"
+        if known is None:
+            refused = self.emit(OutsideOp(value, low=low, high=high))
+            self.builder.checks.append((f"{message} (at {self.where})", refused))
+            return
+        known = known[(0,) * known.ndim] if not any(known.strides) else known
+        least, most = int(known.min()), int(known.max())
+        self.check(
+            low <= least and most <= high,
+            f"{what} from {least} to {most} should be from {low} to {high}",
+        )
 
     def literal(self, value: np.ndarray | Sequence[int] | float, like: SSAValue) -> SSAValue:
         """A constant with the element type of `like`."""

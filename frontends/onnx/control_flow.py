@@ -12,6 +12,7 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 from onnx import GraphProto, ValueInfoProto
+from xdsl.dialects.builtin import i1
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 
@@ -110,12 +111,12 @@ class Bodies:
         if not isinstance(condition, SSAValue):
             self.ctx.malformed("its condition is missing")
         builder = self.ctx.builder
-        functions = len(builder.functions)
+        functions, checks = len(builder.functions), len(builder.checks)
         try:
             return self._choice(condition)
         except MissingValuesError:
             # Their bodies are imported again when the condition is known.
-            del builder.functions[functions:]
+            del builder.functions[functions:], builder.checks[checks:]
             raise
 
     def _choice(self, condition: SSAValue) -> Values:
@@ -125,12 +126,7 @@ class Bodies:
             MissingValuesError: only one of the branches can be computed, or they differ in shapes.
         """
         names = ("then_branch", "else_branch")
-        trials = [
-            self.importer.try_body(
-                self._body(name, 0), dict(self.scope), f"{self.ctx.where}/{name}", self.depth + 1
-            )
-            for name in names
-        ]
+        trials = [self._tried(name, condition, name == names[0]) for name in names]
         failed = [errors for errors, _ in trials if errors]
         found = [error for errors in failed for error in errors]
         if len(failed) == 1 or any(isinstance(error, MissingValuesError) for error in found):
@@ -148,6 +144,16 @@ class Bodies:
             flag = self.ctx.emit(graph.ReshapeOp(condition, ()))
             results.append(self.ctx.emit(graph.SelectOp(flag, yes, no)))
         return results
+
+    def _tried(
+        self, name: str, condition: SSAValue, taken: bool
+    ) -> tuple[list[TcoptError], list[Value]]:
+        """What is wrong with a branch, and its results; what it checks counts if it is taken."""
+        first = len(self.ctx.builder.checks)
+        where = f"{self.ctx.where}/{name}"
+        tried = self.importer.try_body(self._body(name, 0), dict(self.scope), where, self.depth + 1)
+        self.ctx.builder.narrow_checks(first, condition, taken)
+        return tried
 
     def _depends(self, what: str, value: SSAValue) -> NoReturn:
         raise MissingValuesError(
@@ -243,7 +249,7 @@ class Bodies:
                 function.drop()
                 return None
             step = function.finish(outputs)
-        return self._applied(step, steps, values, [number], function.fixed, outputs[count:])
+        return self._applied(step, steps, values, [number], function, outputs[count:])
 
     # Scan
 
@@ -293,7 +299,7 @@ class Bodies:
                     )
             step = function.finish(outputs)
         slices = outputs[count:]
-        final = self._applied(step, steps, states, rows, function.fixed, slices)
+        final = self._applied(step, steps, states, rows, function, slices)
         axes = self._per_item(axes_name, len(slices))
         turned = self._per_item(directions_name, len(slices))
         columns = [
@@ -387,7 +393,7 @@ class Bodies:
         steps: int,
         states: Sequence[SSAValue],
         rows: Sequence[SSAValue],
-        fixed: Sequence[SSAValue],
+        function: _StepFunction,
         slices: Sequence[SSAValue],
     ) -> list[SSAValue]:
         types = [type_of(value) for value in slices]
@@ -397,8 +403,9 @@ class Bodies:
                 for t in types
             ]
             return [*states, *empty]
-        op = graph.ScanOp(step.sym_name.data, steps, states, rows, fixed, types)
-        return self.ctx.builder.append(op)
+        types += [tensor((1,), i1)] * len(function.builder.checks)
+        op = graph.ScanOp(step.sym_name.data, steps, states, rows, function.fixed, types)
+        return self.ctx.builder.append_steps(op, function.builder)
 
 
 def _without_failures(values: list[Value]) -> list[Value]:
@@ -431,7 +438,8 @@ class _StepFunction:
 
     def finish(self, results: Sequence[SSAValue]) -> FuncOp:
         """End it."""
-        return self.builder.finish(results)
+        checks = (refused for _, refused in self.builder.checks)
+        return self.builder.finish([*results, *checks])
 
     def drop(self) -> None:
         """Forget it."""

@@ -13,7 +13,14 @@ from onnx import (
     NodeProto,
     TensorProto,
 )
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FunctionType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
@@ -54,7 +61,8 @@ def import_model(
     The module holds `func.func @main`, whose arguments and results are the model's inputs
     and outputs in their order; their ONNX names are the module's attributes
     `graph.inputs` and `graph.outputs`. Weights are in the module's weight store. Each op's
-    location is the name of its node.
+    location is the name of its node. Behind the model's results there may be checks, `graph.checks`
+    of them, each true where a run is to be refused for the reason that is its name.
 
     Args:
         source: a file, its bytes, or a decoded model. Weights in other files are found
@@ -216,6 +224,7 @@ class ModelImporter:
                 self.graph.node, self.stage.outputs, scope, self.initializers
             )
             results += more
+        results += self.builder.checks
         self.block.add_op(ReturnOp(*(value for _, value in results)))
         self.builder.erase_unused()
         return self._module(inputs, results)
@@ -258,6 +267,8 @@ class ModelImporter:
         module = ModuleOp([*self.builder.functions, function])
         module.attributes["graph.inputs"] = _names(item.name for item in inputs)
         module.attributes["graph.outputs"] = _names(name for name, _ in results)
+        if self.builder.checks:
+            module.attributes["graph.checks"] = IntegerAttr(len(self.builder.checks), i64)
         attach_weights(module, self.weights)
         return module
 

@@ -65,7 +65,7 @@ def _describe(program: DeviceProgram) -> dict[str, Any]:
     return {
         "target": program.target.facts(),
         "inputs": [spec_facts(spec) for spec in program.inputs],
-        "outputs": [spec_facts(spec) for spec in program.outputs],
+        "outputs": [spec_facts(spec) for spec in (*program.outputs, *program.checks)],
         "workspace_bytes": program.workspace_bytes,
         "report": program.report,
         **signature_facts(program.signature),

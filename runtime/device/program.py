@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.dialects.target import GpuTargetAttr
+from tcopt.runtime.checks import split_checks
 from tcopt.runtime.device.devices import device_for
 from tcopt.runtime.device.interface import Device, KernelSource, Times
 from tcopt.runtime.device.session import DeviceSession, Resident
@@ -32,7 +33,7 @@ class DeviceProgram:
         sources: the kernels, as the device's compiler takes them.
         steps: the launches and copies of one run.
         inputs, outputs, weights, workspace_bytes, report, compile_times, remarks,
-        kernels_compiled, signature: as in `runtime.program.Program`.
+        kernels_compiled, signature, checks: as in `runtime.program.Program`.
         timed: what is known of each launch, of those in a loop over time once; None for a
             program that is not profiled.
         entries: for each step the number of its entry in `timed`, None for a copy.
@@ -58,6 +59,7 @@ class DeviceProgram:
     def __post_init__(self) -> None:
         self._resident: Resident | None = None
         self._session: DeviceSession | None = None
+        self.outputs, self.checks = split_checks(self.outputs)
         self.times: Times = np.zeros((len(self.timed or ()), 2), np.int64)
 
     @property

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.runtime.checks import refuse_if_any
 from tcopt.runtime.device.interface import Buffer, Device, Kernels, Times
 from tcopt.runtime.feeds import array_of
 from tcopt.runtime.specs import TensorSpec
@@ -96,7 +97,9 @@ class DeviceSession:
         self.device = resident.device
         self.inputs = {spec.name: DeviceArray(self.device, spec) for spec in program.inputs}
         self.outputs = {spec.name: DeviceArray(self.device, spec) for spec in program.outputs}
-        arrays = (*self.inputs.values(), *self.outputs.values())
+        self._specs = program.checks
+        self._checks = [DeviceArray(self.device, spec) for spec in program.checks]
+        arrays = (*self.inputs.values(), *self.outputs.values(), *self._checks)
         workspace = self.device.allocate(program.workspace_bytes)
         # Steps know the places of buffers, which stay as long as somebody holds on to them.
         self._buffers = [*(array.buffer for array in arrays), resident.weights, workspace]
@@ -116,13 +119,24 @@ class DeviceSession:
         Args:
             check: is called between steps, as far as the device can be asked, and raises to end
                 the run.
+        Raises:
+            InputError: the data is refused, see `check_data`.
         """
         self._write(feeds)
         if check is None:
             self._steps.start()
         else:
             self._steps.start_checked(check)
+        self.check_data()
         return [output.read() for output in self.outputs.values()]
+
+    def check_data(self) -> None:
+        """See whether the data of the last run is what the model may be given.
+
+        Raises:
+            InputError: it is not; the message names the node.
+        """
+        refuse_if_any(self._specs, [check.read() for check in self._checks])
 
     def run_timed(self, feeds: Sequence[Array]) -> tuple[list[Array], Times]:
         """Run, with the start and end of each step."""

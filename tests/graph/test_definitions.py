@@ -319,6 +319,28 @@ def test_gather():
     run(graph.OneHotOp, np.array([1, 5], np.uint8), pair, depth=3)
 
 
+def test_gather_outside_reads_the_nearest_element():
+    x, far = f32(4, 5), np.array([4, -5, 2**62, -(2**63), 2**63 - 1, -1])
+    run(graph.GatherOp, x, far)
+    run(graph.GatherElementsOp, x[:, :3], np.tile(far[:4, None], 3), axis=0)
+    run(graph.GatherNdOp, x, np.stack([far, far[::-1]], 1))
+    # A narrow index cannot hold the extent.
+    run(graph.GatherOp, f32(300), np.array([-128, -1, 0, 127], np.int8))
+    run(graph.GatherOp, f32(300), np.array([0, 255], np.uint8))
+    run(graph.GatherOp, f32(3), np.array([0, 2**63, 2**64 - 1], np.uint64))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+def test_outside(dtype):
+    limits = np.iinfo(dtype)
+    inside = np.array([[0, 3], [4, 99]], dtype)
+    run(graph.OutsideOp, inside, low=-100, high=99)
+    for number in (limits.min, limits.max, 100):
+        run(graph.OutsideOp, np.array([1, number, 2], dtype), low=-100, high=99)
+    run(graph.OutsideOp, inside, low=0, high=-1)
+    run(graph.OutsideOp, inside[0, 1], low=3, high=3)
+
+
 def test_constants():
     run(lambda: graph.ConstantOp.literal(np.full((2, 3), 4, np.float32)))
     for axis in (0, 1):

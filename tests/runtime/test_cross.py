@@ -64,6 +64,8 @@ def run_library(library: Path, feeds: dict[str, np.ndarray], runner: list[str]) 
                 size = np.dtype(facts["dtype"]).itemsize * int(np.prod(facts["shape"]))
                 arguments.append(f"space({size})")
                 writes.append(f"fwrite(arguments[{place}], 1, {size}, file);")
+            case "check":
+                arguments.append(f"space({int(np.prod(facts['shape']))})")
             case "weights":
                 arguments.append(f'whole("{library.name}.weights", {facts["bytes"]})')
             case _:

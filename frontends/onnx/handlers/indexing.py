@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import SSAValue
@@ -13,17 +15,24 @@ from tcopt.frontends.onnx.registry import handler
 
 
 def check_range(ctx: NodeContext, indices: SSAValue, extent: int) -> None:
-    """Indices that are known must lie inside, and there must be something to read."""
+    """Indices must lie inside, and there must be something to read."""
     ctx.check(extent or 0 in ctx.shape(indices), "there is nothing to gather from")
-    value = ctx.known(indices)
-    if value is not None and value.size:
-        if not any(value.strides):
-            value = value[(0,) * value.ndim]
-        low, high = int(value.min()), int(value.max())
-        ctx.check(
-            -extent <= low and high < extent,
-            f"indices from {low} to {high} do not fit an axis of {extent}",
-        )
+    ctx.require(indices, -extent, extent - 1, f"indices into an axis of {extent}")
+
+
+def check_places(ctx: NodeContext, indices: SSAValue, extents: Sequence[int]) -> None:
+    """The vectors along the last axis must be places in the first axes of a tensor."""
+    shape = ctx.shape(indices)
+    if not shape or shape[-1] > len(extents):
+        return
+    own = extents[: shape[-1]]
+    if len(set(own)) == 1:
+        check_range(ctx, indices, own[0])
+        return
+    for number, extent in enumerate(own):
+        starts = [*[0] * (len(shape) - 1), number]
+        column = ctx.emit(graph.SliceOp(indices, starts, [*shape[:-1], 1]))
+        check_range(ctx, column, extent)
 
 
 @handler("Gather")
@@ -61,6 +70,8 @@ def gather_elements(ctx: NodeContext) -> SSAValue:
 def gather_nd(ctx: NodeContext) -> SSAValue:
     """Slices at index vectors."""
     batch = ctx.get_int("batch_dims", 0)
+    if 0 <= batch <= ctx.rank(ctx.input(0)):
+        check_places(ctx, ctx.input(1), ctx.shape(ctx.input(0))[batch:])
     return ctx.emit(graph.GatherNdOp(ctx.input(0), ctx.input(1), batch_dims=batch))
 
 
@@ -113,6 +124,7 @@ def scatter_nd(ctx: NodeContext) -> SSAValue:
     """Slices replaced at index vectors, or combined with updates."""
     reduction = ctx.get_string("reduction", "none")
     x, indices, updates = ctx.input(0), ctx.input(1), ctx.input(2)
+    check_places(ctx, indices, ctx.shape(x))
     return ctx.emit(graph.ScatterNdOp(x, indices, updates, reduction=reduction))
 
 
@@ -122,6 +134,7 @@ def reverse_sequence(ctx: NodeContext) -> SSAValue:
     x, lengths = ctx.input(0), ctx.input(1)
     axis = ctx.axis(ctx.get_int("time_axis"), ctx.rank(x))
     batch = ctx.axis(ctx.get_int("batch_axis"), ctx.rank(x))
+    ctx.require(lengths, 0, ctx.shape(x)[axis], "lengths")
     return ctx.emit(graph.ReverseSequenceOp(x, lengths, axis=axis, batch_axis=batch))
 
 
@@ -148,6 +161,8 @@ def tensor_scatter(ctx: NodeContext) -> SSAValue:
     starts = ctx.optional_input(2)
     if starts is not None:
         wide = ctx.emit(graph.CastOp(starts, i64)) if ctx.element(starts) != i64 else starts
+        last = shape[axis] - (extents[axis] if mode == "linear" else 1)
+        ctx.require(wide, 0, last, "places to write at")
         own = ctx.emit(graph.ReshapeOp(wide, (shape[0], *[1] * (rank - 1))))
         places = ctx.emit(graph.AddOp(places, own))
     if mode == "circular":

@@ -354,6 +354,8 @@ def _project(
 def _lengths(ctx: NodeContext, steps: int) -> SSAValue | None:
     """The sequences' lengths as [batch, 1]; None if all are whole."""
     value = ctx.optional_input(4)
+    if value is not None:
+        ctx.require(value, 0, steps, "sequence_lens")
     known = ctx.known(value)
     if value is None or (known is not None and bool(np.all(known >= steps))):
         return None

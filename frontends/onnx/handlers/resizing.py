@@ -166,10 +166,17 @@ def _window_weights(resized: graph.ResizeOp, axis: int, extent: int) -> np.ndarr
     return weights
 
 
+_FAR = 2.0**96
+"""Regions may lie as far from the data as f32 can tell when multiplied by its extents."""
+
+
 def _roi(ctx: NodeContext, axes: list[int], rank: int) -> list[float]:
     """The region of interest of every axis: starts, then ends."""
     given = _floats(ctx, 1, "the region of interest")
     ctx.check(len(given) == 2 * len(axes), f"the region should have {2 * len(axes)} numbers")
+    ctx.check(
+        all(abs(place) <= _FAR for place in given), f"the region {given} is not one near the data"
+    )
     roi = [0.0] * rank + [1.0] * rank
     for index, axis in enumerate(axes):
         roi[axis], roi[axis + rank] = given[index], given[index + len(axes)]

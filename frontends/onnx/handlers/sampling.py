@@ -102,6 +102,10 @@ def _tap_places(window: WindowAttributes, kernel: list[int], out: tuple[int, ...
     return places
 
 
+_MOST_SAMPLES = 1024
+"""Samples of a bin along a side: what is asked for is computed, and a mean needs no more."""
+
+
 @handler("RoiAlign", until=16)
 def roi_align_from_corners(ctx: NodeContext) -> SSAValue:
     """Regions pooled; elements lie at whole coordinates."""
@@ -122,13 +126,20 @@ def roi_align(ctx: NodeContext) -> SSAValue:
 def _roi_align(ctx: NodeContext, *, half_pixel: bool) -> SSAValue:
     mode = ctx.get_string("mode")
     ctx.check(mode in ("avg", "max"), f"mode cannot be {mode!r}")
+    samples = ctx.get_int("sampling_ratio")
+    ctx.check(
+        0 <= samples <= _MOST_SAMPLES,
+        f"sampling_ratio {samples} should be from 0 to {_MOST_SAMPLES}",
+    )
+    batch = ctx.shape(ctx.input(0))[0]
+    ctx.require(ctx.input(2), 0, batch - 1, "numbers of images")
     return ctx.emit(
         graph.RoiAlignOp(
             ctx.input(0),
             ctx.input(1),
             ctx.input(2),
             size=[ctx.get_int("output_height"), ctx.get_int("output_width")],
-            samples=ctx.get_int("sampling_ratio"),
+            samples=samples,
             scale=ctx.get_float("spatial_scale"),
             maximum=mode == "max",
             half_pixel=half_pixel,
