@@ -13,7 +13,7 @@ ifdef CPU
 export TCOPT_CPU := $(CPU)
 endif
 
-.PHONY: help run test pytest lit numerics conformance wild exports levels gpu-models fuzz lint format docs bench setup tools clean
+.PHONY: help run test pytest lit numerics conformance guard wild exports levels gpu-models fuzz lint format docs bench setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
@@ -21,6 +21,7 @@ help:
 	@echo "make test CPU=haswell   the same, compiling for that CPU, which this machine must be able to run"
 	@echo "make conformance  all of ONNX's backend suite (make test runs a part)"
 	@echo "make wild  trained networks of other packages, compared and timed"
+	@echo "make guard   ONNX's cases and changed feeds between guard pages (make test runs a part)"
 	@echo "make exports  all networks exported from PyTorch (make test compiles some)"
 	@echo "make levels  the CPUs that this machine can stand for, compared with each other (long)"
 	@echo "make gpu-models  whole models on the OpenCL device and through ptxas (long)"
@@ -47,6 +48,9 @@ conformance: setup
 
 wild: setup
 	@$(BIN)/python tests/wild/run.py
+
+guard: setup
+	@$(BIN)/python tests/memory/run.py --jobs $(JOBS)
 
 exports: setup
 	@$(BIN)/python tests/exports/run.py

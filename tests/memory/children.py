@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
-import os
 import resource
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -17,36 +17,47 @@ _CHUNK = 50
 """Names that one process works on, one after the other."""
 
 
-def _work_on(names: Sequence[str], work: Work, memory: int, results: Connection) -> None:
+_PATIENCE = 20
+"""How much longer than its time of computing a name may take on a machine that has more to do."""
+
+
+def _work_on(
+    names: Sequence[str], work: Work, seconds: int, memory: int, results: Connection
+) -> None:
+    # A signal that ends this process is what is looked for, and needs no report.
+    faulthandler.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     for name in names:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        end = int(used.ru_utime + used.ru_stime) + seconds
+        resource.setrlimit(resource.RLIMIT_CPU, (end, resource.RLIM_INFINITY))
         results.send((name, work(name)))
 
 
 def _outcomes(
-    names: Sequence[str], work: Work, seconds: float, memory: int
+    names: Sequence[str], work: Work, seconds: int, memory: int
 ) -> Iterator[tuple[str, str | None]]:
     left = list(names)
     while left:
         receiver, sender = multiprocessing.Pipe(duplex=False)
         process = multiprocessing.get_context("fork").Process(
-            target=_work_on, args=(left[:_CHUNK], work, memory, sender)
+            target=_work_on, args=(left[:_CHUNK], work, seconds, memory, sender)
         )
         process.start()
         sender.close()
         for name in left[:_CHUNK]:
-            outcome: tuple[str, str | None] = (name, f"takes more than {seconds:g} s")
+            outcome: tuple[str, str | None] = (name, "hangs")
             ended = False
             try:
-                ended = not receiver.poll(seconds)
+                ended = not receiver.poll(seconds * _PATIENCE)
                 if not ended:
                     outcome = receiver.recv()
             except EOFError:
                 ended = True
                 process.join()
-                outcome = (name, f"ends its process by {_cause(process.exitcode)}")
+                outcome = (name, _cause(process.exitcode, seconds))
             yield outcome
             left.remove(name)
             if ended:
@@ -55,8 +66,12 @@ def _outcomes(
         process.join()
 
 
-def _cause(code: int | None) -> str:
-    return signal.Signals(-code).name if code is not None and code < 0 else f"exit {code}"
+def _cause(code: int | None, seconds: int) -> str:
+    """Why a process ended."""
+    if code == -signal.SIGXCPU:
+        return f"takes more than {seconds} s"
+    name = signal.Signals(-code).name if code is not None and code < 0 else f"exit {code}"
+    return f"ends its process by {name}"
 
 
 def run_all(
@@ -64,18 +79,17 @@ def run_all(
     work: Work,
     *,
     jobs: int = 1,
-    seconds: float = 120,
+    seconds: int = 60,
     memory: int = 0,
     progress: Callable[[str, str | None], None] = lambda name, outcome: None,
 ) -> dict[str, str | None]:
     """What is wrong with each name; None for those that are well.
 
     Args:
-        seconds: the longest that one may take.
+        seconds: the longest that one may compute.
         memory: bytes of address space of a process; 0 for as much as there is.
         progress: called with each outcome.
     """
-    os.environ.setdefault("PYTHONFAULTHANDLER", "0")
     found: dict[str, str | None] = {}
 
     def share(own: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ a kernel has returned what was in memory, or read it.
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.llvm.host import default_threads
+from tcopt.runtime.checks import refuse_if_any
 from tcopt.runtime.program import Program
+from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.stopping import Control
 from tcopt.support.alignment import ALIGNMENT
 
 Array = NDArray[Any]
@@ -88,6 +92,19 @@ def _read_only(data: Array, side: str, alignment: int) -> GuardedBuffer:
     return buffer
 
 
+def _results(program: Program) -> list[TensorSpec]:
+    """What a program gives: outputs and checks."""
+    return [*program.outputs, *program.checks]
+
+
+def _shape(spec: TensorSpec) -> list[int]:
+    return [int(extent or 0) for extent in spec.shape]
+
+
+def _bytes(spec: TensorSpec) -> int:
+    return math.prod(_shape(spec)) * spec.dtype.itemsize
+
+
 @dataclass
 class _Run:
     """The buffers of one run."""
@@ -99,41 +116,40 @@ class _Run:
 
     @classmethod
     def of(cls, program: Program, feeds: Sequence[Array], side: str, fill: int) -> _Run:
-        sizes = [int(np.prod([int(d or 0) for d in s.shape])) for s in program.outputs]
-        pairs = zip(sizes, program.outputs, strict=True)
         return cls(
             [_read_only(feed, side, max(feed.itemsize, 1)) for feed in feeds],
-            [GuardedBuffer(n * s.dtype.itemsize, side, ALIGNMENT, fill) for n, s in pairs],
+            [GuardedBuffer(_bytes(s), side, ALIGNMENT, fill) for s in _results(program)],
             _read_only(program.weights, side, ALIGNMENT),
             GuardedBuffer(program.workspace_bytes, side, ALIGNMENT, fill),
         )
 
-    def call(self, program: Program, threads: int | None) -> list[Array]:
+    def call(self, program: Program, threads: int | None, control: Control | None) -> list[Array]:
         """Run the program's code; its outputs."""
         buffers = [*self.inputs, *self.outputs, self.weights, self.workspace]
         arguments = (ctypes.c_void_p * len(buffers))(*(b.address for b in buffers))
         program.entry.threads = threads or default_threads()
-        program.entry(arguments)
+        program.entry(arguments, control)
         for what, written in (("an output", self.outputs), ("the workspace", [self.workspace])):
             if not all(buffer.is_clean() for buffer in written):
                 raise GuardError(f"bytes beside {what} were written")
-        pairs = zip(self.outputs, program.outputs, strict=True)
-        return [
-            np.frombuffer(b.bytes.tobytes(), s.dtype).reshape([int(d or 0) for d in s.shape])
-            for b, s in pairs
-        ]
+        pairs = zip(self.outputs, _results(program), strict=True)
+        return [np.frombuffer(b.bytes.tobytes(), s.dtype).reshape(_shape(s)) for b, s in pairs]
 
 
 def run_guarded(
-    program: Program, feeds: Sequence[Array], threads: int | None = None
+    self: Program,
+    feeds: Sequence[Array],
+    threads: int | None = None,
+    control: Control | None = None,
 ) -> list[Array]:
     """As `Program.run`, once for each of `FILLS`.
 
     Raises:
         GuardError: bytes beside a buffer were written, or results differ.
+        InputError: the data is refused.
     """
-    results = [_Run.of(program, feeds, *way).call(program, threads) for way in FILLS]
-    for spec, first, second in zip(program.outputs, *results, strict=True):
+    results = [_Run.of(self, feeds, *way).call(self, threads, control) for way in FILLS]
+    for spec, first, second in zip(_results(self), *results, strict=True):
         different = np.frombuffer(first.tobytes(), np.uint8) != np.frombuffer(
             second.tobytes(), np.uint8
         )
@@ -143,7 +159,9 @@ def run_guarded(
                 f"element {place} of {spec} depends on what was in memory: "
                 f"{first.reshape(-1)[place]} or {second.reshape(-1)[place]}"
             )
-    return results[0]
+    count = len(self.outputs)
+    refuse_if_any(self.checks, results[0][count:])
+    return results[0][:count]
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from memory.guarded_cases import (
     node_cases,
 )
 
-MEMORY = 16 << 30
+MEMORY = 6 << 30
 """Bytes of address space: a model may ask for no more."""
 
 
@@ -62,7 +62,7 @@ def main() -> int:
     parser.add_argument(
         "--more", type=int, default=6, help="changes of those where data decides places (6)"
     )
-    parser.add_argument("--seconds", type=float, default=120, help="the longest for a case (120)")
+    parser.add_argument("--seconds", type=int, default=60, help="the longest for a case (60)")
     parser.add_argument("--only", choices=["cases", "feeds"], help="only one of the two parts")
     options = parser.parse_args()
     findings = 0
