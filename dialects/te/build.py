@@ -200,7 +200,7 @@ class _Body:
         elif default is None and guarded:
             default = 0
         if default is None and not self.never_runs:
-            if 0 in tensor.shape and any(map(_is_computed, read.indices)):
+            if 0 in tensor.shape and any(_is_computed(index) for index in read.indices):
                 return self.emitter.constant(0, tensor.dtype)
             self._check_bounds(read, sizes, ranges)
             map, operands = self._limited(read, map, operands, ranges)

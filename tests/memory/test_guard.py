@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx.parser
@@ -88,7 +89,7 @@ class _Nothing:
 
 class _Forgetful(Program):
     @property
-    def entry(self):
+    def entry(self) -> Any:
         return _Nothing()
 
 

@@ -125,3 +125,12 @@ def test_any_value_may_be_an_index(data, extent):
         warnings.simplefilter("ignore")
         (values,) = run_func(function, [INTEGERS, FLOATS, np.arange(extent)])
     assert values.min() >= 0 and values.max() < extent
+
+
+def test_a_tensor_without_elements_reads_as_zero():
+    x, rows = te.placeholder((COUNT,), "i64", "x"), te.placeholder((0, 2), "f32", "rows")
+    stage = te.compute((COUNT, 2), lambda i, j: rows[te.index(x[i]), j])
+    function = te.func("f", [x, rows], [stage])
+    verify(function)
+    (values,) = run_func(function, [INTEGERS, np.zeros((0, 2), np.float32)])
+    assert values.shape == (COUNT, 2) and not values.any()
