@@ -13,7 +13,7 @@ ifdef CPU
 export TCOPT_CPU := $(CPU)
 endif
 
-.PHONY: help run test pytest lit numerics conformance guard wild exports levels gpu-models fuzz lint format docs bench setup tools clean
+.PHONY: help run test pytest lit numerics conformance guard wild exports levels gpu-models fuzz faults lint format docs bench setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
@@ -26,6 +26,7 @@ help:
 	@echo "make levels  the CPUs that this machine can stand for, compared with each other (long)"
 	@echo "make gpu-models  whole models on the OpenCL device and through ptxas (long)"
 	@echo "make fuzz    thousands of mutated texts through all passes (make test runs some)"
+	@echo "make faults  plant faults into passes, which --verify-each=exec has to find"
 	@echo "make lint    ruff, pyright and the import directions"
 	@echo "make format  let ruff fix and format"
 	@echo "make docs    write the generated pages of docs/"
@@ -73,6 +74,9 @@ SEED ?= 0
 
 fuzz: setup
 	@$(BIN)/python tests/fuzz/run.py --mutants $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
+
+faults: setup
+	@$(BIN)/python tests/faults/run.py
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -46,11 +47,22 @@ TILE_POINTS = 1 << 21
 """Points of a stage that are evaluated at once."""
 
 _Tile = tuple[tuple[int, int], ...]
+Observer = Callable[[Operation, Sequence[Array]], None]
+RunFunction = Callable[[FuncOp, Sequence[Array]], list[Array]]
 
 
-def run_module(module: ModuleOp, inputs: Sequence[Array]) -> list[Array]:
+def run_module(
+    module: ModuleOp,
+    inputs: Sequence[Array],
+    *,
+    observe: Observer | None = None,
+    run_function: RunFunction | None = None,
+) -> list[Array]:
     """The results of @main, or of the only function, on `inputs`.
 
+    Args:
+        observe: called with every op of @main and its results.
+        run_function: runs a function that @main calls, by default `run_func`.
     Raises:
         InputError: there is no function to run, or an input has another shape.
         UnsupportedError: @main holds an op that this level does not have.
@@ -65,16 +77,23 @@ def run_module(module: ModuleOp, inputs: Sequence[Array]) -> list[Array]:
     if entry is None:
         raise InputError("the module has no function @main")
     if isinstance(entry, FuncOp):
-        return run_func(entry, inputs)
-    return _run_host(module, cast(func.FuncOp, entry), functions, inputs)
+        return (run_function or run_func)(entry, inputs)
+    host = _Host(module, functions, run_function or run_func, observe)
+    return host.run(cast(func.FuncOp, entry), inputs)
 
 
 def run_func(function: FuncOp, arrays: Sequence[Array]) -> list[Array]:
     """The results of a `te.func` on arrays."""
+    values = run_stages(function, arrays)
+    return [np.array(values[value]) for value in function.outputs]
+
+
+def run_stages(function: FuncOp, arrays: Sequence[Array]) -> dict[SSAValue, Array]:
+    """The values of all stages of a `te.func`, and of its arguments."""
     values = _bind(function.body.block, arrays)
     for stage in function.stages:
         values[stage.result] = run_stage(stage, values)
-    return [np.array(values[value]) for value in function.outputs]
+    return values
 
 
 def _bind(block: Block, arrays: Sequence[Array]) -> dict[SSAValue, Array]:
@@ -106,37 +125,46 @@ def _reinterpret(array: Array, dtype: np.dtype[Any]) -> Array:
     return array.astype(dtype)
 
 
-def _run_host(
-    module: ModuleOp,
-    main: func.FuncOp,
-    functions: dict[str, Operation],
-    inputs: Sequence[Array],
-) -> list[Array]:
-    values = _bind(main.body.block, inputs)
-    for op in main.body.block.ops:
-        operands = [values[operand] for operand in op.operands]
-        match op:
-            case func.ReturnOp():
+@dataclass(frozen=True)
+class _Host:
+    """Runs functions that call tensor expressions."""
+
+    module: ModuleOp
+    functions: dict[str, Operation]
+    run_function: RunFunction
+    observe: Observer | None
+
+    def run(self, main: func.FuncOp, inputs: Sequence[Array]) -> list[Array]:
+        values = _bind(main.body.block, inputs)
+        for op in main.body.block.ops:
+            operands = [values[operand] for operand in op.operands]
+            if isinstance(op, func.ReturnOp):
                 return [np.array(operand) for operand in operands]
+            results = self.evaluate(op, operands)
+            if self.observe is not None:
+                self.observe(op, results)
+            values.update(zip(op.results, results, strict=True))
+        raise InputError("@main does not return")
+
+    def evaluate(self, op: Operation, operands: Sequence[Array]) -> list[Array]:
+        match op:
             case CallOp():
-                callee = functions[op.callee.string_value()]
+                callee = self.functions[op.callee.string_value()]
                 assert isinstance(callee, FuncOp)
-                results = run_func(callee, operands)
+                return self.run_function(callee, operands)
             case ConstantOp(weight_name=str() as name):
-                store = weights_of(module)
+                store = weights_of(self.module)
                 if store is None or name not in store:
                     raise InputError(f"weight @{name} is not in the module's weight store")
-                results = [store[name]]
+                return [store[name]]
             case GraphOp():
-                results = list(op.evaluate(*operands))
+                return list(op.evaluate(*operands))
             case ScanOp(step=func.FuncOp() as step):
-                results = run_scan(op, operands, partial(_run_host, module, step, functions))
+                return run_scan(op, operands, partial(self.run, step))
             case UnrealizedConversionCastOp():
-                results = [_reinterpret(operands[0], _array_type(op.results[0])[1])]
+                return [_reinterpret(operands[0], _array_type(op.results[0])[1])]
             case _:
                 raise UnsupportedError("cannot be run at the te level", op=op)
-        values.update(zip(op.results, results, strict=True))
-    raise InputError("@main does not return")
 
 
 # Stages.

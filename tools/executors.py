@@ -1,15 +1,13 @@
-"""How a module at each level is run: one small interface, loaded when needed.
+"""What of a module can be run: its level, its functions and what they take.
 
-A function either returns its results (graph and te levels) or writes them to buffers it
-is given (loop and kernel levels). Executors hide that: inputs in, results out.
+A function either returns its results (graph and te levels) or writes them to buffers it is given
+(loop and kernel levels).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,25 +20,12 @@ from xdsl.dialects.builtin import (
     ShapedType,
     StringAttr,
 )
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.tools.inputs import InputSpec
 
 Array = NDArray[Any]
-
-# A planned @main takes the weights and the workspace after its results.
-_PLANNED = 2
-_WEIGHTS = "tcopt.weights"
-# What only a host program that is not planned yet holds.
-_HOST_OPS = ("loop.weight", "memref.alloc", "memref.reinterpret_cast")
-
-
-class RunModule(Protocol):
-    """Runs @main, or the only function of a module, on arrays."""
-
-    def __call__(self, module: ModuleOp, inputs: Sequence[Array], /) -> list[Array]: ...
 
 
 @dataclass(frozen=True)
@@ -111,34 +96,9 @@ def inputs_of(module: ModuleOp, func: Operation) -> tuple[InputSpec, ...]:
     )
 
 
-def run(module: ModuleOp, func: Operation, inputs: Sequence[Array]) -> list[Array]:
-    """Run @main, or the one function a module holds.
-
-    Args:
-        inputs: as many arrays as the function had inputs at the level the run began at.
-            A function by reference with more arguments than that gets buffers for the rest,
-            filled with NaN so that a result never written shows, and these are the results;
-            one with exactly as many returns what all of them hold afterwards.
-    """
-    sig = signature(func)
-    outputs = len(_names(module, "graph.outputs"))
-    if not sig.by_reference:
-        return [np.asarray(value) for value in _executor(module, func)(module, inputs)]
-    if outputs and len(sig.arguments) == len(inputs) + outputs + _PLANNED:
-        from tcopt.tools.kernel_executor import run_planned
-
-        return run_planned(module, inputs)
-    buffers = [np.array(value, copy=True) for value in inputs]
-    results = [_unwritten(spec) for spec in sig.arguments[len(buffers) :]]
-    _executor(module, func)(module, [*buffers, *results])
-    if _WEIGHTS in func.attributes:
-        results = results[:-_PLANNED]
-    return results or buffers
-
-
-def isolate(module: ModuleOp, func: Operation) -> ModuleOp:
-    """A module of a copy of one function alone, with the attributes of the original."""
-    return ModuleOp([func.clone()], dict(module.attributes))
+def outputs_of(module: ModuleOp) -> int:
+    """How many results @main has, as the module says; 0 if it does not."""
+    return len(_names(module, "graph.outputs"))
 
 
 def _names(module: ModuleOp, key: str) -> list[str]:
@@ -148,37 +108,9 @@ def _names(module: ModuleOp, key: str) -> list[str]:
     return [item.data for item in attribute if isinstance(item, StringAttr)]
 
 
-def _executor(module: ModuleOp, func: Operation) -> RunModule:
-    match level_of(module):
-        case "graph":
-            from tcopt.interpreters.graph import run_module
-        case "te":
-            from tcopt.interpreters.te import run_module
-        case "loop":
-            from tcopt.tools.loop_executor import run_module
-        case _:
-            return partial(_run_kernels, func)
-    return run_module
-
-
-def _run_kernels(func: Operation, module: ModuleOp, arrays: Sequence[Array], /) -> list[Array]:
-    from tcopt.tools import kernel_executor
-
-    if isinstance(func, FuncOp) and any(op.name in _HOST_OPS for op in func.body.block.ops):
-        kernel_executor.run_host(module, func, arrays)
-        return []
-    return kernel_executor.run_function(module, signature(func).name, arrays)
-
-
 def _array_type(type_: Attribute) -> tuple[tuple[int, ...], np.dtype[Any]]:
     shape: tuple[int, ...] = ()
     if isinstance(type_, ShapedType):
         shape = tuple(type_.get_shape())
     element = type_.get_element_type() if isinstance(type_, ContainerType) else type_
     return shape, numpy_dtype(element)
-
-
-def _unwritten(spec: InputSpec) -> Array:
-    shape = [size for size in spec.shape or () if isinstance(size, int)]
-    fill = 1 if spec.dtype.kind in "iub" else np.nan
-    return np.full(shape, fill).astype(spec.dtype)

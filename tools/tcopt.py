@@ -13,9 +13,10 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from tcopt.frontends.onnx.limits import parse_limits
-from tcopt.support.errors import TcoptError
+from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.registry import all_passes, all_targets
+from tcopt.support.suggestions import suggest
 from tcopt.support.verify import verify
 from tcopt.tools import cli
 from tcopt.tools.driver import (
@@ -103,8 +104,9 @@ def _add_check_arguments(group: argparse._ArgumentGroup) -> None:
     )
     add("--input", action="append", default=[], metavar="NAME=@FILE.npy", help="input for =exec")
     add("--seed", type=cli.seed_number, default=0, help="seed of random inputs for =exec (0)")
-    add("--rtol", type=float, default=1e-4, help="relative tolerance for =exec (1e-4)")
-    add("--atol", type=float, default=1e-5, help="absolute tolerance for =exec (1e-5)")
+    add("--rtol", type=float, default=5e-5, help="share of a value's magnitude for =exec (5e-5)")
+    add("--atol", type=float, default=0.0, help="absolute tolerance for =exec (0)")
+    add("--allow-unchecked", action="store_true", help="accept for =exec that nothing runs the end")
     add("--verify-diagnostics", action="store_true", help="print verify errors to stdout, exit 0")
     add("--parsing-diagnostics", action="store_true", help="print syntax errors to stdout, exit 0")
 
@@ -124,6 +126,7 @@ def _run(args: argparse.Namespace) -> int:
     pipeline = parse_pipeline(args.passes, passes)
     limits = parse_limits(args.limit)
     given = Given(parse_shapes(args.shape), parse_dims(args.dim), limits, args.follow_links)
+    _check_print_after(args, pipeline)
     source = Source.read(args.input_file, args.frontend, given)
     chunks = source.split() if args.split_input_file else (source,)
     texts: list[str] = []
@@ -143,6 +146,21 @@ def _run(args: argparse.Namespace) -> int:
             failed = True
     output.write("// -----\n".join(texts))
     return 1 if failed else 0
+
+
+def _print_after(args: argparse.Namespace) -> set[str]:
+    """The passes to print after."""
+    return {name.strip() for text in args.print_after for name in text.split(",")}
+
+
+def _check_print_after(args: argparse.Namespace, pipeline: tuple[ModulePass, ...]) -> None:
+    """Raise InputError where a pass to print after is none of those that run."""
+    running = {module_pass.name for module_pass in pipeline}
+    for name in sorted(_print_after(args) - running):
+        hint = (
+            suggest(name, running) or f"passes that run are {', '.join(sorted(running)) or 'none'}"
+        )
+        raise InputError(f"--print-after: no pass '{name}' runs", hint=hint)
 
 
 def _is_expected(args: argparse.Namespace, error: Exception) -> bool:
@@ -191,13 +209,14 @@ def _instruments(
     if args.verify_each == "exec":
         from tcopt.tools.exec_check import ExecCheck
 
-        found.append(ExecCheck(args.input, seed=args.seed, rtol=args.rtol, atol=args.atol))
+        unchecked = args.allow_unchecked
+        found.append(ExecCheck(args.input, args.seed, args.rtol, args.atol, unchecked))
     if not args.disable_verify or args.verify_each:
         found.append(VerifyEach(None if args.verify_each else _VERIFIED_OPS))
     if args.diff:
         found.append(PrintDiff())
     if args.print_after or args.print_after_all:
-        names = {n for text in args.print_after for n in text.split(",")}
+        names = _print_after(args)
         found.append(PrintAfter(None if args.print_after_all else names, show))
     if args.dump_ir:
         folder = Path(args.dump_ir)

@@ -13,10 +13,10 @@ te.func @scale_shift(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
 }
 
 // CHECK:      // exec: @scale_shift run before the first pass
-// CHECK-NEXT: // exec: lower-te-to-loop: same results, max difference
-// CHECK-NEXT: // exec: lower-blocks: same results, max difference
+// CHECK-NEXT: // exec: lower-te-to-loop: same values, 2 compared
+// CHECK-NEXT: // exec: lower-blocks: same values, 1 compared
 
 // The first that does not is named, with the largest difference.
-// WRONG:      // exec: lower-te-to-loop: same results
+// WRONG:      // exec: lower-te-to-loop: same values
 // WRONG-NOT:  lower-blocks
-// WRONG:      tcopt: mismatch: pass 'add-to-subtract' changed result 0 of @scale_shift: max difference {{.*}} was expected, beyond rtol 0.0001 of the range
+// WRONG:      tcopt: mismatch: pass 'add-to-subtract' changed stage "y" of @scale_shift: max difference {{.*}} was expected, beyond {{.*}} elements differ

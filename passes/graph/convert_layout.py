@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -70,6 +71,7 @@ class ConvertLayout(ModulePass):
     """
 
     name = "convert-layout"
+    moves_values: ClassVar[bool] = True
 
     block: int = 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
@@ -64,6 +65,7 @@ class FakeQuantizationToInteger(ModulePass):
     """
 
     name = "fake-quantization-to-integer"
+    moves_values: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
@@ -38,6 +39,7 @@ class FoldScale(ModulePass):
     """
 
     name = "fold-scale"
+    moves_values: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         store = weights_of(op)

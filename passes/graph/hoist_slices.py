@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -68,6 +68,7 @@ class HoistSlices(ModulePass):
     """
 
     name = "hoist-slices"
+    moves_values: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:

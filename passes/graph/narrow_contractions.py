@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from xdsl.context import Context
@@ -62,6 +62,7 @@ class NarrowContractions(ModulePass):
     """
 
     name = "narrow-contractions"
+    moves_values: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = cpu_target_of(op) or gpu_target_of(op)

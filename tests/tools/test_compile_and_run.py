@@ -120,7 +120,7 @@ def test_every_pass_keeps_the_results(model: Path, capsys: Output) -> None:
     pipeline = capsys.readouterr().out.strip()
     assert tcopt.main([str(model), "-p", pipeline, "--verify-each=exec"]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert "same results" in lines[-1]
+    assert "same values" in lines[-1]
     assert not [line for line in lines if "not run" in line]
 
 

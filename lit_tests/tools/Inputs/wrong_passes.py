@@ -38,3 +38,35 @@ class SwapOperands(ModulePass):
         for inner in op.walk():
             if isinstance(inner, arith.AddfOp):
                 inner.operands = [inner.rhs, inner.lhs]
+
+
+@dataclass(frozen=True)
+class DropCondition(ModulePass):
+    """Runs what the first condition holds in any case."""
+
+    name = "drop-condition"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        condition = next(inner for inner in op.walk() if inner.name == "scf.if")
+        block = condition.parent
+        assert block is not None
+        for inner in list(condition.regions[0].block.ops):
+            if inner.name != "scf.yield":
+                inner.detach()
+                block.insert_op_before(inner, condition)
+        block.erase_op(condition)
+
+
+@dataclass(frozen=True)
+class AddBarrier(ModulePass):
+    """Makes threads wait, which no executor has."""
+
+    name = "add-barrier"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        from tcopt.dialects import loop
+
+        first = next(inner for inner in op.walk() if isinstance(inner, loop.ForOp))
+        block = first.body.block
+        assert block.first_op is not None
+        block.insert_op_before(loop.BarrierOp(), block.first_op)

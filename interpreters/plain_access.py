@@ -1,0 +1,369 @@
+"""Addresses, checks and memory accesses of the plain translation of the loop dialect.
+
+An index that ranges do not prove to be inside its buffer is checked when the code runs, and what
+several iterations of a parallel loop do to one element is followed: see `ParallelLoop`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.interpreters.plain_scalars import floor_divide
+from tcopt.interpreters.plain_text import (
+    BYTES,
+    Writer,
+    element_text,
+    memory_text,
+    number_text,
+    type_text,
+)
+from tcopt.support.affine import UNBOUNDED, Range, bounds
+from tcopt.support.errors import UnsupportedError
+
+_UNSIGNED = {AffineBinaryOpKind.FloorDiv: "udiv", AffineBinaryOpKind.Mod: "urem"}
+"""Divisions of what is not negative by what is positive."""
+
+
+@dataclass
+class ParallelLoop:
+    """A loop whose iterations run in any order, while the code inside of it is written.
+
+    Every iteration has a number of its own, larger than those of all loops before. Where a buffer
+    from outside the loop is written in it, each of its elements remembers the iteration that wrote
+    it. An iteration that reads what another one wrote, or writes something else over it, is a race.
+
+    Attributes:
+        first: number of the loop's first iteration, an i64 in IR.
+        current: number of the iteration that runs.
+        shadows: by buffer, where the numbers of its elements are.
+    """
+
+    first: str
+    current: str
+    shadows: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+
+
+@dataclass
+class Accesses:
+    """Writes index arithmetic and memory accesses into a function.
+
+    Attributes:
+        values: the LLVM operand of each value.
+        ranges: of index values.
+        faults: what a run that ends early says, by the number that it returns, from 1.
+        parallel: the parallel loops around, outermost first.
+    """
+
+    writer: Writer
+    values: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
+    faults: list[str] = field(default_factory=list[str])
+    parallel: list[ParallelLoop] = field(default_factory=list[ParallelLoop])
+
+    def index(self, expr: AffineExpr, operands: Sequence[SSAValue]) -> str:
+        """The value of an index expression, an i64."""
+        match expr:
+            case AffineConstantExpr():
+                return str(expr.value)
+            case AffineDimExpr():
+                return self.values[operands[expr.position]]
+            case AffineBinaryOpExpr():
+                lhs, rhs = self.index(expr.lhs, operands), self.index(expr.rhs, operands)
+                word = _UNSIGNED.get(expr.kind)
+                if word is not None and rhs.isdigit() and self.range_of(expr.lhs, operands)[0] >= 0:
+                    return self.writer.assign(f"{word} i64 {lhs}, {rhs}")
+                return self._combine(expr.kind, lhs, rhs)
+            case _:
+                raise UnsupportedError(f"index expression {expr}")
+
+    def _combine(self, kind: AffineBinaryOpKind, lhs: str, rhs: str) -> str:
+        w = self.writer
+        match kind:
+            case AffineBinaryOpKind.Add:
+                return w.assign(f"add i64 {lhs}, {rhs}")
+            case AffineBinaryOpKind.Mul:
+                return w.assign(f"mul i64 {lhs}, {rhs}")
+            case AffineBinaryOpKind.FloorDiv:
+                return floor_divide(w, lhs, rhs)[0]
+            case AffineBinaryOpKind.CeilDiv:
+                negated = w.assign(f"sub i64 0, {lhs}")
+                return w.assign(f"sub i64 0, {floor_divide(w, negated, rhs)[0]}")
+            case _:
+                return floor_divide(w, lhs, rhs)[1]
+
+    def range_of(self, expr: AffineExpr, operands: Sequence[SSAValue]) -> Range:
+        """The least and largest value of an index expression."""
+        return bounds(expr, [self.ranges.get(value, UNBOUNDED) for value in operands])
+
+    def inside(self, index: str, extent: int) -> str:
+        """Whether 0 <= index < extent, an i1."""
+        return self.writer.assign(f"icmp ult i64 {index}, {extent}")
+
+    def fail_unless(self, condition: str, message: str, value: str = "0") -> None:
+        """End the run with a message, and a number that goes with it, unless an i1 holds."""
+        w = self.writer
+        self.faults.append(message)
+        bad, good = w.label(), w.label()
+        w.line(f"br i1 {condition}, label %{good}, label %{bad}")
+        w.start(bad)
+        w.line(f"store i64 {value}, ptr %detail")
+        w.line(f"ret i64 {len(self.faults)}")
+        w.start(good)
+
+    def places(
+        self, op: loop.LoadOp | loop.StoreOp, vector: Attribute
+    ) -> list[tuple[list[str], list[bool]]]:
+        """The index along each dimension of the buffer for each lane, and which may be outside."""
+        w, shape = self.writer, buffer_shape(op.memref)
+        starts = [self.index(expr, op.indices) for expr in op.map.data.results]
+        doubtful: list[bool] = []
+        for expr, extent, (below, above) in zip(
+            op.map.data.results, shape, op.lane_reaches, strict=True
+        ):
+            low, high = self.range_of(expr, op.indices)
+            doubtful.append(low + below < 0 or high + above >= extent)
+        extents = vector_shape(vector)
+        found: list[tuple[list[str], list[bool]]] = []
+        for lane in range(prod(extents)):
+            steps = lane_offsets(op.lane_steps, extents, lane, len(shape))
+            places = [
+                w.assign(f"add i64 {start}, {step}") if step else start
+                for start, step in zip(starts, steps, strict=True)
+            ]
+            found.append((places, doubtful))
+        return found
+
+    def address(self, buffer: SSAValue, places: Sequence[str]) -> tuple[str, str]:
+        """A pointer to an element, and its position in row-major order."""
+        w, flat = self.writer, "0"
+        for place, extent in zip(places, buffer_shape(buffer), strict=True):
+            if flat != "0":
+                flat = w.assign(f"mul i64 {flat}, {extent}")
+            flat = place if flat == "0" else w.assign(f"add i64 {flat}, {place}")
+        element = memory_text(element_type(buffer))
+        pointer = self.values[buffer]
+        return w.assign(f"getelementptr {element}, ptr {pointer}, i64 {flat}"), flat
+
+    def read(self, buffer: SSAValue, places: Sequence[str], who: str) -> str:
+        """The element at a place that is inside."""
+        w, type_ = self.writer, element_type(buffer)
+        pointer, flat = self.address(buffer, places)
+        for around in self.parallel:
+            if buffer in around.shadows:
+                other = self._other(around, buffer, flat)[1]
+                mine = w.assign(f"xor i1 {other}, true")
+                self.fail_unless(
+                    mine,
+                    f"{who}: two iterations of a parallel loop race: one reads the element of "
+                    f"{name_of(buffer)} that the other writes, element",
+                    flat,
+                )
+        memory, value = memory_text(type_), element_text(type_)
+        loaded = w.assign(f"load {memory}, ptr {pointer}")
+        return loaded if memory == value else w.assign(f"trunc {memory} {loaded} to {value}")
+
+    def write(self, buffer: SSAValue, places: Sequence[str], value: str, who: str) -> None:
+        """Store an element at a place that is inside."""
+        w, type_ = self.writer, element_type(buffer)
+        pointer, flat = self.address(buffer, places)
+        memory, scalar = memory_text(type_), element_text(type_)
+        if memory != scalar:
+            value = w.assign(f"zext {scalar} {value} to {memory}")
+        for around in self.parallel:
+            if buffer not in around.shadows:
+                continue
+            shadow, other = self._other(around, buffer, flat)
+            with w.when(other):
+                old = w.assign(f"load {memory}, ptr {pointer}")
+                same = self._same_bits(memory, old, value)
+                self.fail_unless(
+                    same,
+                    f"{who}: two iterations of a parallel loop race: both write the element of "
+                    f"{name_of(buffer)}, element",
+                    flat,
+                )
+            w.line(f"store i64 {around.current}, ptr {shadow}")
+        w.line(f"store {memory} {value}, ptr {pointer}")
+
+    def _same_bits(self, type_: str, a: str, b: str) -> str:
+        bits = {"half": "i16", "bfloat": "i16", "float": "i32", "double": "i64"}.get(type_)
+        if bits is not None:
+            a, b = (self.writer.assign(f"bitcast {type_} {each} to {bits}") for each in (a, b))
+        return self.writer.assign(f"icmp eq {bits or type_} {a}, {b}")
+
+    def _other(self, around: ParallelLoop, buffer: SSAValue, flat: str) -> tuple[str, str]:
+        """Where an element's last writer is kept, and whether it is another iteration."""
+        w = self.writer
+        shadow = w.assign(f"getelementptr i64, ptr {around.shadows[buffer]}, i64 {flat}")
+        last = w.assign(f"load i64, ptr {shadow}")
+        recent = w.assign(f"icmp uge i64 {last}, {around.first}")
+        foreign = w.assign(f"icmp ne i64 {last}, {around.current}")
+        return shadow, w.assign(f"and i1 {recent}, {foreign}")
+
+    def _as_one(self, op: loop.LoadOp | loop.StoreOp, vector: Attribute) -> str | None:
+        """The address of a vector whose lanes lie side by side and surely inside a buffer."""
+        element = element_type(op.memref)
+        if op.mask is not None or memory_text(element) != element_text(element):
+            return None
+        if any(op.memref in around.shadows for around in self.parallel):
+            return None
+        shape, extents = buffer_shape(op.memref), vector_shape(vector)
+        for expr, extent, (below, above) in zip(
+            op.map.data.results, shape, op.lane_reaches, strict=True
+        ):
+            low, high = self.range_of(expr, op.indices)
+            if low + below < 0 or high + above >= extent:
+                return None
+        for lane in range(prod(extents)):
+            offset = 0
+            steps = lane_offsets(op.lane_steps, extents, lane, len(shape))
+            for step, extent in zip(steps, shape, strict=True):
+                offset = offset * extent + step
+            if offset != lane:
+                return None
+        places = [self.index(expr, op.indices) for expr in op.map.data.results]
+        return self.address(op.memref, places)[0]
+
+    def load(self, op: loop.LoadOp, who: str) -> str:
+        """The value of a load, lane by lane unless all of them are surely there."""
+        w = self.writer
+        if is_vector(op.result.type):
+            pointer = self._as_one(op, op.result.type)
+            if pointer is not None:
+                align = f"align {BYTES[memory_text(element_type(op.memref))]}"
+                return w.assign(f"load {type_text(op.result.type)}, ptr {pointer}, {align}")
+        element = element_text(element_type(op.memref))
+        default = zero_text(element) if op.default is None else number_text(op.default)
+        masks = self._masks(op.mask)
+        lanes: list[str] = []
+        for lane, (places, doubtful) in enumerate(self.places(op, op.result.type)):
+            conditions = [] if masks is None else [masks[lane]]
+            if op.default is not None:
+                conditions += self._insides(op.memref, places, doubtful)
+
+            def read(places: list[str] = places, doubtful: list[bool] = doubtful) -> str:
+                if op.default is None:
+                    self.check(op.memref, places, doubtful, who)
+                return self.read(op.memref, places, who)
+
+            condition = w.all_of(conditions)
+            lanes.append(w.choose(condition, element, read, default) if conditions else read())
+        return w.gather(lanes, element) if is_vector(op.result.type) else lanes[0]
+
+    def store(self, op: loop.StoreOp, who: str) -> None:
+        """A store, lane by lane unless all of them are surely there."""
+        w = self.writer
+        if is_vector(op.value.type):
+            pointer = self._as_one(op, op.value.type)
+            if pointer is not None:
+                align = f"align {BYTES[memory_text(element_type(op.memref))]}"
+                type_ = type_text(op.value.type)
+                w.line(f"store {type_} {self.values[op.value]}, ptr {pointer}, {align}")
+                return
+        element = element_text(element_type(op.memref))
+        value = self.values[op.value]
+        count = prod(vector_shape(op.value.type))
+        values = w.lanes(value, element, count) if is_vector(op.value.type) else [value]
+        masks = self._masks(op.mask)
+        for lane, (places, doubtful) in enumerate(self.places(op, op.value.type)):
+            if masks is None:
+                self.check(op.memref, places, doubtful, who)
+                self.write(op.memref, places, values[lane], who)
+                continue
+            with w.when(masks[lane]):
+                self.check(op.memref, places, doubtful, who)
+                self.write(op.memref, places, values[lane], who)
+
+    def _masks(self, mask: SSAValue | None) -> list[str] | None:
+        if mask is None:
+            return None
+        return self.writer.lanes(self.values[mask], "i1", prod(vector_shape(mask.type)))
+
+    def _insides(
+        self, buffer: SSAValue, places: Sequence[str], doubtful: Sequence[bool]
+    ) -> list[str]:
+        parts = zip(places, doubtful, buffer_shape(buffer), strict=True)
+        return [self.inside(place, extent) for place, doubt, extent in parts if doubt]
+
+    def check(
+        self, buffer: SSAValue, places: Sequence[str], doubtful: Sequence[bool], who: str
+    ) -> None:
+        """End the run where an index lies outside of its buffer."""
+        for dim, (place, doubt, extent) in enumerate(
+            zip(places, doubtful, buffer_shape(buffer), strict=True)
+        ):
+            if doubt:
+                self.fail_unless(
+                    self.inside(place, extent),
+                    f"{who}: an index of {name_of(buffer)} is outside of dimension {dim}, "
+                    f"which has {extent} elements: index",
+                    place,
+                )
+
+
+def buffer_shape(buffer: SSAValue) -> tuple[int, ...]:
+    """The extents of a buffer."""
+    type_ = buffer.type
+    assert isa(type_, MemRefType)
+    return tuple(type_.get_shape())
+
+
+def element_type(buffer: SSAValue) -> Attribute:
+    """The type of a buffer's elements."""
+    type_ = buffer.type
+    assert isa(type_, MemRefType)
+    return type_.get_element_type()
+
+
+def name_of(buffer: SSAValue) -> str:
+    """A buffer as messages call it."""
+    return f"%{buffer.name_hint}" if buffer.name_hint else f"a {buffer.type}"
+
+
+def describe(op: Operation) -> str:
+    """The block an op belongs to as messages call it, or the op itself."""
+    parent: Operation | None = op
+    while parent is not None and not isinstance(parent, loop.BlockOp):
+        parent = parent.parent_op()
+    return f'block "{parent.block_name.data}"' if parent is not None else f"'{op.name}'"
+
+
+def is_vector(type_: Attribute) -> bool:
+    return type_text(type_).startswith("<")
+
+
+def vector_shape(type_: Attribute) -> tuple[int, ...]:
+    """The extents of a vector, () for a scalar."""
+    from xdsl.dialects.builtin import VectorType
+
+    return tuple(type_.get_shape()) if isa(type_, VectorType) else ()
+
+
+def lane_offsets(
+    steps: Sequence[Sequence[int]], extents: Sequence[int], lane: int, rank: int
+) -> list[int]:
+    """How far lane number `lane`, counted in row-major order, lies from the first."""
+    offsets, inner = [0] * rank, prod(extents)
+    for row, extent in zip(steps, extents, strict=False):
+        inner //= extent
+        position = lane // inner % extent
+        offsets = [offset + position * step for offset, step in zip(offsets, row, strict=True)]
+    return offsets
+
+
+def zero_text(element: str) -> str:
+    return "0" if element.startswith("i") else "0.0" if element != "bfloat" else "0xR0000"

@@ -1,0 +1,427 @@
+"""The loop dialect as plain LLVM IR: what a `loop.func` says, and nothing of how to make it fast.
+
+No pass of the compiler has a part in it, so it judges them all. Loops run one iteration after the
+other, those of parallel loops in a shuffled order and watched for races. New buffers hold NaN or
+the least integer; an access outside of a buffer ends the run with a message. What each block
+stores is kept beside the buffers: the last value at each point of the block's spatial variables,
+which no schedule changes, wherever and in whatever order the block then runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import Any
+
+from xdsl.dialects import scf
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+)
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.interpreters.plain_access import (
+    Accesses,
+    ParallelLoop,
+    buffer_shape,
+    describe,
+    element_type,
+    is_vector,
+    vector_shape,
+)
+from tcopt.interpreters.plain_scalars import emit_scalar
+from tcopt.interpreters.plain_text import (
+    BYTES,
+    Writer,
+    element_text,
+    float_text,
+    is_float_text,
+    memory_text,
+    number_text,
+)
+from tcopt.interpreters.plain_vectors import VECTOR_RULES, emit_intrinsic
+from tcopt.support.errors import UnsupportedError
+
+_MOST_TRACED = 1 << 25
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a block stores: the values at each point of its spatial variables.
+
+    Attributes:
+        name: the block's, with a number behind it where it has several stores.
+        op: the store.
+        element: the element type; `shape`: the extents of the spatial variables.
+        in_order: whether the spatial variables are the indices of the store, one by one.
+    """
+
+    name: str
+    op: Operation
+    element: Attribute
+    shape: tuple[int, ...]
+    in_order: bool
+
+
+@dataclass(frozen=True)
+class PlainFunction:
+    """A translated function: `i64 @plain(buffers..., stages..., scratch, detail)`.
+
+    `scratch` is `scratch_bytes` of zeros. It returns 0, or the number of the message in `faults`
+    that says why it ended early; an i64 at `detail` then is what the message ends in.
+    """
+
+    text: str
+    stages: tuple[Stage, ...]
+    scratch_bytes: int
+    faults: tuple[str, ...]
+    externals: frozenset[str]
+
+
+def translate(
+    function: loop.FuncOp, *, shapes: Mapping[str, tuple[int, ...]] | None = None, seed: int = 0
+) -> PlainFunction:
+    """The plain form of a function.
+
+    Args:
+        shapes: of stages that are known from before. A block may have got further spatial
+            variables behind those, for places in smaller buffers.
+        seed: of the order in which parallel iterations run.
+    Raises:
+        UnsupportedError: an op has no plain form.
+    """
+    return _Translator(function, shapes or {}, seed).result()
+
+
+class _Translator:
+    def __init__(self, function: loop.FuncOp, shapes: Mapping[str, tuple[int, ...]], seed: int):
+        self.function = function
+        self.shapes = shapes
+        self.seed = seed
+        self.writer = Writer()
+        self.accesses = Accesses(self.writer)
+        self.values = self.accesses.values
+        self.stages: list[Stage] = []
+        self.scratch = 8
+        self.handlers: dict[type[Operation], Callable[[Any], None]] = {
+            loop.ForOp: self.for_,
+            loop.BlockOp: self.loop_block,
+            loop.GuardOp: self.guard,
+            loop.AllocOp: self.alloc,
+            loop.LoadOp: self.load,
+            loop.StoreOp: self.store,
+            loop.BorderOp: self.border,
+            loop.IndexOp: self.index,
+            loop.MaskOp: self.mask,
+            loop.IntrinOp: self.intrinsic,
+            loop.InitOp: self.nothing,
+            loop.PrefetchOp: self.nothing,
+            loop.BarrierOp: self.barrier,
+            ConstantOp: self.constant,
+            scf.ForOp: self.structured,
+            scf.IfOp: self.structured,
+            scf.YieldOp: self.structured,
+        }
+
+    def result(self) -> PlainFunction:
+        block, w = self.function.body.block, self.writer
+        parameters = [f"ptr %p{number}" for number in range(len(block.args))]
+        for number, argument in enumerate(block.args):
+            self.values[argument] = f"%p{number}"
+        # Iterations of parallel loops are counted in the first bytes of the scratch memory.
+        w.line("store i64 0, ptr %scratch")
+        self.block(block)
+        w.line("ret i64 0")
+        parameters += [f"ptr %t{number}" for number in range(len(self.stages))]
+        parameters += ["ptr %scratch", "ptr %detail"]
+        head = f"define i64 @plain({', '.join(parameters)}) {{\nentry:"
+        body = "\n".join([head, *w.lines, "}"])
+        tables = [f"{name} = {text}" for text, name in w.tables.items()]
+        text = "\n".join([*w.declarations.values(), *tables, "", body, ""])
+        return PlainFunction(
+            text,
+            tuple(self.stages),
+            self.scratch,
+            tuple(self.accesses.faults),
+            frozenset(w.externals),
+        )
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            self.op(op)
+
+    def op(self, op: Operation) -> None:
+        write = self.handlers.get(type(op))
+        if write is not None:
+            write(op)
+            return
+        names = [self.values[operand] for operand in op.operands]
+        rule = VECTOR_RULES.get(op.name)
+        emit = emit_scalar if rule is None else rule
+        self.values[op.results[0]] = emit(self.writer, op, names)
+
+    def load(self, op: loop.LoadOp) -> None:
+        self.values[op.result] = self.accesses.load(op, describe(op))
+
+    def store(self, op: loop.StoreOp) -> None:
+        self.accesses.store(op, describe(op))
+
+    def intrinsic(self, op: loop.IntrinOp) -> None:
+        emit_intrinsic(self.accesses, op, describe(op))
+
+    def nothing(self, op: Operation) -> None:
+        """An init is part of its block; a prefetch changes no value."""
+
+    def barrier(self, op: loop.BarrierOp) -> None:
+        raise UnsupportedError("threads that wait for one another do not run here", op=op)
+
+    # Structure.
+
+    def for_(self, op: loop.ForOp) -> None:
+        w, count = self.writer, op.trip_count
+        if not count:
+            return
+        variable = op.induction_variable
+        self.accesses.ranges[variable] = (0, count - 1)
+        if op.loop_kind is not loop.LoopKind.PARALLEL or count == 1:
+            with w.loop(str(count)) as counter:
+                self.values[variable] = counter
+                self.block(op.body.block)
+            return
+        around = ParallelLoop(self.next_number(), "")
+        around.shadows = {buffer: self.shadow(buffer) for buffer in written_buffers(op)}
+        # A step that has no factor in common with the count visits all, far from one another.
+        step = next(s for s in range(int(count * 0.618) + 1, 2 * count + 2) if gcd(s, count) == 1)
+        with w.loop(str(count)) as counter:
+            scaled = w.assign(f"mul i64 {counter}, {step}")
+            moved = w.assign(f"add i64 {scaled}, {1 + self.seed}")
+            self.values[variable] = w.assign(f"urem i64 {moved}, {count}")
+            around.current = self.next_number()
+            self.accesses.parallel.append(around)
+            self.block(op.body.block)
+            self.accesses.parallel.pop()
+
+    def next_number(self) -> str:
+        """A number that is larger than all before."""
+        last = self.writer.assign("load i64, ptr %scratch")
+        number = self.writer.assign(f"add i64 {last}, 1")
+        self.writer.line(f"store i64 {number}, ptr %scratch")
+        return number
+
+    def shadow(self, buffer: SSAValue) -> str:
+        """A number for each element of a buffer; scratch memory is 0 at first."""
+        return self.reserve(8 * prod(buffer_shape(buffer)))
+
+    def reserve(self, size: int) -> str:
+        """So many bytes of the scratch memory."""
+        start = -(-self.scratch // _ALIGNMENT) * _ALIGNMENT
+        self.scratch = start + size
+        return self.writer.assign(f"getelementptr i8, ptr %scratch, i64 {start}")
+
+    def fill(self, place: str, type_: str, count: int, value: str) -> None:
+        w = self.writer
+        with w.loop(str(count)) as counter:
+            pointer = w.assign(f"getelementptr {type_}, ptr {place}, i64 {counter}")
+            w.line(f"store {type_} {value}, ptr {pointer}")
+
+    def alloc(self, op: loop.AllocOp) -> None:
+        type_, count = memory_text(element_type(op.result)), prod(buffer_shape(op.result))
+        place = self.values[op.result] = self.reserve(count * BYTES[type_])
+        self.fill(place, type_, count, unwritten_text(type_))
+
+    def loop_block(self, op: loop.BlockOp) -> None:
+        w, accesses = self.writer, self.accesses
+        conditions: list[str] = []
+        for value, expr, extent in zip(
+            op.iter_vars, op.bindings.data.results, op.domain, strict=True
+        ):
+            place = self.values[value] = accesses.index(expr, op.operands)
+            accesses.ranges[value] = (0, max(extent - 1, 0))
+            low, high = accesses.range_of(expr, op.operands)
+            if low < 0 or high >= extent:
+                conditions.append(accesses.inside(place, extent))
+        with w.when(w.all_of(conditions)):
+            self.init(op)
+            for inner in op.body.block.ops:
+                self.op(inner)
+            self.trace(op)
+
+    def init(self, op: loop.BlockOp) -> None:
+        if op.init is None:
+            return
+        firsts = [
+            self.writer.assign(f"icmp eq i64 {self.values[value]}, 0")
+            for value, kind in zip(op.iter_vars, op.iter_kinds, strict=True)
+            if kind is loop.IterKind.REDUCE
+        ]
+        with self.writer.when(self.writer.all_of(firsts)):
+            self.block(op.init.body.block)
+
+    def trace(self, op: loop.BlockOp) -> None:
+        """Keep what the block has stored."""
+        w = self.writer
+        spatial = [
+            (value, extent)
+            for value, kind, extent in zip(op.iter_vars, op.iter_kinds, op.domain, strict=True)
+            if kind is loop.IterKind.SPATIAL
+        ]
+        shape = tuple(extent for _, extent in spatial)
+        stores = [each for each in op.body.block.ops if isinstance(each, loop.StoreOp)]
+        for number, store in enumerate(stores):
+            name = f"{op.block_name.data}.{number}" if number else op.block_name.data
+            known = self.shapes.get(name)
+            if known is not None and shape[: len(known)] == known:
+                shape = known
+            if is_vector(store.value.type) or prod(shape) > _MOST_TRACED:
+                continue
+            flat = "0"
+            for value, extent in spatial[: len(shape)]:
+                flat = w.assign(f"mul i64 {flat}, {extent}")
+                flat = w.assign(f"add i64 {flat}, {self.values[value]}")
+            element = element_type(store.memref)
+            memory, scalar = memory_text(element), element_text(element)
+            kept = self.values[store.value]
+            if memory != scalar:
+                kept = w.assign(f"zext {scalar} {kept} to {memory}")
+            base = f"%t{len(self.stages)}"
+            pointer = w.assign(f"getelementptr {memory}, ptr {base}, i64 {flat}")
+            w.line(f"store {memory} {kept}, ptr {pointer}")
+            self.stages.append(Stage(name, store, element, shape, _in_order(store, spatial)))
+
+    def guard(self, op: loop.GuardOp) -> None:
+        accesses = self.accesses
+        conditions = [
+            accesses.inside(accesses.index(expr, op.indices), extent)
+            for expr, extent in zip(op.map.data.results, op.condition_extents, strict=True)
+        ]
+        with self.writer.when(self.writer.all_of(conditions)):
+            self.block(op.body.block)
+
+    def structured(self, op: scf.ForOp | scf.IfOp | scf.YieldOp) -> None:
+        w = self.writer
+        if op.results or (isinstance(op, scf.YieldOp) and op.operands):
+            raise UnsupportedError("values that leave structured code do not run here", op=op)
+        match op:
+            case scf.ForOp():
+                low, high, step = (self.values[each] for each in (op.lb, op.ub, op.step))
+                span = w.assign(f"sub i64 {high}, {low}")
+                less = w.assign(f"sub i64 {step}, 1")
+                trips = w.assign(f"sdiv i64 {w.assign(f'add i64 {span}, {less}')}, {step}")
+                with w.loop(trips) as counter:
+                    moved = w.assign(f"mul i64 {counter}, {step}")
+                    self.values[op.body.block.args[0]] = w.assign(f"add i64 {low}, {moved}")
+                    self.block(op.body.block)
+            case scf.IfOp():
+                condition = self.values[op.cond]
+                with w.when(condition):
+                    self.block(op.true_region.block)
+                if op.false_region.blocks:
+                    with w.when(w.assign(f"xor i1 {condition}, true")):
+                        self.block(op.false_region.block)
+            case _:
+                pass
+
+    # Values.
+
+    def border(self, op: loop.BorderOp) -> None:
+        """What lies outside of the box, side by side."""
+        value = number_text(op.value)
+        for first, extents in op.sides():
+            self.box(op, list(zip(first, extents, strict=True)), [], value)
+
+    def box(
+        self, op: loop.BorderOp, spans: Sequence[tuple[int, int]], places: list[str], value: str
+    ) -> None:
+        if not spans:
+            self.accesses.write(op.buffer, places, value, "'loop.border'")
+            return
+        (first, extent), *rest = spans
+        with self.writer.loop(str(extent)) as counter:
+            place = self.writer.assign(f"add i64 {counter}, {first}")
+            self.box(op, rest, [*places, place], value)
+
+    def index(self, op: loop.IndexOp) -> None:
+        expr = op.map.data.results[0]
+        self.values[op.result] = self.accesses.index(expr, op.indices)
+        self.accesses.ranges[op.result] = self.accesses.range_of(expr, op.indices)
+
+    def mask(self, op: loop.MaskOp) -> None:
+        w = self.writer
+        firsts = [self.accesses.index(expr, op.indices) for expr in op.map.data.results]
+        flags: list[str] = []
+        for lane in range(prod(vector_shape(op.result.type))):
+            places = [
+                w.assign(f"add i64 {first}, {step * lane}")
+                for first, (_, step) in zip(firsts, op.conditions, strict=True)
+            ]
+            pairs = zip(places, op.conditions, strict=True)
+            flags.append(w.all_of([self.accesses.inside(p, extent) for p, (extent, _) in pairs]))
+        self.values[op.result] = w.gather(flags, "i1")
+
+    def constant(self, op: ConstantOp) -> None:
+        value, type_ = op.value, op.result.type
+        if not isa(value, DenseIntOrFPElementsAttr):
+            self.values[op.result] = number_text(value)
+            if not is_float_text(element_text(type_)):
+                number = int(self.values[op.result])
+                self.accesses.ranges[op.result] = (number, number)
+            return
+        element = element_text(value.get_element_type())
+        numbers = [number for number in value.get_values() if isinstance(number, int | float)]
+        texts = [
+            float_text(each, element) if is_float_text(element) else str(int(each))
+            for each in numbers
+        ]
+        count = prod(vector_shape(type_))
+        texts = texts * count if len(texts) == 1 else texts
+        self.values[op.result] = self.writer.gather(texts, element)
+
+
+def _in_order(store: loop.StoreOp, spatial: Sequence[tuple[SSAValue, int]]) -> bool:
+    """Whether a store's indices are a block's spatial variables, moved by constants at most."""
+    places: list[SSAValue] = []
+    for expr in store.map.data.results:
+        term = expr.lhs if isinstance(expr, AffineBinaryOpExpr) else expr
+        shift = expr.rhs if isinstance(expr, AffineBinaryOpExpr) else None
+        if isinstance(term, AffineDimExpr) and isinstance(shift, AffineConstantExpr | None):
+            if shift is not None and expr.kind is not AffineBinaryOpKind.Add:  # pyright: ignore
+                return False
+            places.append(store.indices[term.position])
+        elif not isinstance(expr, AffineConstantExpr):
+            return False
+    return places == [value for value, extent in spatial if extent > 1 or value in places]
+
+
+def written_buffers(op: loop.ForOp | loop.FuncOp) -> list[SSAValue]:
+    """The buffers from outside a loop or function that are written in it."""
+    inner = {each.result for each in op.walk() if isinstance(each, loop.AllocOp)}
+    written: dict[SSAValue, None] = {}
+    for each in op.walk():
+        match each:
+            case loop.StoreOp():
+                written[each.memref] = None
+            case loop.BorderOp():
+                written[each.buffer] = None
+            case loop.IntrinOp():
+                written |= dict.fromkeys(each.outputs)
+            case _:
+                pass
+    return [buffer for buffer in written if buffer not in inner]
+
+
+def unwritten_text(memory: str) -> str:
+    """What new memory holds: a NaN, or the least integer."""
+    if is_float_text(memory):
+        return float_text(float("nan"), memory)
+    return str(-(1 << (8 * BYTES[memory] - 1)))
+
+
+__all__ = ["PlainFunction", "Stage", "translate", "unwritten_text", "written_buffers"]

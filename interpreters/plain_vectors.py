@@ -1,0 +1,242 @@
+"""Vectors and hardware intrinsics in the plain translation of the loop dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+
+from xdsl.dialects.builtin import IndexType
+from xdsl.dialects.vector import BroadcastOp, ExtractOp, InsertOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
+
+from tcopt.dialects import loop
+from tcopt.dialects.intrinsics import intrinsic
+from tcopt.dialects.loop.intrin import Tile
+from tcopt.dialects.simd import DotOp
+from tcopt.dialects.te import ComputeOp, IndexOp, ReadOp, YieldOp
+from tcopt.dialects.vector_ import ReductionOp
+from tcopt.interpreters.plain_access import Accesses, lane_offsets, vector_shape
+from tcopt.interpreters.plain_scalars import Rule, convert_float, emit_scalar
+from tcopt.interpreters.plain_text import (
+    Writer,
+    element_text,
+    is_float_text,
+    lanes_of,
+    number_text,
+)
+from tcopt.support.errors import UnsupportedError
+
+
+def _element(value: SSAValue) -> str:
+    return element_text(get_element_type_or_self(value.type))
+
+
+def _broadcast(w: Writer, op: Operation, names: list[str]) -> str:
+    """Copies of a scalar, or of a vector, which are further dimensions in front."""
+    assert isinstance(op, BroadcastOp)
+    source, target = vector_shape(op.source.type), vector_shape(op.vector.type)
+    element = _element(op.source)
+    if not source:
+        return w.splat(names[0], element, prod(target))
+    if target[-len(source) :] != source:
+        raise UnsupportedError("a vector that is stretched has no plain form", op=op)
+    lanes = w.lanes(names[0], element, prod(source))
+    return w.gather(lanes * (prod(target) // prod(source)), element)
+
+
+def _from_elements(w: Writer, op: Operation, names: list[str]) -> str:
+    return w.gather(names, _element(op.results[0]))
+
+
+def _step(w: Writer, op: Operation, names: list[str]) -> str:
+    return w.gather([str(lane) for lane in range(lanes_of(op.results[0].type))], "i64")
+
+
+def _place(op: ExtractOp | InsertOp, shape: Sequence[int]) -> tuple[int, int]:
+    """The first lane and the number of lanes of a part of a vector."""
+    if op.dynamic_position:
+        raise UnsupportedError("a lane that is computed has no plain form", op=op)
+    position = op.static_position.get_values()
+    count = prod(shape[len(position) :])
+    start = 0
+    for place, extent in zip(position, shape, strict=False):
+        start = start * extent + place
+    return start * count, count
+
+
+def _extract(w: Writer, op: Operation, names: list[str]) -> str:
+    assert isinstance(op, ExtractOp)
+    shape, element = vector_shape(op.vector.type), _element(op.vector)
+    first, count = _place(op, shape)
+    lanes = w.lanes(names[0], element, prod(shape))[first : first + count]
+    return w.gather(lanes, element) if vector_shape(op.result.type) else lanes[0]
+
+
+def _insert(w: Writer, op: Operation, names: list[str]) -> str:
+    assert isinstance(op, InsertOp)
+    shape, element = vector_shape(op.dest.type), _element(op.dest)
+    first, count = _place(op, shape)
+    lanes = w.lanes(names[1], element, prod(shape))
+    part = w.lanes(names[0], element, count) if vector_shape(op.source.type) else [names[0]]
+    lanes[first : first + count] = part
+    return w.gather(lanes, element)
+
+
+_COMBINERS = {
+    "add": ("add", "fadd"),
+    "mul": ("mul", "fmul"),
+    "and": ("and", ""),
+    "or": ("or", ""),
+    "xor": ("xor", ""),
+}
+_CHOICES = {
+    "maximumf": "fcmp ugt",
+    "maxnumf": "fcmp ogt",
+    "minimumf": "fcmp ult",
+    "minnumf": "fcmp olt",
+    "maxsi": "icmp sgt",
+    "minsi": "icmp slt",
+    "maxui": "icmp ugt",
+    "minui": "icmp ult",
+}
+
+
+def _reduction(w: Writer, op: Operation, names: list[str]) -> str:
+    assert isinstance(op, ReductionOp)
+    element, kind = _element(op.vector), op.kind.data.value
+    wide = "float" if element in ("half", "bfloat") else element
+    lanes = w.lanes(names[0], element, lanes_of(op.vector.type))
+    if op.acc is not None:
+        lanes.insert(0, names[1])
+    scalar = IndexType()
+    if wide != element:
+        lanes = [convert_float(w, lane, element, wide, scalar) for lane in lanes]
+    total = lanes[0]
+    for lane in lanes[1:]:
+        if kind in _COMBINERS:
+            word = _COMBINERS[kind][is_float_text(wide)]
+            total = w.assign(f"{word} {wide} {total}, {lane}")
+        elif kind in _CHOICES:
+            flag = w.assign(f"{_CHOICES[kind]} {wide} {total}, {lane}")
+            total = w.assign(f"select i1 {flag}, {wide} {total}, {wide} {lane}")
+        else:
+            raise UnsupportedError("the plain translation does not know this reduction", op=op)
+    return convert_float(w, total, wide, element, scalar) if wide != element else total
+
+
+def _dot(w: Writer, op: Operation, names: list[str]) -> str:
+    """Products of short groups, added one after the other."""
+    assert isinstance(op, DotOp)
+    total, factor = _element(op.acc), _element(op.lhs)
+    count, group = lanes_of(op.acc.type), op.group
+    is_vector = bool(vector_shape(op.acc.type))
+    sums = w.lanes(names[0], total, count) if is_vector else [names[0]]
+    sides = [
+        _factors(w, name, factor, total, count * group, unsigned is not None)
+        for name, unsigned in ((names[1], op.lhs_unsigned), (names[2], op.rhs_unsigned))
+    ]
+    add, multiply = ("fadd", "fmul") if is_float_text(total) else ("add", "mul")
+    for lane, place in product(range(count), range(group)):
+        a, b = (side[lane * group + place] for side in sides)
+        term = w.assign(f"{multiply} {total} {a}, {b}")
+        sums[lane] = w.assign(f"{add} {total} {sums[lane]}, {term}")
+    return w.gather(sums, total) if is_vector else sums[0]
+
+
+def _factors(
+    w: Writer, name: str, source: str, target: str, count: int, unsigned: bool
+) -> list[str]:
+    lanes = w.lanes(name, source, count)
+    if source == target:
+        return lanes
+    if is_float_text(source):
+        return [convert_float(w, lane, source, target, IndexType()) for lane in lanes]
+    word = "zext" if unsigned else "sext"
+    return [w.assign(f"{word} {source} {lane} to {target}") for lane in lanes]
+
+
+VECTOR_RULES: dict[str, Rule] = {
+    "vector.broadcast": _broadcast,
+    "vector.from_elements": _from_elements,
+    "vector.step": _step,
+    "vector.extract": _extract,
+    "vector.insert": _insert,
+    "vector.reduction": _reduction,
+    "simd.dot": _dot,
+}
+
+
+def emit_intrinsic(accesses: Accesses, op: loop.IntrinOp, who: str) -> None:
+    """Add what an intrinsic's behaviour says, element by element."""
+    output, *inputs = op.tiles
+    stage = intrinsic(op.intrin.data).compute
+    arguments = stage.parent_op()
+    assert arguments is not None
+    tiles: dict[SSAValue, Tile] = {}
+    tiles.update(zip(arguments.regions[0].block.args, inputs, strict=True))
+    element = _element_of(output)
+    word = "fadd" if is_float_text(element) else "add"
+    spaces = [range(extent) for extent in stage.spatial_extents]
+    terms = [range(extent) for extent in stage.reduction_extents]
+    for point in product(*spaces):
+        place = _place_of(accesses, op, output, point, who)
+        total = accesses.read(output.buffer, place, who)
+        for term in product(*terms):
+            value = _behaviour(accesses, op, stage, tiles, (*point, *term), who)
+            total = accesses.writer.assign(f"{word} {element} {total}, {value}")
+        accesses.write(output.buffer, place, total, who)
+
+
+def _element_of(tile: Tile) -> str:
+    return _element(tile.buffer)
+
+
+def _place_of(
+    accesses: Accesses, op: loop.IntrinOp, tile: Tile, point: Sequence[int], who: str
+) -> list[str]:
+    lane = 0
+    for at, extent in zip(point, tile.extents, strict=True):
+        lane = lane * extent + at
+    steps = lane_offsets(tile.steps, tile.extents, lane, len(tile.first))
+    places = [
+        accesses.writer.assign(f"add i64 {accesses.index(expr, op.indices)}, {step}")
+        for expr, step in zip(tile.first, steps, strict=True)
+    ]
+    accesses.check(tile.buffer, places, [True] * len(places), who)
+    return places
+
+
+def _behaviour(
+    accesses: Accesses,
+    op: loop.IntrinOp,
+    stage: ComputeOp,
+    tiles: dict[SSAValue, Tile],
+    point: Sequence[int],
+    who: str,
+) -> str:
+    """The term of an intrinsic's sum at one point of its axes."""
+    w, values = accesses.writer, dict[SSAValue, str]()
+    axes: dict[SSAValue, int] = {}
+    axes.update(zip(stage.body.block.args, point, strict=True))
+    for inner in stage.body.block.ops:
+        match inner:
+            case YieldOp():
+                return values[inner.value]
+            case ReadOp():
+                place = inner.map.data.eval([axes[value] for value in inner.indices], [])
+                tile = tiles[inner.source]
+                at = _place_of(accesses, op, tile, place, who)
+                values[inner.result] = accesses.read(tile.buffer, at, who)
+            case IndexOp():
+                raise UnsupportedError("an intrinsic that computes with places", op=op)
+            case _ if inner.name == "arith.constant":
+                values[inner.results[0]] = number_text(inner.properties["value"])
+            case _:
+                names = [values[operand] for operand in inner.operands]
+                values[inner.results[0]] = emit_scalar(w, inner, names)
+    raise UnsupportedError("an intrinsic that yields nothing", op=op)
+
+
+__all__ = ["VECTOR_RULES", "emit_intrinsic"]

@@ -1,0 +1,1 @@
+"""Faults planted into passes, for the check that runs every pass to find."""

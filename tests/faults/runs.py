@@ -1,0 +1,144 @@
+"""Running a network's passes under the check, with a fault behind one of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from onnx import ModelProto
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from faults.planted import USER_PASSES, Fault
+from models import convolutional
+from models.network import Network
+from tcopt.compiler import pipeline
+from tcopt.frontends.onnx import import_model
+from tcopt.support.errors import TcoptError
+from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.registry import all_passes
+from tcopt.tools.driver import new_context, run_passes
+from tcopt.tools.exec_check import ExecCheck
+from tcopt.tools.instruments import Instrument
+from tcopt.tools.user_passes import load_passes
+
+TARGET = "cpu:haswell"
+
+
+def _softmax() -> ModelProto:
+    net = Network("softmax")
+    x = net.input("x", [4, 12])
+    return net.model(**{net.add("Softmax", net.gemm(x, 12, 20), axis=1): [4, 20]})
+
+
+NETWORKS: dict[str, Callable[[], ModelProto]] = {
+    "small": lambda: convolutional.residual_net(15, 8, 10),
+    "softmax": _softmax,
+    "resnet18": convolutional.resnet18,
+}
+
+
+class Faulty:
+    """A pass with a change of what it made."""
+
+    def __init__(self, real: ModulePass, fault: Fault):
+        self.real, self.fault, self.name = real, fault, real.name
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.real.apply(ctx, op)
+        assert self.fault.edit is not None
+        self.fault.edit(op)
+
+
+@dataclass
+class _Marks(Instrument):
+    """The state in front of each pass, to begin there again."""
+
+    check: ExecCheck
+    states: list[tuple[ModuleOp, ExecCheck, float]] = field(default_factory=list[Any])
+    began: float = field(default_factory=time.perf_counter)
+
+    def before(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
+        self.states.append((module.clone(), self.check.fork(), time.perf_counter() - self.began))
+
+
+@dataclass
+class Outcome:
+    """What came of a fault.
+
+    Attributes:
+        message: of the check; empty if it found nothing.
+        seconds: from the first pass to the message.
+        share: of the time of a clean run.
+    """
+
+    message: str
+    seconds: float
+    share: float
+
+    def names(self, name: str) -> bool:
+        """Whether the message is about this pass alone."""
+        return f"pass '{name}'" in self.message and "' or '" not in self.message
+
+
+class Checked:
+    """A network that has gone through the pipeline under the check."""
+
+    def __init__(self, network: str):
+        self.passes = list(_passes())
+        self.check = ExecCheck()
+        self.marks = _Marks(self.check)
+        module = import_model(NETWORKS[network]())
+        self.ctx = new_context()
+        started = time.perf_counter()
+        run_passes(self.ctx, module, self.passes, [self.marks, self.check])
+        self.seconds = time.perf_counter() - started
+        self.marks.states.append((module.clone(), self.check.fork(), self.seconds))
+
+    def plant(self, fault: Fault) -> Outcome:
+        """Run the rest of the pipeline with a fault."""
+        index = next(n for n, each in enumerate(self.passes) if each.name == fault.behind)
+        rest = list(self.passes[index:])
+        if fault.edit is not None:
+            rest[0] = Faulty(rest[0], fault)  # pyright: ignore
+        else:
+            index += 1
+            rest[:1] = [load_passes(str(USER_PASSES))[fault.user]()()]
+        module, check, before = self.marks.states[index]
+        check = _Going(check.fork())
+        copy, message, started = module.clone(), "", time.perf_counter()
+        try:
+            run_passes(self.ctx, copy, rest, [check])
+        except TcoptError as error:
+            message = str(error)
+        seconds = before + time.perf_counter() - started
+        return Outcome(message, seconds, seconds / self.seconds)
+
+
+@dataclass
+class _Going(Instrument):
+    """A check that is under way."""
+
+    check: ExecCheck
+
+    def after(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
+        self.check.after(index, module_pass, module)
+
+    def finish(self, module: ModuleOp) -> None:
+        self.check.finish(module)
+
+
+def _passes() -> tuple[ModulePass, ...]:
+    return parse_pipeline(
+        ",".join(phase.passes for phase in pipeline(TARGET) if phase.passes), all_passes()
+    )
+
+
+@cache
+def checked(network: str) -> Checked:
+    """A network after a clean run; one is enough for all its faults."""
+    return Checked(network)

@@ -1,0 +1,108 @@
+"""When two values of one tensor count as equal to the check that runs every pass.
+
+The tolerance follows the tensor: a share of its largest magnitude, and no constant, so that a
+tensor of small numbers is looked at as closely as one of large ones. Numbers that stand for an
+infinity, such as those of attention masks, do not count for the magnitude of the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_HUGE = 1e4
+_GAP = 1e3
+_STEP = 2e-2
+_STEP_SHARE = 5e-3
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What is accepted.
+
+    Attributes:
+        rtol: share of the magnitude for floats of 32 and 64 bits.
+        atol: absolute difference beside it.
+        precision: rounding error of the least precise float that the value was computed with; 32
+            of them are accepted.
+        rounds: whether values were rounded to whole numbers on the way. Then a few of them may be
+            a step away: of integers one, of floats a fiftieth of the magnitude.
+    """
+
+    rtol: float
+    atol: float = 0.0
+    precision: float = 2.0**-24
+    rounds: bool = False
+
+
+def difference(
+    actual: Array, expected: Array, tolerance: Tolerance, where: Array | None = None
+) -> str | None:
+    """What is wrong with a value, or None if nothing is.
+
+    Args:
+        where: the elements that count, by default all.
+    """
+    if actual.shape != expected.shape:
+        return f"shape {actual.shape} where {expected.shape} was expected"
+    if actual.dtype == expected.dtype and _same_bytes(actual, expected):
+        return None
+    a, e = actual.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        error = np.abs(a - e)
+    error[(a == e) | (np.isnan(a) & np.isnan(e))] = 0.0
+    # A NaN or an infinity on one side only is as wrong as can be.
+    error[np.isnan(error)] = np.inf
+    if where is not None:
+        error[~where] = 0.0
+        e = np.where(where, e, 0.0)
+    if not error.any():
+        return None
+    allowed = _allowed(e, expected.dtype, tolerance)
+    wrong = error > allowed
+    count = int(np.count_nonzero(wrong))
+    if not count or _is_step(error, e, expected.dtype, tolerance, count):
+        return None
+    share = error / np.maximum(allowed, np.finfo(np.float64).tiny)
+    worst = np.unravel_index(int(np.argmax(share)), share.shape)
+    place = ", ".join(str(int(i)) for i in worst)
+    limit = float(np.broadcast_to(allowed, error.shape)[worst])
+    return (
+        f"max difference {float(error[worst]):.3g} at [{place}]: {float(a[worst]):.7g} where "
+        f"{float(expected[worst]):.7g} was expected, beyond {limit:.3g}; {count} of {error.size} "
+        f"elements differ"
+    )
+
+
+def _same_bytes(a: Array, b: Array) -> bool:
+    if a.dtype.kind in "iub":
+        return bool(np.array_equal(a, b))
+    return a.tobytes() == b.tobytes()
+
+
+def _allowed(e: Array, dtype: np.dtype[Any], tolerance: Tolerance) -> Array:
+    if dtype.kind in "iub":
+        return np.asarray(tolerance.atol)
+    magnitude = np.abs(np.where(np.isfinite(e), e, 0.0))
+    rtol = max(tolerance.rtol, 32 * tolerance.precision)
+    huge = magnitude >= _HUGE
+    rest = float(magnitude[~huge].max(initial=0.0))
+    scale = float(magnitude.max(initial=0.0))
+    if huge.any() and rest and float(magnitude[huge].min()) >= _GAP * rest:
+        return tolerance.atol + rtol * np.where(huge, magnitude, rest)
+    return np.asarray(tolerance.atol + rtol * scale)
+
+
+def _is_step(
+    error: Array, e: Array, dtype: np.dtype[Any], tolerance: Tolerance, count: int
+) -> bool:
+    """Whether a difference is what rounding to whole numbers may make of a small one."""
+    if not tolerance.rounds or count > max(1.0, _STEP_SHARE * error.size):
+        return False
+    step = 1.0 if dtype.kind in "iu" else _STEP * float(np.abs(e[np.isfinite(e)]).max(initial=0.0))
+    return bool(error.max() <= step)

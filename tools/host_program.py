@@ -1,0 +1,148 @@
+"""@main of a module at the loop or kernel level, op by op; it calls what it is given for functions.
+
+Before `plan-memory` it allocates buffers, after it they are views of one workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import (
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    UnrealizedConversionCastOp,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.dialects.graph.weights import weights_of
+from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.errors import UnsupportedError
+from tcopt.support.literals import Integers, integers
+
+Array = NDArray[Any]
+CallFunction = Callable[[Operation, str, list[Array]], None]
+"""Runs a function by name on buffers, for a call op."""
+
+WEIGHTS = "tcopt.weights"
+
+
+class HostProgram:
+    """Runs @main on buffers for its inputs and results.
+
+    Args:
+        call: runs the functions that it calls.
+    """
+
+    def __init__(self, module: ModuleOp, call: CallFunction):
+        self.module = module
+        self.call = call
+        self.values: dict[SSAValue, Any] = {}
+
+    def run(self, main: func.FuncOp, arrays: Sequence[Array]) -> None:
+        """Run it; a planned @main needs its weights and workspace as well, see `planned`."""
+        self.values.update(zip(main.body.block.args, arrays, strict=True))
+        for op in main.body.block.ops:
+            self.step(op)
+
+    def step(self, op: Operation) -> None:
+        values = self.values
+        match op:
+            case loop.CallOp() | func.CallOp():
+                arrays = [values[argument] for argument in op.operands]
+                self.call(op, op.callee.string_value(), arrays)
+            case memref.AllocOp():
+                shape, dtype = array_type(op.memref.type)
+                values[op.memref] = unwritten(shape, dtype)
+            case loop.WeightOp():
+                values[op.result] = self.weight(op)
+            case memref.ReinterpretCastOp():
+                shape, _ = array_type(op.result.type)
+                start = op.static_offsets.get_values()[0]
+                flat = values[op.source].reshape(-1)
+                values[op.result] = flat[start : start + int(np.prod(shape))].reshape(shape)
+            case memref.ViewOp():
+                shape, dtype = array_type(op.result.type)
+                values[op.result] = view(
+                    values[op.source], int(values[op.byte_shift]), shape, dtype
+                )
+            case UnrealizedConversionCastOp():
+                _, dtype = array_type(op.outputs[0].type)
+                values[op.outputs[0]] = values[op.inputs[0]].view(dtype)
+            case memref.CopyOp():
+                np.copyto(values[op.destination], values[op.source])
+            case scf.ForOp():
+                for step in range(*(int(values[bound]) for bound in (op.lb, op.ub, op.step))):
+                    values[op.body.block.args[0]] = step
+                    for inner in op.body.block.ops:
+                        self.step(inner)
+            case _:
+                self.step_index(op)
+
+    def step_index(self, op: Operation) -> None:
+        values = self.values
+        match op:
+            case loop.SliceOp():
+                values[op.result] = values[op.source][int(values[op.index])]
+            case arith.SubiOp():
+                values[op.result] = values[op.lhs] - values[op.rhs]
+            case arith.ConstantOp(value=IntegerAttr() as number):
+                values[op.result] = number.value.data
+            case func.ReturnOp() | memref.DeallocOp() | scf.YieldOp():
+                pass
+            case _:
+                raise UnsupportedError("cannot run this op of the host program", op=op)
+
+    def weight(self, op: loop.WeightOp) -> Array:
+        store = weights_of(self.module)
+        if store is None:
+            raise UnsupportedError("the module's weights are not at hand", op=op)
+        shape, _ = array_type(op.result.type)
+        return np.ascontiguousarray(store[op.weight.data]).reshape(shape)
+
+
+def planned(module: ModuleOp, main: func.FuncOp) -> list[Array]:
+    """The weights and the workspace of a planned @main: its last two arguments."""
+    weights, workspace = main.body.block.args[-2:]
+    layout, store = main.attributes[WEIGHTS], weights_of(module) or {}
+    assert isinstance(layout, DictionaryAttr)
+    block = np.zeros(array_type(weights.type)[0], np.uint8)
+    for name, place in layout.data.items():
+        assert isa(place, Integers)
+        offset, size = integers(place)
+        block[offset : offset + size] = np.ascontiguousarray(store[name]).reshape(-1).view(np.uint8)
+    shape, dtype = array_type(workspace.type)
+    return [block.view(np.int8), np.full(shape, 0xA5, np.uint8).view(dtype)]
+
+
+def view(source: Array, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array in a block of bytes.
+
+    Raises:
+        IndexError: it would leave the block.
+    """
+    size = int(np.prod(shape)) * dtype.itemsize
+    if start < 0 or start + size > source.nbytes:
+        raise IndexError(f"a view of {size} bytes from {start} leaves a block of {source.nbytes}")
+    return source[start : start + size].view(dtype).reshape(shape)
+
+
+def unwritten(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """An array whose content shows in results: NaN, or the least integer."""
+    if dtype.kind == "b":
+        return np.ones(shape, dtype)
+    worst = np.iinfo(dtype).min if dtype.kind in "iu" else np.nan
+    return np.full(shape, worst).astype(dtype)
+
+
+def array_type(type_: Attribute) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """The shape and dtype of a buffer."""
+    assert isa(type_, MemRefType)
+    return tuple(type_.get_shape()), np.dtype(numpy_dtype(type_.element_type))
