@@ -162,3 +162,16 @@ def run(command: list[str]) -> str:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_the_search_for_slow_cases_draws_shrinks_and_groups(tmp_path):
+    output = tmp_path / "cliffs.json"
+    command = [sys.executable, "benchmarks/cliffs.py", "--only", "product", "--cases", "1"]
+    # Nothing is a thousand times as fast, so the case is shrunk.
+    text = run(
+        [*command, "--slow", "1000", "--shrinks", "1", "--rounds", "1", "--output", str(output)]
+    )
+    found = json.loads(output.read_text())
+    assert len(found["cases"]) == len(found["slow"]) == 1
+    assert found["slow"][0]["rule"].startswith("cpu-") and "1 by cpu-" in text
+    assert all(case["ratio"] > 0 and not case["error"] for case in found["cases"])
