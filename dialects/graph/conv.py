@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import LinearWeight
-from tcopt.dialects.graph.slice import PadOp
+from tcopt.dialects.graph.slice import PadOp, SliceOp
 from tcopt.dialects.graph.stages import (
     image_compute,
     narrow,
@@ -147,6 +147,30 @@ class ConvOp(ConvolutionOp):
             result_element=self.type.element_type,
         )
         return [*ops, product]
+
+    def simplify(self) -> Sequence[Operation] | None:
+        """Without taps that read nothing but zeros around the data, as dilated ones may."""
+        w, window = shape_of(self.w), self.window
+        taps = window.seeing_data(shape_of(self.x)[2:], self.shape[2:])
+        starts, extents = [t.start for t in taps], [len(t) for t in taps]
+        if tuple(extents) == window.kernel or self.pad_value.value.data:
+            return None
+        ends = [k - t.stop for k, t in zip(window.kernel, taps, strict=True)]
+        low, high = (
+            [p - skipped * d for p, skipped, d in zip(pads, side, window.dilations, strict=True)]
+            for pads, side in ((window.low, starts), (window.high, ends))
+        )
+        part = SliceOp(self.w, [0, 0, *starts], [*w[:2], *extents])
+        product = ConvOp(
+            self.x,
+            part,
+            strides=window.strides,
+            pads=[*low, *high],
+            dilations=[d if n > 1 else 1 for d, n in zip(window.dilations, extents, strict=True)],
+            groups=self.group_count,
+            result_element=self.result_element,
+        )
+        return (part, product)
 
     def compute(self, x: Array, w: Array) -> Array:
         """The value by numpy: gather the windows, then a matrix product for each group."""

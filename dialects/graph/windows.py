@@ -53,6 +53,25 @@ class Window:
         """Extents of the dilated kernel."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
+    def seeing_data(self, extents: Sequence[int], output: Sequence[int]) -> list[range]:
+        """The taps of each dimension that read an element of the data at some place.
+
+        Dilated windows on small data have others, which only ever read pads. Taps are kept where
+        what is left could not be padded the same.
+        """
+        found: list[range] = []
+        for n, size, k, s, d, low, high in zip(
+            extents, output, self.kernel, self.strides, self.dilations, self.low, self.high,
+            strict=True,
+        ):  # fmt: skip
+            firsts = [tap * d - low for tap in range(k)]
+            reach = (size - 1) * s
+            seen = [tap for tap, first in enumerate(firsts) if first + reach >= 0 and first < n]
+            taps = range(seen[0], seen[-1] + 1) if seen else range(k)
+            fits = low >= taps.start * d and high >= (k - taps.stop) * d
+            found.append(taps if fits else range(k))
+        return found
+
     @property
     def is_padded(self) -> bool:
         """Whether any side is padded."""

@@ -189,3 +189,30 @@ def test_pointwise_convolutions_between_plain_data(name):
     lower(module, pipeline("cpu:haswell")[:2])
     assert not any(isinstance(op, BlockedConvOp | LayoutTransformOp) for op in module.walk())
     compare(model, "cpu:haswell")
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "options"),
+    [
+        ((8, 8), (3, 3), {"dilations": [6, 6], "pads": [9, 8, 9, 4]}),
+        ((9, 9), (5, 5), {"dilations": [5, 5], "pads": [10] * 4, "strides": [2, 2]}),
+        ((12,), (3,), {"dilations": [20], "pads": [20, 20]}),
+        # Nothing sees the data; and what is left could not be padded the same.
+        ((4,), (2,), {"dilations": [30], "pads": [20, 12]}),
+        ((4,), (2,), {"dilations": [9], "pads": [8, 3]}),
+    ],
+)
+def test_taps_that_read_pads_alone_are_left_out(size, kernel, options):
+    x, w = data(1, 4, *size), data(6, 4, *kernel)
+    net = [helper.make_node("Conv", ["x", "w"], ["y"], **options)]
+    graph = helper.make_graph(
+        net,
+        "dilated",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(w, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (actual,) = tcopt.compile(model).run({"x": x})
+    assert np.abs(actual - expected).max() <= TOLERANCE * max(np.abs(expected).max(), 1)

@@ -95,3 +95,13 @@ func.func @pixel(%x: tensor<1x2x1x1x16xf32>) -> (tensor<1x32x1x1xf32>, tensor<1x
   %1 = graph.layout_transform %x {src = "NCHW16c", dst = "NCHW"} : tensor<1x30x1x1xf32>
   return %0, %1 : tensor<1x32x1x1xf32>, tensor<1x30x1x1xf32>
 }
+
+// Taps of a dilated window that never reach the data are left out: here all but the middle one of
+// rows, and the first of columns.
+// CHECK-LABEL: func.func @dilated
+// CHECK-NEXT: %[[W:.*]] = graph.slice %w {starts = [0, 0, 1, 1]} : tensor<8x4x1x2xf32>
+// CHECK-NEXT: graph.conv %x, %[[W]] {pads = [0, 2, 0, 4], dilations = [1, 6]} : tensor<1x8x8x8xf32>
+func.func @dilated(%x: tensor<1x4x8x8xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x8x8x8xf32> {
+  %0 = graph.conv %x, %w {pads = [9, 8, 9, 4], dilations = [9, 6]} : tensor<1x8x8x8xf32>
+  return %0 : tensor<1x8x8x8xf32>
+}
