@@ -59,15 +59,21 @@ class Interval:
 _REALS = Interval(-math.inf, math.inf, True)
 
 
+def _width(type_: Attribute) -> int:
+    """The bits of an integer; an index has 64."""
+    return type_.bitwidth if isinstance(type_, IntegerType) else 64
+
+
 def all_of(type_: Attribute) -> Interval:
     """Every value of a type; of integers as signed."""
     if isinstance(type_, AnyFloat):
         return _REALS
-    bits = type_.width.data if isinstance(type_, IntegerType) else 64
+    bits = _width(type_)
     return Interval(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
 Leaf = Callable[[SSAValue, "ValueRanges"], Range | None]
+Combine = Callable[[float, float], float]
 """The range of a value that no arith operation computes; None if nothing is known."""
 
 
@@ -213,7 +219,7 @@ def _constant(op: arith.ConstantOp) -> Interval | None:
     match op.value:
         case IntegerAttr(value=value):
             number = value.data
-            bits = op.result.type.width.data if isinstance(op.result.type, IntegerType) else 64
+            bits = _width(op.result.type)
             # Signless attributes may hold the same bits as either number.
             number -= (number >> (bits - 1) & 1 and number > 0) << bits
             return Interval(number, number)
@@ -245,7 +251,7 @@ def _slack(type_: Attribute) -> float:
     return 2.0**-7 if isinstance(type_, AnyFloat) and type_.bitwidth < 32 else 0.0
 
 
-def _ends(type_: Attribute, a: Interval, b: Interval, combine: Callable[..., float]) -> Interval:
+def _ends(type_: Attribute, a: Interval, b: Interval, combine: Combine) -> Interval:
     """An operation that is monotone in each operand, from its values at the ends."""
     ends = [combine(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
     if isinstance(type_, AnyFloat):
@@ -328,7 +334,7 @@ _READS_UNSIGNED = (arith_.ExtUIOp, arith_.IndexCastUIOp, arith_.UIToFPOp)
 
 def _as_unsigned(a: Interval, type_: Attribute) -> Interval:
     """What an integer is without a sign."""
-    bits = type_.width.data if isinstance(type_, IntegerType) else 64
+    bits = _width(type_)
     return a if a.low >= 0 else Interval(0, (1 << bits) - 1)
 
 

@@ -29,6 +29,7 @@ from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.jit_link import link_objects, threads_object
 from tcopt.backends.llvm.machine import assemble_object, initialize_native, parse_llvm
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
+from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.compiler.worker import receive, send
 from tcopt.support.errors import TcoptError
 
@@ -112,6 +113,8 @@ class _Child:
         self.replies = replies
         self.file = file
         self.loaded: dict[int, Any] = {}
+        # Nothing sets it: what runs too long is ended with its process.
+        self.stop = StopFlag()
         self.count = 0
         self.regions: list[_Region] = []
 
@@ -154,7 +157,7 @@ class _Child:
             externals.discard(PARALLEL_SYMBOL)
             objects.append(assemble_object(_SHUFFLED, target))
         exported = [*request["exports"], THREADS_VARIABLE]
-        tracker = link_objects(objects, externals, exported)
+        tracker = link_objects(objects, externals, exported, self.stop.address)
         ctypes.c_int32.from_address(tracker[THREADS_VARIABLE]).value = request["threads"]
         self.count += 1
         self.loaded[self.count] = tracker

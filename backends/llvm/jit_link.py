@@ -9,9 +9,8 @@ from itertools import count
 import llvmlite.binding as llvm
 
 from tcopt.backends.llvm.machine import assemble_object, check_room, initialize_native
-from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
+from tcopt.backends.llvm.pool.text import STOP_VARIABLE, THREADS_VARIABLE
 from tcopt.backends.llvm.runtime import helper_addresses, symbol_address
-from tcopt.backends.llvm.stops import STOP_VARIABLE
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import BackendError
 

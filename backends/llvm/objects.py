@@ -15,8 +15,7 @@ from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.linker import link_library
 from tcopt.backends.llvm.machine import assemble_object, assemble_text, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
-from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, pool_text, setting_text
-from tcopt.backends.llvm.stops import STOP_VARIABLE
+from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, STOP_VARIABLE, pool_text, setting_text
 from tcopt.support.cpu_target import CpuTarget
 
 

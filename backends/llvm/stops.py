@@ -10,10 +10,8 @@ from __future__ import annotations
 from xdsl.ir import Block
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
+from tcopt.backends.llvm.pool.text import STOP_VARIABLE
 from tcopt.backends.llvm.work import estimated_work
-
-STOP_VARIABLE = "tcopt_stop"
-"""The i32 that is not 0 when a run is to end: less than 0 if memory of so many KiB was lacking."""
 
 _LONG = 20_000
 """Estimated ops, several microseconds: an iteration that takes longer looks each time."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntFlag
 from functools import reduce
-from operator import or_
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, i1, i32
@@ -256,9 +255,14 @@ class TreeEnsembleOp(OpaqueOp):
             if wanted == Relation.GREATER | Relation.EQUAL:
                 return value >= threshold
             inside = [holds for own, holds in relations if wanted & own]
-            return reduce(or_, inside, k.scalar(False, i1))
+            return _any(k, inside)
         outside = [holds for own, holds in relations if not wanted & own]
-        return ~reduce(or_, outside, k.scalar(False, i1))
+        return ~_any(k, outside)
+
+
+def _any(k: KernelWriter, conditions: Sequence[Scalar]) -> Scalar:
+    """Whether one of some holds."""
+    return reduce(lambda a, b: a | b, conditions, k.scalar(False, i1))
 
 
 def _place(number: Scalar, extent: int) -> Scalar:

@@ -205,8 +205,7 @@ class GraphBuilder:
             return None
         computed: dict[SSAValue, np.ndarray] = {}
         for op in order:
-            arrays = [self.known.get(v, computed.get(v)) for v in op.operands]
-            assert all(array is not None for array in arrays)
+            arrays = [self.known[v] if v in self.known else computed[v] for v in op.operands]
             computed.update(zip(op.results, op.evaluate(*arrays), strict=True))
         self.known[value] = computed[value]
         return computed[value]

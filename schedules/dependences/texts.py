@@ -18,7 +18,7 @@ def access_text(op: Operation, buffer: SSAValue) -> str:
     if isinstance(op, LoadOp | StoreOp):
         indices = [_index_text(op, position) for position in range(len(op.map.data.results))]
         place = f"{place}[{', '.join(indices)}]"
-    kind = {LoadOp: "load", StoreOp: "store"}.get(type(op), op.name)
+    kind = "load" if isinstance(op, LoadOp) else "store" if isinstance(op, StoreOp) else op.name
     block = owning_block(op)
     owner = f" of block {block_label(block)}" if block is not None else ""
     return f"the {kind} {place}{owner}"

@@ -154,7 +154,7 @@ def _update(block: BlockOp, buffer: SSAValue, loop: ForOp) -> tuple[StoreOp, Ope
     )
 
 
-_NEUTRAL = {
+_NEUTRAL: dict[type[Operation], int] = {
     arith.AddfOp: 0,
     arith.AddiOp: 0,
     arith.XOrIOp: 0,

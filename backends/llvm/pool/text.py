@@ -16,6 +16,9 @@ from tcopt.support.cpu_target import CpuTarget
 PARALLEL_SYMBOL = "tcopt_parallel"
 """`void tcopt_parallel(void (*fn)(void *, int64_t, int64_t), void *ctx, int64_t total,
 int64_t grain, int32_t threads)`."""
+STOP_VARIABLE = "tcopt_stop"
+"""The i32 that is not 0 when a run is to end: less than 0 if memory of so many KiB was lacking."""
+
 THREADS_VARIABLE = "tcopt_num_threads"
 """The i32 that says how many threads a parallel loop may use; 0 leaves it to the pool."""
 
