@@ -25,35 +25,41 @@ _HINT = (
 
 
 class ModelSource:
-    """A file, bytes or a decoded model, which does not change, or is found to have.
-
-    Attributes:
-        value: what to read the model from. A path is absolute: the working directory may change.
-    """
+    """A file, bytes or a decoded model, which does not change, or is found to have."""
 
     def __init__(self, source: object):
-        self.value: Source
+        self._value: Source
+        self._given: Path | None = None
         self._marks: dict[Path, Stamp | None] = {}
         self._hashes: dict[Path, str | None] = {}
         if isinstance(source, bytes | bytearray | memoryview):
-            self.value = bytes(source)
+            self._value = bytes(source)
         elif isinstance(source, str | os.PathLike):
-            self.value = Path(os.path.abspath(as_path(source)))
-            self._marks[self.value] = stamp(self.value)
+            self._given = as_path(source)
+            self._value = Path(os.path.abspath(self._given))
+            self._marks[self._value] = stamp(self._value)
         elif _is_model(source):
-            self.value = cast("ModelProto", source)
+            self._value = cast("ModelProto", source)
         else:
             raise InputError(
                 f"a model cannot be {type(source).__name__}",
                 hint="give the path of a file, its bytes or a ModelProto",
             )
 
+    @property
+    def value(self) -> Source:
+        """What to read the model from; a path as it was given, for messages, as long as it leads
+        to the file: the working directory may change."""
+        if self._given is not None and Path(os.path.abspath(self._given)) == self._value:
+            return self._given
+        return self._value
+
     def keep(self) -> None:
         """Make sure that a decoded model stays as it is, whatever its owner does with it."""
-        if not isinstance(self.value, bytes | str | Path):
-            copy = type(self.value)()
-            copy.CopyFrom(self.value)
-            self.value = copy
+        if not isinstance(self._value, bytes | str | Path):
+            copy = type(self._value)()
+            copy.CopyFrom(self._value)
+            self._value = copy
 
     def read(self, files: Iterable[Path]) -> None:
         """Remember other files that were read for the model."""
@@ -63,8 +69,8 @@ class ModelSource:
 
     def hashed(self, content: str | None) -> None:
         """Remember the hash of the model, with which its file is compared if it seems changed."""
-        if isinstance(self.value, Path):
-            self._hashes.setdefault(self.value, content)
+        if isinstance(self._value, Path):
+            self._hashes.setdefault(self._value, content)
 
     def check(self, *, was_open: bool = False) -> None:
         """Check that all files are as they were.

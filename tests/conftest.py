@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tcopt.backends.llvm.host import default_target
+from tcopt.compiler.extensions import extensions
 from tcopt.support.errors import InputError
 
 settings.register_profile("tcopt", deadline=None, derandomize=True, print_blob=True)
@@ -44,6 +45,15 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("TCOPT_CACHE", "kernels")
         patch.setenv("XDG_STATE_HOME", str(folder.parent / "state"))
         yield folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def package_as_it_was() -> Iterator[None]:
+    """What tests add to the compiler or change of it is gone when they end: with it, no test
+    behind them would use the cache or workers."""
+    yield
+    left = list(extensions())
+    assert not left, f"left behind: {left}"
 
 
 @pytest.fixture

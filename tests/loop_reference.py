@@ -39,6 +39,8 @@ _BINARY: dict[type[Operation], Callable[[Any, Any], Any]] = {
     arith.MaximumfOp: _both(max),
     arith.MinimumfOp: _both(min),
     arith.AndIOp: lambda a, b: a & b,
+    # Of indices, which are not negative.
+    arith.MinUIOp: min,
 }
 
 

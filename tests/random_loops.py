@@ -226,9 +226,11 @@ def _load(w: _Writer, depth: int, variables: list[_Variable], choices: list[str]
         w.line(depth, f"%{name} = arith.constant 3.0 : f32")
         return name
     if rng.random() < 0.06 and variables and _takes_data(w.buffers[buffer]):
-        found = w.name("d")
+        any_, last, found = w.name("d"), w.name("c"), w.name("d")
         index = f"%{variables[0].name} mod 12"
-        w.line(depth, f"%{found} = loop.load %p[{index}] : {DATA}")
+        w.line(depth, f"%{any_} = loop.load %p[{index}] : {DATA}")
+        w.line(depth, f"%{last} = arith.constant {w.buffers[buffer][0] - 1} : index")
+        w.line(depth, f"%{found} = arith.minui %{any_}, %{last} : index")
         place = f"%{found}"
     default = " else 1.0" if rng.random() < 0.1 else ""
     w.line(depth, f"%{name} = loop.load %{buffer}[{place}]{default} : {_type(w.buffers[buffer])}")

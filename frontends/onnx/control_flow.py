@@ -131,8 +131,7 @@ class Bodies:
         found = [error for errors in failed for error in errors]
         if len(failed) == 1 or any(isinstance(error, MissingValuesError) for error in found):
             # A branch need not make sense for shapes that it is not meant for.
-            reason = f"the condition of If, one of whose branches fails here ({found[0]}),"
-            self._depends(reason, condition)
+            self._depends(f"the condition of If{_why(found)}", condition)
         for error in found:
             self.importer.problems.add(error)
         results: list[Value] = []
@@ -406,6 +405,12 @@ class Bodies:
         types += [tensor((1,), i1)] * len(function.builder.checks)
         op = graph.ScanOp(step.sym_name.data, steps, states, rows, function.fixed, types)
         return self.ctx.builder.append_steps(op, function.builder)
+
+
+def _why(found: Sequence[TcoptError]) -> str:
+    """What is wrong with a branch beside values that are not known, for a message."""
+    wrong = next((e for e in found if not isinstance(e, MissingValuesError)), None)
+    return "" if wrong is None else f", one of whose branches fails here ({wrong}),"
 
 
 def _without_failures(values: list[Value]) -> list[Value]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
 from tcopt.support.structures import Kind
 
 Dimension = int | str | None
@@ -71,6 +71,10 @@ def _dims_text(dims: Sequence[Dimension] | None) -> str:
     if dims is None:
         return "of unknown rank"
     return "[" + ", ".join("?" if d is None else str(d) for d in dims) + "]"
+
+
+class ExpansionError(ImportModelError):
+    """A model's functions and bodies expand to more than it may ask for, wherever they are."""
 
 
 class MissingValuesError(UnsupportedError):

@@ -14,6 +14,7 @@ from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TypeProto
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.types import type_of
+from tcopt.frontends.onnx.errors import ExpansionError
 from tcopt.frontends.onnx.limits import Limits
 from tcopt.frontends.onnx.loading import opset_versions
 from tcopt.frontends.onnx.schemas import NodeSchema
@@ -35,18 +36,18 @@ class ExpansionBudget:
         """Account for a body of `count` nodes.
 
         Raises:
-            ImportModelError: too many nodes or too deeply nested.
+            ExpansionError: too many nodes or too deeply nested.
         """
         self.spent += count
         most, deepest = self.limits.nodes, self.limits.depth
         if self.spent > most:
-            raise ImportModelError(
+            raise ExpansionError(
                 f"functions and bodies expand to more than {most} nodes",
                 where=where,
                 hint=f"if it is meant to be so large, raise the limit nodes={most}",
             )
         if depth > deepest:
-            raise ImportModelError(
+            raise ExpansionError(
                 f"functions and bodies nest more than {deepest} deep, or call themselves",
                 where=where,
                 hint=f"if it is meant to be so deep, raise the limit depth={deepest}",

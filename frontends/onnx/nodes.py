@@ -14,7 +14,7 @@ from tcopt.frontends.onnx.builder import GraphBuilder, name_hint, named_location
 from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.contrib import find_contrib_schema
 from tcopt.frontends.onnx.control_flow import CONTROL_FLOW, Bodies
-from tcopt.frontends.onnx.errors import MissingValuesError
+from tcopt.frontends.onnx.errors import ExpansionError, MissingValuesError
 from tcopt.frontends.onnx.functions import (
     ExpansionBudget,
     bound_nodes,
@@ -300,6 +300,8 @@ class NodeImporter:
         try:
             values = self.import_body(body, scope, where, depth)
             return self.problems.errors, values
+        except ExpansionError:
+            raise
         except TcoptError as error:
             return [*self.problems.errors, error], []
         finally:

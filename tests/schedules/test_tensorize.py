@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 import ml_dtypes
@@ -128,7 +129,7 @@ def test_targets_have_what_their_features_say() -> None:
     }
 
 
-def test_tiles_of_several_dimensions(rng: np.random.Generator) -> None:
+def test_tiles_of_several_dimensions(bf16_matvec: str, rng: np.random.Generator) -> None:
     """A matrix times a vector as an intrinsic: its tiles are vectors of two and one dimensions."""
     sch = _matrix_times_vector()
     i, k = sch.get_loops("y")
@@ -136,7 +137,7 @@ def test_tiles_of_several_dimensions(rng: np.random.Generator) -> None:
     ko, ki = sch.split(k, [None, 2])
     sch.reorder(io, ko, ii, ki)
     sch.decompose_reduction("y", ko)
-    sch.tensorize(ii, "bf16_matvec")
+    sch.tensorize(ii, bf16_matvec)
     assert "%a[%vi, %vk] by [1, 0] [0, 1]" in str(sch.func)
     a, x = (rng.standard_normal(n).astype(ml_dtypes.bfloat16) for n in ((8, 6), (6,)))
     expected = a.astype(np.float32) @ x.astype(np.float32)
@@ -147,7 +148,7 @@ def test_tiles_of_several_dimensions(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_operands_stand_still_where_the_intrinsic_s_do() -> None:
+def test_operands_stand_still_where_the_intrinsic_s_do(bf16_matvec: str) -> None:
     sch = _matrix_times_vector(own_rows=True)
     i, k = sch.get_loops("y")
     io, ii = sch.split(i, [None, 4])
@@ -156,7 +157,7 @@ def test_operands_stand_still_where_the_intrinsic_s_do() -> None:
     sch.decompose_reduction("y", ko)
     moving = r"%x moves along %ii where the intrinsic's 'x' is the same for all of 'i'"
     with pytest.raises(ScheduleError, match=moving):
-        sch.tensorize(ii, "bf16_matvec")
+        sch.tensorize(ii, bf16_matvec)
 
 
 def _matrix_times_vector(own_rows: bool = False) -> Schedule:
@@ -186,15 +187,14 @@ def _lower(acc: SSAValue, a: SSAValue, x: SSAValue) -> list[Operation]:
     return [spread, DotOp(acc, a, spread)]
 
 
-register(
-    Intrinsic(
-        "bf16_matvec",
-        inputs={"a": ((4, 2), "bf16"), "x": ((2,), "bf16")},
-        behaviour=_behaviour,
-        lowering=_lower,
-        requires=[],
-    )
-)
+@pytest.fixture
+def bf16_matvec() -> Iterator[str]:
+    """The name of an intrinsic of ours, for as long as a test lasts."""
+    name = "bf16_matvec"
+    shapes = {"a": ((4, 2), "bf16"), "x": ((2,), "bf16")}
+    register(Intrinsic(name, shapes, behaviour=_behaviour, lowering=_lower, requires=[]))
+    yield name
+    del INTRINSICS[name]
 
 
 def test_names_are_unique() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import tcopt
 from models.checks import node_model
+from tcopt.support.errors import InputError
 
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 
@@ -20,15 +21,28 @@ X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
         ("GatherND", np.int64),
     ],
 )
-def test_an_index_outside_reads_the_nearest_element(op_type: str, dtype: type):
+def test_an_index_outside_is_refused(op_type: str, dtype: type):
     """Such as a token that is not in the vocabulary: no other memory is read."""
+    indices = np.array([0, -3, 2, 1, -2], dtype)
+    model = tcopt.compile(node_model(op_type, [X, _shaped(op_type, indices)]))
+    (ours,) = model.run({"x0": X, "x1": _shaped(op_type, indices)})
+    expected = X[indices]
+    np.testing.assert_array_equal(
+        ours, expected[:, :1, :1] if op_type == "GatherElements" else expected
+    )
     far = np.iinfo(dtype).max
-    indices = np.array([0, -3, 2, 3, -4, far, 1 - far], dtype)
-    nearest = [0, 0, 2, 2, 0, 2, 0]
-    expected = X[nearest]
-    if op_type == "GatherElements":
-        indices, expected = indices.reshape(-1, 1, 1), expected[:, :1, :1]
-    elif op_type == "GatherND":
-        indices = indices.reshape(-1, 1)
-    (ours,) = tcopt.compile(node_model(op_type, [X, indices])).run({"x0": X, "x1": indices})
-    np.testing.assert_array_equal(ours, expected)
+    for outside in (3, -4, far, 1 - far, np.iinfo(dtype).min):
+        wrong = indices.copy()
+        wrong[3] = outside
+        with pytest.raises(InputError, match="from -3 to 2"):
+            model.run({"x0": X, "x1": _shaped(op_type, wrong)})
+
+
+def _shaped(op_type: str, indices: np.ndarray) -> np.ndarray:
+    match op_type:
+        case "GatherElements":
+            return indices.reshape(-1, 1, 1)
+        case "GatherND":
+            return indices.reshape(-1, 1)
+        case _:
+            return indices

@@ -50,7 +50,7 @@ func.func @main(%a: memref<64xf32>) {
 // CHECK-LABEL: define void @tcopt.main(ptr nonnull align 4 %arg0)
 // CHECK:         call void @tcopt_parallel(ptr @tcopt.main.task0, ptr %{{.*}}, i64 64, i64 4, i32 %{{.*}})
 // CHECK:         call void @tcopt.main.body0(ptr %arg0, i64 0, i64 64)
-// CHECK-LABEL: define i32 @"tcopt_main"(ptr %args)
+// CHECK-LABEL: define i32 @tcopt_main(ptr %args)
 // CHECK:         call void @tcopt.main(ptr %p0)
 // CHECK:       !0 = distinct !{!0, !1}
 // CHECK-NEXT:  !1 = !{!"llvm.loop.unroll.disable"}

@@ -4,8 +4,8 @@
 // CHECK:      loop.for %block = 0 to 2 thread blockIdx.x {
 // CHECK-NEXT:   loop.for %thread = 0 to 64 thread threadIdx.x {
 // CHECK-NEXT:     loop.guard ([%block * 64 + %thread] in 100) {
-// CHECK:            %i = arith.divui
-// CHECK:            %j = arith.remui
+// CHECK:            %i = loop.index [(%block * 64 + %thread) floordiv 5]
+// CHECK:            %j = loop.index [(%block * 64 + %thread) mod 5]
 // CHECK-NEXT:       loop.for %k = 0 to 3 {
 // CHECK:              loop.load %x[%i, %j, %k]
 loop.func @nest(%x: memref<20x5x3xf32>, %y: memref<20x5x3xf32>) {

@@ -1,8 +1,8 @@
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,lower-te-to-loop | filecheck %s
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,lower-te-to-loop,lower-blocks,hoist-workspace,lower-loop-to-kernel,plan-memory --verify-each=exec 2>&1 >/dev/null | filecheck %s --check-prefix=EXEC
 // EXEC-NOT: not run
-// EXEC: fuse-ops: same results
-// EXEC: plan-memory: same results
+// EXEC: fuse-ops: same values
+// EXEC: plan-memory: same values
 
 func.func private @step(%h: tensor<16xf32>, %x: tensor<16xf32>, %y: tensor<3xf32>) -> (tensor<16xf32>, tensor<16xf32>, tensor<3xf32>) {
   %s = graph.add %h, %x : tensor<16xf32>

@@ -1,7 +1,7 @@
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,lower-te-to-loop | filecheck %s
 // RUN: tcopt %s -p fuse-ops,lower-graph-to-te,lower-te-to-loop,lower-blocks,lower-loop-to-kernel,plan-memory --verify-each=exec 2>&1 >/dev/null | filecheck %s --check-prefix=EXEC
 // EXEC-NOT: not run
-// EXEC: plan-memory: same results
+// EXEC: plan-memory: same values
 
 func.func private @rotate(%a: tensor<2x16xf32>, %b: tensor<1x16xf32>) -> (tensor<2x16xf32>, tensor<1x16xf32>, tensor<1x16xf32>) {
   %low = graph.slice %a {starts = [0, 0]} : tensor<1x16xf32>
