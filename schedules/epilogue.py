@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tcopt.dialects.loop import Scope
+from xdsl.dialects.arith import ConstantOp
+
+from tcopt.dialects.loop import BlockOp, LoadOp, Scope, StoreOp
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.handles import Block, Loop
@@ -104,7 +106,7 @@ def _runs_through(read: Access, pattern: BlockPattern) -> bool:
 
 
 LONG = 8
-"""Cost of an epilogue from which on it has much code: that of one mathematical function."""
+"""Arithmetic of an epilogue from which on it has much code: that of one mathematical function."""
 
 MANY_VECTORS = 8
 """Vectors of a tile from which on a long epilogue is a loop over them."""
@@ -128,7 +130,7 @@ def attach_epilogue(sch: Schedule, epilogue: Block, outer: Sequence[Loop], lanes
     most = None
     if (
         count >= MANY_VECTORS
-        and body_cost(sch.block_op(epilogue)) >= LONG
+        and _arithmetic(sch.block_op(epilogue)) >= LONG
         and not stores_apart(sch, epilogue)
         and (sums := _sums(sch, epilogue)) is not None
     ):
@@ -136,6 +138,12 @@ def attach_epilogue(sch: Schedule, epilogue: Block, outer: Sequence[Loop], lanes
         _in_vectors(sch, copy, len(outer), lanes, None)
         most = SIDE_BY_SIDE
     _in_vectors(sch, epilogue, len(outer), lanes, most)
+
+
+def _arithmetic(block: BlockOp) -> int:
+    """The cost of what a block computes, beside reading, writing and constants."""
+    beside = sum(isinstance(op, LoadOp | StoreOp | ConstantOp) for op in block.body.block.ops)
+    return body_cost(block) - beside
 
 
 def _sums(sch: Schedule, epilogue: Block) -> int | None:
