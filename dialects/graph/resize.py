@@ -462,17 +462,22 @@ def _clamped(place: te.Expr, extent: int) -> te.Expr:
     return te.saturate(place, 0, extent - 1, "i32")
 
 
+_LARGEST_NUMBER = 1 << 40
+
+
 def fit_division(table: Array, slope: float) -> tuple[int, int, int] | None:
     """(a, b, c) with table[i] == (i * a + b) // c for every i, if such small numbers exist."""
     ratio = Fraction(slope).limit_denominator(1 << 12)
     a, c = ratio.numerator, ratio.denominator
+    if abs(a) * table.size > _LARGEST_NUMBER:
+        return None
     places = np.arange(table.size)
     for factor in (1, 2):
         scaled = places * a * factor
         divisor = c * factor
         # b must satisfy table * divisor <= scaled + b < (table + 1) * divisor everywhere.
-        low = int(np.max(table * divisor - scaled, initial=-(1 << 40)))
-        high = int(np.min((table + 1) * divisor - scaled, initial=1 << 40))
+        low = int(np.max(table * divisor - scaled, initial=-_LARGEST_NUMBER))
+        high = int(np.min((table + 1) * divisor - scaled, initial=_LARGEST_NUMBER))
         if low < high and table.size:
             return a * factor, low, divisor
     return None

@@ -8,6 +8,7 @@ import pytest
 
 from graph.te_check import check, value
 from tcopt.dialects import graph
+from tcopt.dialects.te import api as te
 
 RNG = np.random.default_rng(7)
 
@@ -409,3 +410,10 @@ def test_shifts():
 def test_reverse_sequence():
     run(graph.ReverseSequenceOp, f32(4, 5, 2), np.array([0, 3, 5, 1]), axis=1, batch_axis=0)
     run(graph.ReverseSequenceOp, f32(4, 3), np.array([4, 2, 1]), axis=0, batch_axis=1)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_steps_of_resizing_that_no_integers_have(mode: str):
+    x = value(np.zeros((1, 2, 4, 6), np.float32))
+    op = graph.ResizeOp(x, sizes=[1, 2, 1, 1], scales=[1, 1, 1e-25, 1], mode=mode)
+    assert op.tensor_expression(te.placeholder((1, 2, 4, 6), name="x")).shape == (1, 2, 1, 1)

@@ -61,6 +61,20 @@ def _image(*shape: int) -> Drawn:
     return Drawn(shape, -1.0, 1.0)
 
 
+@dataclass(frozen=True)
+class Strokes(Drawn):
+    """Images of dark strokes in lines on white, which a network for text finds."""
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        """White is `high`, strokes are `low`."""
+        image = np.full(self.shape, self.high, np.float32)
+        for y in range(8, self.shape[2] - 24, 40):
+            for x in range(8, self.shape[3] - 12, 12):
+                if rng.random() < 0.8:
+                    image[:, :, y : y + 20, x : x + int(rng.integers(3, 9))] = self.low
+        return image
+
+
 def _sound(*shape: int) -> Drawn:
     return Drawn(shape, -0.5, 0.5)
 
@@ -100,7 +114,9 @@ NETWORKS = (
     Network(
         "rapidocr-onnxruntime",
         "ch_PP-OCRv4_det_infer.onnx",
-        tuple({"x": _image(1, 3, h, w)} for h, w in ((320, 480), (736, 736), (96, 640))),
+        tuple(
+            {"x": Strokes((1, 3, h, w), -1.0, 1.0)} for h, w in ((320, 480), (736, 736), (96, 640))
+        ),
     ),
     Network(
         "rapidocr-onnxruntime",
