@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
-    MemRefType,
     VectorType,
     i1,
     i32,
@@ -26,8 +25,16 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.vector_ import GatherOp, ScatterOp
+from tcopt.passes.kernel.lane_layouts import (
+    buffer_extents,
+    constant_prefix,
+    flat_step,
+    is_adjacent,
+    lane_count,
+    lane_steps,
+    memref_type,
+)
 from tcopt.passes.kernel.lowering_levels import NO_OVERFLOW, LevelWriter
-from tcopt.support.memo import memo
 from tcopt.support.quick_ir import new_op
 
 _SHUFFLED_STRIDES = (2, 3, 4)
@@ -88,8 +95,8 @@ class AccessLowering:
         key = (id(lanes), id(value_type), id(depends[-1]))
         found = self._layouts.get(key)
         if found is None:
-            steps = _steps(lanes)
-            layout = (steps, _lanes(value_type), _flat_step(depends[-1], steps))
+            steps = lane_steps(lanes)
+            layout = (steps, lane_count(value_type), flat_step(depends[-1], steps))
             found = self._layouts[key] = (depends, layout)
         return found[1]
 
@@ -106,7 +113,7 @@ class AccessLowering:
         if found is not None:
             return found
         shape = type_.get_shape()
-        if _is_adjacent(buffer.type, op.lane_steps, shape):
+        if is_adjacent(buffer.type, op.lane_steps, shape):
             found = self._contiguous_load(buffer, indices, type_)
         else:
             row, *rest = op.lane_steps
@@ -167,7 +174,7 @@ class AccessLowering:
         writer, exprs, type_ = self.writer, op.map.data.results, value.type
         assert isa(type_, VectorType)
         shape = type_.get_shape()
-        if _is_adjacent(buffer.type, op.lane_steps, shape):
+        if is_adjacent(buffer.type, op.lane_steps, shape):
             indices = [writer.index(expr, operands) for expr in exprs]
             writer.forget_loads(buffer)
             writer.write(new_op(vector.StoreOp, [value, buffer, *indices]))
@@ -234,7 +241,7 @@ class AccessLowering:
         lanes: int,
     ) -> list[Condition]:
         """The conditions for being inside a buffer that ranges do not prove."""
-        shape = _memref_type(buffer).get_shape()
+        shape = memref_type(buffer).get_shape()
         result: list[Condition] = []
         for expr, step, extent in zip(exprs, steps or (0,) * len(shape), shape, strict=True):
             low, high = self.writer.known.bounds(expr, operands)
@@ -320,8 +327,8 @@ class AccessLowering:
 
     def _place_in_row(self, op: loop.LoadOp, operands: Sequence[SSAValue]) -> int | None:
         """Where a vector begins that lies partly in a row as long as itself; None for others."""
-        type_, lanes = op.memref.type, _lanes(op.result.type)
-        expr, extent = op.map.data.results[-1], _shape(type_)[-1]
+        type_, lanes = op.memref.type, lane_count(op.result.type)
+        expr, extent = op.map.data.results[-1], buffer_extents(type_)[-1]
         first, last = self.writer.known.bounds(expr, operands)
         return first if first == last and extent == lanes and 0 < abs(first) < lanes else None
 
@@ -337,7 +344,7 @@ class AccessLowering:
         """The whole row, moved by some lanes: all vectors that lie in it share one load."""
         writer, type_ = self.writer, op.result.type
         assert isa(type_, VectorType)
-        lanes, otherwise = _lanes(type_), self.splat(op.default, type_)
+        lanes, otherwise = lane_count(type_), self.splat(op.default, type_)
         at = [*indices[:-1], writer.index(AffineConstantExpr(0), operands)]
         here = [condition for condition in conditions if condition.step == 0]
         if here:
@@ -470,59 +477,3 @@ class AccessLowering:
         type_ = VectorType(i1, [len(bits)])
         attr = DenseIntOrFPElementsAttr.from_list(type_, [int(bit) for bit in bits])
         return self.writer.attribute(attr, type_)
-
-
-def constant_prefix(mask: SSAValue) -> int | None:
-    """How many lanes are on, of a constant mask that is on for its first lanes only."""
-    constant = mask.owner
-    if not isinstance(constant, arith.ConstantOp) or not isa(
-        constant.value, DenseIntOrFPElementsAttr
-    ):
-        return None
-    bits = [bool(bit) for bit in constant.value.get_values()]
-    count = sum(bits)
-    return count if count and all(bits[:count]) else None
-
-
-def _memref_type(buffer: SSAValue) -> MemRefType[Any]:
-    assert isa(buffer.type, MemRefType)
-    return buffer.type
-
-
-@memo(4096)
-def _lanes(type_: Attribute) -> int:
-    return type_.get_shape()[0] if isa(type_, VectorType) else 0
-
-
-def _is_adjacent(buffer: Attribute, rows: Sequence[tuple[int, ...]], shape: Sequence[int]) -> bool:
-    """Whether a vector's elements are, row after row, neighbours in a buffer."""
-    extents = _shape(buffer)
-    count = len(shape)
-    if count > len(extents) or list(extents[-count + 1 :]) != list(shape[1:]):
-        return False
-    return all(
-        not any(step for dim, step in enumerate(steps) if dim != len(extents) - count + row)
-        and steps[len(extents) - count + row] == 1
-        for row, steps in enumerate(rows)
-    )
-
-
-def _shape(buffer: Attribute) -> tuple[int, ...]:
-    assert isa(buffer, MemRefType)
-    return buffer.get_shape()
-
-
-@memo(4096)
-def _steps(lanes: DenseArrayBase[Any]) -> tuple[int, ...]:
-    return tuple(map(int, lanes.get_values()))
-
-
-@memo(4096)
-def _flat_step(buffer: Attribute, steps: tuple[int, ...]) -> int:
-    """How many elements lie between the addresses of two neighbouring lanes."""
-    assert isa(buffer, MemRefType)
-    stride, total = 1, 0
-    for step, extent in reversed(list(zip(steps, buffer.get_shape(), strict=True))):
-        total += step * stride
-        stride *= extent
-    return total

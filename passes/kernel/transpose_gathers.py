@@ -27,7 +27,7 @@ from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.vector_ import GatherOp
 from tcopt.passes.kernel.constant_vectors import base_and_offset, constant_step
 from tcopt.passes.kernel.effects import accessed, effects_of
-from tcopt.passes.kernel.lowering_access import constant_prefix
+from tcopt.passes.kernel.lane_layouts import constant_prefix
 from tcopt.passes.kernel.register_squares import CHUNK_BITS, transpose_chunks
 from tcopt.support.literals import number_attr
 from tcopt.support.quick_ir import ops_of

@@ -26,7 +26,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.vector_ import ScatterOp
 from tcopt.passes.kernel.constant_vectors import base_and_offset, constant_step
 from tcopt.passes.kernel.effects import accessed
-from tcopt.passes.kernel.lowering_access import constant_prefix
+from tcopt.passes.kernel.lane_layouts import constant_prefix
 from tcopt.passes.kernel.register_squares import CHUNK_BITS, transpose_chunks
 from tcopt.support.quick_ir import ops_of
 
