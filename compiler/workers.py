@@ -18,7 +18,7 @@ from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.pipeline import Phase
 from tcopt.compiler.units import Unit
 from tcopt.compiler.worker import receive, send
-from tcopt.support.isolated import ROOT, child_environment, isolated_command
+from tcopt.support.isolated import ROOT, child_environment, end_process, isolated_command
 from tcopt.support.threads import try_start
 
 _CODE = "from tcopt.compiler.worker import main; main()"
@@ -56,13 +56,7 @@ class Workers:
         for process in self.processes:
             process.kill()
         for process in self.processes:
-            process.wait()
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    try:
-                        stream.close()
-                    except OSError:
-                        continue
+            end_process(process)
         self.processes = []
 
     def share(

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -70,3 +72,14 @@ def _script_folder() -> str:
     """Python puts the folder of a script in front of all others."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     return os.path.dirname(os.path.abspath(script)) if script else ""
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """End a child, whatever it is doing, and close the pipes to it."""
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            # What was still to be written is nobody's any more.
+            with suppress(OSError):
+                stream.close()

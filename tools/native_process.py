@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from tcopt.backends.llvm.host import default_threads
 from tcopt.support.errors import BackendError, TcoptError
+from tcopt.support.isolated import end_process
 
 Array = NDArray[Any]
 
@@ -280,16 +281,8 @@ class NativeProcess:
     def stop(self) -> None:
         """End the child; the next request starts another."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                try:
-                    stream.close()
-                except OSError:
-                    continue
+        if process is not None:
+            end_process(process)
 
 
 def _names(places: Sequence[_Place], regions: Sequence[Any]) -> list[str]:
