@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from tcopt.backends.llvm.host import default_target
+from tcopt.backends.llvm.host import NAMED, default_target
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp, GraphOp
@@ -41,6 +41,10 @@ def target(bits: int | None = None) -> CpuTargetAttr:
     return CpuTargetAttr.of(host)
 
 
+AVX2 = CpuTargetAttr.of(replace(NAMED["haswell"], cores=2))
+"""For tests of the form of a schedule, which is this one on any machine."""
+
+
 @contextmanager
 def everything_parallel(on: bool = True):
     """Rules make loops parallel whatever the work, so that small shapes cover it."""
@@ -63,10 +67,10 @@ def te_module(
 
 
 def scheduled(
-    arrays: Sequence[np.ndarray], expression: Expression, bits: int | None = None
+    arrays: Sequence[np.ndarray], expression: Expression, machine: CpuTargetAttr
 ) -> tuple[ModuleOp, str]:
     """The module after the rules, and the name of the rule that wrote the schedule."""
-    module = te_module(arrays, expression, target(bits))
+    module = te_module(arrays, expression, machine)
     lower(module, _BEFORE)
     lower(module, [Phase("schedule", "schedule")])
     (sequence,) = (op for op in module.ops if isinstance(op, SequenceOp))
@@ -88,7 +92,7 @@ def run(
     Every array lies off its natural alignment, in a field of NaN: what is read outside of
     an array shows in the results, and what is written there is found here.
     """
-    module, _ = scheduled(arrays, expression, bits)
+    module, _ = scheduled(arrays, expression, target(bits))
     lower(module, [_KERNEL])
     module.verify()
     function = compile_module(module).function("f")
@@ -135,7 +139,7 @@ def check_op(
 def kernel_text(make: Callable[..., GraphOp], *arrays: np.ndarray, bits: int | None = None) -> str:
     """The kernel that one graph op becomes."""
     op = make(*(ConstantOp.weight("v", like(array)).results[0] for array in arrays))
-    module, _ = scheduled(arrays, op.tensor_expression, bits)
+    module, _ = scheduled(arrays, op.tensor_expression, target(bits))
     lower(module, [_KERNEL])
     return str(module)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schedules_cpu.kernels import check_op, data, everything_parallel, scheduled
+from schedules_cpu.kernels import AVX2, check_op, data, everything_parallel, scheduled, target
 from tcopt.dialects.graph import GraphOp, MatmulOp, TransposeOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.loop import AllocOp, BlockOp, LoopKind, PrefetchOp, Scope
@@ -62,7 +62,7 @@ def test_deep_reductions_in_parts(m, k, panels, bits_, parallel):
     with everything_parallel(parallel), mock.patch.object(matmul, "PANEL_SHARE", 4096):
         arrays = data(m, k), data(panels, k, width, seed=1)
         op = product(*_values(*arrays))
-        assert scheduled(arrays, op.tensor_expression, bits_)[1] == "cpu-matmul"
+        assert scheduled(arrays, op.tensor_expression, target(bits_))[1] == "cpu-matmul"
         check_op(product, *arrays, bits=bits_)
 
 
@@ -76,7 +76,7 @@ def test_panels_beyond_the_second_cache(m):
 
     with mock.patch.object(matmul, "ELEMENT_BYTES", 4096), everything_parallel():
         op = product(*_values(*arrays))
-        module, rule = scheduled(arrays, op.tensor_expression, 256)
+        module, rule = scheduled(arrays, op.tensor_expression, AVX2)
         assert rule == "cpu-matmul"
         assert any(isinstance(step, PrefetchOp) for step in module.walk()) == (m > 1)
         check_op(product, *arrays, bits=256)
@@ -103,7 +103,7 @@ def test_a_row_reads_whole_rows_unless_threads_divide_them(batch, tile):
 
 def _tiles(product, *arrays):
     """Numbers of elements that are computed at once."""
-    module, rule = scheduled(arrays, product(*_values(*arrays)).tensor_expression, 256)
+    module, rule = scheduled(arrays, product(*_values(*arrays)).tensor_expression, AVX2)
     assert rule == "cpu-matmul"
     kinds = (LoopKind.UNROLLED, LoopKind.VECTORIZED)
     return {
@@ -118,7 +118,7 @@ def test_columns_that_conflict_in_the_first_cache_are_copied(columns, copied):
     """Rows a power of two apart share few sets; the last tile may have fewer rows."""
     arrays = data(2, 133, 72), data(2, 72, columns, seed=1)
     op = MatmulOp(*_values(*arrays))
-    module, rule = scheduled(arrays, op.tensor_expression, 256)
+    module, rule = scheduled(arrays, op.tensor_expression, AVX2)
     assert rule == "cpu-matmul"
     allocs = [op for op in module.walk() if isinstance(op, AllocOp)]
     assert any(op.scope.data is Scope.LOCAL for op in allocs) == copied

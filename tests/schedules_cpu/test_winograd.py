@@ -7,7 +7,7 @@ from math import erf
 import numpy as np
 import pytest
 
-from schedules_cpu.kernels import data, everything_parallel, run, scheduled
+from schedules_cpu.kernels import data, everything_parallel, run, scheduled, target
 from tcopt.dialects.graph import ConstantOp
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
@@ -181,7 +181,7 @@ def test_an_epilogue_may_read_results_several_times(number, epilogue):
         return te.compute(y.shape, lambda *i: epilogue(y[i], other[i]), name="epilogue")
 
     arrays = (x, transformed, other)
-    assert scheduled(arrays, expression, 128)[1] == "cpu-winograd"
+    assert scheduled(arrays, expression, target(128))[1] == "cpu-winograd"
     with everything_parallel():
         (actual,) = run(arrays, expression, [expected.astype(np.float32)], 128)
     assert np.abs(actual - expected).max() <= ERRORS[4] * np.abs(expected).max()
@@ -223,7 +223,7 @@ def test_what_follows_in_another_order_has_a_nest_of_its_own(behind, rule):
         return behind(conv.tensor_expression(x, w))
 
     arrays = (x, transformed)
-    assert scheduled(arrays, expression, 128)[1] == rule
+    assert scheduled(arrays, expression, target(128))[1] == rule
     with everything_parallel():
         (actual,) = run(arrays, expression, [expected.astype(np.float32)], 128)
     assert np.abs(actual - expected).max() <= ERRORS[4] * np.abs(expected).max()
