@@ -20,8 +20,9 @@ from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tcopt.backends.llvm.linear import ZERO, Linear
+from tcopt.backends.llvm.literals import Literal, literal
 from tcopt.backends.llvm.registry import emit_rules
-from tcopt.backends.llvm.types import byte_size, intrinsic_suffix, llvm_type
+from tcopt.backends.llvm.types import I64, PTR, LlvmType, byte_size, llvm_type
 from tcopt.backends.strides import static_strides
 from tcopt.support.errors import UnsupportedError
 
@@ -77,7 +78,7 @@ class FunctionEmitter:
     outer: FunctionEmitter | None = None
     """The function around this one, for bodies of parallel loops."""
 
-    index_type = "i64"
+    index_type: LlvmType = I64
     """The LLVM type of index values."""
 
     loop_metadata = "!llvm.loop !0"
@@ -160,9 +161,9 @@ class FunctionEmitter:
         listed = ", ".join(f"{type} {value}" for type, value in typed)
         return self.assign(f"call {flags}{result} @{name}({listed})")
 
-    def unary_intrinsic(self, name: str, type: str, *operands: str, flags: str = "") -> str:
+    def unary_intrinsic(self, name: str, type: LlvmType, *operands: str, flags: str = "") -> str:
         """Call `llvm.<name>.<type>` on operands of one type that is also the result's."""
-        mangled = f"llvm.{name}.{intrinsic_suffix(type)}"
+        mangled = f"llvm.{name}.{type.mangled}"
         return self.call_intrinsic(mangled, type, [(type, v) for v in operands], flags)
 
     def declare(self, name: str, result: str, parameters: Iterable[str]) -> None:
@@ -172,7 +173,7 @@ class FunctionEmitter:
 
     # Values
 
-    def type(self, type: Attribute) -> str:
+    def type(self, type: Attribute) -> LlvmType:
         """The LLVM type of a value in this function."""
         return self.index_type if type.__class__ is IndexType else llvm_type(type)
 
@@ -180,9 +181,9 @@ class FunctionEmitter:
         """What a function of the C library is called on the target."""
         return function
 
-    def pointer_type(self, pointer: str) -> str:
+    def pointer_type(self, pointer: str) -> LlvmType:
         """The LLVM type of a pointer, which says what memory it points to."""
-        return "ptr"
+        return PTR
 
     def value(self, value: SSAValue) -> str:
         """The LLVM operand for a non-memref value, writing index arithmetic if need be."""
@@ -220,9 +221,9 @@ class FunctionEmitter:
         if value.type.__class__ is IndexType:
             self.linear[id(value)] = Linear(((name, 1),), 0)
 
-    def define_constant(self, value: SSAValue, literal: str) -> None:
-        """Bind a value to an LLVM literal."""
-        self.values[id(value)] = literal
+    def define_constant(self, value: SSAValue, constant: Literal) -> None:
+        """Bind a value to a constant."""
+        self.values[id(value)] = constant
 
     def define_buffer(self, value: SSAValue, buffer: Buffer) -> None:
         """Bind a memref value."""
@@ -295,7 +296,7 @@ class FunctionEmitter:
     def materialize(self, form: Linear) -> str:
         """An index operand with the value of a linear form."""
         if not form.terms:
-            return str(form.const)
+            return literal(self.index_type, form.const)
         total: str | None = None
         depth = 0
         for depth, terms in self._by_depth(form):

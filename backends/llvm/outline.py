@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 
 from tcopt.backends.llvm.emitter import Buffer, FunctionEmitter
 from tcopt.backends.llvm.linear import Linear
+from tcopt.backends.llvm.literals import Literal
 from tcopt.backends.llvm.types import llvm_type
 
 
@@ -43,7 +44,7 @@ class BodyEmitter(FunctionEmitter):
 
     def _capture(self, outer: str, type: str, attributes: str = "") -> str:
         """The parameter for an operand of the enclosing function; constants stay."""
-        if not outer.startswith("%"):
+        if isinstance(outer, Literal):
             return outer
         known = self.captures.get(outer)
         if known is None:

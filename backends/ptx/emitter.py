@@ -14,6 +14,7 @@ from xdsl.utils.hints import isa
 from tcopt.backends.llvm.emitter import Buffer, FunctionEmitter, ModuleState
 from tcopt.backends.llvm.linear import ZERO
 from tcopt.backends.llvm.ops.memref import memref_bytes
+from tcopt.backends.llvm.types import I32, I64, LlvmType, pointer_in
 from tcopt.backends.ptx.registry import ptx_rules
 from tcopt.backends.strides import static_strides
 from tcopt.dialects.target import GpuTargetAttr
@@ -54,11 +55,10 @@ class KernelEmitter(FunctionEmitter):
     def choose_index(self, types: list[MemRefType[Attribute]]) -> None:
         """Let index values be as wide as buffers of these types need."""
         largest = max((memref_bytes(type) for type in types), default=0)
-        self.index_type = "i32" if largest <= LARGEST_NARROW else "i64"
+        self.index_type = I32 if largest <= LARGEST_NARROW else I64
 
-    def pointer_type(self, pointer: str) -> str:
-        space = self._spaces.get(pointer)
-        return "ptr" if space is None else f"ptr addrspace({space})"
+    def pointer_type(self, pointer: str) -> LlvmType:
+        return pointer_in(self._spaces.get(pointer, 0))
 
     def bind_buffer(self, value: SSAValue, root: str, space: int, alignment: int) -> None:
         """Bind a memref whose first element lies at a pointer into some memory."""

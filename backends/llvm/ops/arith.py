@@ -8,6 +8,7 @@ bf16 do; f16 is left to LLVM. Multiplications and additions fuse only if both ca
 from __future__ import annotations
 
 from functools import cache
+from math import isnan
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -20,16 +21,10 @@ from xdsl.ir import Operation
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
 from tcopt.backends.llvm.linear import Linear
+from tcopt.backends.llvm.literals import Literal, dense_constant, literal, scalar_constant
 from tcopt.backends.llvm.ops.casts import computing_type, computing_value, from_computing
 from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.types import (
-    dense_constant,
-    element_of,
-    lanes,
-    llvm_type,
-    scalar_constant,
-    splat,
-)
+from tcopt.backends.llvm.types import I1, LlvmType, integer, lanes, llvm_type
 from tcopt.dialects import arith_
 from tcopt.support.errors import UnsupportedError
 
@@ -55,7 +50,7 @@ def emit_constant(e: FunctionEmitter, op: arith.ConstantOp) -> None:
     result = op.results[0]
     if isinstance(attr, IntegerAttr) and isinstance(attr.type, IndexType):
         e.define_index(result, Linear.constant(attr.value.data))
-        e.define_constant(result, str(attr.value.data))
+        e.define_constant(result, literal(e.index_type, attr.value.data))
     elif isinstance(attr, IntegerAttr | FloatAttr):
         e.define_constant(result, scalar_constant(attr))
     elif isinstance(attr, DenseIntOrFPElementsAttr) and lanes(result.type):
@@ -153,14 +148,15 @@ def emit_floordivsi(e: FunctionEmitter, op: arith.FloorDivSIOp) -> None:
     """Quotient towards zero, less 1 when there is a remainder of the other sign."""
     type = e.type(op.lhs.type)
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
-    if _is_power_of_two(rhs):
-        shift = f"ashr {type} {lhs}, {int(rhs).bit_length() - 1}"
+    divisor = rhs.number if isinstance(rhs, Literal) else None
+    if isinstance(divisor, int) and divisor > 0 and divisor.bit_count() == 1:
+        shift = f"ashr {type} {lhs}, {literal(type, divisor.bit_length() - 1)}"
         is_index = isinstance(op.result.type, IndexType)
         e.define(op.result, e.assign_opaque(shift) if is_index else e.assign(shift))
         return
     quotient, remainder = _divide(e, type, lhs, rhs)
     mixed = e.assign(f"xor {type} {lhs}, {rhs}")
-    negative = e.assign(f"icmp slt {type} {mixed}, {_zero(type)}")
+    negative = e.assign(f"icmp slt {type} {mixed}, {literal(type, 0)}")
     _adjust(e, op, quotient, remainder, negative, "sub")
 
 
@@ -171,7 +167,7 @@ def emit_ceildivsi(e: FunctionEmitter, op: arith.CeilDivSIOp) -> None:
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     quotient, remainder = _divide(e, type, lhs, rhs)
     mixed = e.assign(f"xor {type} {lhs}, {rhs}")
-    negative = e.assign(f"icmp sge {type} {mixed}, {_zero(type)}")
+    negative = e.assign(f"icmp sge {type} {mixed}, {literal(type, 0)}")
     _adjust(e, op, quotient, remainder, negative, "add")
 
 
@@ -182,16 +178,12 @@ def emit_ceildivui(e: FunctionEmitter, op: arith.CeilDivUIOp) -> None:
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
     quotient = e.assign(f"udiv {type} {lhs}, {rhs}")
     remainder = e.assign(f"urem {type} {lhs}, {rhs}")
-    inexact = e.assign(f"icmp ne {type} {remainder}, {_zero(type)}")
-    extra = e.assign(f"zext {_bool(type)} {inexact} to {type}")
+    inexact = e.assign(f"icmp ne {type} {remainder}, {literal(type, 0)}")
+    extra = e.assign(f"zext {type.of(I1)} {inexact} to {type}")
     e.define_result(op, f"add {type} {quotient}, {extra}")
 
 
-def _is_power_of_two(text: str) -> bool:
-    return text.isdigit() and int(text) > 0 and int(text) & (int(text) - 1) == 0
-
-
-def _divide(e: FunctionEmitter, type: str, lhs: str, rhs: str) -> tuple[str, str]:
+def _divide(e: FunctionEmitter, type: LlvmType, lhs: str, rhs: str) -> tuple[str, str]:
     quotient = e.assign(f"sdiv {type} {lhs}, {rhs}")
     product = e.assign(f"mul {type} {quotient}, {rhs}")
     return quotient, e.assign(f"sub {type} {lhs}, {product}")
@@ -201,20 +193,12 @@ def _adjust(
     e: FunctionEmitter, op: Operation, quotient: str, remainder: str, when: str, change: str
 ) -> None:
     type = e.type(op.results[0].type)
-    inexact = e.assign(f"icmp ne {type} {remainder}, {_zero(type)}")
-    both = e.assign(f"and {_bool(type)} {inexact}, {when}")
-    extra = e.assign(f"zext {_bool(type)} {both} to {type}")
+    inexact = e.assign(f"icmp ne {type} {remainder}, {literal(type, 0)}")
+    both = e.assign(f"and {type.of(I1)} {inexact}, {when}")
+    extra = e.assign(f"zext {type.of(I1)} {both} to {type}")
     total = f"{change} {type} {quotient}, {extra}"
     is_index = isinstance(op.results[0].type, IndexType)
     e.define(op.results[0], e.assign_opaque(total) if is_index else e.assign(total))
-
-
-def _zero(type: str) -> str:
-    return "zeroinitializer" if type.startswith("<") else "0"
-
-
-def _bool(type: str) -> str:
-    return f"{type.split(' x ')[0]} x i1>" if type.startswith("<") else "i1"
 
 
 @emits(arith.AddUIExtendedOp)
@@ -227,16 +211,14 @@ def emit_addui_extended(e: FunctionEmitter, op: arith.AddUIExtendedOp) -> None:
 
 @emits(arith.MulSIExtendedOp, arith.MulUIExtendedOp)
 def emit_mul_extended(e: FunctionEmitter, op: arith.MulExtendedBase) -> None:
-    width = int(e.type(element_of(op.lhs.type))[1:])
     narrow = e.type(op.lhs.type)
-    wide = narrow.replace(f"i{width}", f"i{2 * width}")
+    width = int(narrow.element.removeprefix("i"))
+    wide = narrow.of(integer(2 * width))
     extend = "sext" if isinstance(op, arith.MulSIExtendedOp) else "zext"
     left, right = (e.assign(f"{extend} {narrow} {e.value(v)} to {wide}") for v in (op.lhs, op.rhs))
     product = e.assign(f"mul {wide} {left}, {right}")
     e.define(op.low, e.assign(f"trunc {wide} {product} to {narrow}"))
-    count = lanes(op.lhs.type)
-    shift = splat(f"i{2 * width}", str(width), count) if count else str(width)
-    high = e.assign(f"lshr {wide} {product}, {shift}")
+    high = e.assign(f"lshr {wide} {product}, {literal(wide, width)}")
     e.define(op.high, e.assign(f"trunc {wide} {high} to {narrow}"))
 
 
@@ -298,7 +280,7 @@ def emit_float_min_max(e: FunctionEmitter, op: Operation) -> None:
 
 def float_min_max(
     e: FunctionEmitter,
-    type: str,
+    type: LlvmType,
     lhs: str,
     rhs: str,
     predicate: str,
@@ -306,26 +288,23 @@ def float_min_max(
     never_nan: bool = False,
 ) -> str:
     """`lhs` where `lhs predicate rhs`, else `rhs`, with NaN treated as asked."""
-    # A failed ordered comparison yields the second operand. So a constant, which is no NaN,
+    # A failed ordered comparison yields the second operand. So a constant that is no NaN
     # goes first to let the other's NaN through, and second to drop it.
-    if (_is_constant(lhs) and not keeps_nan) or (_is_constant(rhs) and keeps_nan):
+    if (_is_never_nan(lhs) and not keeps_nan) or (_is_never_nan(rhs) and keeps_nan):
         lhs, rhs = rhs, lhs
-    condition = _bool(type)
+    condition = type.of(I1)
     better = e.assign(f"fcmp {predicate} {type} {lhs}, {rhs}")
     best = e.assign(f"select {condition} {better}, {type} {lhs}, {type} {rhs}")
     doubtful, replacement = (lhs, lhs) if keeps_nan else (rhs, lhs)
-    if never_nan or _is_constant(doubtful):
+    if never_nan or _is_never_nan(doubtful):
         return best
-    nan = e.assign(f"fcmp uno {type} {doubtful}, {_zero_float(type)}")
+    nan = e.assign(f"fcmp uno {type} {doubtful}, {literal(type, 0)}")
     return e.assign(f"select {condition} {nan}, {type} {replacement}, {type} {best}")
 
 
-def _is_constant(operand: str) -> bool:
-    return operand.startswith(("0x", "splat", "zeroinitializer", "<"))
-
-
-def _zero_float(type: str) -> str:
-    return "zeroinitializer" if type.startswith("<") else "0.0"
+def _is_never_nan(operand: str) -> bool:
+    numbers = operand.numbers if isinstance(operand, Literal) else None
+    return numbers is not None and not any(map(isnan, numbers))
 
 
 # Comparison and selection

@@ -12,55 +12,44 @@ from xdsl.dialects.builtin import BFloat16Type, Float32Type, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
+from tcopt.backends.llvm.literals import literal
 from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.types import element_of, lanes, llvm_type, splat
+from tcopt.backends.llvm.types import FLOAT, I1, I16, I32, LlvmType, element_of, llvm_type
 from tcopt.dialects import arith_
 
 
-def type_like(element: str, type: Attribute) -> str:
-    """The scalar or vector LLVM type with another element: `i16` like vector<8xf32>."""
-    count = lanes(type)
-    return f"<{count} x {element}>" if count else element
-
-
-def f32_type_like(type: Attribute) -> str:
-    """`type_like("float", type)`."""
-    return type_like("float", type)
-
-
-def _splat_like(element: str, value: int, type: Attribute) -> str:
-    count = lanes(type)
-    return splat(element, str(value), count) if count else str(value)
+def f32_type_like(type: Attribute) -> LlvmType:
+    """float, in as many lanes as a type has."""
+    return llvm_type(type).of(FLOAT)
 
 
 def bf16_to_f32(e: FunctionEmitter, value: SSAValue) -> str:
     """The f32 operand with the value of a bf16 operand, exactly."""
     type = value.type
-    half, word = type_like("i16", type), type_like("i32", type)
+    half, word = llvm_type(type).of(I16), llvm_type(type).of(I32)
     bits = e.assign(f"bitcast {llvm_type(type)} {e.value(value)} to {half}")
     wide = e.assign(f"zext {half} {bits} to {word}")
-    shifted = e.assign(f"shl {word} {wide}, {_splat_like('i32', 16, type)}")
+    shifted = e.assign(f"shl {word} {wide}, {literal(word, 16)}")
     return e.assign(f"bitcast {word} {shifted} to {f32_type_like(type)}")
 
 
 def f32_to_bf16(e: FunctionEmitter, value: str, type: Attribute) -> str:
     """Round an f32 operand to the bf16 scalar or vector type, ties to even."""
-    half, word, single = type_like("i16", type), type_like("i32", type), f32_type_like(type)
-    flag = type_like("i1", type)
+    half, word, single, flag = (llvm_type(type).of(each) for each in (I16, I32, FLOAT, I1))
     bits = e.assign(f"bitcast {single} {value} to {word}")
-    high = e.assign(f"lshr {word} {bits}, {_splat_like('i32', 16, type)}")
-    odd = e.assign(f"and {word} {high}, {_splat_like('i32', 1, type)}")
-    bias = e.assign(f"add {word} {odd}, {_splat_like('i32', 0x7FFF, type)}")
+    high = e.assign(f"lshr {word} {bits}, {literal(word, 16)}")
+    odd = e.assign(f"and {word} {high}, {literal(word, 1)}")
+    bias = e.assign(f"add {word} {odd}, {literal(word, 0x7FFF)}")
     rounded = e.assign(f"add {word} {bits}, {bias}")
-    kept = e.assign(f"lshr {word} {rounded}, {_splat_like('i32', 16, type)}")
-    quiet = e.assign(f"or {word} {high}, {_splat_like('i32', 0x40, type)}")
+    kept = e.assign(f"lshr {word} {rounded}, {literal(word, 16)}")
+    quiet = e.assign(f"or {word} {high}, {literal(word, 0x40)}")
     is_nan = e.assign(f"fcmp uno {single} {value}, {value}")
     chosen = e.assign(f"select {flag} {is_nan}, {word} {quiet}, {word} {kept}")
     narrow = e.assign(f"trunc {word} {chosen} to {half}")
     return e.assign(f"bitcast {half} {narrow} to {llvm_type(type)}")
 
 
-def computing_type(type: Attribute) -> str:
+def computing_type(type: Attribute) -> LlvmType:
     """The LLVM type in which arithmetic on a type is done: float for bf16, else its own."""
     is_bf16 = isinstance(element_of(type), BFloat16Type)
     return f32_type_like(type) if is_bf16 else llvm_type(type)

@@ -11,10 +11,11 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float64Type
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
+from tcopt.backends.llvm.literals import literal
 from tcopt.backends.llvm.ops.arith import fast_flags
 from tcopt.backends.llvm.ops.casts import bf16_to_f32, f32_to_bf16, f32_type_like
 from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.types import element_of, intrinsic_suffix, lanes, llvm_type, splat
+from tcopt.backends.llvm.types import LlvmType, element_of, lanes, llvm_type
 
 _INTRINSICS: dict[type[Operation], str] = {
     math.AbsFOp: "fabs",
@@ -75,7 +76,7 @@ def _is_narrow(type: Attribute) -> bool:
     return isinstance(element_of(type), BFloat16Type | Float16Type)
 
 
-def _widened(e: FunctionEmitter, op: Operation) -> tuple[str, list[str]]:
+def _widened(e: FunctionEmitter, op: Operation) -> tuple[LlvmType, list[str]]:
     """The LLVM type in which to compute, and the operands in it."""
     type = op.results[0].type
     if _is_narrow(type):
@@ -99,9 +100,7 @@ def emit_intrinsic(e: FunctionEmitter, op: Operation) -> None:
 def emit_rsqrt(e: FunctionEmitter, op: math.RsqrtOp) -> None:
     type, (operand,) = _widened(e, op)
     root = e.unary_intrinsic("sqrt", type, operand, flags=fast_flags(op))
-    one = splat(type.split(" x ")[-1][:-1], "1.0", lanes(op.result.type))
-    one = one if lanes(op.result.type) else "1.0"
-    _finish(e, op, e.assign(f"fdiv {fast_flags(op)}{type} {one}, {root}"))
+    _finish(e, op, e.assign(f"fdiv {fast_flags(op)}{type} {literal(type, 1)}, {root}"))
 
 
 @emits(*_LIBRARY)
@@ -160,7 +159,7 @@ def emit_absi(e: FunctionEmitter, op: math.AbsIOp) -> None:
 def _with_flag(e: FunctionEmitter, op: Operation, name: str) -> None:
     """Call an integer intrinsic whose second argument would make some inputs poison."""
     type = llvm_type(op.results[0].type)
-    mangled = f"llvm.{name}.{intrinsic_suffix(type)}"
+    mangled = f"llvm.{name}.{type.mangled}"
     operand = e.value(op.operands[0])
     e.define(op.results[0], e.call_intrinsic(mangled, type, [(type, operand), ("i1", "false")]))
 

@@ -20,6 +20,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.backends.llvm.emitter import Buffer, FunctionEmitter
 from tcopt.backends.llvm.linear import Linear
+from tcopt.backends.llvm.literals import address_of, literal
 from tcopt.backends.llvm.names import global_symbol
 from tcopt.backends.llvm.ops.scf import counted_loop
 from tcopt.backends.llvm.registry import emits
@@ -55,8 +56,7 @@ def load(e: FunctionEmitter, type: Attribute, pointer: str, alignment: int, note
         return e.assign(f"trunc {stored} {loaded} to {e.type(type)}")
     if not is_bool(type):
         return loaded
-    zero = "zeroinitializer" if stored.startswith("<") else "0"
-    return e.assign(f"icmp ne {stored} {loaded}, {zero}")
+    return e.assign(f"icmp ne {stored} {loaded}, {literal(stored, 0)}")
 
 
 def store(
@@ -150,7 +150,7 @@ def _alignment(op: memref.AllocaOp) -> int:
 
 @emits(memref.GetGlobalOp)
 def emit_get_global(e: FunctionEmitter, op: memref.GetGlobalOp) -> None:
-    e.bind_memref(op.memref, f"@{global_symbol(op.name_.string_value())}", ALIGNMENT)
+    e.bind_memref(op.memref, address_of(global_symbol(op.name_.string_value())), ALIGNMENT)
 
 
 # Views

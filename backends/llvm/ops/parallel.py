@@ -23,11 +23,13 @@ from xdsl.ir import SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
 from tcopt.backends.llvm.linear import Linear
+from tcopt.backends.llvm.literals import Literal, literal
 from tcopt.backends.llvm.ops.scf import counted_loop, trip_count
 from tcopt.backends.llvm.outline import BodyEmitter
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
 from tcopt.backends.llvm.registry import emits
 from tcopt.backends.llvm.stops import check_stop, stops_inside
+from tcopt.backends.llvm.types import I64
 from tcopt.backends.llvm.work import estimated_work
 from tcopt.support.errors import UnsupportedError
 
@@ -53,13 +55,14 @@ def emit_parallel(e: FunctionEmitter, op: scf.ParallelOp) -> None:
     grain = _grain(op)
     arguments = [f"{c.type} {c.outer}" for c in body.captures.values()]
     run = f"  call void @{body.name}({', '.join([*arguments, 'i64 0', f'i64 {total}'])})"
-    if not total.startswith("%") and int(total) <= grain:
+    known = _known(total)
+    if known is not None and known <= grain:
         e.write(run)
         return
     e.module.globals[THREADS_VARIABLE] = f"@{THREADS_VARIABLE} = external global i32"
     threads = e.assign(f"load i32, ptr @{THREADS_VARIABLE}")
     many = e.assign(f"icmp ne i32 {threads}, 1")
-    if total.startswith("%"):
+    if known is None:
         enough = e.assign(f"icmp sgt i64 {total}, {grain}")
         many = e.assign(f"and i1 {many}, {enough}")
     fork, serial, done = e.label("fork"), e.label("serial"), e.label("join")
@@ -102,21 +105,26 @@ def _emit_serially(
 def _extent(e: FunctionEmitter, op: scf.ParallelOp, dimension: int, trip: int | None) -> str:
     """The number of iterations of one dimension."""
     if trip is not None:
-        return str(trip)
+        return literal(I64, trip)
     low, high = e.index(op.lowerBound[dimension]), e.index(op.upperBound[dimension])
     span = e.materialize(high.plus(low.scaled(-1)))
     step = e.value(op.step[dimension])
     rounded = e.assign(f"add i64 {span}, {step}")
     less = e.assign(f"sub i64 {rounded}, 1")
     count = e.assign(f"sdiv i64 {less}, {step}")
-    return e.unary_intrinsic("smax", "i64", count, "0")
+    return e.unary_intrinsic("smax", I64, count, literal(I64, 0))
+
+
+def _known(extent: str) -> int | None:
+    """The number of an i64 operand if it is a constant."""
+    number = extent.number if isinstance(extent, Literal) else None
+    return None if number is None else int(number)
 
 
 def _product(e: FunctionEmitter, extents: list[str]) -> str:
-    known = prod(int(x) for x in extents if not x.startswith("%"))
-    total = str(known)
+    total: str = literal(I64, prod(_known(extent) or 1 for extent in extents))
     for extent in extents:
-        if extent.startswith("%"):
+        if _known(extent) is None:
             total = e.assign(f"mul i64 {total}, {extent}")
     return total
 
@@ -131,7 +139,7 @@ def _emit_functions(
     body.depths |= {"%begin": 0, "%end": 0}
     sizes = [body.capture_operand(extent) for extent in extents]
 
-    known = [int(extent) for extent in extents if not extent.startswith("%")]
+    known = [number for number in map(_known, extents) if number is not None]
     stops = stops_inside(e, op.body.block, prod(known) if len(known) == len(extents) else None)
 
     def iteration(variable: str, _: list[str]) -> list[str]:

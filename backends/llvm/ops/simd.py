@@ -9,9 +9,10 @@ from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float32Type, IntegerTy
 from xdsl.ir import Attribute
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
+from tcopt.backends.llvm.literals import literal
 from tcopt.backends.llvm.ops.vector import shuffle
 from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.types import element_of, lanes, llvm_type, splat
+from tcopt.backends.llvm.types import I32, LlvmType, element_of, lanes, llvm_type
 from tcopt.dialects.simd import DotOp
 
 _I8, _I16, _I32 = IntegerType(8), IntegerType(16), IntegerType(32)
@@ -261,7 +262,7 @@ def _written_out(
     """A multiply-add for each element of the group, the last one first as x86 has it."""
     narrow, wide = element_of(op.lhs.type), element_of(op.acc.type)
     group, count = op.group, max(lanes(op.acc.type), 1)
-    source, total = llvm_type(op.lhs.type), f"<{count} x {llvm_type(wide)}>"
+    source, total = llvm_type(op.lhs.type), LlvmType.vector(llvm_type(wide), count)
     for place in reversed(range(group)):
         mask = range(place, group * count, group)
         picked = [shuffle(e, source, value, "poison", mask) for value in factors]
@@ -285,9 +286,9 @@ def _widened(
         return e.assign(f"{'zext' if unsigned else 'sext'} {source} {value} to {target}")
     if not isinstance(narrow, BFloat16Type):
         return e.assign(f"fpext {source} {value} to {target}")
-    words = f"<{count} x i32>"
+    words = LlvmType.vector(I32, count)
     bits = e.assign(f"zext {source} {value} to {words}")
-    high = e.assign(f"shl {words} {bits}, {splat('i32', '16', count)}")
+    high = e.assign(f"shl {words} {bits}, {literal(words, 16)}")
     single = f"<{count} x float>"
     result = e.assign(f"bitcast {words} {high} to {single}")
     if isinstance(wide, Float32Type):

@@ -12,18 +12,20 @@ from xdsl.ir import Operation, SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
 from tcopt.backends.llvm.linear import Linear
+from tcopt.backends.llvm.literals import Literal, literal, poison
 from tcopt.backends.llvm.ops.arith import fast_flags, float_min_max
 from tcopt.backends.llvm.ops.casts import computing_type, computing_value, from_computing
 from tcopt.backends.llvm.registry import emits
 from tcopt.backends.llvm.types import (
+    I1,
+    I32,
+    LlvmType,
     byte_size,
     element_of,
-    intrinsic_suffix,
+    integer,
     is_bool,
     lanes,
     llvm_type,
-    splat,
-    vector_literal,
 )
 from tcopt.dialects import vector_
 from tcopt.support.errors import UnsupportedError
@@ -71,7 +73,7 @@ def emit_broadcast(e: FunctionEmitter, op: vector.BroadcastOp) -> None:
         and not is_bool(source.type)
     ):
         # Copies of a few narrow elements are copies of one word, which loads can broadcast.
-        word, count = f"i{bits}", lanes(result.type) // lanes(source.type)
+        word, count = integer(bits), lanes(result.type) // lanes(source.type)
         packed = e.assign(f"bitcast {llvm_type(source.type)} {e.value(source)} to {word}")
         spread = splat_value(e, word, packed, count)
         e.define_result(op, f"bitcast <{count} x {word}> {spread} to {llvm_type(result.type)}")
@@ -85,11 +87,11 @@ def emit_broadcast(e: FunctionEmitter, op: vector.BroadcastOp) -> None:
     e.define(result, permute(e, source, mask))
 
 
-def splat_value(e: FunctionEmitter, element: str, value: str, count: int) -> str:
-    """A scalar in every lane: a literal for a literal."""
-    if not value.startswith("%"):
-        return splat(element, value, count)
-    type = f"<{count} x {element}>"
+def splat_value(e: FunctionEmitter, element: LlvmType, value: str, count: int) -> str:
+    """A scalar in every lane: a constant for a constant."""
+    type = LlvmType.vector(element, count)
+    if isinstance(value, Literal) and value.numbers is not None:
+        return literal(type, *value.numbers)
     first = e.assign(f"insertelement {type} poison, {element} {value}, i64 0")
     return e.assign(f"shufflevector {type} {first}, {type} poison, <{count} x i32> zeroinitializer")
 
@@ -98,7 +100,7 @@ def splat_value(e: FunctionEmitter, element: str, value: str, count: int) -> str
 def emit_from_elements(e: FunctionEmitter, op: vector_.FromElementsOp) -> None:
     type = llvm_type(op.result.type)
     element = llvm_type(element_of(op.result.type))
-    built = "poison"
+    built: str = poison(type)
     for number, value in enumerate(op.elements):
         built = e.assign(f"insertelement {type} {built}, {element} {e.value(value)}, i64 {number}")
     e.define(op.result, built)
@@ -106,7 +108,7 @@ def emit_from_elements(e: FunctionEmitter, op: vector_.FromElementsOp) -> None:
 
 @emits(vector_.StepOp)
 def emit_step(e: FunctionEmitter, op: vector_.StepOp) -> None:
-    e.define(op.result, vector_literal("i64", list(range(lanes(op.result.type)))))
+    e.define(op.result, literal(llvm_type(op.result.type), *range(lanes(op.result.type))))
 
 
 @emits(vector_.ConstantMaskOp)
@@ -125,30 +127,29 @@ def emit_create_mask(e: FunctionEmitter, op: vector.CreateMaskOp) -> None:
         return
     type = llvm_type(op.mask_vector.type)
     count = lanes(op.mask_vector.type)
+    places = LlvmType.vector(I32, count)
     total: str | None = None
     for dimension, size in enumerate(op.mask_dim_sizes):
         index = e.index_type
         low = e.unary_intrinsic("smax", index, e.value(size), "0")
         narrow = e.unary_intrinsic("smin", index, low, str(shape[dimension]))
-        if index != "i32":
+        if index is not I32:
             narrow = e.assign(f"trunc {index} {narrow} to i32")
-        bound = splat_value(e, "i32", narrow, count)
+        bound = splat_value(e, I32, narrow, count)
         coordinates = [point[dimension] for point in product(*map(range, shape))]
-        part = e.assign(f"icmp slt <{count} x i32> {vector_literal('i32', coordinates)}, {bound}")
+        part = e.assign(f"icmp slt {places} {literal(places, *coordinates)}, {bound}")
         total = part if total is None else e.assign(f"and {type} {total}, {part}")
     assert total is not None
     e.define(op.mask_vector, total)
 
 
-def mask_literal(shape: Sequence[int], sizes: Sequence[int]) -> str:
+def mask_literal(shape: Sequence[int], sizes: Sequence[int]) -> Literal:
     """A constant mask that is 1 where every coordinate is below its size."""
     bits = [
         all(c < size for c, size in zip(point, sizes, strict=True))
         for point in product(*map(range, shape))
     ]
-    if len(set(bits)) == 1:
-        return splat("i1", "true" if bits[0] else "false", len(bits))
-    return f"<{', '.join('i1 true' if bit else 'i1 false' for bit in bits)}>"
+    return literal(LlvmType.vector(I1, len(bits)), *bits)
 
 
 # Parts
@@ -319,7 +320,7 @@ def emit_reduction(e: FunctionEmitter, op: vector_.ReductionOp) -> None:
 
 def _reduce_integers(e: FunctionEmitter, op: vector_.ReductionOp, kind: str) -> str:
     type, element = llvm_type(op.vector.type), llvm_type(op.dest.type)
-    name = f"llvm.vector.reduce.{_REDUCE_INTEGER[kind]}.{intrinsic_suffix(type)}"
+    name = f"llvm.vector.reduce.{_REDUCE_INTEGER[kind]}.{type.mangled}"
     result = e.call_intrinsic(name, element, [(type, e.value(op.vector))])
     if op.acc is None:
         return result
@@ -332,7 +333,7 @@ def _reduce_integers(e: FunctionEmitter, op: vector_.ReductionOp, kind: str) -> 
 def _reduce_float_sum(e: FunctionEmitter, op: vector_.ReductionOp, kind: str) -> str:
     """Sums and products: in lane order, or by halves when reassociation is allowed."""
     type, element = computing_type(op.vector.type), computing_type(op.dest.type)
-    name = f"llvm.vector.reduce.f{kind}.{intrinsic_suffix(type)}"
+    name = f"llvm.vector.reduce.f{kind}.{type.mangled}"
     neutral = "-0.0" if kind == "add" else "1.0"
     start = neutral if op.acc is None else computing_value(e, op.acc)
     vector = computing_value(e, op.vector)
@@ -348,19 +349,15 @@ def _reduce_by_halves(
     never_nan = "nnan" in fast_flags(op) or "fast" in fast_flags(op)
     while count > 1:
         half = count // 2
-        type = f"<{count} x {element}>"
+        type, folded_type = (LlvmType.vector(element, each) for each in (count, half))
         low = shuffle(e, type, value, "poison", range(half))
         high = shuffle(e, type, value, "poison", range(half, 2 * half))
-        folded = float_min_max(
-            e, f"<{half} x {element}>", low, high, predicate, keeps_nan, never_nan
-        )
+        folded = float_min_max(e, folded_type, low, high, predicate, keeps_nan, never_nan)
         if count % 2:
             last = e.assign(f"extractelement {type} {value}, i64 {count - 1}")
-            first = e.assign(f"extractelement <{half} x {element}> {folded}, i64 0")
+            first = e.assign(f"extractelement {folded_type} {folded}, i64 0")
             best = float_min_max(e, element, first, last, predicate, keeps_nan, never_nan)
-            folded = e.assign(
-                f"insertelement <{half} x {element}> {folded}, {element} {best}, i64 0"
-            )
+            folded = e.assign(f"insertelement {folded_type} {folded}, {element} {best}, i64 0")
         value, count = folded, half
     scalar = e.assign(f"extractelement <1 x {element}> {value}, i64 0")
     if op.acc is None:

@@ -10,13 +10,16 @@ from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.backends.llvm.emitter import FunctionEmitter
+from tcopt.backends.llvm.literals import Literal, literal
 from tcopt.backends.llvm.ops.memref import load, nontemporal, store
 from tcopt.backends.llvm.ops.vector import row_major, shuffle
 from tcopt.backends.llvm.registry import emits
 from tcopt.backends.llvm.types import (
+    DOUBLE,
+    FLOAT,
+    LlvmType,
     byte_size,
     element_of,
-    intrinsic_suffix,
     is_bool,
     lanes,
     llvm_type,
@@ -25,7 +28,6 @@ from tcopt.backends.llvm.types import (
 from tcopt.dialects import vector_
 from tcopt.support.errors import UnsupportedError
 
-_ALL_TRUE = "splat (i1 true)"
 _MASKING = frozenset({"avx512vl", "sve"})
 """Features with which a masked store is one quick instruction. AVX2's takes dozens of steps on
 some CPUs."""
@@ -84,7 +86,7 @@ def _to_memory(e: FunctionEmitter, type: Attribute, value: str) -> str:
 def _from_memory(e: FunctionEmitter, type: Attribute, value: str) -> str:
     if not is_bool(type):
         return value
-    return e.assign(f"icmp ne {memory_type(type)} {value}, zeroinitializer")
+    return e.assign(f"icmp ne {memory_type(type)} {value}, {literal(memory_type(type), 0)}")
 
 
 @emits(vector.MaskedLoadOp)
@@ -93,28 +95,30 @@ def emit_masked_load(e: FunctionEmitter, op: vector.MaskedLoadOp) -> None:
     result = op.results[0]
     pointer, alignment = _address(e, op, memref, indices, result.type)
     flags = e.value(mask)
-    if flags == _ALL_TRUE:
+    if _is_all_on(flags):
         e.define(result, load(e, result.type, pointer, alignment))
         return
     stored, mask_type = memory_type(result.type), llvm_type(mask.type)
     kept = _to_memory(e, result.type, e.value(pass_thru))
     place = e.pointer_type(pointer)
     loaded = e.call_intrinsic(
-        f"llvm.masked.load.{intrinsic_suffix(stored)}.{intrinsic_suffix(place)}",
+        f"llvm.masked.load.{stored.mangled}.{place.mangled}",
         stored,
         [(place, f"align {alignment} {pointer}"), (mask_type, flags), (stored, kept)],
     )
     e.define(result, _from_memory(e, result.type, loaded))
 
 
+def _is_all_on(flags: str) -> bool:
+    return isinstance(flags, Literal) and bool(flags.number)
+
+
 def _run_of(flags: str) -> tuple[int, int] | None:
     """The first lane and the number of lanes that a mask has on if they lie side by side; None
     for other masks, and for those that are no literals."""
-    if flags == "zeroinitializer":
-        return 0, 0
-    if not flags.startswith("<"):
+    if not isinstance(flags, Literal):
         return None
-    on = [n for n, lane in enumerate(flags[1:-1].split(",")) if lane.endswith("true")]
+    on = [lane for lane, flag in enumerate(flags.lanes) if flag]
     first = on[0] if on else 0
     return (first, len(on)) if on == list(range(first, first + len(on))) else None
 
@@ -156,10 +160,10 @@ def _fenced(e: FunctionEmitter, type: Attribute, value: str) -> str:
     whole = f"<{padded} x {element}>"
     if padded != count:
         value = shuffle(e, text, value, "poison", [*range(count), *[-1] * (padded - count)])
-    width, float_ = (32, "float") if padded * bits % 64 else (64, "double")
-    like = f"<{padded * bits // width} x {float_}>"
+    width, float_ = (32, FLOAT) if padded * bits % 64 else (64, DOUBLE)
+    like = LlvmType.vector(float_, padded * bits // width)
     floats = e.assign(f"bitcast {whole} {value} to {like}")
-    name = f"llvm.arithmetic.fence.{intrinsic_suffix(like)}"
+    name = f"llvm.arithmetic.fence.{like.mangled}"
     fenced = e.call_intrinsic(name, like, [(like, floats)])
     result = e.assign(f"bitcast {like} {fenced} to {whole}")
     return result if padded == count else shuffle(e, whole, result, "poison", range(count))
@@ -170,7 +174,7 @@ def emit_masked_store(e: FunctionEmitter, op: vector.MaskedStoreOp) -> None:
     memref, *indices, mask, value = op.operands
     pointer, alignment = _address(e, op, memref, indices, value.type)
     flags = e.value(mask)
-    if flags == _ALL_TRUE:
+    if _is_all_on(flags):
         store(e, value.type, e.value(value), pointer, alignment)
         return
     run = None if is_bool(value.type) else _run_of(flags)
@@ -181,7 +185,7 @@ def emit_masked_store(e: FunctionEmitter, op: vector.MaskedStoreOp) -> None:
         return
     stored, mask_type = memory_type(value.type), llvm_type(mask.type)
     place = e.pointer_type(pointer)
-    name = f"llvm.masked.store.{intrinsic_suffix(stored)}.{intrinsic_suffix(place)}"
+    name = f"llvm.masked.store.{stored.mangled}.{place.mangled}"
     e.declare(name, "void", [stored, place, mask_type])
     text = _to_memory(e, value.type, e.value(value))
     if _TRUNCATING in e.module.capabilities:
@@ -213,7 +217,7 @@ def emit_gather(e: FunctionEmitter, op: vector_.GatherOp) -> None:
     pointers, alignment = _pointers(e, op, type)
     kept = _to_memory(e, type, e.value(op.pass_thru))
     loaded = e.call_intrinsic(
-        f"llvm.masked.gather.{intrinsic_suffix(stored)}.v{count}p0",
+        f"llvm.masked.gather.{stored.mangled}.v{count}p0",
         stored,
         [
             (f"<{count} x ptr>", f"align {alignment} {pointers}"),
@@ -229,7 +233,7 @@ def emit_scatter(e: FunctionEmitter, op: vector_.ScatterOp) -> None:
     type = op.value_to_store.type
     count, stored = lanes(type), memory_type(type)
     pointers, alignment = _pointers(e, op, type)
-    name = f"llvm.masked.scatter.{intrinsic_suffix(stored)}.v{count}p0"
+    name = f"llvm.masked.scatter.{stored.mangled}.v{count}p0"
     e.declare(name, "void", [stored, f"<{count} x ptr>", f"<{count} x i1>"])
     value = _to_memory(e, type, e.value(op.value_to_store))
     e.write(

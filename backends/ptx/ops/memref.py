@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IndexType
 
+from tcopt.backends.llvm.literals import address_of
 from tcopt.backends.llvm.ops.memref import memref_bytes, memref_type
 from tcopt.backends.ptx.emitter import ROLLED, SHARED, KernelEmitter
 from tcopt.backends.ptx.registry import emits_ptx
@@ -31,7 +32,7 @@ def emit_buffer(e: KernelEmitter, op: memref.AllocaOp) -> None:
         f"@{name} = internal addrspace({SHARED}) global "
         f"[{memref_bytes(type)} x i8] poison, align {ALIGNMENT}"
     )
-    e.bind_buffer(op.memref, f"@{name}", SHARED, ALIGNMENT)
+    e.bind_buffer(op.memref, address_of(name), SHARED, ALIGNMENT)
 
 
 def _has_known_places(op: memref.AllocaOp) -> bool:

@@ -8,7 +8,7 @@ from xdsl.dialects import gpu, vector
 from xdsl.dialects.builtin import Float16Type
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.backends.llvm.types import element_of, lanes
+from tcopt.backends.llvm.types import element_of, lanes, pointer_in
 from tcopt.backends.ptx.emitter import SHARED, KernelEmitter
 from tcopt.backends.ptx.registry import emits_ptx
 from tcopt.dialects.simt import ExchangeRowsOp, MmaSyncOp, ShuffleOp
@@ -84,7 +84,7 @@ def emit_exchange(e: KernelEmitter, op: ExchangeRowsOp) -> None:
         raise UnsupportedError("rows that lanes exchange are not just loaded", op=op)
     base, *indices = row.operands
     pointer, _ = e.address(base, indices)
-    if e.pointer_type(pointer) != f"ptr addrspace({SHARED})":
+    if e.pointer_type(pointer) != pointer_in(SHARED):
         raise UnsupportedError("rows that lanes exchange are not in shared memory", op=op)
     count = op.matrices
     way = ".trans" if op.transposed is not None else ""

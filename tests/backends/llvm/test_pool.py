@@ -98,6 +98,8 @@ def pool(sleep: str):
 
 @pytest.fixture(params=["default", "posix"])
 def parallel(request):
+    # Threads that ask for it at once would each load it, and all but one drop it again.
+    tasks()
     return pool(request.param)
 
 
