@@ -51,6 +51,25 @@ def _concat(shape: Sequence[int], count: int) -> ModelProto:
     return net.model(**{net.add("Concat", *parts, axis=1): [shape[0], channels, *shape[2:]]})
 
 
+def _cumulate(net: Network, x: str) -> str:
+    return net.add("CumSum", x, net.ints(1))
+
+
+def _scatter(operator: str) -> Body:
+    """Every third row of a matrix replaced."""
+
+    def body(net: Network, x: str) -> str:
+        import numpy as np
+
+        rows = np.arange(0, 4096, 3)[:, None]
+        updates = net.normal([len(rows), 100], 1.0)
+        if operator == "ScatterND":
+            return net.add(operator, x, net.weight(rows), updates)
+        return net.add(operator, x, net.weight(np.repeat(rows, 100, axis=1)), updates, axis=0)
+
+    return body
+
+
 def _add_relu(shape: Sequence[int]) -> ModelProto:
     net = Network("add_relu")
     x, y = net.input("x", shape), net.input("y", shape)
@@ -84,6 +103,9 @@ _OPERATORS: tuple[tuple[str, list[int], list[int], Body], ...] = (
     ("transpose_matrix", [1024, 768], [768, 1024], _node("Transpose", perm=[1, 0])),
     ("transpose_nhwc", [1, 56, 56, 64], _IMAGE, _node("Transpose", perm=[0, 3, 1, 2])),
     ("resize_nearest", _IMAGE, [1, 64, 112, 112], _resize("nearest")),
+    ("cumulative_sum", [64, 64, 100], [64, 64, 100], _cumulate),
+    ("scatter_nd", [4096, 100], [4096, 100], _scatter("ScatterND")),
+    ("scatter_elements", [4096, 100], [4096, 100], _scatter("ScatterElements")),
     ("resize_linear", _IMAGE, [1, 64, 112, 112], _resize("linear")),
 )
 

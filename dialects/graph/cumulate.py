@@ -26,7 +26,7 @@ from tcopt.dialects.graph.types import (
     shape_of,
     type_of,
 )
-from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.loop.writer import Buffer, KernelWriter, RowPart, Scalar
 
 
 @irdl_op_definition
@@ -104,17 +104,31 @@ class CumulateOp(OpaqueOp):
 
     def _write_rows(self, k: KernelWriter, wide: Attribute, x: Buffer, result: Buffer) -> None:
         """Neighbours along the last dimension at once."""
-        axis, is_sum = self.axis.value.data, self.kind.data is CumulateKind.SUM
-        extent = x.shape[axis]
+        axis = self.axis.value.data
         *beside, last = [n for d, n in enumerate(x.shape) if d != axis]
-        with k.loops(beside, parallel=True) as line, k.parts(last, parallel=True) as part:
-            total = part.variables(wide)
-            with part.places() as (_, lane):
-                total[lane] = 0 if is_sum else 1
-            with k.loop(extent) as step, part.places() as (place, lane):
-                row = (extent - 1) - step if self.reverse is not None else step
-                at = [*line[:axis], row, *line[axis:], place]
-                value, before = x[at].cast(wide), total[lane]
-                total[lane] = before + value if is_sum else before * value
-                chosen = before if self.exclusive is not None else total[lane]
-                result[at] = chosen.cast(element_type(self.x))
+        with k.loops(beside, parallel=True) as line:
+            for parts in k.parts(last, parallel=True):
+                with parts as part:
+                    self._write_part(k, part, line, (x, result), wide)
+
+    def _write_part(
+        self,
+        k: KernelWriter,
+        part: RowPart,
+        line: Sequence[Scalar],
+        buffers: tuple[Buffer, Buffer],
+        wide: Attribute,
+    ) -> None:
+        """Some neighbours from one end of the axis to the other."""
+        (x, result), axis = buffers, self.axis.value.data
+        extent, is_sum = x.shape[axis], self.kind.data is CumulateKind.SUM
+        total = part.variables(wide)
+        with part.places() as (_, lane):
+            total[lane] = 0 if is_sum else 1
+        with k.loop(extent) as step, part.places() as (place, lane):
+            row = (extent - 1) - step if self.reverse is not None else step
+            at = [*line[:axis], row, *line[axis:], place]
+            value, before = x[at].cast(wide), total[lane]
+            total[lane] = before + value if is_sum else before * value
+            chosen = before if self.exclusive is not None else total[lane]
+            result[at] = chosen.cast(element_type(self.x))

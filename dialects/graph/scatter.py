@@ -75,8 +75,10 @@ class ScatterOp(OpaqueOp, ABC):
         if not x.shape:
             result[[]] = x[[]]
             return
-        with k.loops(x.shape[:-1], parallel=True) as line, k.row(x.shape[-1]) as lane:
-            result[[*line, lane]] = x[[*line, lane]]
+        with k.loops(x.shape[:-1], parallel=True) as line:
+            for parts in k.parts(x.shape[-1]):
+                with parts as part, part.places() as (place, _):
+                    result[[*line, place]] = x[[*line, place]]
 
     def update(self, k: KernelWriter, result: Buffer, place: Sequence[Scalar], new: Scalar) -> None:
         """Replace an element, or combine it with another."""

@@ -16,7 +16,7 @@ The result is a `loop.func` without blocks: there is nothing in it to schedule.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from xdsl.dialects import scf
 from xdsl.dialects.arith import BitcastOp
@@ -234,10 +234,16 @@ class Variable:
 
 
 class RowPart:
-    """Neighbours along a last dimension, which are a vector."""
+    """Neighbours along a last dimension, which are a vector.
 
-    def __init__(self, writer: KernelWriter, number: Scalar, lanes: int):
+    Args:
+        first: where the first of these vectors starts in the dimension.
+        number: which one it is.
+    """
+
+    def __init__(self, writer: KernelWriter, first: int, number: Scalar, lanes: int):
         self._writer = writer
+        self._first = first
         self._number = number
         self._lanes = lanes
 
@@ -249,9 +255,12 @@ class RowPart:
     def places(self) -> Generator[tuple[Scalar, Scalar]]:
         """Where each is in the dimension, and in the part; all are handled at once."""
         if self._lanes == 1:
-            yield self._number, self._writer.scalar(0, INDEX)
+            number = AffineDimExpr(0) + self._first
+            op = IndexOp(AffineMap(1, 0, (number,)), [self._number.value])
+            place = Scalar(self._writer, self._writer.emitter.add(op), INDEX)
+            yield place, self._writer.scalar(0, INDEX)
             return
-        with self._writer.lanes(self._number, self._lanes) as places:
+        with self._writer.lanes(self._number, self._lanes, self._first) as places:
             yield places
 
 
@@ -362,29 +371,39 @@ class KernelWriter:
         with ExitStack() as stack:
             yield [stack.enter_context(self.loop(e, parallel=parallel)) for e in extents]
 
-    @contextmanager
-    def parts(self, extent: int, *, parallel: bool = False) -> Generator[RowPart]:
-        """Parts of equal size of a last dimension: vectors where they can be, else elements."""
-        lanes = next((n for n in LANES if extent % n == 0), 1)
-        with self.loop(extent // lanes, parallel=parallel) as part:
-            yield RowPart(self, part, lanes)
+    def parts(
+        self, extent: int, *, parallel: bool = False
+    ) -> Generator[AbstractContextManager[RowPart]]:
+        """A last dimension as vectors, and what is left as shorter ones, each kind in a loop of
+        its own:
+
+            for parts in k.parts(extent):
+                with parts as part, part.places() as (place, lane):
+                    ...
+        """
+        first = 0
+        for lanes in (*LANES, 1):
+            count = (extent - first) // lanes
+            if count:
+                yield self._parts(first, count, lanes, parallel=parallel)
+            first += count * lanes
 
     @contextmanager
-    def row(self, extent: int) -> Generator[Scalar]:
-        """Steps 0 to `extent` along a last dimension, part by part."""
-        with self.parts(extent) as part, part.places() as (place, _):
-            yield place
+    def _parts(self, first: int, count: int, lanes: int, *, parallel: bool) -> Generator[RowPart]:
+        with self.loop(count, parallel=parallel) as number:
+            yield RowPart(self, first, number, lanes)
 
     @contextmanager
-    def lanes(self, part: Scalar, count: int) -> Generator[tuple[Scalar, Scalar]]:
+    def lanes(self, part: Scalar, count: int, first: int = 0) -> Generator[tuple[Scalar, Scalar]]:
         """The places of one vector, at once, and their numbers in it."""
         body = Block(arg_types=[INDEX])
         body.args[0].name_hint = "lane"
+        # What is written inside asks the loops around for the ranges of their variables.
+        self.block.add_op(ForOp(count, Region(body), LoopKind.VECTORIZED))
         with self._inside(body):
-            place = AffineDimExpr(0) * count + AffineDimExpr(1)
+            place = AffineDimExpr(0) * count + AffineDimExpr(1) + first
             op = IndexOp(AffineMap(2, 0, (place,)), [part.value, body.args[0]])
             yield Scalar(self, self.emitter.add(op), INDEX), Scalar(self, body.args[0], INDEX)
-        self.block.add_op(ForOp(count, Region(body), LoopKind.VECTORIZED))
 
     @contextmanager
     def when(self, condition: Scalar) -> Generator[None]:

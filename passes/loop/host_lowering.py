@@ -396,10 +396,10 @@ def _erase_unused_views(block: Block) -> None:
 
 
 def _origin(value: SSAValue) -> SSAValue | None:
-    """The result of a call or scan that `value` is a view of; None for inputs and constants."""
+    """What computes the value that `value` is a view of; None for inputs and constants."""
     value = origin_of(value)
     owner = value.owner
-    return value if isinstance(owner, te.CallOp | ScanOp) else None
+    return value if isinstance(owner, te.CallOp | ScanOp | OpaqueOp) else None
 
 
 def _reinterpret_cast(source: SSAValue, type: AnyMemRef) -> memref.ReinterpretCastOp:

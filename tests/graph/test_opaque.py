@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph.te_check import value
-from tcopt.dialects import graph
+from tcopt.dialects import graph, loop
 from tcopt.dialects.graph.types import numpy_dtype, shape_of, type_of
+from tcopt.dialects.loop.computed_indices import is_computed
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.interpreters.loop import run_func
 from tcopt.support.verify import verify
@@ -97,6 +98,7 @@ def test_cumulate(kind, exclusive, reverse):
     options = {"kind": kind, "exclusive": exclusive, "reverse": reverse}
     run(graph.CumulateOp, f32(2, 5, 3), axis=-2, **options)
     run(graph.CumulateOp, f32(2, 3, 2, 32), axis=1, **options)
+    run(graph.CumulateOp, f32(2, 3, 29), axis=1, **options)
     run(graph.CumulateOp, f32(5, 8).astype(np.float16), axis=0, atol=2e-2, **options)
     run(graph.CumulateOp, RNG.integers(-3, 4, (6,)), axis=0, **options)
     run(graph.CumulateOp, f32(2, 8).astype(np.float16), axis=1, atol=2e-2, **options)
@@ -199,3 +201,22 @@ def test_roi_align_of_regions_far_larger_than_the_image(maximum, half_pixel):
         atol=1e-3,
     )
     assert np.isfinite(result).all() and result[0].any() and not result[4].any()
+
+
+@pytest.mark.parametrize("columns", [1, 3, 16, 29])
+def test_neighbours_are_vectors(columns):
+    """Rows are moved by vectors at affine places, what is left of them by shorter ones: an index
+    that is computed would make a gather of each vector."""
+    data = f32(5, columns)
+    scatter = graph.ScatterNdOp(*map(value, (data, np.array([[1]]), data[:1])))
+    for op in (graph.CumulateOp(value(data), kind="sum", axis=0), scatter):
+        loops = [each for each in op.define("f").walk() if isinstance(each, loop.ForOp)]
+        vectors = [each for each in loops if each.loop_kind is loop.LoopKind.VECTORIZED]
+        assert (
+            sum(each.trip_count for each in {v.trip_count: v for v in vectors}.values())
+            == ({1: 0, 3: 0, 16: 16, 29: 28}[columns])
+        )
+        for each in vectors:
+            for access in each.walk():
+                if isinstance(access, loop.LoadOp | loop.StoreOp):
+                    assert not any(is_computed(index) for index in access.indices)
