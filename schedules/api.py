@@ -24,6 +24,7 @@ from tcopt.dialects.loop import BlockOp, ForOp, FuncOp, Scope, ThreadAxis
 from tcopt.schedules.dependences.order import Dependences
 from tcopt.schedules.failure import illegal
 from tcopt.schedules.handles import Block, KnobValue, Loop
+from tcopt.schedules.primitives.add_unit_loop import add_unit_loop
 from tcopt.schedules.primitives.annotate import annotate
 from tcopt.schedules.primitives.bind import bind
 from tcopt.schedules.primitives.cache_read import cache_read
@@ -171,6 +172,16 @@ class Schedule:
         values = [self._recorder.loop(op) for op in ops]
         reorder(self._state, ops)
         self._recorder.add(sched.ReorderOp(values))
+
+    def add_unit_loop(self, target: BlockLike | Loop) -> Loop:
+        """Put a loop of one iteration around a loop or a block."""
+        if isinstance(target, Loop):
+            op = self.loop_op(target)
+            handle = self._recorder.loop(op)
+        else:
+            op, handle = self.block_op(target), self._recorder.block(_name(target))
+        unit = add_unit_loop(self._state, op)
+        return self._add_loops(sched.AddUnitLoopOp(handle), [unit])[0]
 
     # Kinds of loops.
 

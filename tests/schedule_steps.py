@@ -68,6 +68,7 @@ def _loop_step(rng: random.Random, sch: Schedule, block: Block, mine: list[Loop]
         ("split", lambda: sch.split(own, factors)),
         ("fuse", lambda: sch.fuse(*mine[at : at + 2])),
         ("reorder", lambda: sch.reorder(*some)),
+        ("add_unit_loop", lambda: sch.add_unit_loop(rng.choice((own, block)))),
         ("parallel", lambda: sch.parallel(own)),
         ("vectorize", lambda: sch.vectorize(mine[-1])),
         ("unroll", lambda: sch.unroll(own)),

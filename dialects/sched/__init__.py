@@ -4,6 +4,7 @@ from xdsl.ir import Dialect
 
 from tcopt.dialects.sched.base import Resolve, SchedOp
 from tcopt.dialects.sched.blocks import (
+    AddUnitLoopOp,
     AnnotateOp,
     CacheReadOp,
     CacheWriteOp,
@@ -38,6 +39,7 @@ from tcopt.dialects.sched.types import BlockType, LoopType
 DIALECT = Dialect(
     "sched",
     [
+        AddUnitLoopOp,
         AnnotateOp,
         PrefetchOp,
         BindOp,
@@ -72,6 +74,7 @@ DIALECT = Dialect(
 
 __all__ = [
     "DIALECT",
+    "AddUnitLoopOp",
     "AnnotateOp",
     "PrefetchOp",
     "BindOp",

@@ -376,6 +376,30 @@ class TensorizeOp(SchedOp):
         printer.print_string_literal(self.intrin.data)
 
 
+@irdl_op_definition
+class AddUnitLoopOp(SchedOp):
+    """A block or loop gets a loop of one iteration around it: `%u = sched.add_unit_loop %total`."""
+
+    name = "sched.add_unit_loop"
+
+    target = operand_def(BlockType | LoopType)
+    result = result_def(LoopType())
+
+    def __init__(self, target: SSAValue):
+        super().__init__(operands=[target], result_types=[LoopType()])
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return (resolve(self.target),)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AddUnitLoopOp:
+        return cls(_parse_handle(parser))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.target)
+
+
 def _parse_handle(parser: Parser) -> SSAValue:
     """A handle of a block or a loop; its definition stands before and says which."""
     name = parser.parse_unresolved_operand()

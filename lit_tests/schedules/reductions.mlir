@@ -240,8 +240,61 @@ sched.sequence @s for @f {
 
 // -----
 
+// A loop fused of those of two reduce variables is one of both: partial results take every 32nd of
+// their terms, and the domain of the outer variable says where they end.
+// CHECK-LABEL: loop.func @fused(%x: memref<8x7x30xf32>, %y: memref<8xf32>) {
+// CHECK:       %y_rf = loop.alloc global : memref<32x8xf32>
+// CHECK:       loop.block "sum_rf" (%vi: spatial 8 = %i, %guard: spatial 7 = (%k_lo * 32 + %k_li) floordiv 30, %vk_li: spatial 32 = %k_li, %vk_lo: reduce 7 = %k_lo)
+// CHECK:         loop.load %x[%vi, (%vk_li + %vk_lo * 32) floordiv 30, (%vk_li + %vk_lo * 32) mod 30]
+// CHECK:       loop.block "sum" (%vi: spatial 8 = %i, %vk_li: reduce 32 = %k_li)
+loop.func @fused(%x: memref<8x7x30xf32>, %y: memref<8xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %k = 0 to 7 {
+      loop.for %l = 0 to 30 {
+        loop.block "sum" (%vi: spatial 8 = %i, %vk: reduce 7 = %k, %vl: reduce 30 = %l) {
+          loop.init {
+            %zero = arith.constant 0.0 : f32
+            loop.store %zero, %y[%vi] : memref<8xf32>
+          }
+          %a = loop.load %x[%vi, %vk, %vl] : memref<8x7x30xf32>
+          %b = loop.load %y[%vi] : memref<8xf32>
+          %c = arith.addf %b, %a : f32
+          loop.store %c, %y[%vi] : memref<8xf32>
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @fused {
+  %sum = sched.get_block "sum"
+  %i, %k, %l = sched.get_loops %sum
+  %k_l = sched.fuse %k, %l
+  %k_lo, %k_li = sched.split %k_l by [?, 32]
+  %rf = sched.rfactor %k_li
+}
+
+// -----
+
+// A block without loops gets one, around which others may be computed.
+// CHECK-LABEL: loop.func @one(
+// CHECK:         loop.for %u = 0 to 1 thread blockIdx.x {
+// CHECK-NEXT:      loop.block "one" ()
+loop.func @one(%x: memref<f32>, %y: memref<f32>) {
+  loop.block "one" () {
+    %a = loop.load %x[] : memref<f32>
+    loop.store %a, %y[] : memref<f32>
+  }
+}
+sched.sequence @s for @one {
+  %one = sched.get_block "one"
+  %u = sched.add_unit_loop %one
+  sched.bind %u to blockIdx.x
+}
+
+// -----
+
 // A spatial loop has no partial results.
-// CHECK:       illegal-schedule: 'sched.rfactor': rfactor: argument 'loop': it does not run over exactly one variable of block "sum", a reduce variable
+// CHECK:       illegal-schedule: 'sched.rfactor': rfactor: argument 'loop': it does not run over reduce variables of block "sum" alone
 loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
   loop.for %i = 0 to 8 {
     loop.for %k = 0 to 512 {

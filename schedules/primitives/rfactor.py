@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -31,14 +33,20 @@ from tcopt.schedules.state import (
     loops_of,
     written_buffer,
 )
-from tcopt.support.affine import Dim, linear_sum, sum_range
+from tcopt.support.affine import Dim, FloorDiv, LinearSum, linear_sum, substitute, sum_range
 
 _NAME = "rfactor"
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is known before anything is edited."""
+    """What is known before anything is edited.
+
+    Attributes:
+        positions: the reduce variables that the loop moves, and those bound to the same loops.
+        values: variables of the loops they are bound to, that of the factored loop first.
+        factor: partial results of an element.
+    """
 
     block: BlockOp
     loop: ForOp
@@ -46,8 +54,8 @@ class _Plan:
     store: StoreOp
     combine: Operation
     accumulator: LoadOp
-    position: int
-    terms: dict[SSAValue, int]
+    positions: tuple[int, ...]
+    values: tuple[SSAValue, ...]
     factor: int
 
 
@@ -73,10 +81,11 @@ def rfactor(state: State, loop: ForOp, axis: int = 0) -> BlockOp:
             loop.block "sum" (%vi: spatial 8 = %i, %vki: reduce 16 = %ki) {
               ...                                       // %y[%vi] += %y_rf[%vki, %vi]
 
-    Now `%ki` is spatial for "sum_rf" and may be vectorized, or run in parallel.
+    Now `%ki` is spatial for "sum_rf" and may be vectorized, or run in parallel. A loop that was
+    fused of the loops of several reduce variables, and split again, is one of all of them.
 
     Args:
-        loop: a loop that exactly one variable of one block, a reduce variable, is bound to.
+        loop: a loop that reduce variables of one block, and none else, are bound to.
         axis: where the new dimension goes in the buffer of partial results.
     Returns:
         The block of partial results, `<block>_rf`; the old name stays with the final one.
@@ -116,13 +125,13 @@ def _plan(state: State, loop: ForOp) -> _Plan:
     if block.init is None:
         hint = "rfactor comes before decompose_reduction"
         raise illegal(_NAME, "loop", f"block {label} has no loop.init", op=loop, hint=hint)
-    positions = [
-        p
+    kinds = {
+        block.iter_kinds[p]
         for p in range(len(block.iter_vars))
-        if loop.induction_variable in binding_values(block, p)
-    ]
-    if len(positions) != 1 or block.iter_kinds[positions[0]] is not IterKind.REDUCE:
-        reason = f"it does not run over exactly one variable of block {label}, a reduce variable"
+        if loop.induction_variable in binding_values(block, p) and not is_guard(block, p)
+    }
+    if kinds != {IterKind.REDUCE}:
+        reason = f"it does not run over reduce variables of block {label} alone"
         raise illegal(_NAME, "loop", reason, op=loop)
     if loop.trip_count < 2:
         raise illegal(_NAME, "loop", "it has no two iterations to tell apart", op=loop)
@@ -131,9 +140,9 @@ def _plan(state: State, loop: ForOp) -> _Plan:
     check_single(state.known, _NAME, block, buffer)
     store, combine, accumulator = _update(block, buffer, loop)
     _check_start(block, combine, loop)
-    terms = _terms(block, positions[0], loop)
-    factor = _factor_extent(block, positions[0], terms, loop)
-    return _Plan(block, loop, buffer, store, combine, accumulator, positions[0], terms, factor)
+    positions, values = _group(block, loop)
+    factor = _factor_extent(block, positions, loop)
+    return _Plan(block, loop, buffer, store, combine, accumulator, positions, values, factor)
 
 
 def _update(block: BlockOp, buffer: SSAValue, loop: ForOp) -> tuple[StoreOp, Operation, LoadOp]:
@@ -181,35 +190,65 @@ def _same(load: LoadOp, store: StoreOp) -> bool:
     return load.map == store.map and tuple(load.indices) == tuple(store.indices)
 
 
-def _terms(block: BlockOp, position: int, loop: ForOp) -> dict[SSAValue, int]:
-    """`{loop variable: factor}` of the reduce variable's binding."""
-    values = list(block.operands_)
-    total = linear_sum(block.bindings.data.results[position], value_ranges(values))
-    terms = {values[a.position]: f for a, f in total.terms if isinstance(a, Dim) and f > 0}
+def _group(block: BlockOp, loop: ForOp) -> tuple[tuple[int, ...], tuple[SSAValue, ...]]:
+    """The reduce variables that share loops with those of `loop`, and the variables of these
+    loops, its own first."""
+    values = dict.fromkeys([loop.induction_variable])
+    positions: dict[int, None] = {}
+    reduce = [p for p, kind in enumerate(block.iter_kinds) if kind is IterKind.REDUCE]
+    while found := [
+        p
+        for p in reduce
+        if p not in positions and not values.keys().isdisjoint(binding_values(block, p))
+    ]:
+        for position in found:
+            positions[position] = None
+            values.update(dict.fromkeys(binding_values(block, position)))
     shared = {
         v
         for p in range(len(block.iter_vars))
-        if p != position and not is_guard(block, p)
+        if p not in positions and not is_guard(block, p)
         for v in binding_values(block, p)
     }
-    mixed = not shared.isdisjoint(terms) or not _spatial(block).isdisjoint(_reduced(block))
-    if len(terms) != len(total.terms) or total.constant or mixed:
-        reason = f"the reduction of block {block_label(block)} is not over loops of its own"
-        raise illegal(_NAME, "loop", reason, op=loop)
-    return terms
+    tied = not shared.isdisjoint(values) or not _spatial(block).isdisjoint(_reduced(block))
+    if tied or not all(_is_growing(block, p) for p in positions):
+        label = block_label(block)
+        raise illegal(
+            _NAME, "loop", f"the reduction of block {label} is not over loops of its own", op=loop
+        )
+    return tuple(sorted(positions)), tuple(values)
 
 
-def _factor_extent(block: BlockOp, position: int, terms: dict[SSAValue, int], loop: ForOp) -> int:
+def _is_growing(block: BlockOp, position: int) -> bool:
+    """Whether a variable is 0 in the first iterations of its loops, and either always in its
+    domain or, in later ones of any of them, never smaller."""
+    ranges = value_ranges(list(block.operands_))
+    total = linear_sum(block.bindings.data.results[position], ranges)
+    low, high = sum_range(total, ranges)
+    if low or total.constant:
+        return False
+    return high < block.domain[position] or _never_falls(total)
+
+
+def _never_falls(total: LinearSum) -> bool:
+    return all(
+        factor > 0 and (isinstance(a, Dim) or (isinstance(a, FloorDiv) and _never_falls(a.operand)))
+        for a, factor in total.terms
+    )
+
+
+def _factor_extent(block: BlockOp, positions: Sequence[int], loop: ForOp) -> int:
     """How many iterations of `loop` run at all: in a first step that is in every domain."""
-    variable = loop.induction_variable
-    extent = min(loop.trip_count, -(-block.domain[position] // terms[variable]))
     values = list(block.operands_)
-    for other in range(len(block.iter_vars)):
-        if is_guard(block, other) and variable in binding_values(block, other):
-            total = linear_sum(block.bindings.data.results[other], value_ranges(values))
-            step = total.coefficient(values.index(variable))
-            extent = min(extent, -(-block.domain[other] // step))
-    return extent
+    own = values.index(loop.induction_variable)
+    guards = [p for p in range(len(block.iter_vars)) if is_guard(block, p)]
+    checked = [(block.bindings.data.results[p], block.domain[p]) for p in (*positions, *guards)]
+
+    def is_left_out(iteration: int) -> bool:
+        dims = [iteration if i == own else 0 for i in range(len(values))]
+        return any(expr.eval(dims, []) >= extent for expr, extent in checked)
+
+    return bisect_left(range(loop.trip_count), True, key=is_left_out)
 
 
 def _spatial(block: BlockOp) -> set[SSAValue]:
@@ -247,39 +286,39 @@ def _with_axis(map: AffineMap, axis: int) -> AffineMap:
 def _factor(plan: _Plan, buffer: SSAValue, axis: int) -> None:
     """Turn the block into the one of partial results, in place."""
     block, body = plan.block, plan.block.body.block
-    old = block.iter_vars[plan.position]
     exprs = list(block.bindings.data.results)
     kinds, extents = list(block.iter_kinds), list(block.domain)
     values = list(block.operands_)
-    whole = exprs[plan.position]
-    index: AffineExpr = AffineConstantExpr(0)
+    old = [block.iter_vars[p] for p in plan.positions]
     fresh: list[SSAValue] = []
-    others = [v for v in plan.terms if v is not plan.loop.induction_variable]
-    for value in (plan.loop.induction_variable, *others):
+    for value in plan.values:
         is_factor = not fresh
         variable = body.insert_arg(IndexType(), len(body.args))
         variable.name_hint = f"v{value.name_hint or ''}"
         kinds.append(IterKind.SPATIAL if is_factor else IterKind.REDUCE)
-        loop = plan.loop if is_factor else _owner(value)
-        extents.append(plan.factor if is_factor else loop.trip_count)
+        extents.append(plan.factor if is_factor else _owner(value).trip_count)
         exprs.append(AffineDimExpr(values.index(value)))
-        index = index + AffineDimExpr(len(fresh)) * plan.terms[value]
         fresh.append(variable)
+    places = [plan.values.index(v) if v in plan.values else 0 for v in values]
+    dims: list[AffineExpr] = [AffineDimExpr(place) for place in places]
+    indices = [IndexExpr(substitute(exprs[p], dims), tuple(fresh)) for p in plan.positions]
     # Ranges of the new variables are read off the block while indices are rewritten.
     set_variables(block, kinds, extents)
     for op in list(body.walk()):
         if isinstance(op, LoadOp | StoreOp) and op.memref is plan.buffer:
             op.operands[1 if isinstance(op, StoreOp) else 0] = buffer
             set_access(op, _with_axis(op.map.data, axis), [*op.indices, fresh[0]])
-    substitute_indices(body, {old: IndexExpr(index, tuple(fresh))})
-    # The old variable stays where its domain excludes points, and is free to go otherwise.
-    overshoots = sum_range(linear_sum(whole, value_ranges(values)), value_ranges(values))[1]
-    if overshoots >= extents[plan.position]:
-        kinds[plan.position] = IterKind.SPATIAL
-        old.name_hint = "guard"
-    else:
-        del kinds[plan.position], extents[plan.position], exprs[plan.position]
-        body.erase_arg(body.args[plan.position])
+    substitute_indices(body, dict(zip(old, indices, strict=True)))
+    # An old variable stays where its domain excludes points, and is free to go otherwise.
+    ranges = value_ranges(values)
+    for position, variable in reversed(list(zip(plan.positions, old, strict=True))):
+        overshoots = sum_range(linear_sum(exprs[position], ranges), ranges)[1]
+        if overshoots >= extents[position]:
+            kinds[position] = IterKind.SPATIAL
+            variable.name_hint = "guard"
+        else:
+            del kinds[position], extents[position], exprs[position]
+            body.erase_arg(body.args[position])
     if IterKind.REDUCE not in kinds:
         # A single step: its variable is always 0, where the init runs.
         kinds.append(IterKind.REDUCE)

@@ -39,6 +39,7 @@ def step(data: st.DataObject, sch: Schedule) -> None:
         "split": lambda: sch.split(own, data.draw(factors)),
         "fuse": lambda: sch.fuse(*mine[(at := mine.index(own)) : at + 2]),
         "reorder": lambda: sch.reorder(*data.draw(some)) if len(mine) > 1 else None,
+        "add_unit_loop": lambda: sch.add_unit_loop(data.draw(st.sampled_from([own, block]))),
         "parallel": lambda: sch.parallel(own),
         "vectorize": lambda: sch.vectorize(mine[-1]),
         "unroll": lambda: sch.unroll(own),

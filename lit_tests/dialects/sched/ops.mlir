@@ -64,6 +64,10 @@ sched.sequence @steps for @f attributes {rule = "by-hand"} {
   %rf = sched.rfactor %k
   // CHECK-NEXT: %rf2 = sched.rfactor %k axis 1
   %rf2 = sched.rfactor %k axis 1
+  // CHECK-NEXT: %u = sched.add_unit_loop %mm
+  %u = sched.add_unit_loop %mm
+  // CHECK-NEXT: %u_1 = sched.add_unit_loop %k
+  %u_1 = sched.add_unit_loop %k
 }
 
 // The names in front of get_loops say how many loops there are.

@@ -1,0 +1,35 @@
+"""add_unit_loop: a loop of one iteration around a loop or a block."""
+
+from __future__ import annotations
+
+from tcopt.dialects.loop import BlockOp, ForOp, LoopKind
+from tcopt.schedules.failure import illegal
+from tcopt.schedules.nest import new_loop
+from tcopt.schedules.state import State, loops_of
+
+
+def add_unit_loop(state: State, target: BlockOp | ForOp) -> ForOp:
+    """Put a loop of one iteration around a loop or a block.
+
+        loop.block "total" (%vk: reduce 64 = %k) {...}
+    ->
+        loop.for %u = 0 to 1 {
+          loop.block "total" ...
+
+    What has no loops of its own, such as the one result of a full reduction, gets a place to
+    compute others at, and one to bind.
+
+    Args:
+        target: what the loop is put around, at its place.
+    Raises:
+        ScheduleError: it is inside of a vectorized loop, which holds blocks alone.
+    """
+    if any(each.loop_kind is LoopKind.VECTORIZED for each in loops_of(target)):
+        raise illegal("add_unit_loop", "target", "it is inside of a vectorized loop", op=target)
+    unit = new_loop(1, "u", target)
+    parent = target.parent_block()
+    assert parent is not None
+    parent.insert_op_before(unit, target)
+    target.detach()
+    unit.body.block.add_op(target)
+    return unit
