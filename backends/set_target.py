@@ -14,7 +14,7 @@ from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 
 
 @dataclass(frozen=True)
-class SetTarget(ModulePass):
+class SetTargetPass(ModulePass):
     """Give the module its target: the facts that schedule rules and code generation read.
 
     Before `module {`, after

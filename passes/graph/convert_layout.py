@@ -39,7 +39,7 @@ _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 
 @dataclass(frozen=True)
-class ConvertLayout(ModulePass):
+class ConvertLayoutPass(ModulePass):
     """Store the channels of convolutions in blocks of a vector's size (NCHW to NCHW16c).
 
     A vector then holds channels of one pixel, whatever the image's width. Weights are

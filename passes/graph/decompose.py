@@ -14,7 +14,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 
 
 @dataclass(frozen=True)
-class Decompose(ModulePass):
+class DecomposePass(ModulePass):
     """Replace operators by the simpler ones that their `decompose` names.
 
     Only what helps later passes is taken apart: a batch normalization becomes a scale and a

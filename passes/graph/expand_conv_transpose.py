@@ -16,7 +16,7 @@ from tcopt.support.remarks import remark
 
 
 @dataclass(frozen=True)
-class ExpandConvTranspose(ModulePass):
+class ExpandConvTransposePass(ModulePass):
     """Write transposed convolutions whose channels fill no vector as plain convolutions.
 
     One convolution computes all phases of the result as channels, and `graph.interleave`

@@ -34,7 +34,7 @@ _SCALES = 65536
 
 
 @dataclass(frozen=True)
-class FakeQuantizationToInteger(ModulePass):
+class FakeQuantizationToIntegerPass(ModulePass):
     """Compute on 8-bit integers what a model computes on real numbers made of them.
 
     A value that is dequantised is known as centred integers, in 16 bits with the zero point
@@ -171,7 +171,7 @@ class _Conversion:
             rows = [each for each in limits if each is not None]
             self.limits[integers] = min(low for low, _ in rows), max(high for _, high in rows)
         scale = made.scale[-1].results[0] if made.scale else known[0].scale
-        remark(FakeQuantizationToInteger.name, op, f"on {element_type(integers)}")
+        remark(FakeQuantizationToIntegerPass.name, op, f"on {element_type(integers)}")
         self.replace_real(op, Scaled(integers, scale, self.array(scale)))
 
     def replace_real(self, op: GraphOp, made: Scaled) -> None:

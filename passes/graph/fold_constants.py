@@ -28,7 +28,7 @@ with, and by how much all results may exceed the weights that are there."""
 
 
 @dataclass(frozen=True)
-class FoldConstants(ModulePass):
+class FoldConstantsPass(ModulePass):
     """Evaluate operators whose operands are all constants, and put constants in their place.
 
     Small and uniform results become literals, others weights of the module's store. A

@@ -21,7 +21,7 @@ from tcopt.passes.graph.fold_constants import erase_unused_constants, known_valu
 
 
 @dataclass(frozen=True)
-class FoldScale(ModulePass):
+class FoldScalePass(ModulePass):
     """Fold constant scales by channel into the weights of the op before, and join shifts.
 
     What remains of a normalization after a convolution is one add, its bias. Works for every

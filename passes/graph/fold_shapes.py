@@ -24,7 +24,7 @@ from tcopt.dialects.graph.types import broadcast_shapes, shape_of
 
 
 @dataclass(frozen=True)
-class FoldShapes(ModulePass):
+class FoldShapesPass(ModulePass):
     """Simplify chains of shape operators, and keep them out of the way of fusion.
 
     - Chains of reshapes, transposes, broadcasts, slices become one; a transpose that moves

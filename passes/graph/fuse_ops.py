@@ -25,7 +25,7 @@ from tcopt.support.remarks import listening
 
 
 @dataclass(frozen=True)
-class FuseOps(ModulePass):
+class FuseOpsPass(ModulePass):
     """Put every operator into a group that becomes one kernel.
 
     - A complex-out-fusable op (convolution, matmul) takes the elementwise ops of its own
@@ -129,7 +129,9 @@ class _Fusion:
             self.claim([place])
         groups = [sorted(group) for group in self.groups]
         if listening():
-            remark_groups([[self.ops[place] for place in group] for group in groups], FuseOps.name)
+            remark_groups(
+                [[self.ops[place] for place in group] for group in groups], FuseOpsPass.name
+            )
         for group in groups:
             self.build(group)
 

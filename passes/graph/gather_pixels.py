@@ -17,7 +17,7 @@ from tcopt.passes.graph.decompose import replace
 
 
 @dataclass(frozen=True)
-class GatherPixels(ModulePass):
+class GatherPixelsPass(ModulePass):
     """Take the pixels that a strided convolution of single elements uses out of an input.
 
     Only these are then brought into another layout, or lie side by side for vectors along an

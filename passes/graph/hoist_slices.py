@@ -50,7 +50,7 @@ class Box(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HoistSlices(ModulePass):
+class HoistSlicesPass(ModulePass):
     """Compute of a result only the part that is used.
 
     An op of which only a slice is used is done on slices of its operands, and so are the ops

@@ -21,7 +21,7 @@ _TYPES: dict[str, Attribute] = {"bf16": bf16, "f16": f16}
 
 
 @dataclass(frozen=True)
-class LowerPrecision(ModulePass):
+class LowerPrecisionPass(ModulePass):
     """Round data and weights of contractions with constant weights; sums stay f32.
 
     Both operands of such an op are cast, each value once, and its result keeps its type:

@@ -37,7 +37,7 @@ _U8 = IntegerType(8, Signedness.UNSIGNED)
 
 
 @dataclass(frozen=True)
-class NarrowContractions(ModulePass):
+class NarrowContractionsPass(ModulePass):
     """Store what contractions read in bytes, on targets whose dot products take bytes.
 
     Centred integers of 8-bit origin fit into a byte with a shift, such as their zero point:
@@ -181,7 +181,7 @@ class _Narrowing:
         low, high = _limits(i8)
         if array.size and not low <= array.min() <= array.max() <= high:
             text = f"weights from {array.min()} to {array.max()} are no signed bytes"
-            remark(NarrowContractions.name, op, text, missed=True)
+            remark(NarrowContractionsPass.name, op, text, missed=True)
             return None
         return array.astype(np.int8)
 
@@ -201,7 +201,7 @@ class _Narrowing:
                 form, missed = None, f"another {use.operation.name} needs 16 bits of the data"
         for op in users:
             text = missed if form is None else str(form)
-            remark(NarrowContractions.name, op, text, missed=form is None)
+            remark(NarrowContractionsPass.name, op, text, missed=form is None)
         return form
 
     def origin(self, value: SSAValue) -> _Origin | None:

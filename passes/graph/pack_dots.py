@@ -19,7 +19,7 @@ from tcopt.support.remarks import remark
 
 
 @dataclass(frozen=True)
-class PackDots(ModulePass):
+class PackDotsPass(ModulePass):
     """Store terms of a sum that one instruction multiplies and adds side by side in weights.
 
     A dot product instruction (`dialects/intrinsics/`) takes a group of a row's terms, which lie

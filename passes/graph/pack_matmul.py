@@ -26,7 +26,7 @@ from tcopt.support.remarks import remark
 
 
 @dataclass(frozen=True)
-class PackMatmul(ModulePass):
+class PackMatmulPass(ModulePass):
     """Store a constant right operand in panels as wide as a register tile of the product.
 
     A kernel then reads its weights as one stream, whatever the matrix's width. Weights are

@@ -20,7 +20,7 @@ from tcopt.support.remarks import remark
 
 
 @dataclass(frozen=True)
-class PropagatePadding(ModulePass):
+class PropagatePaddingPass(ModulePass):
     """Store what padded windows read inside of a border of what they pad it with.
 
     That is zeros, or the number that stands for zero among quantised ones.

@@ -18,7 +18,7 @@ from tcopt.dialects.graph.types import element_type, shape_of
 
 
 @dataclass(frozen=True)
-class SinkConcat(ModulePass):
+class SinkConcatPass(ModulePass):
     """Do elementwise ops on the parts of a concatenation in memory, not on the whole.
 
     What produces a part can do them with its result still in registers, and write that to its

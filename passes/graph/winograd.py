@@ -41,7 +41,7 @@ KERNEL_CYCLES = 10_000
 
 
 @dataclass(frozen=True)
-class Winograd(ModulePass):
+class WinogradPass(ModulePass):
     """Compute convolutions through transformed tiles, F(m x m, r x r).
 
     Weights are constants, whose transform `fold-constants` then evaluates. For each convolution

@@ -14,7 +14,7 @@ from tcopt.passes.kernel.effects import effects_of, is_removable
 
 
 @dataclass(frozen=True)
-class DeadCode(ModulePass):
+class DcePass(ModulePass):
     """Removes ops without effects whose results are unused, stores to buffers that are never
     read, and loop-carried values that reach nothing.
 

@@ -13,7 +13,6 @@ from xdsl.traits import (
     RecursiveMemoryEffect,
     SymbolOpInterface,
     get_effects,
-    is_speculatable,
 )
 
 
@@ -35,23 +34,13 @@ _UNKNOWN = Effects(True, True, True)
 _by_type: dict[type[Operation], Effects | None] = {}
 
 
-def effects_of(op: Operation, memo: dict[Operation, Effects] | None = None) -> Effects:
-    """The effects of an op, those of its regions included. Fast: asked once a class.
-
-    A pass that asks often about nested loops, and changes nothing about their effects, hands
-    in a `memo` to have each answered once.
-    """
+def effects_of(op: Operation) -> Effects:
+    """The effects of an op, those of its regions included. Fast: asked once a class."""
     kind = type(op)
     if kind not in _by_type:
         _by_type[kind] = _class_effects(op)
     known = _by_type[kind]
-    if known is not None:
-        return known
-    if memo is None:
-        return _with_regions(op, None)
-    if op not in memo:
-        memo[op] = _with_regions(op, memo)
-    return memo[op]
+    return _with_regions(op) if known is None else known
 
 
 def _class_effects(op: Operation) -> Effects | None:
@@ -71,12 +60,12 @@ def _class_effects(op: Operation) -> Effects | None:
     )
 
 
-def _with_regions(op: Operation, memo: dict[Operation, Effects] | None) -> Effects:
+def _with_regions(op: Operation) -> Effects:
     total = _NONE
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
-                found = effects_of(inner, memo)
+                found = effects_of(inner)
                 total = Effects(
                     total.reads or found.reads,
                     total.writes or found.writes,
@@ -91,11 +80,6 @@ def accessed(op: Operation) -> Sequence[SSAValue] | None:
     if effects.none:
         return ()
     return None if op.regions or effects is _UNKNOWN else op.operands
-
-
-def is_movable(op: Operation) -> bool:
-    """Whether an op may run where it would not have run: no effects, no failure."""
-    return not op.regions and effects_of(op).none and is_speculatable(op)
 
 
 def is_removable(op: Operation) -> bool:

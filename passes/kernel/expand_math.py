@@ -30,7 +30,7 @@ from tcopt.support.quick_ir import walk_ops
 
 
 @dataclass(frozen=True)
-class ExpandMath(ModulePass):
+class ExpandMathPass(ModulePass):
     """Replaces `math` functions on f32 scalars and vectors by arithmetic that vectorises.
 
     f16 and bf16 are computed in f32 and rounded; f64 is left to the C library. Errors and

@@ -30,7 +30,7 @@ from tcopt.support.quick_ir import ops_of
 
 
 @dataclass(frozen=True)
-class InterleaveScatters(ModulePass):
+class InterleaveScattersPass(ModulePass):
     """Replaces scatters whose elements lie between each other's by shuffles and plain stores.
 
     A scatter of 8 lanes costs 8 stores. Scatters at every second place, one from an even place

@@ -25,7 +25,7 @@ _Values = dict[Slot, SSAValue]
 
 
 @dataclass(frozen=True)
-class PromoteRegisters(ModulePass):
+class PromoteRegistersPass(ModulePass):
     """Replaces `memref.alloca` buffers that are only accessed at constant indices.
 
     Each element or vector that is accessed becomes an SSA value, carried through `scf.for`

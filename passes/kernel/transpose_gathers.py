@@ -34,7 +34,7 @@ from tcopt.support.quick_ir import ops_of
 
 
 @dataclass(frozen=True)
-class TransposeGathers(ModulePass):
+class TransposeGathersPass(ModulePass):
     """Replaces gathers of neighbouring columns of a tile by loads of its rows and shuffles.
 
     A gather of 16 lanes costs 16 loads. Gathers that read, lane by lane, neighbours in memory

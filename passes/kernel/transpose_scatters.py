@@ -32,7 +32,7 @@ from tcopt.support.quick_ir import ops_of
 
 
 @dataclass(frozen=True)
-class TransposeScatters(ModulePass):
+class TransposeScattersPass(ModulePass):
     """Replaces scatters to neighbouring columns of a tile by shuffles and stores to its rows.
 
     A scatter of 8 lanes costs 8 stores. Scatters that write, lane by lane, neighbours in memory

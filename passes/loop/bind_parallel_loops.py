@@ -21,7 +21,7 @@ _LIKELY_THREADS = 64
 
 
 @dataclass(frozen=True)
-class BindParallelLoops(ModulePass):
+class BindParallelLoopsPass(ModulePass):
     """Gives the iterations of parallel loops to the threads of a GPU.
 
     Kernels that are written as loops say so which iterations may run at once. A nest of such

@@ -17,7 +17,7 @@ from tcopt.passes.loop.stage_nests import lower_function
 
 
 @dataclass(frozen=True)
-class LowerTeToLoop(ModulePass):
+class LowerTeToLoopPass(ModulePass):
     """Turn every `te.func` into loops, and the host function's tensors into buffers.
 
     A stage becomes a serial nest around a block of its name; results are written into

@@ -78,7 +78,7 @@ def _type_text(type: TensorType[Attribute]) -> str:
 
 
 @dataclass(frozen=True)
-class LowerGraphToTe(ModulePass):
+class LowerGraphToTePass(ModulePass):
     """Define each fused group, and each operator outside of groups, as a `te.func`.
 
     The operators' own definitions say what is computed. Groups that are equal in structure

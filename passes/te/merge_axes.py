@@ -17,7 +17,7 @@ from tcopt.passes.te.te_inline import PRODUCTS, is_contraction, uses_table
 
 
 @dataclass(frozen=True)
-class MergeAxes(ModulePass):
+class MergeAxesPass(ModulePass):
     """Make one axis of neighbouring ones that are always read together, and drop axes of one
     point.
 

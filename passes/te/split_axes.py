@@ -20,7 +20,7 @@ from tcopt.support.affine import Dim, FloorDiv, Mod, linear_sum, simplify, subst
 
 
 @dataclass(frozen=True)
-class SplitAxes(ModulePass):
+class SplitAxesPass(ModulePass):
     """Make two axes of one whose quotient a sum of products reads, and of those that read it.
 
     The channels of a convolution in groups read the data of their group, which is a quotient.

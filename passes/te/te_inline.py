@@ -31,7 +31,7 @@ PRODUCTS = (arith.MulfOp, arith.MuliOp)
 
 
 @dataclass(frozen=True)
-class TeInline(ModulePass):
+class TeInlinePass(ModulePass):
     """Substitute stages without a reduction into their readers, and drop unused stages.
 
     A stage that is no result of its function is inlined where that costs little:

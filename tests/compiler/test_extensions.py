@@ -95,9 +95,9 @@ class FuseNothing(ModulePass):
     name = "fuse-ops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from tcopt.passes.graph.fuse_ops import FuseOps
+        from tcopt.passes.graph.fuse_ops import FuseOpsPass
 
-        FuseOps(max_ops=1).apply(ctx, op)
+        FuseOpsPass(max_ops=1).apply(ctx, op)
 
 
 def narrow_facts(target: Any) -> CpuFacts:
@@ -362,7 +362,7 @@ def test_the_fingerprint_is_of_every_file_but_those_of_tools():
         patched(graph.GraphOp, "fusion_kind", graph.FusionKind.OPAQUE),
         patched(graph.GraphOp, "work", lambda op: 1),
         patched(import_module("tcopt.passes.graph.winograd").ALLOWED, "fast", 4),
-        patched(import_module("tcopt.passes.graph.fuse_ops").FuseOps, "apply", print),
+        patched(import_module("tcopt.passes.graph.fuse_ops").FuseOpsPass, "apply", print),
     ],
     ids=["inherited", "property", "method", "table", "pass"],
 )

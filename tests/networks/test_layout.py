@@ -23,7 +23,7 @@ from tcopt.dialects.te import ComputeOp
 from tcopt.frontends.onnx import import_model
 from tcopt.interpreters.graph import run_module
 from tcopt.interpreters.te import run_module as run_te
-from tcopt.passes.graph.convert_layout import ConvertLayout
+from tcopt.passes.graph.convert_layout import ConvertLayoutPass
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.verify import verify
 
@@ -188,7 +188,7 @@ def test_locations_and_names_are_kept() -> None:
     from tcopt.support.locations import is_known
 
     module = import_model(residual_net(16, 8))
-    ConvertLayout(block=8).apply(Context(), module)
+    ConvertLayoutPass(block=8).apply(Context(), module)
     convolutions = [op for op in module.walk() if isinstance(op, BlockedConvOp)]
     assert len(convolutions) == 6
     assert all(is_known(op.location) for op in convolutions)

@@ -7,7 +7,7 @@ from xdsl.context import Context
 from tcopt.dialects.graph import ConstantOp, WeightStore, attach_weights
 from tcopt.dialects.te import CallOp, FuncOp
 from tcopt.interpreters.te import run_module
-from tcopt.passes.te.lower_graph_to_te import LowerGraphToTe
+from tcopt.passes.te.lower_graph_to_te import LowerGraphToTePass
 from tcopt.support.errors import PassFailedError
 from tcopt.support.parsing import LocatedParser
 from tcopt.support.registry import all_dialects
@@ -28,7 +28,7 @@ def lower(context, text, weights=None):
         store = WeightStore()
         store.update(weights)
         attach_weights(module, store)
-    LowerGraphToTe().apply(context, module)
+    LowerGraphToTePass().apply(context, module)
     verify(module)
     return module
 

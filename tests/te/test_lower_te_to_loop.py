@@ -6,7 +6,7 @@ from xdsl.context import Context
 
 from tcopt.dialects.graph import weights_of
 from tcopt.interpreters.loop import run_module
-from tcopt.passes.loop.lower_te_to_loop import LowerTeToLoop
+from tcopt.passes.loop.lower_te_to_loop import LowerTeToLoopPass
 from tcopt.support.errors import PassFailedError
 from tcopt.support.parsing import LocatedParser
 from tcopt.support.registry import all_dialects
@@ -31,7 +31,7 @@ def lower(text):
     for name, factory in all_dialects().items():
         context.register_dialect(name, factory)
     module = LocatedParser(context, text).parse_module()
-    LowerTeToLoop().apply(context, module)
+    LowerTeToLoopPass().apply(context, module)
     verify(module)
     return module
 

@@ -13,9 +13,10 @@ from tcopt.tools.universe import UNIVERSE
 
 @pytest.mark.parametrize("name", own_passes())
 def test_every_pass_loads(name: str) -> None:
-    """The file named as a pass defines it, with a docstring that says what it does."""
+    """The file named as a pass defines it, a class of its name that says what it does."""
     cls = own_passes()[name]()
     assert cls.name == name
+    assert cls.__name__ == "".join(word.capitalize() for word in name.split("-")) + "Pass"
     assert cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}(")
 
 

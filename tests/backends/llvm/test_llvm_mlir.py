@@ -16,8 +16,8 @@ from kernel_modules import aligned, parse_kernel
 from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.machine import parse_llvm, target_machine
-from tcopt.passes.kernel.expand_math import ExpandMath
-from tcopt.passes.kernel.promote_registers import PromoteRegisters
+from tcopt.passes.kernel.expand_math import ExpandMathPass
+from tcopt.passes.kernel.promote_registers import PromoteRegistersPass
 
 pytestmark = pytest.mark.skipif(
     shutil.which("mlir-opt-19") is None or shutil.which("mlir-translate-19") is None,
@@ -105,7 +105,9 @@ def _through_mlir(text: str, a: np.ndarray, b: np.ndarray) -> None:
     )
 
 
-@pytest.mark.parametrize("passes", [[], [PromoteRegisters()], [PromoteRegisters(), ExpandMath()]])
+@pytest.mark.parametrize(
+    "passes", [[], [PromoteRegistersPass()], [PromoteRegistersPass(), ExpandMathPass()]]
+)
 def test_mlir_lowers_our_text_to_the_same_numbers(rng, passes):
     module = parse_kernel(_KERNEL)
     for each in passes:

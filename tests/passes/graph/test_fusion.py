@@ -13,9 +13,9 @@ from xdsl.ir import Block, Region
 from tcopt.dialects import graph
 from tcopt.dialects.graph import ConstantOp, GraphOp, GroupOp, tensor
 from tcopt.interpreters.graph import run_module
-from tcopt.passes.graph.fold_scale import FoldScale
-from tcopt.passes.graph.fold_shapes import FoldShapes
-from tcopt.passes.graph.fuse_ops import FuseOps
+from tcopt.passes.graph.fold_scale import FoldScalePass
+from tcopt.passes.graph.fold_shapes import FoldShapesPass
+from tcopt.passes.graph.fuse_ops import FuseOpsPass
 from tcopt.support.verify import verify
 
 TYPE = tensor((1, 2, 3, 3), f32)
@@ -72,7 +72,7 @@ def test_random_graphs(choices, max_ops):
     module = build(choices)
     x = np.random.default_rng(0).standard_normal(TYPE.get_shape()).astype(np.float32)
     before = run_module(module, [x])
-    for step in (FoldShapes(), FoldScale(), FuseOps(max_ops)):
+    for step in (FoldShapesPass(), FoldScalePass(), FuseOpsPass(max_ops)):
         step.apply(Context(), module)
         verify(module)
         after = run_module(module, [x])
@@ -93,6 +93,6 @@ def test_a_group_is_named_after_its_heaviest_op():
     for op in main.body.block.ops:
         op.location = NameLoc(StringAttr(op.name), UnknownLoc())
     main.body.block.last_op.operands = [main.body.block.last_op.operands[0]] * 2
-    FuseOps().apply(Context(), module)
+    FuseOpsPass().apply(Context(), module)
     (group,) = [op for op in main.body.block.ops if isinstance(op, GroupOp)]
     assert group.location.desc.data == "graph.conv"

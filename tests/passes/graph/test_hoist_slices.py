@@ -14,7 +14,7 @@ from tcopt.dialects import graph
 from tcopt.dialects.graph import tensor
 from tcopt.interpreters.graph import run_module
 from tcopt.passes.graph.followed_axes import followed_axes
-from tcopt.passes.graph.hoist_slices import HoistSlices
+from tcopt.passes.graph.hoist_slices import HoistSlicesPass
 from tcopt.support.verify import verify
 
 SHAPE = (4, 6, 8)
@@ -114,7 +114,7 @@ def test_results_stay(choices):
     module = build([*choices, ("slice", len(choices), 0)])
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
     expected, before = run_module(module, [x]), elements(module)
-    HoistSlices().apply(Context(), module)
+    HoistSlicesPass().apply(Context(), module)
     verify(module)
     assert elements(module) <= before
     # Sums of a part may be added up in another order.
@@ -127,7 +127,7 @@ def test_a_layer_of_which_one_row_is_used_computes_one_row():
     layer = [(kind, place, place) for place, kind in enumerate(kinds)]
     module = build([*layer, ("slice", len(kinds), 1)])
     before = elements(module)
-    HoistSlices().apply(Context(), module)
+    HoistSlicesPass().apply(Context(), module)
     assert elements(module) * 6 == before
 
 

@@ -10,7 +10,7 @@ from xdsl.context import Context
 
 from kernel_modules import elementwise, parse_kernel
 from tcopt.backends.llvm.jit import compile_module
-from tcopt.passes.kernel.expand_math import ExpandMath
+from tcopt.passes.kernel.expand_math import ExpandMathPass
 from tcopt.support.errors import InputError
 
 _SIZE = 1 << 17
@@ -55,7 +55,7 @@ def evaluate(op: str, values: np.ndarray, lanes: int, fma: bool | None = None) -
     module = parse_kernel(
         elementwise(f"%r = math.{op} %a : $r", ["f32"], "f32", len(values), lanes)
     )
-    ExpandMath(fma=fma).apply(Context(), module)
+    ExpandMathPass(fma=fma).apply(Context(), module)
     module.verify()
     assert f"math.{op}" not in str(module)
     result = np.zeros_like(values)
@@ -120,7 +120,7 @@ def test_narrow_floats_are_computed_in_f32(rng, type):
     dtype = np.float16 if type == "f16" else ml_dtypes.bfloat16
     values = rng.standard_normal(64).astype(dtype)
     module = parse_kernel(elementwise("%r = math.tanh %a : $r", [type], type, 64, 16))
-    ExpandMath().apply(Context(), module)
+    ExpandMathPass().apply(Context(), module)
     result = np.zeros_like(values)
     compile_module(module).function("k")(values, result)
     np.testing.assert_array_equal(result, np.tanh(values.astype(np.float32)).astype(dtype))
@@ -131,7 +131,7 @@ def test_powers_with_a_small_constant_exponent(rng, exponent):
     values = rng.random(64).astype(np.float32) + 0.25
     body = f"%e = arith.constant dense<{exponent}> : $r\n%r = math.powf %a, %e : $r"
     module = parse_kernel(elementwise(body, ["f32"], "f32", 64, 16))
-    ExpandMath().apply(Context(), module)
+    ExpandMathPass().apply(Context(), module)
     assert "math.powf" not in str(module)
     result = np.zeros_like(values)
     compile_module(module).function("k")(values, result)
@@ -141,11 +141,11 @@ def test_powers_with_a_small_constant_exponent(rng, exponent):
 def test_only_the_chosen_ops_are_expanded():
     text = elementwise("%b = math.exp %a : $r\n%r = math.log %b : $r", ["f32"], "f32", 64, 16)
     module = parse_kernel(text)
-    ExpandMath(ops=("exp",)).apply(Context(), module)
+    ExpandMathPass(ops=("exp",)).apply(Context(), module)
     assert "math.exp" not in str(module)
     assert "math.log" in str(module)
 
 
 def test_unknown_ops_are_errors():
     with pytest.raises(InputError, match="no expansion of gamma"):
-        ExpandMath(ops=("gamma",)).apply(Context(), parse_kernel("builtin.module {}"))
+        ExpandMathPass(ops=("gamma",)).apply(Context(), parse_kernel("builtin.module {}"))
