@@ -78,8 +78,7 @@ def errors(actual: Array, expected: Array) -> tuple[float, float]:
 
 def direct_pipeline(target: str, accuracy: str, precision: str) -> list[Phase]:
     """The phases of a compile without transformed convolutions."""
-    phases = pipeline(target, accuracy, precision)
-    return [Phase(name, passes.replace(",winograd", "")) for name, passes in phases]
+    return [phase.without("winograd") for phase in pipeline(target, accuracy, precision)]
 
 
 def measure(model: ModelProto) -> dict[str, tuple[float, float]]:

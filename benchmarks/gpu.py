@@ -34,7 +34,7 @@ from case import Case
 from suites import conv, depthwise, matmul, models
 from tcopt.backends.named_gpus import DEFAULT_CUDA, named_gpu
 from tcopt.compiler.driver import Imported, compile_for_device
-from tcopt.compiler.pipeline import Phase, pipeline
+from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.report import Report
 from tcopt.frontends.onnx.network import Network
 from tcopt.runtime.device.devices import device_for
@@ -42,6 +42,7 @@ from tcopt.runtime.device.program import DeviceProgram
 from tcopt.schedules import rules, schedule
 from tcopt.support.errors import TcoptError
 from tcopt.support.files import write_output
+from tcopt.support.phases import configured
 
 MODELS = ("resnet18", "mobilenet_v2", "dqn", "lstm_lm", "dcgan_generator", "bert_base")
 COOPERATIVE = "gpu-shared-tile"
@@ -75,13 +76,13 @@ class Variant:
     Attributes:
         base: the name of the case it is compared with.
         without: a schedule rule that is not asked.
-        passes: texts in the pipeline, and what is in their place.
+        options: of passes, by their names.
     """
 
     case: Case
     base: str
     without: str = ""
-    passes: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 CASES = [
@@ -102,7 +103,7 @@ _BY_NAME = {case.name: case for case in CASES}
 VARIANTS = [
     *(Variant(_BY_NAME[f"square_{n}"], f"square_{n}", without=COOPERATIVE) for n in (1024, 2048)),
     *(
-        Variant(_BY_NAME[name], name, passes={"fuse-ops": "fuse-ops{max_ops=1}"})
+        Variant(_BY_NAME[name], name, options={"fuse-ops": {"max_ops": 1}})
         for name in ("resnet18", "mobilenet_v2", "lstm_lm", "dqn")
     ),
 ]
@@ -195,7 +196,9 @@ def _measure(case: Case, args: argparse.Namespace, torch: Any) -> Entry:
 def _measure_variant(variant: Variant, args: argparse.Namespace) -> Entry:
     what = f"without {variant.without}" if variant.without else "without fusion"
     entry = Entry(f"{variant.case.name} {what}", variant.case.what)
-    phases = [Phase(n, _replaced(text, variant.passes)) for n, text in pipeline(args.target)]
+    phases = pipeline(args.target)
+    for name, options in variant.options.items():
+        phases = configured(phases, name, **options)
     try:
         with _rule_left_out(variant.without):
             model = Imported(variant.case.build().SerializeToString(), {}, {})
@@ -206,12 +209,6 @@ def _measure_variant(variant: Variant, args: argparse.Namespace) -> Entry:
     except TcoptError as error:
         entry.failed["tcopt"] = str(error)
     return entry
-
-
-def _replaced(text: str, passes: Mapping[str, str]) -> str:
-    for old, new in passes.items():
-        text = text.replace(old, new)
-    return text
 
 
 @contextmanager

@@ -6,9 +6,10 @@ none of it, and a worker process, which compiles kernels alone, nothing of the f
 
 from typing import TYPE_CHECKING, Any
 
-from tcopt.compiler.pipeline import PHASES, Phase, pipeline
+from tcopt.compiler.pipeline import PHASES, pipeline
 from tcopt.compiler.report import STEPS
 from tcopt.support.collector import quiet_collector
+from tcopt.support.phases import PassSpec, Phase
 
 if TYPE_CHECKING:
     from tcopt.compiler.driver import lower
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 _HOMES = {"compile": "entry", "lower": "driver"}
 
-__all__ = ["PHASES", "STEPS", "Phase", "compile", "lower", "pipeline"]
+__all__ = ["PHASES", "STEPS", "PassSpec", "Phase", "compile", "lower", "pipeline"]
 
 
 def __getattr__(name: str) -> Any:

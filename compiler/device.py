@@ -13,7 +13,6 @@ from xdsl.utils.hints import isa
 from tcopt.compiler.host import declare_kernels, take_kernels
 from tcopt.compiler.kernel_builder import KernelBuilder
 from tcopt.compiler.passes import run_passes
-from tcopt.compiler.pipeline import Phase
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.dialects.target import gpu_target_of
 from tcopt.passes.kernel.memory_sizes import memref_bytes
@@ -23,6 +22,7 @@ from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import HostSteps, steps_of
 from tcopt.runtime.profile import TimedKernel
 from tcopt.support.origins import call_origin
+from tcopt.support.phases import Phase
 
 Step = Callable[[str], AbstractContextManager[None]]
 

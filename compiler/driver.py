@@ -19,7 +19,6 @@ from tcopt.compiler.host import declare_kernels, take_kernels
 from tcopt.compiler.kernel_builder import KernelBuilder
 from tcopt.compiler.kernel_cache import KernelCache
 from tcopt.compiler.passes import run_passes
-from tcopt.compiler.pipeline import Phase
 from tcopt.compiler.report import Report
 from tcopt.dialects.graph.dims import Dims, dims_of
 from tcopt.dialects.graph.weights import release_weights, weights_of
@@ -34,6 +33,7 @@ from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.program import Program
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
+from tcopt.support.phases import Phase
 from tcopt.support.structures import Count, Kind, tensor_names
 
 Array = NDArray[Any]

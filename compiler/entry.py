@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tcopt.backends.llvm.host import named_target
 from tcopt.compiler.content import Source
 from tcopt.compiler.kernel_cache import KernelCache
-from tcopt.compiler.pipeline import Phase, is_device, pipeline, with_clocks, with_origins
+from tcopt.compiler.pipeline import is_device, pipeline, with_clocks, with_origins
 from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
 from tcopt.compiler.report import Progress, Report
 from tcopt.compiler.source import ModelSource
@@ -37,6 +37,7 @@ from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.collector import quiet_collector
 from tcopt.support.errors import ResourceError
 from tcopt.support.memo import clear_memos
+from tcopt.support.phases import Phase, pipeline_text
 from tcopt.support.remarks import collect_remarks
 
 if TYPE_CHECKING:
@@ -169,7 +170,13 @@ class _Compiler:
         self._programs: ProgramCache | None = None
         if cache and not self._on_device:
             cpu = named_target(target.partition(":")[2] or "host")
-            settings = (cpu, self._phases, limits, sorted(dims.items()), follow_links)
+            settings = (
+                cpu,
+                pipeline_text(self._phases),
+                limits,
+                sorted(dims.items()),
+                follow_links,
+            )
             self._programs = ProgramCache.of_user(source.value, settings)
 
     def keep_source(self) -> None:

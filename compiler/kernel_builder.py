@@ -16,10 +16,11 @@ from tcopt.compiler.extensions import is_plain, obstacles
 from tcopt.compiler.fingerprint import fingerprint
 from tcopt.compiler.kernel import Kernel, describe_place
 from tcopt.compiler.kernel_cache import KernelCache
-from tcopt.compiler.pipeline import Phase, kernel_phases
+from tcopt.compiler.pipeline import kernel_phases
 from tcopt.compiler.units import KernelFunction, Unit, compile_unit, make_unit
 from tcopt.compiler.workers import Workers
 from tcopt.dialects.te import ComputeOp
+from tcopt.support.phases import Phase
 from tcopt.support.remarks import listening, notice
 
 _MOST_WORKERS = 7
@@ -66,7 +67,7 @@ class KernelBuilder:
         self._cache = cache if plain else None
         self._wanted = workers if plain else 0
         self._workers = Workers(0)
-        self._salt = f"{fingerprint()} {self.phases}"
+        self._salt = f"{fingerprint()} {' '.join(map(str, self.phases))}"
         self._model_key = ""
 
     def __enter__(self) -> KernelBuilder:

@@ -1,4 +1,4 @@
-"""Running pipeline text on a module."""
+"""Running passes of a pipeline on a module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, PassFailedException, VerifyException
 
 from tcopt.support.errors import PassFailedError, TcoptError
-from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.phases import Passes
+from tcopt.support.pipelines import make_passes, parse_specs
 from tcopt.support.registry import DIALECTS, PASSES, all_dialects
 
 
@@ -32,14 +33,16 @@ def _context(generation: int) -> Context:
     return new_context()
 
 
-def run_passes(module: ModuleOp, text: str) -> None:
-    """Run a pipeline on a module, in place.
+def run_passes(module: ModuleOp, passes: Passes | str) -> None:
+    """Run passes on a module, in place.
 
+    Args:
+        passes: also as text.
     Raises:
         PassFailedError: a pass could not rewrite the module.
     """
     context = shared_context()
-    for each in passes_of(text):
+    for each in passes_of(parse_specs(passes) if isinstance(passes, str) else passes):
         try:
             each.apply(context, module)
         except (PassFailedException, VerifyException, DiagnosticException) as error:
@@ -50,11 +53,11 @@ def run_passes(module: ModuleOp, text: str) -> None:
             raise
 
 
-def passes_of(text: str) -> tuple[ModulePass, ...]:
-    """The passes of a pipeline; they have no state, so they are made once."""
-    return _passes(text, PASSES.generation)
+def passes_of(passes: Passes) -> tuple[ModulePass, ...]:
+    """The passes that specifications name; they have no state, so they are made once."""
+    return _passes(passes, PASSES.generation)
 
 
 @lru_cache(maxsize=64)
-def _passes(text: str, generation: int) -> tuple[ModulePass, ...]:
-    return parse_pipeline(text) if text else ()
+def _passes(passes: Passes, generation: int) -> tuple[ModulePass, ...]:
+    return make_passes(passes)

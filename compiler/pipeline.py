@@ -1,27 +1,19 @@
-"""The pipeline of a target: phases in order, each a list of passes as text.
+"""The pipeline of a target: phases in order, each a list of passes.
 
-A compile is nothing but these passes. `tcopt -p` with the same text on the imported graph
-gives the same code.
+A compile is nothing but these passes. `tcopt -p` with the text of the same passes on the imported
+graph gives the same code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.phases import Passes, PassSpec, Phase, configured, specs, with_passes
 from tcopt.support.suggestions import suggest
 
-
-class Phase(NamedTuple):
-    """A named stretch of the pipeline; `--compile-to` stops after one."""
-
-    name: str
-    passes: str
-
-
-_SIMPLIFY = (
+_SIMPLIFY = specs(
     "fake-quantization-to-integer",
     "fold-constants",
     "fold-shapes",
@@ -31,7 +23,7 @@ _SIMPLIFY = (
     "fold-scale",
     "canonicalize",
 )
-_GRAPH = (
+_GRAPH = specs(
     *_SIMPLIFY,
     "narrow-contractions",
     "expand-conv-transpose",
@@ -47,10 +39,12 @@ _GRAPH = (
     "propagate-padding",
     "fuse-ops",
 )
-_TE = ("lower-graph-to-te", "te-inline", "split-axes", "merge-axes")
-_LOOP = ("lower-te-to-loop",)
-_SCHEDULE = ("schedule{now=true}", "apply-schedule")
-_BUFFERS = (
+_TE = specs("lower-graph-to-te", "te-inline", "split-axes", "merge-axes")
+_LOOP = specs(
+    "lower-te-to-loop",
+)
+_SCHEDULE = specs(PassSpec.of("schedule", now=True), "apply-schedule")
+_BUFFERS = specs(
     "expand-borders",
     "compact-buffers",
     "align-storage",
@@ -60,7 +54,7 @@ _BUFFERS = (
     "unroll-loops",
     "hoist-workspace",
 )
-_KERNEL = (
+_KERNEL = specs(
     "lower-intrinsics",
     *_BUFFERS,
     "lower-loop-to-kernel",
@@ -72,7 +66,7 @@ _KERNEL = (
     "plan-memory",
 )
 
-_GPU_GRAPH = (
+_GPU_GRAPH = specs(
     *_SIMPLIFY,
     "narrow-contractions",
     "fold-constants",
@@ -84,7 +78,7 @@ _GPU_GRAPH = (
     "canonicalize",
     "fuse-ops",
 )
-_GPU_KERNEL = (
+_GPU_KERNEL = specs(
     "lower-intrinsics",
     "expand-borders",
     "compact-buffers",
@@ -141,20 +135,10 @@ def pipeline(target: str = "cpu", accuracy: str = DEFAULT, precision: str = PREC
             hint = suggest(kind, ("cpu", *DEVICE_TARGETS))
             raise UnsupportedError(f"there is no target '{target}'", hint=hint)
         return _device_pipeline(api, target, accuracy, precision)
-    set_target = f'set-target{{cpu="{name}"}}' if name else "set-target"
+    set_target = PassSpec.of("set-target", cpu=name) if name else PassSpec("set-target")
     if precision not in _CPU_PRECISIONS:
         raise UnsupportedError(f"target {kind} has no precision '{precision}'")
-    return _phases(_graph((set_target, *_GRAPH), accuracy, precision), ",".join(_KERNEL))
-
-
-def _graph(passes: Iterable[str], accuracy: str, precision: str) -> str:
-    """Passes of the graph level, with what an accuracy and a precision make of them."""
-    graph = ",".join(passes)
-    if accuracy != DEFAULT:
-        graph = graph.replace("winograd", f"winograd{{accuracy={accuracy}}}")
-    if precision != PRECISE:
-        graph = graph.replace("pack-dots", f"lower-precision{{to={precision}}},pack-dots")
-    return graph
+    return _phases((set_target, *_GRAPH), _KERNEL, accuracy, precision)
 
 
 def _device_pipeline(kind: str, name: str, accuracy: str, precision: str) -> list[Phase]:
@@ -170,9 +154,9 @@ def _device_pipeline(kind: str, name: str, accuracy: str, precision: str) -> lis
 
         name = name or local_arch() or DEFAULT_CUDA
         # Other devices have these functions themselves.
-        kernel = (*kernel[: kernel.index("dce")], "expand-math", *kernel[kernel.index("dce") :])
-    passes = (f"set-target{{gpu={name or kind}}}", *_GPU_GRAPH)
-    return _phases(_graph(passes, accuracy, precision), ",".join(kernel))
+        kernel = (*kernel[:-2], *specs("expand-math"), *kernel[-2:])
+    set_target = PassSpec.of("set-target", gpu=name or kind)
+    return _phases((set_target, *_GPU_GRAPH), kernel, accuracy, precision)
 
 
 def _reached_by(device: str) -> str | None:
@@ -200,16 +184,23 @@ def is_device(target: str) -> bool:
     return target.partition(":")[0] != "cpu"
 
 
-def _phases(graph: str, kernel: str) -> list[Phase]:
-    return [
-        Phase("import", ""),
+def _phases(graph: Passes, kernel: Passes, accuracy: str, precision: str) -> list[Phase]:
+    """The phases, with what an accuracy and a precision make of them."""
+    phases = [
+        Phase("import"),
         Phase("graph", graph),
-        Phase("te", ",".join(_TE)),
-        Phase("loop", ",".join(_LOOP)),
-        Phase("schedule", ",".join(_SCHEDULE)),
+        Phase("te", _TE),
+        Phase("loop", _LOOP),
+        Phase("schedule", _SCHEDULE),
         Phase("kernel", kernel),
-        Phase("code", ""),
+        Phase("code"),
     ]
+    if accuracy != DEFAULT:
+        phases = configured(phases, "winograd", accuracy=accuracy)
+    if precision != PRECISE:
+        lower = (PassSpec.of("lower-precision", to=precision),)
+        phases = with_passes(phases, {"before:pack-dots": lower})
+    return phases
 
 
 def _check(setting: str, value: str, known: Iterable[str]) -> None:
@@ -222,26 +213,28 @@ def _check(setting: str, value: str, known: Iterable[str]) -> None:
 KERNEL_PHASES = ("loop", "schedule", "kernel")
 """The phases that each kernel goes through, and that may be run on one kernel alone."""
 
-_HOST_ONLY = ("plan-memory", "instrument")
-"""Passes of these phases that edit nothing but the host function @main."""
+HOST_ONLY = "host_only"
+"""The attribute of a pass class which says that it edits nothing but the host function @main."""
 
 
 def kernel_phases(phases: Iterable[Phase]) -> list[Phase]:
-    """What of a pipeline concerns the kernels."""
-    return [
-        Phase(name, ",".join(p for p in text.split(",") if p not in _HOST_ONLY))
-        for name, text in phases
-        if name in KERNEL_PHASES
-    ]
+    """What of a pipeline concerns the kernels: passes that do not say that only the host does."""
+    from tcopt.support.registry import all_passes
+
+    known = all_passes()
+
+    def of_kernels(spec: PassSpec) -> Passes:
+        found = known.get(spec.name)
+        return () if found is not None and getattr(found(), HOST_ONLY, False) else (spec,)
+
+    return [phase.mapped(of_kernels) for phase in phases if phase.name in KERNEL_PHASES]
 
 
-def with_origins(phases: list[Phase]) -> list[Phase]:
+def with_origins(phases: Iterable[Phase]) -> list[Phase]:
     """The same phases, with kernel calls that know their ONNX nodes."""
-    named = f"{_TE[0]}{{origins=true}}"
-    return [Phase(n, text.replace(_TE[0], named) if n == "te" else text) for n, text in phases]
+    return configured(phases, _TE[0].name, origins=True)
 
 
-def with_clocks(phases: list[Phase]) -> list[Phase]:
+def with_clocks(phases: Iterable[Phase]) -> list[Phase]:
     """The same phases, with a clock around each kernel call, which knows its ONNX nodes."""
-    named = with_origins(phases)
-    return [Phase(n, f"{text},instrument" if n == "kernel" else text) for n, text in named]
+    return with_passes(with_origins(phases), {"after:kernel": specs("instrument")})

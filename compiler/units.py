@@ -35,12 +35,12 @@ from tcopt.backends.llvm.objects import emit_text
 from tcopt.compiler.canonical import CanonicalText, base_name, compile_attributes, symbol_name
 from tcopt.compiler.kernel import Kernel, without_place
 from tcopt.compiler.passes import run_passes, shared_context
-from tcopt.compiler.pipeline import Phase
 from tcopt.dialects import loop, te
 from tcopt.dialects.target import gpu_target_of
 from tcopt.runtime.device.steps import KernelLaunch, launches_of
 from tcopt.support.errors import PassFailedError
 from tcopt.support.origins import node_names
+from tcopt.support.phases import Phase
 from tcopt.support.quick_ir import walk_ops
 from tcopt.support.remarks import collect_remarks
 

@@ -82,8 +82,8 @@ def _load() -> None:
 
 
 def _answer(message: bytes) -> bytes:
-    from tcopt.compiler.pipeline import Phase
     from tcopt.compiler.units import compile_text
+    from tcopt.support.phases import Phase
 
     try:
         request = json.loads(message)

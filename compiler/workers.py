@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from tcopt.compiler.kernel import Kernel
-from tcopt.compiler.pipeline import Phase
 from tcopt.compiler.units import Unit
 from tcopt.compiler.worker import receive, send
 from tcopt.support.isolated import ROOT, child_environment, end_process, isolated_command
+from tcopt.support.phases import Phase
 from tcopt.support.threads import try_start
 
 _CODE = "from tcopt.compiler.worker import main; main()"
@@ -146,7 +146,11 @@ class _Refused(Exception):
 def _ask(process: subprocess.Popen[bytes], unit: Unit, phases: Sequence[Phase]) -> bytes:
     """The kernel that a worker makes of a unit, as bytes."""
     assert process.stdin is not None and process.stdout is not None
-    request = {"phases": list(phases), "name": unit.name, "text": unit.to_send()}
+    request = {
+        "phases": [(phase.name, phase.text) for phase in phases],
+        "name": unit.name,
+        "text": unit.to_send(),
+    }
     send(process.stdin, json.dumps(request).encode())
     reply = receive(process.stdout)
     if reply[:1] != b"+":

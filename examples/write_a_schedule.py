@@ -72,7 +72,7 @@ def compiled(schedule: Callable[[Schedule], None]) -> Callable[..., None]:
     module = ModuleOp([function], {TARGET_ATTRIBUTE: CpuTargetAttr.of(host_target())})
     (kernel,) = [phase for phase in pipeline() if phase.name == "kernel"]
     # There is no @main whose memory could be planned.
-    lower(module, [kernel._replace(passes=kernel.passes.removesuffix(",plan-memory"))])
+    lower(module, [kernel.without("plan-memory")])
     return compile_module(module).function("matmul")
 
 

@@ -1,4 +1,4 @@
-"""Pass pipelines as text: `fold-constants,fuse-ops{max-ops=8},te-inline`.
+"""From text to passes: `fold-constants,fuse-ops{max-ops=8},te-inline`.
 
 The syntax is xDSL's; the errors are ours, one line that says what to write instead.
 """
@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
-from xdsl.utils.arg_spec import parse_pipeline as parse_specs
+from xdsl.utils.arg_spec import parse_pipeline as parse_arg_specs
 from xdsl.utils.exceptions import ArgSpecParseError
 from xdsl.utils.hints import type_repr
 
 from tcopt.support.errors import ParsingError
+from tcopt.support.phases import Passes, PassSpec, passes_text
 from tcopt.support.registry import PassFactory, all_passes
 from tcopt.support.suggestions import suggest
 
@@ -31,27 +32,41 @@ def parse_pipeline(
     Raises:
         ParsingError: the text does not parse, names an unknown pass or has a bad option.
     """
+    return make_passes(parse_specs(text), passes)
+
+
+def make_passes(
+    specs: Iterable[PassSpec], passes: Mapping[str, PassFactory] | None = None
+) -> tuple[ModulePass, ...]:
+    """The passes that specifications name; arguments and errors as above."""
     available = all_passes() if passes is None else passes
-    return tuple(_make_pass(spec, available) for spec in _parse_specs(text))
+    return tuple(_make_pass(ArgSpec(s.name, dict(s.options)), available) for s in specs)
 
 
 def print_pipeline(passes: tuple[ModulePass, ...]) -> str:
     """The text that parses to these passes."""
-    return ",".join(_print_spec(p.spec()) for p in passes)
+    return passes_text(
+        PassSpec(
+            spec.name,
+            tuple((key.replace("_", "-"), values) for key, values in spec.parameters.items()),
+        )
+        for spec in (each.spec() for each in passes)
+    )
 
 
-# Spaces and newlines around a comma that is not inside an option list.
-_LOOSE_COMMA = re.compile(r"\s*,\s*(?![^{}]*\})")
+_LOOSE_COMMA = re.compile(r'"(?:\\.|[^"\\])*"|\s*,\s*')
+"""A text in quotes, which stays as it is, or a comma with what is around it."""
 
 
-def _print_spec(spec: ArgSpec) -> str:
-    options = {key.replace("_", "-"): value for key, value in spec.parameters.items()}
-    return str(ArgSpec(spec.name, options))
+def parse_specs(text: str) -> Passes:
+    """The passes that a pipeline text names, whether there are such passes or not.
 
-
-def _parse_specs(text: str) -> tuple[ArgSpec, ...]:
+    Raises:
+        ParsingError: the text does not parse.
+    """
+    joined = _LOOSE_COMMA.sub(lambda m: m[0] if m[0][0] == '"' else ",", text.strip())
     try:
-        specs = tuple(parse_specs(_LOOSE_COMMA.sub(",", text.strip())))
+        found = tuple(parse_arg_specs(joined))
     except ArgSpecParseError as error:
         # The message is a heading, the text, and a caret line that ends in the reason.
         reason = str(error).strip().splitlines()[-1].lstrip(" |^")
@@ -59,7 +74,7 @@ def _parse_specs(text: str) -> tuple[ArgSpec, ...]:
             f"the pipeline '{text}' does not parse: {reason}",
             hint="write 'pass-a,pass-b{option=1 other=x}'",
         ) from None
-    return specs
+    return tuple(PassSpec(spec.name, tuple(spec.parameters.items())) for spec in found)
 
 
 def _make_pass(spec: ArgSpec, available: Mapping[str, PassFactory]) -> ModulePass:

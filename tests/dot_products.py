@@ -102,6 +102,5 @@ def lowered(sch: Schedule, target: str = "host") -> ModuleOp:
     """The module of a schedule's function at the kernel level."""
     module = ModuleOp([sch.func.clone()])
     kernel = next(phase for phase in pipeline() if phase.name == "kernel")
-    passes = kernel.passes.removesuffix(",plan-memory")
-    lower(module, [Phase("kernel", f"set-target{{cpu={target}}},{passes}")])
+    lower(module, [Phase("target", f"set-target{{cpu={target}}}"), kernel.without("plan-memory")])
     return module

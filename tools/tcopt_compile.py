@@ -11,14 +11,13 @@ from pathlib import Path
 from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.errors import InputError
 from tcopt.support.files import is_replaced
+from tcopt.support.phases import Phase, pipeline_text
 from tcopt.tools import cli
 from tcopt.tools.compiling import compile_model
 from tcopt.tools.inputs import read_arrays
 from tcopt.tools.shapes import parse_dims, parse_shapes
 
 PROG = "tcopt-compile"
-
-Phases = list[tuple[str, str]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,7 +67,7 @@ def _argument_parser() -> argparse.ArgumentParser:
 def _run(args: argparse.Namespace) -> int:
     if args.print_pipeline:
         phases = phases_up_to(args.target, args.compile_to, args.accuracy, args.precision)
-        print(",".join(text for phase, text in phases if text and phase != "import"))
+        print(pipeline_text(phases))
         return 0
     if args.model is None:
         raise InputError("no model given", hint=f"{PROG} model.onnx -o model.tcm")
@@ -111,7 +110,7 @@ def _explain(args: argparse.Namespace) -> int:
 
 def phases_up_to(
     target: str, last: str | None, accuracy: str = DEFAULT, precision: str = PRECISE
-) -> Phases:
+) -> list[Phase]:
     """The phases of a target's pipeline with their passes, up to and including `last`.
 
     Raises:
@@ -120,13 +119,12 @@ def phases_up_to(
     from tcopt import compiler
 
     known = compiler.pipeline(target, accuracy, precision)
-    phases: Phases = [(phase.name, phase.passes) for phase in known]
     if last is None:
-        return phases
-    names = [name for name, _ in phases]
+        return known
+    names = [phase.name for phase in known]
     if last not in names:
         raise InputError(f"there is no phase '{last}'", hint=f"phases are {', '.join(names)}")
-    return phases[: names.index(last) + 1]
+    return known[: names.index(last) + 1]
 
 
 def _compile(args: argparse.Namespace) -> int:
@@ -145,14 +143,13 @@ def _compile(args: argparse.Namespace) -> int:
 def _print_level(args: argparse.Namespace) -> int:
     from tcopt.frontends.onnx.importer import import_model
     from tcopt.frontends.onnx.limits import parse_limits
-    from tcopt.support.pipelines import parse_pipeline
+    from tcopt.support.pipelines import make_passes
     from tcopt.support.verify import verify
     from tcopt.tools.driver import PrintOptions, blame, emit, new_context, run_passes
     from tcopt.tools.instruments import Instrument, Timing
     from tcopt.tools.weight_files import TextOutput
 
     phases = phases_up_to(args.target, args.compile_to, args.accuracy, args.precision)
-    text = ",".join(text for phase, text in phases if text and phase != "import")
     ctx = new_context()
     read = partial(
         import_model,
@@ -163,7 +160,7 @@ def _print_level(args: argparse.Namespace) -> int:
         limits=parse_limits(args.limit),
         follow_links=args.follow_links,
     )
-    module, passes = read(), parse_pipeline(text)
+    module, passes = read(), make_passes(p for phase in phases for p in phase.passes)
     instruments: list[Instrument] = [Timing()] if args.time_passes else []
     try:
         run_passes(ctx, module, passes, instruments)

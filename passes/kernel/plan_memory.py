@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
@@ -69,6 +70,7 @@ class PlanMemoryPass(ModulePass):
     """
 
     name = "plan-memory"
+    host_only: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for host in op.ops:

@@ -29,7 +29,8 @@ from tcopt.support.errors import (
     TcoptError,
     UnsupportedError,
 )
-from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.phases import pipeline_text
+from tcopt.support.pipelines import parse_pipeline, print_pipeline
 from tcopt.support.registry import all_dialects
 
 # Sums of at most 16 terms of size one.
@@ -70,8 +71,8 @@ def test_phases_are_named_in_order():
 def test_pipeline_text_is_read_again_alike(target):
     for phase in pipeline(target):
         if phase.passes:
-            passes = parse_pipeline(phase.passes)
-            assert ",".join(str(each.pipeline_pass_spec()) for each in passes) == phase.passes
+            assert print_pipeline(parse_pipeline(phase.text)) == phase.text
+            assert Phase(phase.name, phase.text) == phase
 
 
 def test_running_the_whole_text_is_running_the_phases():
@@ -79,7 +80,7 @@ def test_running_the_whole_text_is_running_the_phases():
     by_phase, at_once = import_model(model), import_model(model)
     for phase in pipeline():
         lower(by_phase, [phase])
-    text = ",".join(phase.passes for phase in pipeline() if phase.passes)
+    text = pipeline_text(pipeline())
     context = Context()
     for name, factory in all_dialects().items():
         context.register_dialect(name, factory)

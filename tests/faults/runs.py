@@ -19,6 +19,7 @@ from models.network import Network
 from tcopt.compiler import pipeline
 from tcopt.frontends.onnx import import_model
 from tcopt.support.errors import TcoptError
+from tcopt.support.phases import pipeline_text
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.registry import all_passes
 from tcopt.tools.driver import new_context, run_passes
@@ -133,9 +134,7 @@ class _Going(Instrument):
 
 
 def _passes() -> tuple[ModulePass, ...]:
-    return parse_pipeline(
-        ",".join(phase.passes for phase in pipeline(TARGET) if phase.passes), all_passes()
-    )
+    return parse_pipeline(pipeline_text(pipeline(TARGET)), all_passes())
 
 
 @cache

@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from same_module import difference
 from tcopt.compiler.pipeline import pipeline
 from tcopt.support.errors import TcoptError
+from tcopt.support.phases import pipeline_text
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.verify import verify
 from tcopt.tools.driver import PrintOptions, Source, emit, new_context, print_module, run_passes
@@ -102,7 +103,7 @@ def _check_round_trip(
 
 def _compile(module: ModuleOp, text: str, target: str) -> Finding | None:
     ctx = new_context()
-    passes = parse_pipeline(",".join(p.passes for p in pipeline(target) if p.passes))
+    passes = parse_pipeline(pipeline_text(pipeline(target)))
     for each in passes:
         try:
             run_passes(ctx, module, (each,), [])

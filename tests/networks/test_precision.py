@@ -18,6 +18,7 @@ from tcopt.compiler import pipeline
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import tensor
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.phases import pipeline_text
 
 # A bf16 has 8 significant bits: rounding moves an operand by up to 2^-9 of it, a product by
 # 2^-8. Errors of a sum's terms cancel in part, those of a handful of layers add up: twice the
@@ -66,9 +67,7 @@ def test_weights_take_half_the_memory() -> None:
 
 
 def test_pipeline_has_the_pass_only_if_asked() -> None:
-    texts = {
-        p: ",".join(phase.passes for phase in pipeline("cpu", precision=p)) for p in ("f32", "bf16")
-    }
+    texts = {p: pipeline_text(pipeline("cpu", precision=p)) for p in ("f32", "bf16")}
     assert "lower-precision" not in texts["f32"]
     assert "lower-precision{to=bf16},pack-dots,winograd" in texts["bf16"]
     with pytest.raises(UnsupportedError, match="there is no precision 'f8'"):

@@ -41,12 +41,12 @@ def compiled(model: ModelProto, target: str) -> tuple[ModuleOp, Counter[str], li
     module.attributes[TARGET_ATTRIBUTE] = CpuTargetAttr.of(TARGETS[target])
     dots: Counter[str] = Counter()
     data: list[object] = []
-    for name, passes in pipeline("cpu:znver4"):
-        lower(module, [Phase(name, re.sub(r"^set-target{[^}]*},", "", passes))])
-        if name == "graph":
+    for phase in pipeline("cpu:znver4"):
+        lower(module, [phase.without("set-target")])
+        if phase.name == "graph":
             products = [op for op in module.walk() if isinstance(op, ContractionOp)]
             data = [element_type(op.operands[0]) for op in products]
-        if name == "schedule":
+        if phase.name == "schedule":
             dots.update(op.intrin.data for op in module.walk() if isinstance(op, IntrinOp))
     return module, dots, data
 

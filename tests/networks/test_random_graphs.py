@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from networks.random_graphs import networks
 from schedules_cpu.kernels import everything_parallel, target
-from tcopt.compiler import Phase, lower, pipeline
+from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.interpreters.graph import run_module
@@ -28,7 +28,7 @@ def test_native_code_computes_the_same(bits, case) -> None:
     module.attributes[TARGET_ATTRIBUTE] = target(bits)
     graph, *rest = [p for p in pipeline() if p.passes]
     with everything_parallel(bits is None):
-        lower(module, [Phase("graph", graph.passes.removeprefix("set-target,")), *rest])
+        lower(module, [graph.without("set-target"), *rest])
     module.verify()
     actual = build_program(module, weights_of(module) or {}).run(arrays)
     for ours, theirs in zip(actual, expected, strict=True):

@@ -25,10 +25,10 @@ from tcopt.schedules.cpu import granularity
 TOLERANCE = 2e-5
 
 _MARGIN = 80
-_PASSES = {phase.name: phase.passes for phase in pipeline()}
-_BEFORE = [Phase("te", "te-inline"), Phase("loop", _PASSES["loop"])]
-_SCHEDULE = Phase("schedule", _PASSES["schedule"])
-_KERNEL = Phase("kernel", _PASSES["kernel"].removesuffix(",plan-memory"))
+_PHASES = {phase.name: phase for phase in pipeline()}
+_BEFORE = [Phase("te", "te-inline"), _PHASES["loop"]]
+_SCHEDULE = _PHASES["schedule"]
+_KERNEL = _PHASES["kernel"].without("plan-memory")
 
 Expression = Callable[..., te.Tensor | tuple[te.Tensor, ...]]
 

@@ -33,7 +33,7 @@ from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.schedules.cpu import matmul
 
 FEW = settings(max_examples=6, deadline=None, suppress_health_check=[*HealthCheck])
-PASSES = {phase.name: phase.passes for phase in pipeline()}
+PHASES = {phase.name: phase for phase in pipeline()}
 
 
 def machine(bits: int) -> CpuTargetAttr:
@@ -55,13 +55,13 @@ def lowered(
     *_, grouped = steps
     operands = [np.ascontiguousarray(values[v]) for v in grouped.operands]
     module = te_module(operands, grouped.tensor_expression, machine(bits))
-    lower(module, [Phase("te", "te-inline,merge-axes"), Phase("loop", PASSES["loop"])])
+    lower(module, [Phase("te", "te-inline,merge-axes"), PHASES["loop"]])
     lower(module, [Phase("schedule", "schedule")])
     (sequence,) = (each for each in module.ops if isinstance(each, SequenceOp))
     assert sequence.attributes["rule"] == StringAttr(rule)
     assert any(isinstance(each, TensorizeOp) for each in sequence.walk())
     lower(module, [Phase("apply", "apply-schedule")])
-    lower(module, [Phase("kernel", PASSES["kernel"].removesuffix(",plan-memory"))])
+    lower(module, [PHASES["kernel"].without("plan-memory")])
     module.verify()
     assert not any(each.name == "arith.extf" for each in module.walk())
     return module, operands, op

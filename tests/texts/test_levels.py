@@ -16,7 +16,7 @@ from same_module import difference
 from tcopt.compiler.pipeline import pipeline
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.support.errors import TcoptError
-from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.pipelines import make_passes, parse_pipeline
 from tcopt.support.verify import verify
 from tcopt.tools.driver import PrintOptions, new_context, print_module
 from te.programs import programs
@@ -38,10 +38,10 @@ def check(module: ModuleOp, what: str) -> None:
 def check_levels(module: ModuleOp, target: str, context: Context) -> None:
     """The same after each phase of a target's pipeline."""
     check(module, "import")
-    for phase, passes in pipeline(target):
-        for each in parse_pipeline(passes) if passes else ():
+    for phase in pipeline(target):
+        for each in make_passes(phase.passes):
             each.apply(context, module)
-        check(module, phase)
+        check(module, phase.name)
 
 
 def test_lit_texts() -> None:

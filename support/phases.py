@@ -1,0 +1,173 @@
+"""Pipelines as data: passes with their options, in phases.
+
+Text is for people and other processes: `str` of a pass or a phase prints it, and a phase that is
+made of text reads it. Nothing here needs xDSL, since a pipeline is told before it is known whether
+there is anything to compile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tcopt.support.errors import ParsingError
+from tcopt.support.suggestions import suggest
+
+Value = str | int | bool | float
+Passes = tuple["PassSpec", ...]
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_ESCAPES = str.maketrans(
+    {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\f": "\\f", "\v": "\\v"}
+)
+_NO_WORDS = ("true", "false")
+"""What is a truth value where it has no quotes."""
+
+
+class PassSpec(NamedTuple):
+    """A pass as a pipeline names it.
+
+    Attributes:
+        name: of the pass.
+        options: names, as text has them, and values, in their order.
+    """
+
+    name: str
+    options: tuple[tuple[str, tuple[Value, ...]], ...] = ()
+
+    @classmethod
+    def of(cls, name: str, **options: Value) -> PassSpec:
+        """A pass with options by the names of its fields."""
+        given = ((key.replace("_", "-"), (value,)) for key, value in options.items())
+        return cls(name, tuple(given))
+
+    def having(self, **options: Value) -> PassSpec:
+        """The same pass with these options, whatever they were."""
+        changed = PassSpec.of(self.name, **options).options
+        names = {name for name, _ in changed}
+        kept = (option for option in self.options if option[0] not in names)
+        return PassSpec(self.name, (*kept, *changed))
+
+    def __str__(self) -> str:
+        if not self.options:
+            return self.name
+        return f"{self.name}{{{' '.join(_option_text(*option) for option in self.options)}}}"
+
+
+def _option_text(name: str, values: tuple[Value, ...]) -> str:
+    return f"{name}={','.join(map(_value_text, values))}" if values else name
+
+
+def _value_text(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        return str(value)
+    if _WORD.fullmatch(value) and value not in _NO_WORDS:
+        return value
+    return f'"{value.translate(_ESCAPES)}"'
+
+
+def passes_text(passes: Iterable[PassSpec]) -> str:
+    """The text that reads as these passes."""
+    return ",".join(map(str, passes))
+
+
+def specs(*passes: str | PassSpec) -> Passes:
+    """Passes, of which those without options may be names alone."""
+    return tuple(PassSpec(each) if isinstance(each, str) else each for each in passes)
+
+
+@dataclass(frozen=True, init=False)
+class Phase:
+    """A named stretch of a pipeline; `--compile-to` stops after one.
+
+    Attributes:
+        name: as `--compile-to` takes it.
+        passes: what runs, in order.
+    """
+
+    name: str
+    passes: Passes
+
+    def __init__(self, name: str, passes: str | Iterable[PassSpec] = ()):
+        """
+        Args:
+            passes: also as text.
+        Raises:
+            ParsingError: the text does not parse.
+        """
+        if isinstance(passes, str):
+            from tcopt.support.pipelines import parse_specs
+
+            passes = parse_specs(passes)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "passes", tuple(passes))
+
+    @property
+    def text(self) -> str:
+        """The passes as text."""
+        return passes_text(self.passes)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
+
+    def without(self, *names: str) -> Phase:
+        """The phase without the passes of these names."""
+        return Phase(self.name, (each for each in self.passes if each.name not in names))
+
+    def mapped(self, change: Callable[[PassSpec], Iterable[PassSpec]]) -> Phase:
+        """The phase with what a function gives for each pass."""
+        return Phase(self.name, (new for each in self.passes for new in change(each)))
+
+
+def configured(phases: Iterable[Phase], name: str, **options: Value) -> list[Phase]:
+    """The phases, in which the passes of a name have other options."""
+    return [
+        phase.mapped(lambda p: [p.having(**options) if p.name == name else p]) for phase in phases
+    ]
+
+
+def pipeline_text(phases: Iterable[Phase]) -> str:
+    """All passes of all phases as one text, as `tcopt -p` takes it."""
+    return passes_text(each for phase in phases for each in phase.passes)
+
+
+_PLACES = ("before", "after", "instead-of")
+
+
+def with_passes(phases: Iterable[Phase], added: dict[str, Passes]) -> list[Phase]:
+    """The phases with passes added.
+
+    Args:
+        added: what to add by where: `before:NAME`, `after:NAME` or `instead-of:NAME`, with the
+            name of a pass, each time it runs, or of a phase, as a whole.
+    Raises:
+        ParsingError: there is no such place.
+    """
+    found = list(phases)
+    for place, passes in added.items():
+        where, _, name = place.partition(":")
+        if where not in _PLACES or not name:
+            hint = "it is before:NAME, after:NAME or instead-of:NAME, of a pass or a phase"
+            raise ParsingError(f"'{place}' is no place in a pipeline", hint=hint)
+        found = _with_passes_at(found, where, name, passes)
+    return found
+
+
+def _with_passes_at(phases: list[Phase], where: str, name: str, passes: Passes) -> list[Phase]:
+    def around(kept: Iterable[PassSpec]) -> Passes:
+        before = passes if where != "after" else ()
+        after = passes if where == "after" else ()
+        return (*before, *(() if where == "instead-of" else kept), *after)
+
+    if any(phase.name == name for phase in phases):
+        return [Phase(p.name, around(p.passes)) if p.name == name else p for p in phases]
+    running = {each.name for phase in phases for each in phase.passes}
+    if name not in running:
+        known = {*running, *(phase.name for phase in phases)}
+        hint = suggest(name, known) or f"passes that run are {', '.join(sorted(running))}"
+        raise ParsingError(f"no pass '{name}' runs, and no phase is called that", hint=hint)
+    return [phase.mapped(lambda p: around([p]) if p.name == name else [p]) for phase in phases]
