@@ -28,6 +28,7 @@ from tcopt.dialects.graph.activation import (
     SigmoidOp,
     SiluOp,
     SoftplusOp,
+    TanhSoftplusOp,
 )
 from tcopt.dialects.graph.attributes import (
     ATTRIBUTES,
@@ -282,6 +283,7 @@ __all__ = [
     "SubOp",
     "TanOp",
     "TanhOp",
+    "TanhSoftplusOp",
     "TileOp",
     "TopKOp",
     "TreeEnsembleOp",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition
 
+from tcopt.dialects.graph.activation import SoftplusOp, TanhSoftplusOp
 from tcopt.dialects.graph.elementwise import Domain, UnaryOp
 from tcopt.dialects.graph.numerics import erf
 from tcopt.dialects.graph.types import Array
@@ -367,6 +369,11 @@ class TanhOp(UnaryOp):
     def expression(self, x: te.Expr) -> te.Expr:
         """The value of one element."""
         return te.tanh(x)
+
+    def decompose(self) -> Sequence[Operation] | None:
+        """Of a softplus: one exponential, for two and a logarithm."""
+        owner = self.x.owner
+        return [TanhSoftplusOp(owner.x)] if isinstance(owner, SoftplusOp) else None
 
 
 @irdl_op_definition

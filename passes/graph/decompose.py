@@ -19,7 +19,8 @@ class DecomposePass(ModulePass):
 
     Only what helps later passes is taken apart: a batch normalization becomes a scale and a
     shift that fold into a convolution, a pooling over all of space becomes a reduction.
-    Softmax, layer normalization and activations stay, they have definitions of their own.
+    The tanh of a softplus becomes one op.
+    Softmax, layer normalization and other activations stay, they have definitions of their own.
 
         %y = graph.batch_norm %x, %scale, %bias, %mean, %variance : tensor<1x8x4x4xf32>
     ->

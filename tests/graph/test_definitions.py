@@ -38,6 +38,7 @@ UNARY = [
     (graph.SoftplusOp, -30, 30), (graph.GeluOp, -3, 3), (graph.SiluOp, -4, 4),
     (graph.HardSigmoidOp, -4, 4), (graph.HardSwishOp, -4, 4), (graph.LeakyReluOp, -2, 2),
     (graph.EluOp, -2, 2), (graph.SeluOp, -2, 2), (graph.MishOp, -4, 4),
+    (graph.TanhSoftplusOp, -30, 30),
     (graph.IdentityOp, -2, 2), (graph.IsNanOp, -2, 2), (graph.IsInfOp, -2, 2),
 ]  # fmt: skip
 

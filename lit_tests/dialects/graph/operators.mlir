@@ -320,6 +320,12 @@ func.func @tan(%a: tensor<3xf32>) -> tensor<3xf32> {
   func.return %b : tensor<3xf32>
 }
 
+// CHECK: graph.tanh_softplus %a : tensor<3xf32>
+func.func @tanh_softplus(%a: tensor<3xf32>) -> tensor<3xf32> {
+  %b = graph.tanh_softplus %a : tensor<3xf32>
+  func.return %b : tensor<3xf32>
+}
+
 // CHECK: graph.trilu %a : tensor<4x5xi64>
 func.func @trilu(%a: tensor<4x5xi64>) -> tensor<4x5xi64> {
   %b = graph.trilu %a : tensor<4x5xi64>

@@ -79,3 +79,14 @@ func.func @column(%x: tensor<48x64xf32>, %v: tensor<64x1xf32>) -> tensor<48x1xf3
   %0 = graph.matmul %x, %v : tensor<48x1xf32>
   return %0 : tensor<48x1xf32>
 }
+
+// The tanh of a softplus takes one exponential, whatever else reads the softplus.
+// CHECK-LABEL: func.func @mish
+// CHECK:      %[[T:.*]] = graph.tanh_softplus %x : tensor<8xf32>
+// CHECK-NEXT: graph.mul %x, %[[T]] : tensor<8xf32>
+func.func @mish(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = graph.softplus %x : tensor<8xf32>
+  %1 = graph.tanh %0 : tensor<8xf32>
+  %2 = graph.mul %x, %1 : tensor<8xf32>
+  return %2, %0 : tensor<8xf32>, tensor<8xf32>
+}
