@@ -26,6 +26,7 @@ _SIMPLIFY = specs(
 _GRAPH = specs(
     *_SIMPLIFY,
     "narrow-contractions",
+    "widen-contractions",
     "expand-conv-transpose",
     "sink-concat",
     "gather-pixels",

@@ -13,9 +13,9 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import ExtSIOp, ExtUIOp, SIToFPOp
-from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.dialects.table import ScaleOp
-from tcopt.support.affine import Dim, extents_to_ranges, linear_sum, to_expr, used_dims
+from tcopt.support.affine import Dim, extents_to_ranges, linear_sum, sum_range, to_expr, used_dims
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,23 @@ def _uncast(value: SSAValue) -> object:
     while isinstance(op, arith.ExtFOp | ExtSIOp | ExtUIOp | SIToFPOp):
         op = op.operands[0].owner
     return op
+
+
+def left_out_along(pattern: BlockPattern) -> set[int]:
+    """The spatial variables along which terms of a sum are left out: where a factor is outside of
+    its buffer, for which its default of zero stands (see `lower-blocks`)."""
+    found: set[int] = set()
+    for term in pattern.terms:
+        if not isinstance(term.op, loop.LoadOp) or term.op.default is None:
+            continue
+        indices = list(term.op.indices)
+        ranges = value_ranges(indices)
+        for expr, extent in zip(term.op.map.data.results, buffer_shape(term.buffer), strict=True):
+            low, high = sum_range(linear_sum(expr, ranges), ranges)
+            if low < 0 or high >= extent:
+                used = [indices[d] for d in used_dims(expr)]
+                found.update(v for v in pattern.spatial if pattern.block.iter_vars[v] in used)
+    return found
 
 
 def body_cost(block: loop.BlockOp) -> int:

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, flag, integer
+from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, flag, integer, ints, values_of
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
@@ -36,6 +36,10 @@ class BlockedConvOp(ContractionOp):
 
     Weights [O / b, C / a, kernel..., a / g, b, g] of the first form hold g channels side by side,
     for instructions that add g products at once. Elements in pads are `pad_value`.
+
+    In the spatial dimensions that `skips` lists, nothing is stored around the data: what taps
+    would read there is left out of the sums. That changes no result, it is for dilated windows and
+    small images, much of whose taps see nothing but zeros.
     """
 
     name = "graph.blocked_conv"
@@ -49,6 +53,7 @@ class BlockedConvOp(ContractionOp):
     groups = prop_def(Int, default_value=integer(1))
     plain = opt_prop_def(UnitAttr)
     pad_value = prop_def(Int, default_value=integer(0))
+    skips = opt_prop_def(Ints)
     result = result_def(TensorType)
 
     def __init__(
@@ -62,6 +67,7 @@ class BlockedConvOp(ContractionOp):
         groups: int = 1,
         plain: bool = False,
         pad_value: int = 0,
+        skips: Sequence[int] = (),
         result_element: Attribute | None = None,
     ):
         properties = {
@@ -69,6 +75,7 @@ class BlockedConvOp(ContractionOp):
             "groups": integer(groups),
             "plain": flag(plain),
             "pad_value": integer(pad_value),
+            "skips": ints(skips) if skips else None,
             "result_element": result_element,
         }
         super().__init__([x, w], properties)
@@ -110,6 +117,12 @@ class BlockedConvOp(ContractionOp):
         kernel = shape_of(self.w)[first : first + self.spatial_rank]
         return Window.of(kernel, self.strides, self.pads, self.dilations, crops=True)
 
+    @property
+    def skipped(self) -> tuple[bool, ...]:
+        """For each spatial dimension, whether taps outside of the data are left out."""
+        listed = values_of(self.skips) or ()
+        return tuple(d in listed for d in range(self.spatial_rank))
+
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O / b, window positions..., b]."""
         x, w, rank = shape_of(self.x), shape_of(self.w), self.spatial_rank
@@ -127,6 +140,9 @@ class BlockedConvOp(ContractionOp):
             raise VerifyException("only data in blocks is convolved in groups")
         if self.group_count < 1 or w[0] % self.group_count:
             raise VerifyException(f"{w[0]} blocks do not split into {self.group_count} groups")
+        skips = values_of(self.skips) or ()
+        if any(not 0 <= d < rank for d in skips) or (skips and self.pad_value.value.data):
+            raise VerifyException(f"skips {list(skips)} are no dimensions padded with zeros")
         if not fits:
             raise VerifyException(f"channels of data {list(x)} and weights {list(w)} differ")
         output = self.window.output(x[2 : 2 + rank])
@@ -134,7 +150,10 @@ class BlockedConvOp(ContractionOp):
 
     def border(self, nonnegative: bool) -> Border | None:
         """What the window reaches."""
-        low, high = self.window.border(shape_of(self.x)[2 : 2 + self.spatial_rank], self.places)
+        low, high = (
+            [0 if skipped else n for n, skipped in zip(side, self.skipped, strict=True)]
+            for side in self.window.border(shape_of(self.x)[2 : 2 + self.spatial_rank], self.places)
+        )
         return Border.spatial(low, high, len(shape_of(self.x)), self.pad_value.value.data)
 
     def inside_border(self, x: SSAValue, border: Border) -> BlockedConvOp:
@@ -152,6 +171,7 @@ class BlockedConvOp(ContractionOp):
             groups=self.group_count,
             plain=self.is_plain,
             pad_value=self.pad_value.value.data if max(pads, default=0) > 0 else 0,
+            skips=values_of(self.skips) or (),
             result_element=self.result_element,
         )
 
@@ -162,8 +182,14 @@ class BlockedConvOp(ContractionOp):
 
     @property
     def copies_to_pad(self) -> bool:
-        """Whether there are pads."""
-        return self.window.is_padded
+        """Whether there are pads that are not skipped."""
+        return self._stores_pads
+
+    @property
+    def _stores_pads(self) -> bool:
+        window = self.window
+        rows = zip(window.low, window.high, self.skipped, strict=True)
+        return any(max(low, high) > 0 and not skipped for low, high, skipped in rows)
 
     def work(self) -> int:
         """Two operations for each product."""
@@ -191,16 +217,20 @@ class BlockedConvOp(ContractionOp):
         return np.einsum(terms, windows, flat, optimize=True).reshape(self.shape)
 
     def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
-        """A pad stage where there are pads, then one reduction."""
-        window = self.window
-        if window.is_padded:
-            extents = [
-                (count - 1) * stride + span
-                for count, stride, span in zip(
-                    self.places, window.strides, window.span, strict=True
-                )
-            ]
-            x = pad_space(x, window.low, extents, self.pad_value.value.data)
+        """A pad stage where pads are stored, then one reduction."""
+        window, skipped = self.window, self.skipped
+        moved = [-low for low in window.low]
+        if self._stores_pads:
+            rows = zip(self.places, window.strides, window.span, strict=True)
+            extents = [(count - 1) * stride + span for count, stride, span in rows]
+            kept = x.shape[2 : 2 + self.spatial_rank]
+            x = pad_space(
+                x,
+                [0 if s else low for low, s in zip(window.low, skipped, strict=True)],
+                [k if s else n for k, n, s in zip(kept, extents, skipped, strict=True)],
+                self.pad_value.value.data,
+            )
+            moved = [by if s else 0 for by, s in zip(moved, skipped, strict=True)]
         taps = tap_axes(window.kernel)
         if self.is_depthwise:
             axes = taps
@@ -212,18 +242,20 @@ class BlockedConvOp(ContractionOp):
 
         per_group = w.shape[0] // self.group_count
 
+        def read(at: tuple[Any, ...]) -> te.Expr:
+            return x.read(at, default=0) if any(skipped) else x[at]
+
         def body(n: te.Axis, o: te.Axis, *rest: te.Axis) -> Any:
             places, lane = rest[:-1], rest[-1]
             at = window_taps(places, taps, window.strides, window.dilations)
-            if not window.is_padded:
-                at = [i - low if low else i for i, low in zip(at, window.low, strict=True)]
+            at = [i + by if by else i for i, by in zip(at, moved, strict=True)]
             if self.is_depthwise:
-                left, right = x[(n, o, *at, lane)], w[(o, *taps, lane)]
+                left, right = read((n, o, *at, lane)), w[(o, *taps, lane)]
             elif self.is_plain:
-                left, right = x[(n, axes[0], *at)], w[(o, axes[0], *taps, lane)]
+                left, right = read((n, axes[0], *at)), w[(o, axes[0], *taps, lane)]
             else:
                 first = o // per_group * w.shape[1] + axes[0] if per_group < w.shape[0] else axes[0]
-                left = x[(n, first, *at, axes[-1])]
+                left = read((n, first, *at, axes[-1]))
                 right = w[(o, axes[0], *taps, *_in_group(axes[-1], lane, self.group))]
             return te.sum(self.widened(left) * self.widened(right), axis=axes)
 
@@ -239,7 +271,8 @@ class BlockedConvOp(ContractionOp):
         split = ReshapeOp(self.w, [*lead, inner // group, group, block])
         rank = len(shape) + 1
         side_by_side = TransposeOp(split, [*range(rank - 2), rank - 1, rank - 2])
-        properties = {**self.properties}
+        # A dot product takes all of its terms.
+        properties = {k: v for k, v in self.properties.items() if k != "skips"}
         operands = [self.x, side_by_side.results[0]]
         product = type(self).create(
             operands=operands, result_types=[self.type], properties=properties

@@ -14,8 +14,12 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer
+from tcopt.dialects.graph.binary import MulOp
+from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import LinearWeight
+from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.slice import PadOp, SliceOp
 from tcopt.dialects.graph.stages import (
     image_compute,
@@ -24,7 +28,15 @@ from tcopt.dialects.graph.stages import (
     tap_axes,
     window_taps,
 )
-from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
+from tcopt.dialects.graph.types import (
+    AnyTensor,
+    Array,
+    element_type,
+    is_float,
+    numpy_dtype,
+    shape_of,
+    tensor,
+)
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
 
@@ -148,29 +160,65 @@ class ConvOp(ConvolutionOp):
         )
         return [*ops, product]
 
-    def simplify(self) -> Sequence[Operation] | None:
-        """Without taps that read nothing but zeros around the data, as dilated ones may."""
-        w, window = shape_of(self.w), self.window
-        taps = window.seeing_data(shape_of(self.x)[2:], self.shape[2:])
-        starts, extents = [t.start for t in taps], [len(t) for t in taps]
-        if tuple(extents) == window.kernel or self.pad_value.value.data:
+    def decompose(self) -> Sequence[Operation] | None:
+        """A factor for each channel, where each sum is of one product of floats."""
+        window, element = self.window, self.type.element_type
+        is_scale = window.is_pointwise and not window.is_padded and is_float(element)
+        if not is_scale or not self.shape[1] == shape_of(self.x)[1] == self.group_count:
             return None
-        ends = [k - t.stop for k, t in zip(window.kernel, taps, strict=True)]
-        low, high = (
-            [p - skipped * d for p, skipped, d in zip(pads, side, window.dilations, strict=True)]
-            for pads, side in ((window.low, starts), (window.high, ends))
-        )
-        part = SliceOp(self.w, [0, 0, *starts], [*w[:2], *extents])
+        x: SSAValue | SliceOp | CastOp = self.x
+        made: list[Operation] = []
+        if max(window.strides) > 1:
+            steps = (1, 1, *window.strides)
+            x = SliceOp(x, [0] * len(steps), self.shape, steps)
+            made.append(x)
+        w: ReshapeOp | CastOp = ReshapeOp(self.w, (self.shape[1], *(1 for _ in window.kernel)))
+        made.append(w)
+        if element_type(self.x) != element:
+            x, w = CastOp(x, element), CastOp(w, element)
+            made += [x, w]
+        return (*made, MulOp(x, w))
+
+    def simplify(self) -> Sequence[Operation] | None:
+        """Without taps that read nothing but zeros around the data, as dilated ones may; a
+        factor for each channel."""
+        w, window, extents = shape_of(self.w), self.window, shape_of(self.x)[2:]
+        taps = window.seeing_data(extents, self.shape[2:])
+        counts = [len(t) for t in taps]
+        if tuple(counts) == window.kernel or self.pad_value.value.data or 0 in self.shape:
+            return self.decompose()
+        if 0 in counts:
+            return (ConstantOp.literal(np.zeros(self.shape, numpy_dtype(self.type.element_type))),)
+        reach = [(n - 1) * s for n, s in zip(self.shape[2:], window.strides, strict=True)]
+        lows = [p - t.start * d for p, t, d in zip(window.low, taps, window.dilations, strict=True)]
+        highs = [
+            r + (n - 1) * d + 1 - low - extent
+            for r, n, d, low, extent in zip(
+                reach, counts, window.dilations, lows, extents, strict=True
+            )
+        ]
+        x, made = self.x, list[Operation]()
+        if min(*lows, *highs) < 0:
+            # Windows begin behind the first element, or end before the last.
+            starts = [max(0, -low) for low in lows]
+            kept = [
+                extent - start - max(0, -high)
+                for extent, start, high in zip(extents, starts, highs, strict=True)
+            ]
+            part = SliceOp(x, [0, 0, *starts], [*shape_of(x)[:2], *kept])
+            made, x = [part], part.results[0]
+            lows, highs = [max(0, n) for n in lows], [max(0, n) for n in highs]
+        weights = SliceOp(self.w, [0, 0, *(t.start for t in taps)], [*w[:2], *counts])
         product = ConvOp(
-            self.x,
-            part,
+            x,
+            weights,
             strides=window.strides,
-            pads=[*low, *high],
-            dilations=[d if n > 1 else 1 for d, n in zip(window.dilations, extents, strict=True)],
+            pads=[*lows, *highs],
+            dilations=[d if n > 1 else 1 for d, n in zip(window.dilations, counts, strict=True)],
             groups=self.group_count,
             result_element=self.result_element,
         )
-        return (part, product)
+        return (*made, weights, product)
 
     def compute(self, x: Array, w: Array) -> Array:
         """The value by numpy: gather the windows, then a matrix product for each group."""

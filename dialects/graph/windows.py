@@ -54,22 +54,17 @@ class Window:
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def seeing_data(self, extents: Sequence[int], output: Sequence[int]) -> list[range]:
-        """The taps of each dimension that read an element of the data at some place.
-
-        Dilated windows on small data have others, which only ever read pads. Taps are kept where
-        what is left could not be padded the same.
-        """
+        """The taps of each dimension from the first to the last that reads an element of the data
+        at some place; none where all of them only ever read pads, as dilated ones may."""
         found: list[range] = []
-        for n, size, k, s, d, low, high in zip(
-            extents, output, self.kernel, self.strides, self.dilations, self.low, self.high,
-            strict=True,
-        ):  # fmt: skip
-            firsts = [tap * d - low for tap in range(k)]
-            reach = (size - 1) * s
-            seen = [tap for tap, first in enumerate(firsts) if first + reach >= 0 and first < n]
-            taps = range(seen[0], seen[-1] + 1) if seen else range(k)
-            fits = low >= taps.start * d and high >= (k - taps.stop) * d
-            found.append(taps if fits else range(k))
+        rows = zip(
+            extents, output, self.kernel, self.strides, self.dilations, self.low, strict=True
+        )
+        for extent, count, kernel, stride, dilation, low in rows:
+            seen = [
+                tap for tap in range(kernel) if _meets(tap * dilation - low, stride, count, extent)
+            ]
+            found.append(range(seen[0], seen[-1] + 1) if seen else range(0))
         return found
 
     @property
@@ -137,6 +132,12 @@ class Window:
                 extents, self.low, self.high, output, self.strides, self.span, strict=True
             )
         )
+
+
+def _meets(first: int, step: int, count: int, extent: int) -> bool:
+    """Whether one of `count` places from `first` on, a step apart, is in 0 to `extent`."""
+    skipped = max(0, -(first // step))
+    return skipped < count and first + skipped * step < extent
 
 
 def _entries(

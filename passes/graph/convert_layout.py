@@ -20,7 +20,7 @@ from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
-from tcopt.dialects.graph.types import element_type, is_float, shape_of
+from tcopt.dialects.graph.types import element_type, is_float, is_half, shape_of
 from tcopt.dialects.graph.weights import WeightStore, weights_of
 from tcopt.dialects.intrinsics import byte_group
 from tcopt.dialects.target import cpu_target_of, gpu_target_of
@@ -33,6 +33,7 @@ from tcopt.passes.graph.channel_blocks import (
 from tcopt.passes.graph.conv_phases import phase_weights, phases_of
 from tcopt.passes.graph.layout_cost import plain_ops
 from tcopt.passes.graph.plain_conv import stays_plain
+from tcopt.passes.graph.skipped_taps import skipped_dimensions
 from tcopt.support.errors import PassFailedError
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
@@ -85,14 +86,30 @@ class ConvertLayoutPass(ModulePass):
         if block < 2:
             return
         store = weights_of(op)
+        known = target or gpu
+        capabilities = known.capabilities if known is not None else frozenset[str]()
+        machine = _Machine(block, capabilities, only_bytes=gpu is not None)
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                _convert(function, block, store, only_bytes=gpu is not None)
+                _convert(function, machine, store)
 
 
-def _convert(
-    function: func.FuncOp, lanes: int, store: WeightStore | None, *, only_bytes: bool
-) -> None:
+@dataclass(frozen=True)
+class _Machine:
+    """What a conversion asks of a target.
+
+    Attributes:
+        lanes: most channels in a block.
+        capabilities: those of the target.
+        only_bytes: whether convolutions of other than 8-bit integers stay plain.
+    """
+
+    lanes: int
+    capabilities: frozenset[str]
+    only_bytes: bool
+
+
+def _convert(function: func.FuncOp, machine: _Machine, store: WeightStore | None) -> None:
     """Convert what can be in one function, unless that moves more data than it leaves out.
 
     What can be is found on a copy.
@@ -100,11 +117,11 @@ def _convert(
     body = function.body.block
     trial = function.clone().body.block
     originals = dict(zip(trial.ops, body.ops, strict=True))
-    found = _Conversion(trial, lanes, SpareLanes(store), only_bytes=only_bytes).run()
+    found = _Conversion(trial, machine, SpareLanes(store)).run()
     blocked = {originals[op] for op in found}
     plain = plain_ops(body, blocked, lambda op: isinstance(op, ConvOp | ConvTransposeOp))
     spare = SpareLanes(store)
-    _Conversion(body, lanes, spare, blocked - plain, plain, only_bytes=only_bytes).run()
+    _Conversion(body, machine, spare, blocked - plain, plain).run()
 
 
 class _Conversion:
@@ -117,25 +134,23 @@ class _Conversion:
         spare: what the lanes beyond the last channel hold, of plain values.
         wanted: ops between convolutions to convert even if all their operands are plain.
         unwanted: ops to leave plain.
-        only_bytes: whether convolutions of other than 8-bit integers stay plain.
+        machine: what it is for.
     """
 
     def __init__(
         self,
         body: Block,
-        lanes: int,
+        machine: _Machine,
         spare: SpareLanes,
         wanted: Collection[Operation] = (),
         unwanted: Collection[Operation] = (),
-        *,
-        only_bytes: bool = False,
     ):
         self.body = body
-        self.lanes = lanes
+        self.machine = machine
+        self.lanes = machine.lanes
         self.spare = spare
         self.wanted = wanted
         self.unwanted = unwanted
-        self.only_bytes = only_bytes
         self.blocked: dict[SSAValue, SSAValue] = {}
         self.plain: dict[SSAValue, SSAValue] = {}
         self.computed: set[SSAValue] = set()
@@ -162,7 +177,7 @@ class _Conversion:
     def _converted(self, op: GraphOp) -> GraphOp | None:
         if len(op.results) != 1 or not _fits_lanes(op.results[0]) or op in self.unwanted:
             return None
-        if isinstance(op, ContractionOp) and self.only_bytes and not is_of_bytes(op):
+        if isinstance(op, ContractionOp) and self.machine.only_bytes and not is_of_bytes(op):
             return None
         if isinstance(op, ConvOp):
             return self._convolution(op)
@@ -228,6 +243,7 @@ class _Conversion:
             groups=op.group_count if form.startswith("OI") else 1,
             plain=is_plain,
             pad_value=op.pad_value.value.data,
+            skips=skipped_dimensions(op, self.machine.capabilities),
             result_element=op.result_element,
         )
 
@@ -336,9 +352,11 @@ class _Conversion:
 
 
 def _fits_lanes(value: SSAValue) -> bool:
-    """Whether a block of elements fills a vector at most: those of f32 and narrower integers."""
+    """Whether a block of elements fills a vector at most: those of f32 and what is narrower."""
     element = element_type(value)
-    return element == f32 or (isinstance(element, IntegerType) and 8 <= element.bitwidth <= 32)
+    if isinstance(element, IntegerType):
+        return 8 <= element.bitwidth <= 32
+    return element == f32 or is_half(element)
 
 
 def is_of_bytes(op: ContractionOp) -> bool:

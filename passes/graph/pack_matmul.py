@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.matmul import MatmulOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
@@ -67,6 +67,7 @@ class _Packing:
 
     Attributes:
         packed: panels by weight, width, and whether it is transposed.
+        known: values made of nothing but constants.
     """
 
     def __init__(self, block: Block, target: CpuTargetAttr | None, width: int):
@@ -74,10 +75,13 @@ class _Packing:
         self.target = target
         self.width = width
         self.packed: dict[tuple[SSAValue, int, bool], SSAValue] = {}
+        self.known: set[SSAValue] = set()
 
     def run(self) -> None:
         """Rewrite every product that has a constant right operand."""
         for op in list(self.block.ops):
+            if isinstance(op, GraphOp) and all(operand in self.known for operand in op.operands):
+                self.known.update(op.results)
             if isinstance(op, MatmulOp):
                 width = self.panel_width(op)
                 if isinstance(width, str):
@@ -87,7 +91,7 @@ class _Packing:
 
     def panel_width(self, op: MatmulOp) -> int | str:
         """Columns of a panel, or why the weights stay as they are."""
-        if not isinstance(op.rhs.owner, ConstantOp):
+        if op.rhs not in self.known:
             return "the right operand is not constant"
         element = element_type(op.rhs)
         if len(shape_of(op.rhs)) != 2 or not (is_float(element) or is_quantized(element)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
+from tcopt.dialects.graph.attributes import values_of
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import CACHE_LINE, ConcatOp, SliceOp
@@ -38,6 +39,7 @@ def split_groups(op: BlockedConvOp) -> list[BlockedConvOp]:
             pads=(*window.low, *window.high),
             dilations=window.dilations,
             pad_value=op.pad_value.value.data,
+            skips=values_of(op.skips) or (),
             result_element=op.result_element,
         )
         _insert(conv, op)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.passes import ModulePass
@@ -15,9 +16,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
+from tcopt.dialects.arith_ import ExtSIOp, ExtUIOp
 from tcopt.passes.loop.guards import hoist_guards
 from tcopt.passes.loop.indexing import IndexedOp, Knowledge, is_inside, shape_of, simplify_access
-from tcopt.passes.loop.lane_reductions import neutral, update_of
+from tcopt.passes.loop.lane_reductions import Update, neutral, update_of
 from tcopt.passes.loop.substitution import substitute_values
 from tcopt.passes.loop.tails import split_tails
 from tcopt.support.affine import Dim, linear_sum, sum_range, used_dims
@@ -46,7 +48,8 @@ class LowerBlocksPass(ModulePass):
                 ... %x[%i * 8 + %j, %k] ...
 
     An update of an element that started elsewhere is left out where its term is a default that
-    changes nothing: what a window reads outside of its input.
+    changes nothing: what a window reads outside of its input. In a sum of products, that is a
+    factor of zero, as the other factor is a finite number.
 
         loop.block "max" (%v: spatial 8 = %i, %r: reduce 3 = %k) {
           %a = loop.load %x[%v * 2 + %r - 1] else -inf : memref<16xf32>
@@ -204,10 +207,8 @@ def _skip_neutral_terms(body: Block, known: Knowledge) -> None:
     """
     stores = [op for op in body.ops if isinstance(op, loop.StoreOp)]
     update = update_of(stores[0]) if len(stores) == 1 else None
-    load = None if update is None else update.term.owner
-    if update is None or not isinstance(load, loop.LoadOp) or load.default is None:
-        return
-    if load.default.value.data != neutral(update.kind, load.result.type).value.data:
+    load = None if update is None else _deciding_load(update)
+    if load is None:
         return
     exprs, operands = load.map.data.results, load.indices
     open_ = [
@@ -225,6 +226,27 @@ def _skip_neutral_terms(body: Block, known: Knowledge) -> None:
         load.default = None
     _move(body, guard.body.block)
     body.add_op(guard)
+
+
+def _deciding_load(update: Update) -> loop.LoadOp | None:
+    """The load of an update's term whose default makes the update change nothing."""
+    load = update.term.owner
+    if isinstance(load, loop.LoadOp) and load.default is not None:
+        is_neutral = load.default.value.data == neutral(update.kind, load.result.type).value.data
+        return load if is_neutral else None
+    if update.kind is not CombiningKindFlag.ADD or not isinstance(load, _PRODUCTS):
+        return None
+    for factor in load.operands:
+        source = factor.owner
+        while isinstance(source, _WIDENINGS):
+            source = source.operands[0].owner
+        if isinstance(source, loop.LoadOp) and source.default is not None:
+            return source if source.default.value.data == 0 else None
+    return None
+
+
+_PRODUCTS = (arith.MulfOp, arith.MuliOp)
+_WIDENINGS = (arith.ExtFOp, ExtSIOp, ExtUIOp)
 
 
 def _lower_init(op: loop.BlockOp, init: loop.InitOp, known: Knowledge) -> None:

@@ -42,6 +42,7 @@ from tcopt.schedules.patterns import (
     BlockPattern,
     buffer_bits,
     element_bits,
+    left_out_along,
     match_block,
 )
 from tcopt.schedules.rules import Declined, schedule_rule
@@ -99,7 +100,9 @@ def find_roles(pattern: BlockPattern, facts: CpuFacts, dot: Dot | None = None) -
     scalars = [t for t in pattern.terms if not t.uses(columns)]
     if not all(t.is_strided(columns) or t.is_unit(columns, lane_dim(t, dot)) for t in vectors):
         return Declined("an operand is not contiguous along the output's last dimension")
-    others = [v for v in spatial if v != columns]
+    # Whether a term is left out is asked for a tile, not for each of its rows.
+    left_out = left_out_along(pattern) if pattern.is_contraction else ()
+    others = [v for v in spatial if v != columns and v not in left_out]
     served = [v for v in others if _reuses(v, vectors, scalars)]
     more = None
     if pattern.extents[columns] <= facts.lanes(element_bits(pattern.block)):

@@ -105,3 +105,16 @@ func.func @dilated(%x: tensor<1x4x8x8xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1
   %0 = graph.conv %x, %w {pads = [9, 8, 9, 4], dilations = [9, 6]} : tensor<1x8x8x8xf32>
   return %0 : tensor<1x8x8x8xf32>
 }
+
+// Without any tap that reaches the data there is nothing but zeros. Where the first tap that does
+// starts behind the first element, a slice is convolved.
+// CHECK-LABEL: func.func @unseen
+// CHECK-NEXT: %[[Z:.*]] = graph.constant dense<0.000000e+00> : tensor<1x8x8x4xf32>
+// CHECK-NEXT: %[[X:.*]] = graph.slice %x {starts = [0, 0, 0, 2]} : tensor<1x4x8x1xf32>
+// CHECK-NEXT: %[[W:.*]] = graph.slice %w {starts = [0, 0, 0, 1]} : tensor<8x4x2x1xf32>
+// CHECK-NEXT: graph.conv %[[X]], %[[W]] {{.*}} : tensor<1x8x7x1xf32>
+func.func @unseen(%x: tensor<1x4x8x4xf32>, %w: tensor<8x4x2x2xf32>) -> (tensor<1x8x8x4xf32>, tensor<1x8x7x1xf32>) {
+  %0 = graph.conv %x, %w {pads = [9, 9, 9, 9], dilations = [18, 18]} : tensor<1x8x8x4xf32>
+  %1 = graph.conv %x, %w {pads = [0, 2, 0, 0], dilations = [1, 4], strides = [1, 2]} : tensor<1x8x7x1xf32>
+  return %0, %1 : tensor<1x8x8x4xf32>, tensor<1x8x7x1xf32>
+}

@@ -25,6 +25,17 @@ func.func @global_pool(%x: tensor<1x8x7x7xf32>) -> tensor<1x8x1x1xf32> {
   return %0 : tensor<1x8x1x1xf32>
 }
 
+// A convolution of single elements with a channel in each group multiplies by a factor for each
+// channel; what strides skip is not read.
+// CHECK-LABEL: func.func @factors
+// CHECK-NEXT: %[[X:.*]] = graph.slice %x {starts = [0, 0, 0, 0], steps = [1, 1, 2, 2]} : tensor<1x8x4x4xf32>
+// CHECK-NEXT: %[[F:.*]] = graph.reshape %w : tensor<8x1x1xf32>
+// CHECK-NEXT: graph.mul %[[X]], %[[F]] : tensor<1x8x4x4xf32>
+func.func @factors(%x: tensor<1x8x7x7xf32>, %w: tensor<8x1x1x1xf32>) -> tensor<1x8x4x4xf32> {
+  %0 = graph.conv %x, %w {strides = [2, 2], groups = 8} : tensor<1x8x4x4xf32>
+  return %0 : tensor<1x8x4x4xf32>
+}
+
 // A right operand stored by columns is transposed where many rows read it.
 // CHECK-LABEL: func.func @many_rows
 // CHECK-NEXT: %[[T:.*]] = graph.transpose %k {perm = [0, 2, 1]} : tensor<2x64x32xf32>

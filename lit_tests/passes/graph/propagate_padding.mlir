@@ -112,3 +112,13 @@ func.func @number(%x: tensor<1x1x6x6x4xui8>, %w: tensor<1x1x3x3x4x4xi8>, %v: ten
   %p = graph.pool %r {kind = max, kernel = [3, 3, 1], pads = [1, 1, 0, 1, 1, 0]} : tensor<1x1x6x6x4xui8>
   return %c, %d, %p : tensor<1x1x6x6x4xi32>, tensor<1x1x6x6x4xi32>, tensor<1x1x6x6x4xui8>
 }
+
+// Rows that are skipped get no border, and are asked for in the data as before.
+// CHECK-LABEL: func.func @skipped
+// CHECK:      %[[P:.*]] = graph.pad %r {low = [0, 0, 0, 4, 0], high = [0, 0, 0, 4, 0]} : tensor<1x2x6x14x4xf32>
+// CHECK-NEXT: graph.blocked_conv %[[P]], %w {pads = [4, 0, 4, 0], dilations = [4, 4], skips = [0]} : tensor<1x2x6x6x4xf32>
+func.func @skipped(%x: tensor<1x2x6x6x4xf32>, %w: tensor<2x2x3x3x4x4xf32>) -> tensor<1x2x6x6x4xf32> {
+  %r = graph.relu %x : tensor<1x2x6x6x4xf32>
+  %y = graph.blocked_conv %r, %w {pads = [4, 4, 4, 4], dilations = [4, 4], skips = [0]} : tensor<1x2x6x6x4xf32>
+  return %y : tensor<1x2x6x6x4xf32>
+}

@@ -242,6 +242,31 @@ loop.func @windows(%x: memref<16x8xf32>, %y: memref<8x8xf32>) {
 
 // -----
 
+// Products with a factor that is zero outside of its buffer are left out of a sum.
+// CHECK-LABEL: loop.func @products
+// CHECK:         loop.for %k = 0 to 3 {
+// CHECK-NEXT:      loop.guard ([%i + %k * 4 - 4] in 16) {
+// CHECK-NEXT:        loop.for %j = 0 to 8 vectorized {
+// CHECK-NEXT:          loop.load %x[%i + %k * 4 - 4] : memref<16xf32>
+loop.func @products(%x: memref<16xf32>, %w: memref<3x8xf32>, %y: memref<16x8xf32>) {
+  loop.for %i = 0 to 16 {
+    loop.for %k = 0 to 3 {
+      loop.for %j = 0 to 8 vectorized {
+        loop.block "sum" (%v: spatial 16 = %i, %l: spatial 8 = %j, %r: reduce 3 = %k) {
+          %a = loop.load %x[%v + %r * 4 - 4] else 0.0 : memref<16xf32>
+          %f = loop.load %w[%r, %l] : memref<3x8xf32>
+          %p = arith.mulf %a, %f : f32
+          %b = loop.load %y[%v, %l] : memref<16x8xf32>
+          %c = arith.addf %b, %p : f32
+          loop.store %c, %y[%v, %l] : memref<16x8xf32>
+        }
+      }
+    }
+  }
+}
+
+// -----
+
 // A default that counts stays.
 // CHECK-LABEL: loop.func @counted
 // CHECK-NOT:     loop.guard

@@ -1,0 +1,177 @@
+"""Convolutions with windows of all kinds, drawn at random, against onnxruntime.
+
+Dilated windows and small images, of whose taps a part sees nothing but pads; transposed
+convolutions in groups; 16-bit floats; factors for each channel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from xdsl.context import Context
+
+import tcopt
+from models.checks import run_reference
+from tcopt.compiler import lower, pipeline
+from tcopt.dialects.graph.attributes import values_of
+from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.loop import GuardOp, enclosing_loops
+from tcopt.frontends.onnx import import_model
+from tcopt.support.pipelines import parse_pipeline
+
+TOLERANCE = {np.float32: 1e-5, np.float16: 4e-3}
+"""Sums of a few thousand terms in another order, as a part of the largest value; 16-bit floats
+are rounded after each operator."""
+
+MOST_WORK = 2_000_000
+"""Products of a layer at most: numbers are what is checked."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution of random weights, followed by an addition and a Relu."""
+
+    extents: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+    batch: int = 1
+    inputs: int = 16
+    outputs: int = 16
+    groups: int = 1
+    transposed: bool = False
+    dtype: type = np.float32
+
+    @property
+    def spans(self) -> list[int]:
+        return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
+
+    @property
+    def places(self) -> list[int]:
+        rank = len(self.extents)
+        pads = [a + b for a, b in zip(self.pads[:rank], self.pads[rank:], strict=True)]
+        rows = zip(self.extents, self.strides, self.spans, pads, strict=True)
+        if self.transposed:
+            return [(n - 1) * s + span - p for n, s, span, p in rows]
+        return [(n + p - span) // s + 1 for n, s, span, p in rows]
+
+    @property
+    def is_valid(self) -> bool:
+        products = prod(self.places) * self.batch * self.outputs * self.inputs * prod(self.kernel)
+        return min(self.places) > 0 and products // self.groups < MOST_WORK
+
+    def model(self) -> onnx.ModelProto:
+        rng = np.random.default_rng(0)
+        first, second = self.inputs, self.outputs // self.groups
+        if not self.transposed:
+            first, second = self.outputs, self.inputs // self.groups
+        values = {
+            "w": rng.standard_normal((first, second, *self.kernel)) / 4,
+            "b": rng.standard_normal(self.outputs),
+        }
+        node = helper.make_node(
+            "ConvTranspose" if self.transposed else "Conv",
+            ["x", "w", "b"],
+            ["c"],
+            strides=self.strides,
+            dilations=self.dilations,
+            pads=self.pads,
+            group=self.groups,
+        )
+        nodes = [
+            node,
+            helper.make_node("Add", ["c", "r"], ["a"]),
+            helper.make_node("Relu", ["a"], ["y"]),
+        ]
+        kind = TensorProto.FLOAT16 if self.dtype is np.float16 else TensorProto.FLOAT
+        result = [self.batch, self.outputs, *self.places]
+        inputs = [
+            helper.make_tensor_value_info("x", kind, [self.batch, self.inputs, *self.extents]),
+            helper.make_tensor_value_info("r", kind, result),
+        ]
+        output = helper.make_tensor_value_info("y", kind, result)
+        weights = [numpy_helper.from_array(v.astype(self.dtype), n) for n, v in values.items()]
+        graph = helper.make_graph(nodes, "layer", inputs, [output], weights)
+        opsets = [helper.make_opsetid("", 17)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def drawn(rng: np.random.Generator, *, transposed: bool = False, dtype: type = np.float32) -> Layer:
+    """A layer whose windows often reach far beyond the data."""
+
+    def some(low: int, high: int, count: int) -> tuple[int, ...]:
+        return tuple(map(int, rng.integers(low, high, count)))
+
+    while True:
+        rank = int(rng.choice([1, 2, 2, 2, 3]))
+        far = int(rng.choice([2, 4, 14]))
+        kernel, dilations = some(1, 5, rank), some(1, 3 if transposed else far, rank)
+        spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+        groups = int(rng.choice([1, 1, 2, 3]))
+        inputs, outputs = (int(groups * rng.choice([1, 2, 5, 16])) for _ in range(2))
+        if rng.random() < 0.3:
+            groups = outputs = inputs
+        layer = Layer(
+            some(1, 14, rank), kernel, some(1, 4, rank), dilations,
+            tuple(int(rng.integers(0, span)) for _ in range(2) for span in spans),
+            int(rng.integers(1, 3)), inputs, outputs, groups, transposed, dtype,
+        )  # fmt: skip
+        if layer.is_valid:
+            return layer
+
+
+def check(layer: Layer) -> None:
+    """Compile and run a layer, and compare with onnxruntime in f32."""
+    rng = np.random.default_rng(1)
+    shapes = {"x": (layer.inputs, *layer.extents), "r": (layer.outputs, *layer.places)}
+    feeds = {
+        name: rng.standard_normal((layer.batch, *shape)).astype(layer.dtype)
+        for name, shape in shapes.items()
+    }
+    (found,) = tcopt.compile(layer.model(), workers=0).run(feeds)
+    (wanted,) = run_reference(layer.model(), feeds)
+    error = np.abs(found.astype(np.float64) - wanted).max() / max(np.abs(wanted).max(), 1e-3)
+    assert found.shape == wanted.shape
+    assert error < TOLERANCE[layer.dtype], layer
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_windows_beyond_the_data(seed: int) -> None:
+    check(drawn(np.random.default_rng(seed)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_transposed(seed: int) -> None:
+    check(drawn(np.random.default_rng(seed), transposed=True))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_16_bit_floats(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    check(drawn(rng, transposed=seed % 2 > 0, dtype=np.float16))
+
+
+def test_far_rows_are_skipped() -> None:
+    """Pads are stored along columns alone, and a tile's rows of taps are asked for once each."""
+    layer = Layer((16, 16), (3, 3), (1, 1), (12, 12), (12, 12, 12, 12), inputs=64, outputs=64)
+    module = import_model(layer.model())
+    phases = pipeline("cpu:haswell")
+    lower(module, phases[:2])
+    (conv,) = (op for op in module.walk() if isinstance(op, BlockedConvOp))
+    assert values_of(conv.skips) == (0,)
+    lower(module, phases[2:5])
+    for each in parse_pipeline("expand-borders,compact-buffers,align-storage,lower-blocks"):
+        each.apply(Context(), module)
+    extents = [
+        [loop.trip_count for loop in enclosing_loops(guard)]
+        for guard in module.walk()
+        if isinstance(guard, GuardOp) and tuple(guard.condition_extents) == (16,)
+    ]
+    # Rows of taps, then blocks of channels, inside of the loops between tiles.
+    assert [3, 8] in [each[:2] for each in extents]
