@@ -32,8 +32,13 @@ def _cuda(
     )
 
 
-NAMED_GPUS: Registry[str, GpuTargetAttr] = Registry("device", in_keys=True)
-"""Devices by name."""
+OPENCL_DEVICES: Registry[str, GpuTargetAttr] = Registry("OpenCL device", in_keys=True)
+"""`opencl` has what nearly every OpenCL device has, `mali` what those of the Mali
+family have, whose memory is the CPU's; their compilers make dot products of sums of products of
+bytes where there are any."""
+
+CUDA_DEVICES: Registry[str, GpuTargetAttr] = Registry("CUDA device", in_keys=True)
+"""`sm_80` is an A100 and so on."""
 
 _OWN: dict[str, GpuTargetAttr] = {
     "opencl": GpuTargetAttr(
@@ -69,22 +74,20 @@ _OWN: dict[str, GpuTargetAttr] = {
     "sm_90": _cuda("sm_90", 132, 128, 1692, "mma_f16,mma_s8,ldmatrix,mma_bf16,mma_tf32,cp_async"),
 }
 for _name, _device in _OWN.items():
-    NAMED_GPUS.add(_name, _device)
-"""`opencl` has what nearly every OpenCL device has, `mali` what those of the Mali
-family have, whose memory is the CPU's; their compilers make dot products of sums of products of
-bytes where there are any. `sm_80` is an A100 and so on."""
+    (CUDA_DEVICES if _device.kind == "cuda" else OPENCL_DEVICES).add(_name, _device)
 
 DEFAULT_CUDA = "sm_80"
 """What PTX is for where nothing names a device; newer devices take it too."""
 
 
 def named_gpu(name: str) -> GpuTargetAttr:
-    """One of `NAMED_GPUS`.
+    """A device by its name.
 
     Raises:
-        InputError: for any other name.
+        InputError: there is none of it.
     """
-    if name not in NAMED_GPUS:
-        known = ", ".join(NAMED_GPUS)
-        raise InputError(f"unknown GPU target '{name}'", hint=f"known targets: {known}")
-    return NAMED_GPUS[name]
+    for devices in (OPENCL_DEVICES, CUDA_DEVICES):
+        if name in devices:
+            return devices[name]
+    known = ", ".join([*OPENCL_DEVICES, *CUDA_DEVICES])
+    raise InputError(f"unknown GPU target '{name}'", hint=f"known targets: {known}")

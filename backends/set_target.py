@@ -8,9 +8,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from tcopt.backends.llvm.host import named_target
 from tcopt.backends.named_gpus import named_gpu
-from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
+from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
+from tcopt.support.errors import InputError
+from tcopt.support.target_registry import HOST_KIND, find_target
 
 
 @dataclass(frozen=True)
@@ -23,15 +24,24 @@ class SetTargetPass(ModulePass):
           cpu = "haswell", features = "+avx2,+fma", vector_bits = 256, ...>} {
 
     Options:
-        cpu: `host` for this machine, or a named CPU.
-        gpu: a named GPU instead.
+        target: a kind of target, or one of its machines: `cpu`, `cpu:haswell`, `cuda:sm_80`.
+        cpu: short for `cpu:NAME`; `host` is this machine, which is what nothing means as well.
+        gpu: the name of a GPU, however it is reached.
     """
 
     name = "set-target"
 
-    cpu: str = "host"
+    target: str = ""
+    cpu: str = ""
     gpu: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = named_gpu(self.gpu) if self.gpu else CpuTargetAttr.of(named_target(self.cpu))
-        op.attributes[TARGET_ATTRIBUTE] = target
+        op.attributes[TARGET_ATTRIBUTE] = self._attribute()
+
+    def _attribute(self) -> TargetFacts:
+        if len([text for text in (self.target, self.cpu, self.gpu) if text]) > 1:
+            raise InputError("a module has one target", hint="give one option to set-target")
+        if self.gpu:
+            return named_gpu(self.gpu)
+        kind, machine = find_target(self.target or HOST_KIND)
+        return kind.attribute(machine or self.cpu)

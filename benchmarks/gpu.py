@@ -32,17 +32,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 import tcopt
 from case import Case
 from suites import conv, depthwise, matmul, models
-from tcopt.backends.named_gpus import DEFAULT_CUDA, named_gpu
-from tcopt.compiler.driver import Imported, compile_for_device
+from tcopt.compiler.driver import Imported, compile_model
 from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.report import Report
 from tcopt.frontends.onnx.network import Network
-from tcopt.runtime.device.devices import device_for
-from tcopt.runtime.device.program import DeviceProgram
 from tcopt.schedules import rules, schedule
-from tcopt.support.errors import TcoptError
+from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files import write_output
 from tcopt.support.phases import configured
+from tcopt.support.target_registry import find_target
+from tcopt.targets.launched import LaunchedTarget
 
 MODELS = ("resnet18", "mobilenet_v2", "dqn", "lstm_lm", "dcgan_generator", "bert_base")
 COOPERATIVE = "gpu-shared-tile"
@@ -125,12 +124,14 @@ class Entry:
 def main() -> int:
     args = _arguments()
     try:
-        named = named_gpu("opencl" if args.target == "opencl" else DEFAULT_CUDA)
-        device = device_for(named)
+        kind, _ = find_target(args.target)
+        if not isinstance(kind, LaunchedTarget):
+            raise InputError(f"target {kind.name} has no device")
+        device = kind.device()
     except TcoptError as error:
         print(f"no device to measure on: {error}", file=sys.stderr)
         return 1
-    torch = _torch() if args.target != "opencl" else None
+    torch = _torch() if kind.name == "cuda" else None
     print(f"{device.name}; {'PyTorch ' + torch.__version__ if torch else 'no peers'}")
     wanted = re.compile(args.filter)
     entries = [_show(_measure(case, args, torch)) for case in CASES if wanted.search(case.name)]
@@ -202,7 +203,7 @@ def _measure_variant(variant: Variant, args: argparse.Namespace) -> Entry:
     try:
         with _rule_left_out(variant.without):
             model = Imported(variant.case.build().SerializeToString(), {}, {})
-            program: DeviceProgram = compile_for_device(model, phases, None, 0, Report(None))
+            program = compile_model(model, phases, None, 0, Report(None))
         session = program.session()
         session.run(list(_feeds(program.inputs).values()))
         entry.ours = _median(session.seconds, args)

@@ -14,12 +14,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from tcopt.compiler.content import Source
-from tcopt.compiler.device import build_for_device
 from tcopt.compiler.host import declare_kernels, take_kernels
 from tcopt.compiler.kernel_builder import KernelBuilder
 from tcopt.compiler.kernel_cache import KernelCache
 from tcopt.compiler.passes import run_passes
 from tcopt.compiler.report import Report
+from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph.dims import Dims, dims_of
 from tcopt.dialects.graph.weights import release_weights, weights_of
 from tcopt.frontends.onnx.importer import import_stage
@@ -28,11 +28,9 @@ from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.lists import Shapes, expand_lists
 from tcopt.frontends.onnx.loading import load_model
 from tcopt.frontends.onnx.stages import Rest, Stage
-from tcopt.runtime.build import build_program
-from tcopt.runtime.device.program import DeviceProgram
-from tcopt.runtime.program import Program
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.whole_program import WholeProgram
 from tcopt.support.phases import Phase
 from tcopt.support.structures import Count, Kind, tensor_names
 
@@ -91,7 +89,7 @@ class Imported:
         self._names = dims_of(main)
         return module
 
-    def describe(self, program: Program | DeviceProgram) -> None:
+    def describe(self, program: WholeProgram) -> None:
         """Tell the program of the module what its inputs and outputs are of the model's."""
         arguments, results = self._names
         program.inputs = [
@@ -108,7 +106,7 @@ class Imported:
 
 def _signature(
     graph: GraphProto,
-    program: Program | DeviceProgram,
+    program: WholeProgram,
     input_counts: Mapping[str, Count],
     output_counts: Mapping[str, Count],
 ) -> Signature:
@@ -147,31 +145,7 @@ def _declared(
     return TensorSpec(info.name, (), dtype, any_rank=True, kind=Kind.SEQUENCE)
 
 
-def compile_for_cpu(
-    model: Imported,
-    phases: Sequence[Phase],
-    cache: KernelCache | None,
-    workers: int | None,
-    report: Report,
-) -> Program:
-    """The program of a model whose kernels are compiled one by one.
-
-    Args:
-        cache: where kernels are looked up and kept.
-        workers: processes that compile kernels beside this one, see `KernelBuilder`.
-    Raises:
-        TcoptError: the model is malformed or not supported, or a pass failed.
-    """
-    with KernelBuilder(phases, cache, workers) as builder:
-        with report.step("import"):
-            module = model.module()
-            builder.expect(module)
-        program = _build(module, phases, builder, report)
-    release_weights(module)
-    return program
-
-
-def compile_for_device(
+def compile_model(
     model: Imported,
     phases: Sequence[Phase],
     cache: KernelCache | None,
@@ -179,20 +153,24 @@ def compile_for_device(
     report: Report,
     *,
     timed: bool = False,
-) -> DeviceProgram:
-    """The program of a model whose kernels run on a device; arguments and errors as above.
+) -> WholeProgram:
+    """The program of a model: its kernels one by one, and the host that calls them.
 
     Args:
-        timed: whether each run of the program notes the time of its launches.
+        phases: the pipeline, which says what to compile for.
+        cache: where kernels are looked up and kept.
+        workers: processes that compile kernels beside this one, see `KernelBuilder`.
+        timed: whether each run of the program notes the time of its kernels; `phases` are then
+            those that `TargetKind.timed_pipeline` gives.
+    Raises:
+        TcoptError: the model is malformed or not supported, or a pass failed.
     """
     with KernelBuilder(phases, cache, workers) as builder:
         with report.step("import"):
             module = model.module()
             builder.expect(module)
-        program = build_for_device(module, phases, builder, report.step, timed=timed)
+        program = _build(module, phases, builder, report, timed=timed)
     release_weights(module)
-    program.compile_times.update(report.seconds)
-    report.done()
     return program
 
 
@@ -216,8 +194,10 @@ def _build(
     phases: Sequence[Phase],
     builder: KernelBuilder,
     report: Report,
-) -> Program:
-    """The program of an imported model: its kernels one by one, and the host that calls them."""
+    *,
+    timed: bool,
+) -> WholeProgram:
+    """The program of an imported model."""
     by_name = {phase.name: phase for phase in phases}
     for name in ("graph", "te"):
         with report.step(name):
@@ -232,8 +212,8 @@ def _build(
         declare_kernels(module, kernels)
         for name in ("schedule", "kernel"):
             run_passes(module, by_name[name].passes)
-        distinct = {kernel.symbol: kernel for kernel in kernels.values()}
-        program = build_program(module, weights_of(module) or {}, list(distinct.values()))
+        weights = weights_of(module) or {}
+        program = kind_of(module).build(module, weights, kernels, timed=timed)
     program.compile_times.update(report.seconds)
     program.kernels_compiled = builder.counts.compiled
     report.done()

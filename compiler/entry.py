@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from tcopt.backends.llvm.host import named_target
 from tcopt.compiler.content import Source
 from tcopt.compiler.kernel_cache import KernelCache
-from tcopt.compiler.pipeline import is_device, pipeline, with_clocks, with_origins
+from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
 from tcopt.compiler.report import Progress, Report
 from tcopt.compiler.source import ModelSource
@@ -29,7 +28,6 @@ from tcopt.runtime.model import (
     Specialization,
     check_programs_kept,
 )
-from tcopt.runtime.program import Program
 from tcopt.runtime.signature import Feed, flat_arrays, shape_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.staged import StagedProgram
@@ -39,10 +37,11 @@ from tcopt.support.errors import ResourceError
 from tcopt.support.memo import clear_memos
 from tcopt.support.phases import Phase, pipeline_text
 from tcopt.support.remarks import collect_remarks
+from tcopt.support.target_registry import find_target
 
 if TYPE_CHECKING:
     from tcopt.frontends.onnx.stages import Rest, Stage
-    from tcopt.runtime.device.program import DeviceProgram
+    from tcopt.runtime.whole_program import WholeProgram
 
 Array = NDArray[Any]
 Shapes = Mapping[str, Any]
@@ -163,20 +162,15 @@ class _Compiler:
         self._dims = dims
         self._source = source
         self._phases = pipeline(target, *rounding)
-        self._on_device = is_device(target)
+        self._kind, machine = find_target(target)
         self._progress = progress
         self._cache = cache
         self._workers = workers
         self._programs: ProgramCache | None = None
-        if cache and not self._on_device:
-            cpu = named_target(target.partition(":")[2] or "host")
-            settings = (
-                cpu,
-                pipeline_text(self._phases),
-                limits,
-                sorted(dims.items()),
-                follow_links,
-            )
+        facts = self._kind.cache_facts(machine) if cache else None
+        if facts is not None:
+            passes = pipeline_text(self._phases)
+            settings = (facts, passes, limits, sorted(dims.items()), follow_links)
             self._programs = ProgramCache.of_user(source.value, settings)
 
     def keep_source(self) -> None:
@@ -221,7 +215,7 @@ class _Compiler:
             if error.inputs:
                 entry.keep_missing_values(error.message, error.inputs, error.where)
             raise
-        if isinstance(program, Program):
+        if not isinstance(program, StagedProgram):
             entry.keep_program(program, files)
         return program
 
@@ -233,8 +227,8 @@ class _Compiler:
         from tcopt.compiler.facts import with_remarks
 
         with collect_remarks() as remarks:
-            change = with_origins if self._on_device else with_clocks
-            phases, report = change(self._phases), Report(self._progress)
+            phases = self._kind.timed_pipeline(self._phases)
+            report = Report(self._progress)
             program, _ = self._compile(shapes, values, phases, report, timed=True, stage=stage)
         with_remarks(program.parts[0], remarks)
         return program
@@ -265,23 +259,19 @@ class _Compiler:
                 follow_links=self._follow_links,
             )
             kept = KernelCache.of_user() if self._cache else None
-            given = (imported, phases, kept, self._workers, report)
-            program: AnyProgram
-            if self._on_device:
-                program = driver.compile_for_device(*given, timed=timed)
-            else:
-                program = driver.compile_for_cpu(*given)
-            imported.describe(program)
+            first = driver.compile_model(imported, phases, kept, self._workers, report, timed=timed)
+            imported.describe(first)
+            program: AnyProgram = first
             self._source.read(imported.files)
             self._source.check(was_open=True)
             if imported.rest is not None:
                 wanted = None if stage is None else stage.outputs
-                program = self._staged(program, imported.rest, shapes, values, wanted, timed=timed)
+                program = self._staged(first, imported.rest, shapes, values, wanted, timed=timed)
             return program, imported.files
 
     def _staged(
         self,
-        first: Program | DeviceProgram,
+        first: WholeProgram,
         rest: Rest,
         shapes: Shapes,
         values: Values,

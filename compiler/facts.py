@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tcopt.runtime.model import WholeProgram
+from tcopt.runtime.whole_program import WholeProgram
 from tcopt.schedules.schedule_remarks import SCHEDULED
 from tcopt.support.remarks import Remark
 

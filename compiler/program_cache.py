@@ -34,8 +34,8 @@ from tcopt.compiler.fingerprint import is_current, program_fingerprint
 from tcopt.compiler.kernel_cache import KernelCache, user_programs
 from tcopt.runtime.archive import read_program, write_program
 from tcopt.runtime.description import spec_facts, spec_of
-from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.whole_program import WholeProgram
 from tcopt.support.digests import DIGEST_BYTES
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files import open_file
@@ -163,7 +163,7 @@ class ProgramEntry:
         self.files: list[Path] = []
         """What the program was made of beside the model itself, once that is known."""
 
-    def program(self) -> Program | None:
+    def program(self) -> WholeProgram | None:
         """The program, if it is there and undamaged."""
         known = self._known(_PROGRAM, lambda facts: facts.texts("files"))
         key = None if known is None else self._program_key(known)
@@ -201,7 +201,7 @@ class ProgramEntry:
 
         return self._known(_VALUES, missing)
 
-    def keep_program(self, program: Program, files: Iterable[Path]) -> None:
+    def keep_program(self, program: WholeProgram, files: Iterable[Path]) -> None:
         """Store a program that was compiled since the entry was made.
 
         Args:
@@ -219,7 +219,7 @@ class ProgramEntry:
         def write() -> None:
             if not is_current(on_disk=True):  # Workers may have imported what is there now.
                 return
-            size = program.weights.nbytes + sum(map(len, program.objects))
+            size = program.size
             digests: list[bytes] = []
 
             def fill(stream: BinaryIO) -> None:

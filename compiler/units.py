@@ -21,33 +21,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
 
-from xdsl.dialects import func, memref, scf
+from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region
 from xdsl.printer import Printer
 
-from tcopt.backends.device_source import device_source
-from tcopt.backends.llvm.jit import external_names
-from tcopt.backends.llvm.machine import assemble_object
-from tcopt.backends.llvm.module import target_of
 from tcopt.backends.llvm.names import symbol_of
-from tcopt.backends.llvm.objects import emit_text
 from tcopt.compiler.canonical import CanonicalText, base_name, compile_attributes, symbol_name
 from tcopt.compiler.kernel import Kernel, without_place
 from tcopt.compiler.passes import run_passes, shared_context
 from tcopt.dialects import loop, te
-from tcopt.dialects.target import gpu_target_of
-from tcopt.runtime.device.steps import KernelLaunch, launches_of
+from tcopt.dialects.target import target_facts_of
 from tcopt.support.errors import PassFailedError
 from tcopt.support.origins import node_names
 from tcopt.support.phases import Phase
 from tcopt.support.quick_ir import walk_ops
 from tcopt.support.remarks import collect_remarks
+from tcopt.support.target_registry import HOST_KIND, target_named
+from tcopt.targets.interface import TargetKind
 
 _CALLER = "caller"
-_NAMED = ("opencl",)
-"""Devices whose code is a text with names."""
-
 _DIGITS = 12
 
 KernelFunction = te.FuncOp | loop.FuncOp
@@ -59,7 +52,7 @@ class Unit:
 
     Attributes:
         key: equal for equal kernels, in every process of this version of the compiler.
-        kept_as: the key on disk: code for OpenCL has names of the model in it, and so has its key.
+        kept_as: the key on disk: where code has names of the model in it, so has its key.
         name: what the code will be called.
         text: the canonical text.
         function: the op itself, which may be lowered in place.
@@ -74,8 +67,8 @@ class Unit:
     module: ModuleOp
 
     def to_send(self) -> str:
-        """Text to compile in another process: for a device with names, since its code has them."""
-        if gpu_target_of(self.module) is None:
+        """Text to compile in another process: with names where code has them."""
+        if not kind_of(self.module).names_in_code:
             return self.text
         named = ModuleOp([self.function.clone()], compile_attributes(self.module))
         for copy, op in zip(named.walk(), (named, *self.function.walk()), strict=True):
@@ -83,6 +76,16 @@ class Unit:
         stream = StringIO()
         Printer(stream, print_debuginfo=True).print_op(named)
         return stream.getvalue()
+
+
+def kind_of(module: ModuleOp) -> TargetKind:
+    """The kind of target that a module is compiled for.
+
+    Raises:
+        UnsupportedError: it names one that is not registered.
+    """
+    target = target_facts_of(module)
+    return target_named(HOST_KIND if target is None else target.kind)
 
 
 def make_unit(function: KernelFunction, module: ModuleOp, texts: CanonicalText, salt: str) -> Unit:
@@ -94,8 +97,7 @@ def make_unit(function: KernelFunction, module: ModuleOp, texts: CanonicalText, 
     """
     text = texts.of(function)
     key = kept_as = _hash(f"{salt}\n{text}")
-    device = gpu_target_of(module)
-    if device is not None and device.api.data in _NAMED:
+    if kind_of(module).names_in_code:
         kept_as = _hash(f"{key}\n{_names_in(function)}")
     name = f"{base_name(symbol_name(function))}_{key[:_DIGITS]}"
     return Unit(key, kept_as, name, text, function, module)
@@ -152,25 +154,19 @@ def _compile(
             run_passes(module, phase.passes)
             seconds[phase.name] = time.perf_counter() - start
     start = time.perf_counter()
-    launches, workspace = _take_caller(module)
-    device = gpu_target_of(module)
-    if device is None:
-        target = target_of(module)
-        text = emit_text(module, target)
-        code = assemble_object(text, target)
-        externals = tuple(sorted(external_names(text)))
-    else:
-        code, externals = device_source(module, device).encode(), ()
+    caller = _take_caller(module)
+    made = kind_of(module).kernel_code(module, caller)
+    caller.erase()
     seconds["code"] = time.perf_counter() - start
     return Kernel(
         symbol=symbol_of(name),
-        code=code,
-        externals=externals,
-        workspace=workspace,
+        code=made.code,
+        externals=made.externals,
+        workspace=made.workspace,
         parallel=any(isinstance(op, scf.ParallelOp) for op in walk_ops(module)),
         remarks=without_place(remarks),
         seconds=seconds,
-        launches=launches,
+        launches=made.launches,
     )
 
 
@@ -189,25 +185,10 @@ def _caller_of(function: KernelFunction, name: str) -> func.FuncOp:
     return func.FuncOp(_CALLER, type_, Region(block), StringAttr("private"))
 
 
-def _take_caller(module: ModuleOp) -> tuple[tuple[KernelLaunch, ...], tuple[str, ...]]:
-    """Erase the caller.
-
-    Returns:
-        What it launches on a device, and the types of the buffers that it had to allocate, in
-        their order.
-    """
+def _take_caller(module: ModuleOp) -> func.FuncOp:
+    """The caller, which is not in the module any more."""
     for op in module.ops:
         if isinstance(op, func.FuncOp) and op.sym_name.data == _CALLER:
-            if gpu_target_of(module) is not None:
-                launches, allocated = launches_of(op, module)
-                op.detach()
-                op.erase()
-                return tuple(launches), tuple(str(buffer.type) for buffer in allocated)
-            calls = [inner for inner in op.body.block.ops if isinstance(inner, func.CallOp)]
-            if len(calls) != 1:
-                break
-            buffers = [v for v in calls[0].arguments if isinstance(v.owner, memref.AllocOp)]
             op.detach()
-            op.erase()
-            return (), tuple(str(buffer.type) for buffer in buffers)
+            return op
     raise PassFailedError("the passes on kernels removed the call of one")

@@ -65,19 +65,17 @@ def _listen(requests: queue.SimpleQueue[bytes]) -> None:
 
 def _load() -> None:
     """Import what compiling a unit needs, as the parent is still at work on the graph."""
-    from tcopt.backends.llvm.host import default_target
-    from tcopt.backends.llvm.machine import target_machine
-    from tcopt.backends.llvm.registry import emit_rules
     from tcopt.compiler.passes import passes_of, shared_context
     from tcopt.compiler.pipeline import kernel_phases, pipeline
     from tcopt.schedules.rules import rules_for
+    from tcopt.support.target_registry import HOST_KIND, target_named
 
     shared_context()
     for phase in kernel_phases(pipeline()):
         passes_of(phase.passes)
-    rules_for("cpu")
-    emit_rules()
-    target_machine(default_target())
+    kind = target_named(HOST_KIND)
+    rules_for(kind.name)
+    kind.warm_up()
     gc.freeze()
 
 

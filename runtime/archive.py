@@ -1,31 +1,19 @@
-"""The `.tcm` file of a model for a CPU: a container with object files and packed weights.
-
-The description says what the code is for, what it takes and gives, and which C functions it calls;
-the last part is the weights, those in front of it are object files.
-"""
+"""The `.tcm` file of a model: a container, whose kind of target writes and reads what is in it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from tcopt.backends.llvm.host import obstacle
-from tcopt.runtime.container import CPU, Container, read_container, write_container
-from tcopt.runtime.description import (
-    MOST_BYTES,
-    fixed_specs,
-    signature_facts,
-    signature_of,
-    spec_facts,
-)
-from tcopt.runtime.program import Program
-from tcopt.support.cpu_target import CpuTarget
-from tcopt.support.errors import InputError, ResourceError
+from tcopt.runtime.container import read_container
+from tcopt.runtime.whole_program import WholeProgram
+from tcopt.support.errors import InputError
 from tcopt.support.files import open_output
-from tcopt.support.json_facts import FactError, Facts
+from tcopt.support.json_facts import FactError
+from tcopt.support.target_registry import TARGETS, target_named
 
 
-def write_archive(path: Path, program: Program) -> None:
+def write_archive(path: Path, program: WholeProgram) -> None:
     """Write a program; the file appears whole or not at all.
 
     Raises:
@@ -35,90 +23,29 @@ def write_archive(path: Path, program: Program) -> None:
         write_program(stream, program)
 
 
-def write_program(stream: BinaryIO, program: Program) -> None:
+def write_program(stream: BinaryIO, program: WholeProgram) -> None:
     """Write a program to a stream that is empty."""
-    write_container(stream, CPU, _describe(program), [*program.objects, program.weights.data])
+    target_named(program.kind).write(stream, program)
 
 
-def read_program(path: Path) -> Program:
-    """Load a program with its weights in memory of its own.
+def read_program(path: Path, *, mapped: bool = False) -> WholeProgram:
+    """Load a program.
 
+    Args:
+        mapped: leave its weights in the file, see `load`.
     Raises:
-        InputError: no such file, not a compiled model, damaged, or made for another CPU.
+        InputError: no such file, not a compiled model, damaged, or made for a target that is not
+            known or another machine.
+        ResourceError: it is larger than memory.
     """
-    return program_in(path, read_container(path))
-
-
-def program_in(path: Path, content: Container) -> Program:
-    """The program that a container holds.
-
-    Raises:
-        InputError: as `read_program`.
-        ResourceError: there is no memory for its intermediates.
-    """
-    facts = content.facts
+    content = read_container(path, mapped=mapped)
     try:
-        if content.kind != CPU:
-            facts.refuse("kind", f"is {content.kind!r}, not {CPU!r}")
-        if not content.parts:
-            facts.refuse("parts", "has no weights")
-        *objects, weights = content.parts
-        inputs, outputs = fixed_specs(facts, "inputs"), fixed_specs(facts, "outputs")
-        return Program(
-            target=_target(path, facts.facts("target")),
-            objects=[part.tobytes() for part in objects],
-            externals=_externals(facts),
-            inputs=inputs,
-            outputs=outputs,
-            weights=weights,
-            workspace_bytes=facts.number("workspace_bytes", 0, MOST_BYTES),
-            report=facts.integers("report"),
-            signature=signature_of(facts, inputs, outputs),
-        )
+        name = content.kind
     except FactError as error:
-        raise InputError(f"{path} is not a compiled model: {error}") from error
-    except MemoryError as error:
-        raise ResourceError(f"there is no memory for what {path} computes with: {error}") from error
-
-
-def _target(path: Path, facts: Facts) -> CpuTarget:
-    """What the code is for, if this machine can run it."""
-    target = _cpu_target(facts)
-    reason = obstacle(target)
-    if reason is not None:
+        raise InputError(f"{path} is not a compiled model: {error}") from None
+    if name not in TARGETS:
         raise InputError(
-            f"{path} was compiled for {target.cpu}, this machine {reason}",
-            hint="compile the model on this machine, or for it",
+            f"{path} was compiled for target '{name}', which is not known here",
+            hint=f"known targets: {', '.join(TARGETS)}; another one comes with a plugin",
         )
-    return target
-
-
-def _cpu_target(facts: Facts) -> CpuTarget:
-    known = CpuTarget("").facts()
-    if sorted(facts.names) != sorted(known):
-        raise FactError(f"the target is described by {', '.join(facts.names)}")
-    values: dict[str, Any] = {
-        name: facts.text(name) if isinstance(value, str) else facts.number(name)
-        for name, value in known.items()
-    }
-    return CpuTarget(**values)
-
-
-def _externals(facts: Facts) -> list[str]:
-    names = facts.texts("externals")
-    for name in names:
-        if not name.isascii() or not name.isidentifier():
-            facts.refuse("externals", f"has {name!r}, which no C function is called")
-    return names
-
-
-def _describe(program: Program) -> dict[str, Any]:
-    return {
-        "target": program.target.facts(),
-        "externals": program.externals,
-        "inputs": [spec_facts(s) for s in program.inputs],
-        "outputs": [spec_facts(s) for s in (*program.outputs, *program.checks)],
-        "workspace_bytes": program.workspace_bytes,
-        "report": program.report,
-        **signature_facts(program.signature),
-    }
+    return TARGETS[name].read(path, content)

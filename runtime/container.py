@@ -35,8 +35,7 @@ from tcopt.support.errors import InputError, ResourceError
 from tcopt.support.files import cannot_read, open_file
 from tcopt.support.json_facts import MOST_BYTES, FactError, Facts, parse_facts
 
-FORMAT = 4
-CPU, DEVICE = "cpu", "device"
+FORMAT = 5
 _MAGIC = b"tcopt-model\n"
 _EARLIER_MAGIC = b"PK\x03\x04"
 _HEADER = struct.Struct("<12sIQQ")
@@ -59,7 +58,7 @@ class Container:
 
     @property
     def kind(self) -> str:
-        """What kind of program it is, one of `CPU` and `DEVICE`."""
+        """The kind of target that it is for."""
         return self.facts.text("kind")
 
 
@@ -110,8 +109,7 @@ def read_container(path: Path, *, mapped: bool = False) -> Container:
         )
     try:
         facts = parse_facts(content[_HEADER.size : _HEADER.size + length].tobytes())
-        if facts.text("kind") not in (CPU, DEVICE):
-            facts.refuse("kind", f"is {facts.text('kind')!r}")
+        facts.text("kind")
         return Container(facts, _parts(facts, content, _HEADER.size + length))
     except FactError as error:
         raise _no_model(path, str(error)) from None

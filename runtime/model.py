@@ -15,23 +15,22 @@ from numpy.typing import NDArray
 
 from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import Profile, measure_profile
-from tcopt.runtime.program import Program
 from tcopt.runtime.signature import Feed, flatten, group, select_values
 from tcopt.runtime.specs import TensorSpec, fixed_symbols, select_feeds
 from tcopt.runtime.staged import StagedProgram
 from tcopt.runtime.stopping import Cancellation, Control
+from tcopt.runtime.whole_program import WholeProgram
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
 from tcopt.support.files import as_path
 from tcopt.support.structures import Kind
+from tcopt.support.target_registry import target_named
 
 if TYPE_CHECKING:
-    from tcopt.runtime.device.program import DeviceProgram
     from tcopt.runtime.device.session import DeviceSession
 
 Array = NDArray[Any]
 _MEMORY_HINT = "run a smaller batch, or end other programs"
-WholeProgram: TypeAlias = "Program | DeviceProgram"
-AnyProgram: TypeAlias = "Program | DeviceProgram | StagedProgram"
+AnyProgram: TypeAlias = "WholeProgram | StagedProgram"
 
 PROGRAMS_KEPT = 16
 """How many specialisations of a model are kept unless it is said."""
@@ -261,12 +260,7 @@ class Model:
         Raises:
             UnsupportedError: the model is for a CPU or its shapes are open, or there is no device.
         """
-        program = self.program
-        if isinstance(program, Program):
-            raise UnsupportedError(
-                "a model for a CPU keeps nothing on a device", hint="its `run` copies nothing"
-            )
-        return program.session()
+        return self.program.session()
 
     def profile(self, feeds: Mapping[str, Any], runs: int = 20) -> Profile:
         """Where the time goes: run the model with a clock around each kernel.
@@ -357,19 +351,8 @@ class Model:
             BackendError: a library is wanted and there is no C compiler.
             UnsupportedError: a library is wanted of a model for a device, or shapes depend on data.
         """
-        place, program = as_path(path), self.program
-        if not isinstance(program, Program):
-            from tcopt.runtime.device.archive import write_device_archive
-
-            write_device_archive(place, program)
-        elif place.suffix == ".so":
-            from tcopt.runtime.library import write_library
-
-            write_library(place, program)
-        else:
-            from tcopt.runtime.archive import write_archive
-
-            write_archive(place, program)
+        program = self.program
+        target_named(program.kind).save(as_path(path), program)
 
 
 def _known_outputs(names: Sequence[str], wanted: object) -> list[str]:
@@ -428,9 +411,7 @@ def load(path: str | Path, *, mapped: bool = False) -> Model:
         InputError: no such file, not a compiled model, damaged, or made for another CPU.
         ResourceError: there is not enough memory.
     """
-    from tcopt.backends.llvm.residency import release_code_pages
-    from tcopt.runtime.archive import program_in
-    from tcopt.runtime.container import DEVICE, read_container
+    from tcopt.runtime.archive import read_program
 
     place = as_path(path)
     if place.suffix == ".so":
@@ -438,11 +419,6 @@ def load(path: str | Path, *, mapped: bool = False) -> Model:
             f"{place} is a shared library, to be called from C",
             hint="save the model as a .tcm file to load it again",
         )
-    content = read_container(place, mapped=mapped)
-    if content.kind == DEVICE:
-        from tcopt.runtime.device.archive import device_program_in
-
-        return Model.of(device_program_in(place, content))
-    model = Model.of(program_in(place, content))
-    release_code_pages()
-    return model
+    program = read_program(place, mapped=mapped)
+    target_named(program.kind).loaded()
+    return Model.of(program)

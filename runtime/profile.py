@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from tcopt.backends.llvm.host import default_threads
 
 if TYPE_CHECKING:
-    from tcopt.runtime.device.program import DeviceProgram
-    from tcopt.runtime.program import Program
+    from tcopt.runtime.whole_program import WholeProgram
     from tcopt.support.origins import Origin
 
 Times = NDArray[np.int64]
@@ -179,7 +178,7 @@ class Instrumented(Protocol):
     """A program with clocks, maybe of several stages."""
 
     @property
-    def parts(self) -> Sequence[Program | DeviceProgram]: ...
+    def parts(self) -> Sequence[WholeProgram]: ...
     def run(self, feeds: Sequence[NDArray[Any]], threads: int | None = None) -> Any: ...
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.cpu_target import CpuTarget
-from tcopt.support.errors import InputError
+from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.remarks import Remark
 from tcopt.support.threads import map_side_by_side
 
@@ -134,6 +134,18 @@ class Program:
             check_runs_here(self.target)
             raise AssertionError("code for this machine is loaded at once")
         return self._entry
+
+    kind = "cpu"
+
+    @property
+    def size(self) -> int:
+        return self.weights.nbytes + sum(map(len, self.objects))
+
+    def session(self) -> NoReturn:
+        """A CPU has no memory of its own; raises UnsupportedError."""
+        raise UnsupportedError(
+            "a model for a CPU keeps nothing on a device", hint="its `run` copies nothing"
+        )
 
     @property
     def parts(self) -> Sequence[Program]:

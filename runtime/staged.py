@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from tcopt.runtime.program import Array, Program
+from tcopt.runtime.program import Array
 from tcopt.runtime.signature import Feed, Signature, group
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
+from tcopt.runtime.whole_program import WholeProgram
 from tcopt.support.structures import tensor_names
-
-if TYPE_CHECKING:
-    from tcopt.runtime.device.program import DeviceProgram
 
 
 class Part(Protocol):
@@ -25,7 +23,7 @@ class Part(Protocol):
     signature: Signature | None
 
     @property
-    def parts(self) -> Sequence[Program | DeviceProgram]: ...
+    def parts(self) -> Sequence[WholeProgram]: ...
     def run(
         self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
     ) -> list[Array]: ...
@@ -42,7 +40,7 @@ class Later(Protocol):
     @threads.setter
     def threads(self, number: int | None) -> None: ...
     @property
-    def parts(self) -> Sequence[Program | DeviceProgram]: ...
+    def parts(self) -> Sequence[WholeProgram]: ...
     def run_under(self, control: Control | None, feeds: Mapping[str, Array]) -> list[Feed]: ...
 
 
@@ -75,7 +73,7 @@ class StagedProgram:
         self.signature = first.signature
 
     @property
-    def parts(self) -> Sequence[Program | DeviceProgram]:
+    def parts(self) -> Sequence[WholeProgram]:
         """The programs of the last run, in order; before one the first only."""
         return [*self.first.parts, *(() if self.later is None else self.later.parts)]
 

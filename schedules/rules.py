@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from xdsl.ir import Attribute
 
+from tcopt.dialects.target import TargetFacts
 from tcopt.support.registration import Registry
 from tcopt.support.registry import import_all
 
@@ -93,8 +94,10 @@ def target_facts(target: str) -> Callable[[_Facts], _Facts]:
 
 
 def target_kind(target: Attribute | None) -> str:
-    """`cpu` for `#target.cpu<...>`; without a target too."""
-    return "cpu" if target is None else target.name.rpartition(".")[2]
+    """What rules for a target are registered for: `cpu` without one."""
+    if target is None:
+        return "cpu"
+    return target.rules if isinstance(target, TargetFacts) else target.name.rpartition(".")[2]
 
 
 def rules_for(kind: str) -> list[ScheduleRule]:

@@ -18,6 +18,12 @@ from tcopt.support.suggestions import suggest
 Value = str | int | bool | float
 Passes = tuple["PassSpec", ...]
 
+PHASES = ("import", "graph", "te", "loop", "schedule", "kernel", "code")
+"""Names of all phases of a compile; `import` and `code` hold no passes."""
+
+KERNEL_PHASES = ("loop", "schedule", "kernel")
+"""The phases that each kernel goes through, and that may be run on one kernel alone."""
+
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _ESCAPES = str.maketrans(
     {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\f": "\\f", "\v": "\\v"}

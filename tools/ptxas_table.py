@@ -21,13 +21,15 @@ def resources_text(model: Model) -> str:
         BackendError: ptxas does not take a kernel.
     """
     from tcopt.backends.ptx.ptxas import assemble
+    from tcopt.dialects.target import GpuTargetAttr
     from tcopt.runtime.device.program import DeviceProgram
 
     program = model.program
-    if not isinstance(program, DeviceProgram) or program.target.api.data != "cuda":
+    if not isinstance(program, DeviceProgram) or program.kind != "cuda":
         raise UnsupportedError(
             "ptxas takes kernels for CUDA alone", hint="name a target such as cuda:sm_80"
         )
+    assert isinstance(program.target, GpuTargetAttr)
     arch = program.target.arch.data
     found = [kernel for source in program.sources for kernel in assemble(source.text, arch)[1]]
     spilling = sum(kernel.spill_stores > 0 for kernel in found)

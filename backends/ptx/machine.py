@@ -31,9 +31,9 @@ def target_machine(target: GpuTargetAttr) -> llvm.TargetMachine:
     Raises:
         InputError: the target is no CUDA device, or LLVM was built without NVPTX.
     """
-    if target.api.data != "cuda":
+    if "cuda" not in target.capabilities:
         raise InputError(
-            f"{target.arch.data} with {target.api.data} takes no PTX",
+            f"{target.arch.data} with {target.kind} takes no PTX",
             hint="name a CUDA device, as in set-target{gpu=sm_80}",
         )
     llvm.initialize_all_targets()

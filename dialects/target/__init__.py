@@ -14,14 +14,17 @@ from xdsl.ir import Dialect
 from tcopt.dialects.target.cpu import CpuTargetAttr, cpu_target_of
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE
 from tcopt.dialects.target.gpu import GpuTargetAttr, gpu_target_of
+from tcopt.dialects.target.interface import TargetFacts, target_facts_of
 
 __all__ = [
     "DIALECT",
     "TARGET_ATTRIBUTE",
     "CpuTargetAttr",
     "GpuTargetAttr",
+    "TargetFacts",
     "cpu_target_of",
     "gpu_target_of",
+    "target_facts_of",
 ]
 
 DIALECT = Dialect("target", [], [CpuTargetAttr, GpuTargetAttr])

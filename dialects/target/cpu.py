@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.target.facts import (
-    TARGET_ATTRIBUTE,
-    check_least,
-    facts_of,
-    parse_facts,
-    print_facts,
-)
+from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least
+from tcopt.dialects.target.interface import TargetFacts
 from tcopt.support.cpu_target import CpuTarget
-
-_TEXT_FIELDS = ("triple", "cpu", "features")
-_NUMBER_FIELDS = ("vector_bits", "registers", "l1", "l2", "l3", "cores")
-_DEFAULTS = {"cpu": "generic", "features": "", "l3": 0, "cores": 1}
 
 
 @irdl_attr_definition
-class CpuTargetAttr(ParametrizedAttribute):
+class CpuTargetAttr(TargetFacts):
     """A CPU: what to generate code for, and the sizes that schedules depend on.
 
     - `triple`, `cpu`, `features`: as LLVM names them; features is `+a,-b,...`.
@@ -38,6 +26,7 @@ class CpuTargetAttr(ParametrizedAttribute):
     """
 
     name = "target.cpu"
+    DEFAULTS: ClassVar = {"cpu": "generic", "features": "", "l3": 0, "cores": 1}
 
     triple: StringAttr = param_def()
     cpu: StringAttr = param_def()
@@ -74,7 +63,7 @@ class CpuTargetAttr(ParametrizedAttribute):
 
     def values(self) -> CpuTarget:
         """Its parameters as plain values."""
-        return CpuTarget(**facts_of(self, _TEXT_FIELDS, _NUMBER_FIELDS))  # pyright: ignore
+        return CpuTarget(**cast("dict[str, Any]", self.facts()))
 
     def verify(self) -> None:
         if self.triple.data.count("-") < 1:
@@ -91,6 +80,10 @@ class CpuTargetAttr(ParametrizedAttribute):
             raise VerifyException("cache sizes should grow from l1 to l3")
 
     @property
+    def kind(self) -> str:
+        return "cpu"
+
+    @property
     def capabilities(self) -> frozenset[str]:
         """The architecture and the features it has, as hardware intrinsics ask for them."""
         return self.values().capabilities
@@ -98,13 +91,6 @@ class CpuTargetAttr(ParametrizedAttribute):
     def vector_lanes(self, bits: int = 32) -> int:
         """How many elements of the given width one vector register holds."""
         return self.values().vector_lanes(bits)
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        return parse_facts(parser, _TEXT_FIELDS, _NUMBER_FIELDS, _DEFAULTS)
-
-    def print_parameters(self, printer: Printer) -> None:
-        print_facts(printer, facts_of(self, _TEXT_FIELDS, _NUMBER_FIELDS))
 
 
 def cpu_target_of(module: ModuleOp) -> CpuTargetAttr | None:

@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.target.facts import (
-    TARGET_ATTRIBUTE,
-    Facts,
-    check_least,
-    facts_of,
-    parse_facts,
-    print_facts,
-)
-
-_TEXT_FIELDS = ("api", "arch", "features")
-_NUMBER_FIELDS = (
-    "warp",
-    "max_threads",
-    "registers",
-    "shared",
-    "vector_bits",
-    "cores",
-    "multiply_adds",
-    "memory_rate",
-)
-_DEFAULTS = {"arch": "generic", "features": "", "cores": 1, "multiply_adds": 64, "memory_rate": 8}
-APIS = ("opencl", "cuda")
+from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least
+from tcopt.dialects.target.interface import TargetFacts
+from tcopt.support.target_registry import TARGETS
 
 
 @irdl_attr_definition
-class GpuTargetAttr(ParametrizedAttribute):
+class GpuTargetAttr(TargetFacts):
     """A device that runs blocks of threads.
 
-    - `api`: how code reaches it, `opencl` or `cuda`. `arch`: which device, such as `sm_80`.
+    - `api`: how code reaches it: a kind of target, such as `opencl` or `cuda`.
+    - `arch`: which device, such as `sm_80`.
     - `features`: what its instructions can do beyond 32-bit arithmetic, `fp16,fp64,dp4a,...`;
       for CUDA also the version of PTX, `ptx78`.
     - `warp`: threads that run in lockstep; 1 where there is no such thing.
@@ -52,6 +31,13 @@ class GpuTargetAttr(ParametrizedAttribute):
     """
 
     name = "target.gpu"
+    DEFAULTS: ClassVar = {
+        "arch": "generic",
+        "features": "",
+        "cores": 1,
+        "multiply_adds": 64,
+        "memory_rate": 8,
+    }
 
     api: StringAttr = param_def()
     arch: StringAttr = param_def()
@@ -94,14 +80,13 @@ class GpuTargetAttr(ParametrizedAttribute):
             StringAttr(api), StringAttr(arch), StringAttr(features), *map(IntAttr, numbers)
         )
 
-    def facts(self) -> Facts:
-        """Its parameters by name, as `__init__` takes them."""
-        return facts_of(self, _TEXT_FIELDS, _NUMBER_FIELDS)
+    @property
+    def kind(self) -> str:
+        return self.api.data
 
-    @classmethod
-    def fact_names(cls) -> tuple[str, ...]:
-        """The names of its parameters."""
-        return (*_TEXT_FIELDS, *_NUMBER_FIELDS)
+    @property
+    def rules(self) -> str:
+        return "gpu"
 
     def has(self, feature: str) -> bool:
         """Whether the device can do what a feature names."""
@@ -113,21 +98,15 @@ class GpuTargetAttr(ParametrizedAttribute):
         return frozenset({self.api.data, *filter(None, self.features.data.split(","))})
 
     def verify(self) -> None:
-        if self.api.data not in APIS:
-            raise VerifyException(f'api "{self.api.data}" should be one of {", ".join(APIS)}')
+        known = [kind.name for kind in TARGETS.values() if issubclass(kind.facts, GpuTargetAttr)]
+        if self.api.data not in known:
+            raise VerifyException(f'api "{self.api.data}" should be one of {", ".join(known)}')
         check_least(self, warp=1, max_threads=1, registers=1, shared=0, vector_bits=32, cores=1)
         check_least(self, multiply_adds=1, memory_rate=1)
         if self.max_threads.data % self.warp.data:
             raise VerifyException(
                 f"max_threads = {self.max_threads.data} should be whole warps of {self.warp.data}"
             )
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        return parse_facts(parser, _TEXT_FIELDS, _NUMBER_FIELDS, _DEFAULTS)
-
-    def print_parameters(self, printer: Printer) -> None:
-        print_facts(printer, self.facts())
 
 
 def gpu_target_of(module: ModuleOp) -> GpuTargetAttr | None:

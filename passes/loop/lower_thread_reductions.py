@@ -132,7 +132,7 @@ def _lower(reduction: _Reduction, target: GpuTargetAttr) -> None:
 
 def _is_for_warps(op: loop.ForOp, target: GpuTargetAttr) -> bool:
     """Whether the threads of a loop are whole warps, or a warp holds several times as many."""
-    if not target.has(SHUFFLE) and target.api.data != "cuda":
+    if target.capabilities.isdisjoint((SHUFFLE, "cuda")):
         return False
     if op.axis is None or op.axis.data is not loop.ThreadAxis.THREAD_X:
         return False

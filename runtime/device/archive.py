@@ -1,19 +1,20 @@
-"""The `.tcm` file of a model for a device: a container with kernels' sources and packed weights.
+"""Saved models whose kernels are launched: containers with their texts and packed weights.
 
 The description says what the kernels are for and what is done with them: launches and copies. The
-last part is the weights, those in front of it are texts, PTX or OpenCL C.
+last part is the weights, those in front of it are texts, such as PTX or OpenCL C.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.target import GpuTargetAttr
-from tcopt.runtime.container import DEVICE, Container, write_container
+from tcopt.dialects.target import TargetFacts
+from tcopt.runtime.container import Container
 from tcopt.runtime.description import (
     MOST_BYTES,
     bytes_of,
@@ -22,41 +23,40 @@ from tcopt.runtime.description import (
     signature_of,
     spec_facts,
 )
-from tcopt.runtime.device.interface import KernelSource
+from tcopt.runtime.device.interface import Device, KernelSource
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Copy, Launch, Place, Sizes, Step
-from tcopt.support.errors import InputError, UnsupportedError
-from tcopt.support.files import open_output
+from tcopt.support.errors import InputError
 from tcopt.support.json_facts import FactError, Facts, numbers
 
 _LARGEST_GRID = 2**31 - 1
-_TEXT_FACTS = ("api", "arch", "features")
 
 
-def write_device_archive(path: Path, program: DeviceProgram) -> None:
-    """Write a program; the file appears whole or not at all.
-
-    Raises:
-        InputError: the folder does not exist or is not writable.
-        UnsupportedError: a shared library is asked for.
-    """
-    if path.suffix == ".so":
-        raise UnsupportedError(
-            "a model for a device cannot be a shared library", hint="save it as a .tcm file"
-        )
+def describe(program: DeviceProgram) -> tuple[dict[str, Any], list[bytes | memoryview]]:
+    """The description and the parts of a program."""
     sources = [source.text.encode() for source in program.sources]
-    with open_output(path) as stream:
-        write_container(stream, DEVICE, _describe(program), [*sources, program.weights.data])
+    return _describe(program), [*sources, program.weights.data]
 
 
-def device_program_in(path: Path, content: Container) -> DeviceProgram:
+def program_in(
+    path: Path,
+    content: Container,
+    target: type[TargetFacts],
+    most_threads: Callable[[Any], int],
+    device: Callable[[], Device],
+) -> DeviceProgram:
     """The program that a container holds.
 
+    Args:
+        target: the class of the attribute that says what kernels are for.
+        most_threads: how many threads a block may have, for such an attribute.
+        device: gives the device to run on.
     Raises:
         InputError: it holds none.
     """
     try:
-        return _program(content.facts, content)
+        facts = _target(content.facts.facts("target"), target)
+        return _program(content, facts, most_threads(facts), device)
     except (FactError, VerifyException, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a compiled model: {error}") from error
 
@@ -74,7 +74,10 @@ def _describe(program: DeviceProgram) -> dict[str, Any]:
     }
 
 
-def _program(facts: Facts, content: Container) -> DeviceProgram:
+def _program(
+    content: Container, target: TargetFacts, most_threads: int, device: Callable[[], Device]
+) -> DeviceProgram:
+    facts = content.facts
     kernels = facts.lists("kernels", _names)
     if len(content.parts) != len(kernels) + 1:
         facts.refuse("kernels", f"has {len(kernels)} lists for {len(content.parts) - 1} sources")
@@ -83,31 +86,29 @@ def _program(facts: Facts, content: Container) -> DeviceProgram:
     workspace = facts.number("workspace_bytes", 0, MOST_BYTES)
     known = {name for names in kernels for name in names}
     sizes = [*map(bytes_of, (*inputs, *outputs)), weights.nbytes, workspace]
-    target = _target(facts.facts("target"))
     return DeviceProgram(
         target=target,
         sources=[
             KernelSource(part.tobytes().decode(), tuple(names))
             for part, names in zip(sources, kernels, strict=True)
         ],
-        steps=[_step(step, known, sizes, target) for step in facts.items("steps")],
+        steps=[_step(step, known, sizes, most_threads) for step in facts.items("steps")],
         inputs=inputs,
         outputs=outputs,
         weights=np.array(weights),
         workspace_bytes=workspace,
         report=facts.integers("report"),
         signature=signature_of(facts, inputs, outputs),
+        device=device,
     )
 
 
-def _target(facts: Facts) -> GpuTargetAttr:
-    names = GpuTargetAttr.fact_names()
-    if sorted(facts.names) != sorted(names):
+def _target(facts: Facts, cls: type[TargetFacts]) -> TargetFacts:
+    texts, numbers = cls.fact_names()
+    if sorted(facts.names) != sorted((*texts, *numbers)):
         raise FactError(f"the target is described by {', '.join(facts.names)}")
-    values: dict[str, Any] = {
-        name: facts.text(name) if name in _TEXT_FACTS else facts.number(name) for name in names
-    }
-    return GpuTargetAttr(**values)
+    values = {name: facts.text(name) for name in texts}
+    return cls.of_facts({**values, **{name: facts.number(name) for name in numbers}})
 
 
 def _names(value: Any, at: str) -> list[str]:
@@ -124,7 +125,7 @@ def _step_facts(step: Step) -> dict[str, Any]:
     return {"launch": step.kernel, "grid": step.grid, "block": step.block, "arguments": arguments}
 
 
-def _step(facts: Facts, known: set[str], sizes: list[int], target: GpuTargetAttr) -> Step:
+def _step(facts: Facts, known: set[str], sizes: list[int], most_threads: int) -> Step:
     """A step, if what it names is there and it stays within the buffers, whose sizes these are."""
     if "copy" in facts:
         count = facts.number("copy")
@@ -135,9 +136,9 @@ def _step(facts: Facts, known: set[str], sizes: list[int], target: GpuTargetAttr
     kernel = facts.text("launch")
     if kernel not in known:
         facts.refuse("launch", f"is {kernel!r}, which no source has")
-    threads = _sizes(facts, "block", target.max_threads.data)
-    if threads[0] * threads[1] * threads[2] > target.max_threads.data:
-        facts.refuse("block", f"has more threads than {target.max_threads.data}")
+    threads = _sizes(facts, "block", most_threads)
+    if threads[0] * threads[1] * threads[2] > most_threads:
+        facts.refuse("block", f"has more threads than {most_threads}")
     arguments = facts.lists("arguments", numbers)
     places = tuple(_place(each, facts, "arguments", sizes) for each in arguments)
     return Launch(kernel, _sizes(facts, "grid", _LARGEST_GRID), threads, places)

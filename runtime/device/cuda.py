@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.named_gpus import NAMED_GPUS
+from tcopt.backends.named_gpus import CUDA_DEVICES
 from tcopt.backends.ptx.names import entry_name
 from tcopt.runtime.device.cuda_graph import Graph
 from tcopt.runtime.device.interface import KernelSource, Times
@@ -67,7 +67,7 @@ def local_arch() -> str | None:
         major, minor = cuda_device().capability
     except UnsupportedError:
         return None
-    known = [int(name[3:]) for name in NAMED_GPUS if name.startswith("sm_")]
+    known = [int(name[3:]) for name in CUDA_DEVICES if name.startswith("sm_")]
     nearest = max((number for number in known if number <= 10 * major + minor), default=None)
     return None if nearest is None else f"sm_{nearest}"
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.dialects.target import GpuTargetAttr
+from tcopt.dialects.target import TargetFacts
 from tcopt.runtime.checks import split_checks
-from tcopt.runtime.device.devices import device_for
 from tcopt.runtime.device.interface import Device, KernelSource, Times
 from tcopt.runtime.device.session import DeviceSession, Resident
 from tcopt.runtime.device.steps import Step
@@ -30,17 +29,18 @@ class DeviceProgram:
 
     Attributes:
         target: what the kernels are for.
+        device: gives the device, at the first run.
         sources: the kernels, as the device's compiler takes them.
         steps: the launches and copies of one run.
         inputs, outputs, weights, workspace_bytes, report, compile_times, remarks,
-        kernels_compiled, signature, checks: as in `runtime.program.Program`.
+        kernels_compiled, cached, signature, checks: as in `runtime.program.Program`.
         timed: what is known of each launch, of those in a loop over time once; None for a
             program that is not profiled.
         entries: for each step the number of its entry in `timed`, None for a copy.
-        device: gives the device, at the first run.
     """
 
-    target: GpuTargetAttr
+    target: TargetFacts
+    device: Callable[[], Device]
     sources: list[KernelSource]
     steps: list[Step]
     inputs: list[TensorSpec]
@@ -54,7 +54,7 @@ class DeviceProgram:
     entries: list[int | None] = field(default_factory=list[int | None])
     kernels_compiled: int = 0
     signature: Signature | None = None
-    device: Callable[[GpuTargetAttr], Device] = device_for
+    cached: bool = False
 
     def __post_init__(self) -> None:
         self._resident: Resident | None = None
@@ -75,8 +75,16 @@ class DeviceProgram:
             BackendError: the device does not take the kernels.
         """
         if self._resident is None:
-            self._resident = Resident(self, self.device(self.target))
+            self._resident = Resident(self, self.device())
         return DeviceSession(self, self._resident)
+
+    @property
+    def kind(self) -> str:
+        return self.target.kind
+
+    @property
+    def size(self) -> int:
+        return self.weights.nbytes + sum(len(source.text) for source in self.sources)
 
     @property
     def parts(self) -> Sequence[DeviceProgram]:

@@ -7,17 +7,26 @@ place in one of a few buffers. A run goes through the list and evaluates nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnrealizedConversionCastOp
+from xdsl.dialects.builtin import (
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    UnrealizedConversionCastOp,
+)
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.passes.kernel.memory_sizes import memref_bytes
 from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, GRID_SIZE, sizes_of
+from tcopt.runtime.profile import TimedKernel
 from tcopt.support.errors import PassFailedError
+from tcopt.support.origins import call_origin
 
 Sizes = tuple[int, int, int]
 
@@ -119,6 +128,22 @@ def launches_of(caller: func.FuncOp, module: ModuleOp) -> tuple[list[KernelLaunc
             places = tuple(positions[value] for value in call.arguments)
             launches.append(KernelLaunch(kernel.sym_name.data, grid, block, places))
     return launches, buffers
+
+
+def timed_launches(host: HostSteps) -> list[TimedKernel]:
+    """What is known of each launch; the work of a call that makes several belongs to none."""
+    launches = [call for call, _ in host.calls]
+    found: list[TimedKernel] = []
+    for call, launch in host.calls:
+        origin = call_origin(call)
+        if launches.count(call) > 1:
+            origin = replace(origin, work=0)
+        buffers = [call.arguments[position] for position in launch.arguments]
+        size = sum(memref_bytes(b.type) for b in buffers if isa(b.type, MemRefType))
+        name = call.callee.string_value()
+        threads = prod(launch.grid) * prod(launch.block)
+        found.append(TimedKernel(name, origin, size, parallel=True, threads=threads))
+    return found
 
 
 class _Host:

@@ -117,7 +117,7 @@ def test_unknown_targets_are_errors():
     with pytest.raises(UnsupportedError, match="there is no target 'cpv'") as caught:
         tcopt.compile(dense(), target="cpv")
     assert "cpu" in (caught.value.hint or "")
-    with pytest.raises(TcoptError, match="unknown CPU target 'z80'"):
+    with pytest.raises(TcoptError, match="target cpu has no machine 'z80'"):
         tcopt.compile(dense(), target="cpu:z80")
 
 

@@ -30,7 +30,7 @@ import tcopt
 from tcopt.backends.llvm import registry as llvm_rules
 from tcopt.backends.llvm.host import NAMED
 from tcopt.backends.llvm.types import llvm_type
-from tcopt.backends.named_gpus import NAMED_GPUS
+from tcopt.backends.named_gpus import OPENCL_DEVICES
 from tcopt.backends.opencl import registry as opencl_rules
 from tcopt.backends.ptx import registry as ptx_rules
 from tcopt.compiler.extensions import extensions, is_extended
@@ -169,7 +169,7 @@ def relu_handler() -> Any:
 
 
 def without_polynomials() -> Any:
-    pipelines = import_module("tcopt.compiler.pipeline")
+    pipelines = import_module("tcopt.targets.cpu")
     kept = tuple(p for p in pipelines._KERNEL if p.name != "expand-math")
     return patched(pipelines, "_KERNEL", kept)()
 
@@ -208,7 +208,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
         {"target": OTHER},
     ),
     "named device": (
-        lambda: NAMED_GPUS.override("mali", NAMED_GPUS["opencl"]),
+        lambda: OPENCL_DEVICES.override("mali", OPENCL_DEVICES["opencl"]),
         {"target": "opencl:mali"},
     ),
 }

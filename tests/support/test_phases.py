@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tcopt.compiler import pipeline
-from tcopt.compiler.pipeline import kernel_phases, with_clocks
+from tcopt.compiler.pipeline import kernel_phases
 from tcopt.support.errors import ParsingError
 from tcopt.support.phases import (
     PassSpec,
@@ -17,6 +17,7 @@ from tcopt.support.phases import (
     with_passes,
 )
 from tcopt.support.pipelines import parse_specs
+from tcopt.support.target_registry import target_named
 
 _NAMES = st.from_regex(r"[a-z][a-z0-9]*(-[a-z0-9]+){0,2}", fullmatch=True)
 _VALUES = st.one_of(
@@ -81,8 +82,9 @@ def test_places_that_are_none(place: str) -> None:
 
 
 def test_kernels_are_spared_what_the_host_alone_needs() -> None:
-    whole = {p.name for phase in with_clocks(pipeline()) for p in phase.passes}
-    kernels = {p.name for phase in kernel_phases(with_clocks(pipeline())) for p in phase.passes}
+    phases = target_named("cpu").timed_pipeline(pipeline())
+    whole = {p.name for phase in phases for p in phase.passes}
+    kernels = {p.name for phase in kernel_phases(phases) for p in phase.passes}
     assert {"plan-memory", "instrument"} <= whole
     assert not {"plan-memory", "instrument"} & kernels
     assert "lower-loop-to-kernel" in kernels

@@ -44,7 +44,7 @@ module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_thr
 
 // There are two ways to reach a device.
 module attributes {tcopt.target = #target.gpu<api = "metal", warp = 32, max_threads = 256, registers = 128, shared = 0, vector_bits = 128>} {}
-// CHECK: api "metal" should be one of opencl, cuda
+// CHECK: api "metal" should be one of cuda, opencl
 
 // -----
 

@@ -1,0 +1,17 @@
+// RUN: tcopt %s -p 'set-target{target="cpu:haswell"}' | filecheck %s --check-prefix=HASWELL
+// RUN: tcopt %s -p 'set-target{target="opencl:mali"}' | filecheck %s --check-prefix=MALI
+// RUN: tcopt %s -p 'set-target{target=sm_80}' | filecheck %s --check-prefix=CUDA
+// RUN: not tcopt %s -p 'set-target{target="cpu:haswel"}' 2>&1 | filecheck %s --check-prefix=MACHINE
+// RUN: not tcopt %s -p 'set-target{target=cpv}' 2>&1 | filecheck %s --check-prefix=KIND
+// RUN: not tcopt %s -p 'set-target{target=cpu gpu=mali}' 2>&1 | filecheck %s --check-prefix=TWO
+
+// A kind with a machine, or a machine alone, names any target.
+// HASWELL: #target.cpu<{{.*}}cpu = "haswell"
+// MALI: #target.gpu<api = "opencl", arch = "mali"
+// CUDA: #target.gpu<api = "cuda", arch = "sm_80"
+builtin.module {}
+
+// What is not there is named, with what is.
+// MACHINE: target cpu has no machine 'haswel'; known machines: x86-64, haswell
+// KIND: there is no target 'cpv'; did you mean 'cpu'?
+// TWO: a module has one target; give one option to set-target

@@ -1,0 +1,102 @@
+"""Saved models for a CPU: containers with object files and packed weights.
+
+The description says what the code is for, what it takes and gives, and which C functions it calls;
+the last part is the weights, those in front of it are object files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tcopt.backends.llvm.host import obstacle
+from tcopt.runtime.container import Container
+from tcopt.runtime.description import (
+    MOST_BYTES,
+    fixed_specs,
+    signature_facts,
+    signature_of,
+    spec_facts,
+)
+from tcopt.runtime.program import Program
+from tcopt.support.cpu_target import CpuTarget
+from tcopt.support.errors import InputError, ResourceError
+from tcopt.support.json_facts import FactError, Facts
+
+
+def describe(program: Program) -> tuple[dict[str, Any], list[bytes | memoryview]]:
+    """The description and the parts of a program."""
+    return _describe(program), [*program.objects, program.weights.data]
+
+
+def program_in(path: Path, content: Container) -> Program:
+    """The program that a container holds.
+
+    Raises:
+        InputError: it is no program, or made for another CPU.
+        ResourceError: there is no memory for its intermediates.
+    """
+    facts = content.facts
+    try:
+        if not content.parts:
+            facts.refuse("parts", "has no weights")
+        *objects, weights = content.parts
+        inputs, outputs = fixed_specs(facts, "inputs"), fixed_specs(facts, "outputs")
+        return Program(
+            target=_target(path, facts.facts("target")),
+            objects=[part.tobytes() for part in objects],
+            externals=_externals(facts),
+            inputs=inputs,
+            outputs=outputs,
+            weights=weights,
+            workspace_bytes=facts.number("workspace_bytes", 0, MOST_BYTES),
+            report=facts.integers("report"),
+            signature=signature_of(facts, inputs, outputs),
+        )
+    except FactError as error:
+        raise InputError(f"{path} is not a compiled model: {error}") from error
+    except MemoryError as error:
+        raise ResourceError(f"there is no memory for what {path} computes with: {error}") from error
+
+
+def _target(path: Path, facts: Facts) -> CpuTarget:
+    """What the code is for, if this machine can run it."""
+    target = _cpu_target(facts)
+    reason = obstacle(target)
+    if reason is not None:
+        raise InputError(
+            f"{path} was compiled for {target.cpu}, this machine {reason}",
+            hint="compile the model on this machine, or for it",
+        )
+    return target
+
+
+def _cpu_target(facts: Facts) -> CpuTarget:
+    known = CpuTarget("").facts()
+    if sorted(facts.names) != sorted(known):
+        raise FactError(f"the target is described by {', '.join(facts.names)}")
+    values: dict[str, Any] = {
+        name: facts.text(name) if isinstance(value, str) else facts.number(name)
+        for name, value in known.items()
+    }
+    return CpuTarget(**values)
+
+
+def _externals(facts: Facts) -> list[str]:
+    names = facts.texts("externals")
+    for name in names:
+        if not name.isascii() or not name.isidentifier():
+            facts.refuse("externals", f"has {name!r}, which no C function is called")
+    return names
+
+
+def _describe(program: Program) -> dict[str, Any]:
+    return {
+        "target": program.target.facts(),
+        "externals": program.externals,
+        "inputs": [spec_facts(s) for s in program.inputs],
+        "outputs": [spec_facts(s) for s in (*program.outputs, *program.checks)],
+        "workspace_bytes": program.workspace_bytes,
+        "report": program.report,
+        **signature_facts(program.signature),
+    }

@@ -1,0 +1,174 @@
+"""CPUs: object code by LLVM, one entry point for the whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tcopt.support.accuracy import PRECISE
+from tcopt.support.errors import PassFailedError
+from tcopt.support.phases import PassSpec, Phase, specs, with_passes
+from tcopt.targets.interface import CompiledKernel, KernelCode, TargetKind
+from tcopt.targets.pipelines import SIMPLIFY, make_phases
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import FuncOp
+
+    from tcopt.dialects.target import CpuTargetAttr
+    from tcopt.runtime.container import Container
+    from tcopt.runtime.program import Program
+    from tcopt.runtime.whole_program import WholeProgram
+    from tcopt.support.cpu_target import CpuTarget
+
+_GRAPH = specs(
+    *SIMPLIFY,
+    "narrow-contractions",
+    "widen-contractions",
+    "expand-conv-transpose",
+    "sink-concat",
+    "gather-pixels",
+    "convert-layout",
+    "pack-matmul",
+    "pack-dots",
+    "winograd",
+    "sink-concat",
+    "fold-constants",
+    "canonicalize",
+    "propagate-padding",
+    "fuse-ops",
+)
+_KERNEL = specs(
+    "lower-intrinsics",
+    "expand-borders",
+    "compact-buffers",
+    "align-storage",
+    "lower-blocks",
+    "vectorize",
+    "fuse-multiply-add",
+    "unroll-loops",
+    "hoist-workspace",
+    "lower-loop-to-kernel",
+    "promote-registers",
+    "transpose-gathers",
+    "interleave-scatters",
+    "transpose-scatters",
+    "expand-math",
+    "plan-memory",
+)
+
+
+class CpuKind(TargetKind):
+    """CPUs that LLVM has code for; without a machine this one, or what `TCOPT_CPU` names."""
+
+    name = "cpu"
+    precisions = (PRECISE, "bf16")
+
+    @property
+    def facts(self) -> type[CpuTargetAttr]:
+        from tcopt.dialects.target import CpuTargetAttr
+
+        return CpuTargetAttr
+
+    @property
+    def machines(self) -> MutableMapping[str, CpuTarget]:
+        from tcopt.backends.llvm.host import NAMED
+
+        return NAMED
+
+    def has_machine(self, name: str) -> bool:
+        return name in HOST or name in self.machines
+
+    def attribute(self, machine: str = "") -> CpuTargetAttr:
+        from tcopt.backends.llvm.host import named_target
+
+        return self.facts.of(named_target(machine or "host"))
+
+    def set_target(self, machine: str) -> PassSpec:
+        return super().set_target(machine) if machine else PassSpec("set-target")
+
+    def pipeline(self, machine: str, accuracy: str, precision: str) -> list[Phase]:
+        return make_phases(self.set_target(machine), _GRAPH, _KERNEL, accuracy, precision)
+
+    def timed_pipeline(self, phases: Sequence[Phase]) -> list[Phase]:
+        named = super().timed_pipeline(phases)
+        return with_passes(named, {"after:kernel": specs("instrument")})
+
+    def kernel_code(self, module: ModuleOp, caller: FuncOp) -> KernelCode:
+        from xdsl.dialects import func, memref
+
+        from tcopt.backends.llvm.jit import external_names
+        from tcopt.backends.llvm.machine import assemble_object
+        from tcopt.backends.llvm.module import target_of
+        from tcopt.backends.llvm.objects import emit_text
+
+        calls = [op for op in caller.body.block.ops if isinstance(op, func.CallOp)]
+        if len(calls) != 1:
+            raise PassFailedError("the passes on kernels removed the call of one")
+        buffers = [v for v in calls[0].arguments if isinstance(v.owner, memref.AllocOp)]
+        target = target_of(module)
+        text = emit_text(module, target)
+        return KernelCode(
+            code=assemble_object(text, target),
+            workspace=tuple(str(buffer.type) for buffer in buffers),
+            externals=tuple(sorted(external_names(text))),
+        )
+
+    def build(
+        self,
+        module: ModuleOp,
+        weights: Mapping[str, Any],
+        kernels: Mapping[str, CompiledKernel],
+        *,
+        timed: bool = False,
+    ) -> Program:
+        from tcopt.runtime.build import build_program
+
+        # The host notes the time itself, see `instrument`.
+        distinct = {kernel.symbol: kernel for kernel in kernels.values()}
+        return build_program(module, weights, list(distinct.values()))
+
+    def describe(self, program: Program) -> tuple[dict[str, Any], list[bytes | memoryview]]:
+        from tcopt.runtime.cpu_archive import describe
+
+        return describe(program)
+
+    def read(self, path: Path, content: Container) -> Program:
+        from tcopt.runtime.cpu_archive import program_in
+
+        return program_in(path, content)
+
+    def save(self, path: Path, program: WholeProgram) -> None:
+        if path.suffix != ".so":
+            super().save(path, program)
+            return
+        from tcopt.runtime.library import write_library
+        from tcopt.runtime.program import Program
+
+        assert isinstance(program, Program)
+        write_library(path, program)
+
+    def loaded(self) -> None:
+        from tcopt.backends.llvm.residency import release_code_pages
+
+        release_code_pages()
+
+    def cache_facts(self, machine: str) -> CpuTarget:
+        from tcopt.backends.llvm.host import named_target
+
+        return named_target(machine or "host")
+
+    def warm_up(self) -> None:
+        from tcopt.backends.llvm.host import default_target
+        from tcopt.backends.llvm.machine import target_machine
+        from tcopt.backends.llvm.registry import emit_rules
+
+        emit_rules()
+        target_machine(default_target())
+
+
+HOST = ("host", "cpu", "native")
+"""Names of the default machine."""
+
+TARGET = CpuKind()

@@ -1,0 +1,70 @@
+"""Devices that run blocks of threads, by whatever way they are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tcopt.support.phases import PassSpec, Phase, specs
+from tcopt.targets.launched import LaunchedTarget
+from tcopt.targets.pipelines import SIMPLIFY, make_phases
+
+if TYPE_CHECKING:
+    from tcopt.dialects.target import GpuTargetAttr, TargetFacts
+
+_GRAPH = specs(
+    *SIMPLIFY,
+    "narrow-contractions",
+    "fold-constants",
+    "convert-layout",
+    "pack-matmul",
+    "pack-dots",
+    "winograd",
+    "fold-constants",
+    "canonicalize",
+    "fuse-ops",
+)
+_KERNEL = specs(
+    "lower-intrinsics",
+    "expand-borders",
+    "compact-buffers",
+    "align-storage",
+    "lower-blocks",
+    "distribute-warp",
+    "lower-thread-reductions",
+    "inject-virtual-threads",
+    "double-buffer",
+    "insert-barriers",
+    "bind-parallel-loops",
+    "vectorize",
+    "fuse-multiply-add",
+    "unroll-loops",
+    "hoist-workspace",
+    "split-launches",
+    "lower-loop-to-kernel",
+    "promote-registers",
+    "dce",
+    "plan-memory",
+)
+
+
+class GpuKind(LaunchedTarget):
+    """What kinds of GPUs share: their facts, and nearly all of their pipeline."""
+
+    @property
+    def facts(self) -> type[GpuTargetAttr]:
+        from tcopt.dialects.target import GpuTargetAttr
+
+        return GpuTargetAttr
+
+    def most_threads(self, facts: TargetFacts) -> int:
+        assert isinstance(facts, self.facts)
+        return facts.max_threads.data
+
+    def pipeline(self, machine: str, accuracy: str, precision: str) -> list[Phase]:
+        kernel = (*_KERNEL[:-2], *self.last_passes(), *_KERNEL[-2:])
+        return make_phases(self.set_target(machine), _GRAPH, kernel, accuracy, precision)
+
+    def last_passes(self) -> Iterable[PassSpec]:
+        """Passes on kernels in front of the last two, which remove what is unused, and plan."""
+        return ()

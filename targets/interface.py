@@ -1,0 +1,232 @@
+"""What a kind of target is made of: all that the compiler, the runtime and the tools ask of one.
+
+A kind is one class in one file. `launched.LaunchedTarget` is the base of those whose kernels are
+texts that something else runs, step by step, and needs least.
+
+A module of a kind is imported for every compile and every load, also of what is found in the
+cache, so it imports what takes long where it is used.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol
+
+from tcopt.support.accuracy import PRECISE
+from tcopt.support.errors import UnsupportedError
+from tcopt.support.phases import PassSpec, Phase, configured
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import FuncOp
+
+    from tcopt.dialects.target import TargetFacts
+    from tcopt.runtime.container import Container
+    from tcopt.runtime.device.steps import KernelLaunch
+    from tcopt.runtime.whole_program import WholeProgram
+
+    Weights = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """What a kind makes of a function: code, and what the host must know to call it.
+
+    Attributes:
+        code: object code, or a text.
+        workspace: types, as text, of the buffers that a caller gives after all other arguments.
+        externals: C functions that the code calls.
+        launches: what a call of the function launches, where the host only launches.
+    """
+
+    code: bytes
+    workspace: tuple[str, ...] = ()
+    externals: tuple[str, ...] = ()
+    launches: tuple[KernelLaunch, ...] = ()
+
+
+class CompiledKernel(Protocol):
+    """A kernel as a program gets it: its code under a symbol."""
+
+    @property
+    def symbol(self) -> str: ...
+    @property
+    def code(self) -> bytes: ...
+    @property
+    def externals(self) -> tuple[str, ...]: ...
+    @property
+    def launches(self) -> tuple[KernelLaunch, ...]: ...
+
+
+class TargetKind(ABC):
+    """A kind of target.
+
+    Attributes:
+        name: as in `--target NAME`, and what saved models of the kind say.
+        precisions: what layers may round their operands to.
+        names_in_code: whether code shows names of the model, so that kernels that are equal but
+            for these are kept apart.
+    """
+
+    name: ClassVar[str]
+    precisions: ClassVar[Sequence[str]] = (PRECISE,)
+    names_in_code: ClassVar[bool] = False
+
+    # What the hardware is.
+
+    @property
+    @abstractmethod
+    def facts(self) -> type[TargetFacts]:
+        """The class of the attribute that says what a module is compiled for."""
+
+    @property
+    @abstractmethod
+    def machines(self) -> MutableMapping[str, Any]:
+        """Machines by name, the default one first; a program may add to them."""
+
+    def has_machine(self, name: str) -> bool:
+        """Whether there is a machine of a name."""
+        return name in self.machines
+
+    def attribute(self, machine: str = "") -> TargetFacts:
+        """What a module says that is compiled for a machine; without a name the default one.
+
+        Raises:
+            InputError: there is no such machine.
+        """
+        from tcopt.support.target_registry import unknown_machine
+
+        name = machine or next(iter(self.machines))
+        if name not in self.machines:
+            raise unknown_machine(self, name)
+        return self.machines[name]
+
+    def register_facts(self) -> None:
+        """Make the attribute of facts one that can be read, unless its dialect is there."""
+        from xdsl.ir import Dialect
+
+        from tcopt.support.registry import DIALECTS, register_dialect
+
+        dialect = self.facts.name.partition(".")[0]
+        if dialect not in DIALECTS:
+            register_dialect(Dialect(dialect, [], [self.facts]))
+
+    # How a model is lowered.
+
+    @abstractmethod
+    def pipeline(self, machine: str, accuracy: str, precision: str) -> list[Phase]:
+        """The phases of a compile, those of `support.phases.PHASES` in order.
+
+        Args:
+            machine: its name, empty for the default.
+            accuracy: one of `support.accuracy.ACCURACIES`.
+            precision: one of `precisions`.
+        """
+
+    def set_target(self, machine: str) -> PassSpec:
+        """The pass that says what a module is compiled for."""
+        text = f"{self.name}:{machine}" if machine else self.name
+        return PassSpec.of("set-target", target=text)
+
+    def timed_pipeline(self, phases: Sequence[Phase]) -> list[Phase]:
+        """The phases of a compile whose program notes when its kernels run.
+
+        Kernel calls then know their ONNX nodes.
+        """
+        return configured(phases, "lower-graph-to-te", origins=True)
+
+    # How code becomes a program.
+
+    @abstractmethod
+    def kernel_code(self, module: ModuleOp, caller: FuncOp) -> KernelCode:
+        """Code for a function after the phase `kernel`.
+
+        Args:
+            module: holds the function, and what it uses.
+            caller: a host function that called it once, taken out of the module; buffers that it
+                allocates are the function's workspace.
+        Raises:
+            UnsupportedError: an op or a type has no form there.
+        """
+
+    @abstractmethod
+    def build(
+        self,
+        module: ModuleOp,
+        weights: Weights,
+        kernels: Mapping[str, CompiledKernel],
+        *,
+        timed: bool = False,
+    ) -> WholeProgram:
+        """A program of a host function and the kernels that it calls.
+
+        Args:
+            module: has the host function @main, whose memory is planned.
+            weights: values by name.
+            kernels: by the names of the functions that the module declares.
+            timed: whether each run notes when kernels run.
+        """
+
+    # How a program is kept.
+
+    @abstractmethod
+    def describe(self, program: Any) -> tuple[dict[str, Any], list[bytes | memoryview]]:
+        """What `read` makes the program of: facts as JSON has them, and parts."""
+
+    @abstractmethod
+    def read(self, path: Path, content: Container) -> WholeProgram:
+        """The program of a saved model.
+
+        Raises:
+            InputError: the description is not one that `describe` gives.
+        """
+
+    def save(self, path: Path, program: WholeProgram) -> None:
+        """Write a program to a `.tcm` file, or to what else a suffix asks for.
+
+        Raises:
+            InputError: the folder does not exist or is not writable.
+            UnsupportedError: a shared library is asked for.
+        """
+        from tcopt.runtime.archive import write_archive
+
+        if path.suffix == ".so":
+            raise UnsupportedError(
+                f"a model for target {self.name} cannot be a shared library",
+                hint="save it as a .tcm file",
+            )
+        write_archive(path, program)
+
+    def write(self, stream: BinaryIO, program: WholeProgram) -> None:
+        """Write a saved model to a stream that is empty."""
+        from tcopt.runtime.container import write_container
+
+        facts, parts = self.describe(program)
+        write_container(stream, self.name, facts, parts)
+
+    def cache_facts(self, machine: str) -> object | None:
+        """What a program depends on beside the model and the pipeline, in a form that `repr` tells
+        apart, and without importing what it takes to compile; None if programs are not kept."""
+        return None
+
+    def loaded(self) -> None:
+        """A program was loaded: give back what is not needed any more."""
+        return None
+
+    # How a process gets ready.
+
+    def warm_up(self) -> None:
+        """Import what `kernel_code` needs, in a worker process that waits for work."""
+        return None
+
+
+def lacks_precision(kind: TargetKind, precision: str) -> UnsupportedError:
+    """The error for a precision that a kind does not have."""
+    return UnsupportedError(
+        f"target {kind.name} has no precision '{precision}'",
+        hint=f"it has {', '.join(kind.precisions)}",
+    )

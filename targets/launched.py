@@ -1,0 +1,103 @@
+"""Kinds of targets whose kernels are texts, and whose host function is a list of launches."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tcopt.targets.interface import CompiledKernel, KernelCode, TargetKind
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import FuncOp
+
+    from tcopt.dialects.target import TargetFacts
+    from tcopt.runtime.container import Container
+    from tcopt.runtime.device.interface import Device
+    from tcopt.runtime.device.program import DeviceProgram
+
+
+class LaunchedTarget(TargetKind):
+    """A kind whose kernels run on a `Device`, one launch or copy after the other.
+
+    A kernel is a function of the kernel level; what passes mark as one for a grid of threads is
+    launched on that grid, everything else once.
+    """
+
+    @abstractmethod
+    def source(self, module: ModuleOp) -> str:
+        """The kernels of a module as a text that the device takes.
+
+        Raises:
+            UnsupportedError: an op or a type has no form there.
+        """
+
+    @abstractmethod
+    def device(self) -> Device:
+        """The device to run on.
+
+        Raises:
+            UnsupportedError: there is none.
+        """
+
+    def most_threads(self, facts: TargetFacts) -> int:
+        """How many threads a block may have, for what a module says that it is compiled for."""
+        return 1
+
+    def kernel_code(self, module: ModuleOp, caller: FuncOp) -> KernelCode:
+        from tcopt.runtime.device.steps import launches_of
+
+        launches, allocated = launches_of(caller, module)
+        return KernelCode(
+            code=self.source(module).encode(),
+            workspace=tuple(str(buffer.type) for buffer in allocated),
+            launches=tuple(launches),
+        )
+
+    def build(
+        self,
+        module: ModuleOp,
+        weights: Mapping[str, Any],
+        kernels: Mapping[str, CompiledKernel],
+        *,
+        timed: bool = False,
+    ) -> DeviceProgram:
+        from tcopt.dialects.target import target_facts_of
+        from tcopt.runtime.build import describe, main_of
+        from tcopt.runtime.device.interface import KernelSource
+        from tcopt.runtime.device.program import DeviceProgram
+        from tcopt.runtime.device.steps import steps_of, timed_launches
+
+        main, target = main_of(module), target_facts_of(module)
+        assert target is not None
+        facts = describe(module, main, weights)
+        host = steps_of(main, {name: kernel.launches for name, kernel in kernels.items()})
+        distinct = {kernel.symbol: kernel for kernel in kernels.values()}
+        return DeviceProgram(
+            target=target,
+            device=self.device,
+            sources=[
+                KernelSource(k.code.decode(), tuple(launch.kernel for launch in k.launches))
+                for k in distinct.values()
+            ],
+            steps=host.steps,
+            inputs=facts.inputs,
+            outputs=facts.outputs,
+            weights=facts.weights,
+            workspace_bytes=facts.workspace_bytes,
+            report=facts.report,
+            timed=timed_launches(host) if timed else None,
+            entries=host.entries,
+        )
+
+    def describe(self, program: DeviceProgram) -> tuple[dict[str, Any], list[bytes | memoryview]]:
+        from tcopt.runtime.device.archive import describe
+
+        return describe(program)
+
+    def read(self, path: Path, content: Container) -> DeviceProgram:
+        from tcopt.runtime.device.archive import program_in
+
+        return program_in(path, content, self.facts, self.most_threads, self.device)

@@ -1,0 +1,57 @@
+"""What the pipelines of targets have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tcopt.support.accuracy import DEFAULT, PRECISE
+from tcopt.support.phases import PassSpec, Phase, configured, specs, with_passes
+
+SIMPLIFY = specs(
+    "fake-quantization-to-integer",
+    "fold-constants",
+    "fold-shapes",
+    "decompose",
+    "hoist-slices",
+    "fold-constants",
+    "fold-scale",
+    "canonicalize",
+)
+"""Passes of the graph level that say less with more; constants fold once more where others ask."""
+
+TE = specs("lower-graph-to-te", "te-inline", "split-axes", "merge-axes")
+LOOP = specs("lower-te-to-loop")
+SCHEDULE = specs(PassSpec.of("schedule", now=True), "apply-schedule")
+
+
+def make_phases(
+    set_target: PassSpec,
+    graph: Iterable[PassSpec],
+    kernel: Iterable[PassSpec],
+    accuracy: str = DEFAULT,
+    precision: str = PRECISE,
+) -> list[Phase]:
+    """The phases of a compile.
+
+    Args:
+        set_target: the pass that says what to compile for.
+        graph: passes of the graph level, `fuse-ops` the last.
+        kernel: passes from scheduled loops to the kernel level.
+        accuracy, precision: as `TargetKind.pipeline` takes them; `winograd` is told the first, and
+            for the second `lower-precision` runs before `pack-dots`.
+    """
+    phases = [
+        Phase("import"),
+        Phase("graph", (set_target, *graph)),
+        Phase("te", TE),
+        Phase("loop", LOOP),
+        Phase("schedule", SCHEDULE),
+        Phase("kernel", kernel),
+        Phase("code"),
+    ]
+    if accuracy != DEFAULT:
+        phases = configured(phases, "winograd", accuracy=accuracy)
+    if precision != PRECISE:
+        lower = (PassSpec.of("lower-precision", to=precision),)
+        phases = with_passes(phases, {"before:pack-dots": lower})
+    return phases
