@@ -2,12 +2,12 @@
 
 A message about an op is only useful when it says where the op came from. xDSL's parser
 leaves locations unknown and its rewriter drops them, so text is read with `LocatedParser`
-and patterns run with `keep_locations()` as the walker's listener.
+and patterns are run by `tcopt.support.rewriting`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -18,8 +18,7 @@ from xdsl.dialects.builtin import (
     NameLoc,
     UnknownLoc,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.pattern_rewriter import PatternRewriterListener
+from xdsl.ir import Attribute, Operation
 from xdsl.utils.hints import isa
 
 
@@ -61,29 +60,3 @@ def nearest_location(op: Operation) -> LocationAttr:
             return current.location
         current = current.parent_op()
     return op.location
-
-
-def keep_locations() -> PatternRewriterListener:
-    """A listener that lets new ops inherit the location of the op they replace.
-
-    Pass it to a `PatternRewriteWalker(pattern, listener=keep_locations())`. An inserted op
-    takes the location of the op it was inserted in front of, usually the matched one; a
-    replacement takes that of the replaced op.
-    """
-
-    def inserted(op: Operation) -> None:
-        following = op.next_op
-        while following is not None and not is_known(following.location):
-            following = following.next_op
-        neighbour = following or op.prev_op or op.parent_op()
-        if neighbour is not None:
-            set_location([op], neighbour.location)
-
-    def replaced(op: Operation, new_results: Sequence[SSAValue | None]) -> None:
-        for value in new_results:
-            if value is not None and isinstance(value.owner, Operation):
-                set_location([value.owner], op.location)
-
-    return PatternRewriterListener(
-        operation_insertion_handler=[inserted], operation_replacement_handler=[replaced]
-    )

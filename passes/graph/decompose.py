@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.support.rewriting import rewrite
+
+
+class Decompose(RewritePattern):
+    """Put what an operator's `decompose` gives in its place.
+
+        %y = graph.pool %x {kind = average, kernel = [7, 7]} : tensor<1x8x1x1xf32>
+    ->
+        %y = graph.reduce %x {kind = mean, axes = [2, 3], keepdims} : tensor<1x8x1x1xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
+        simpler = op.decompose()
+        if simpler is not None:
+            rewriter.replace(op, simpler)
 
 
 @dataclass(frozen=True)
@@ -33,20 +48,4 @@ class DecomposePass(ModulePass):
     name = "decompose"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for inner in list(op.walk()):
-            if isinstance(inner, GraphOp):
-                replace(inner, inner.decompose())
-
-
-def replace(op: GraphOp, new_ops: Sequence[Operation] | None) -> None:
-    """Put ops, the last of which gives the result, in the place of one; None leaves it."""
-    block = op.parent
-    if new_ops is None or block is None:
-        return
-    for new_op in new_ops:
-        new_op.location = op.location
-    block.insert_ops_before(new_ops, op)
-    new_ops[-1].results[0].name_hint = op.results[0].name_hint
-    op.results[0].replace_all_uses_with(new_ops[-1].results[0])
-    op.detach()
-    op.erase()
+        rewrite(op, [Decompose()])

@@ -7,12 +7,44 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.target import cpu_target_of
 from tcopt.passes.graph.conv_phases import phases_of, vector_products
-from tcopt.passes.graph.decompose import replace
 from tcopt.support.remarks import remark
+from tcopt.support.rewriting import rewrite
+
+
+@dataclass
+class ExpandConvTranspose(RewritePattern):
+    """Write a transposed convolution as one convolution, where that is fewer vectors.
+
+        %y = graph.conv_transpose %x, %w {strides = [2, 2], pads = [1, 1, 1, 1]}
+            : tensor<1x3x64x64xf32>
+    ->
+        %phases = graph.conv %x, %taps {pads = [1, 1, 1, 1]} : tensor<1x12x33x33xf32>
+        %y = graph.interleave %phases {strides = [2, 2], starts = [1, 1], output = [64, 64]}
+            : tensor<1x3x64x64xf32>
+
+    Attributes:
+        lanes: of a vector.
+    """
+
+    lanes: int
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ConvTransposeOp, rewriter: PatternRewriter) -> None:
+        phases = phases_of(op)
+        if phases is not None and self.lanes > 1:
+            apart, together = vector_products(phases, op.shape[1], self.lanes)
+            text = f"{apart} vectors phase by phase, {together} together"
+            remark(ExpandConvTransposePass.name, op, text)
+            if apart <= together:
+                return
+        convolution = op.as_convolution()
+        if convolution is not None:
+            rewriter.replace(op, convolution)
 
 
 @dataclass(frozen=True)
@@ -37,15 +69,4 @@ class ExpandConvTransposePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = cpu_target_of(op)
         lanes = target.vector_lanes() if target is not None else 1
-        for inner in list(op.walk()):
-            if isinstance(inner, ConvTransposeOp) and not _stays(inner, lanes):
-                replace(inner, inner.as_convolution())
-
-
-def _stays(op: ConvTransposeOp, lanes: int) -> bool:
-    phases = phases_of(op)
-    if phases is None or lanes < 2:
-        return False
-    apart, together = vector_products(phases, op.shape[1], lanes)
-    remark("expand-conv-transpose", op, f"{apart} vectors phase by phase, {together} together")
-    return apart <= together
+        rewrite(op, [ExpandConvTranspose(lanes)])

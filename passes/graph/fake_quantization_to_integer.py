@@ -25,8 +25,7 @@ from tcopt.dialects.graph.quantize import (
 )
 from tcopt.dialects.graph.scaled import Scaled
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
-from tcopt.dialects.graph.weights import WeightStore, weights_of
-from tcopt.passes.graph.fold_constants import known_value
+from tcopt.passes.graph.constants import Constants
 from tcopt.support.remarks import remark
 
 _SCALES = 65536
@@ -70,7 +69,7 @@ class FakeQuantizationToIntegerPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                _Conversion(function.body.block, weights_of(op)).run()
+                _Conversion(function.body.block, Constants(op)).run()
 
 
 class _Conversion:
@@ -82,9 +81,9 @@ class _Conversion:
         limits: the least and the greatest number of centred integers.
     """
 
-    def __init__(self, body: Block, store: WeightStore | None):
+    def __init__(self, body: Block, constants: Constants):
         self.body = body
-        self.store = store
+        self.constants = constants
         self.scaled: dict[SSAValue, Scaled] = {}
         self.centred: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
         self.limits: dict[SSAValue, tuple[int, int]] = {}
@@ -218,7 +217,7 @@ class _Conversion:
         if not isinstance(op, GraphOp) or np.prod(op.shape) > _SCALES:
             return None
         if isinstance(op, ConstantOp):
-            return known_value(value, self.store)
+            return self.constants.value(value)
         operands = [self.array(operand) for operand in op.operands]
         known = [array for array in operands if array is not None]
         return op.evaluate(*known)[0] if known and len(known) == len(operands) else None

@@ -9,11 +9,42 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.graph.types import shape_of
-from tcopt.passes.graph.decompose import replace
+from tcopt.support.rewriting import rewrite
+
+
+class GatherPixels(RewritePattern):
+    """Slice the pixels that a strided convolution of single elements uses out of an input.
+
+        %y = graph.conv %x, %w {strides = [2, 2]} : tensor<1x128x28x28xf32>
+    ->
+        %s = graph.slice %x {starts = [0, 0, 0, 0], steps = [1, 1, 2, 2]} : ...x28x28xf32>
+        %y = graph.conv %s, %w : tensor<1x128x28x28xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ConvOp, rewriter: PatternRewriter) -> None:
+        if not _skips_pixels(op):
+            return
+        extents = (*shape_of(op.x)[:2], *op.shape[2:])
+        part = SliceOp(op.x, [0] * len(extents), extents, (1, 1, *op.window.strides))
+        new = ConvOp(part, op.w, groups=op.group_count, result_element=op.result_element)
+        rewriter.replace(op, [part, new])
+
+
+def _skips_pixels(op: ConvOp) -> bool:
+    window = op.window
+    return (
+        isinstance(op.x.owner, Block)
+        and window.is_pointwise
+        and not window.is_padded
+        and max(window.strides) > 1
+        and 0 not in op.shape
+    )
 
 
 @dataclass(frozen=True)
@@ -34,27 +65,4 @@ class GatherPixelsPass(ModulePass):
     moves_values: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for inner in list(op.walk()):
-            if isinstance(inner, ConvOp) and _skips_pixels(inner):
-                strides = inner.window.strides
-                extents = (*shape_of(inner.x)[:2], *inner.shape[2:])
-                starts, steps = [0] * len(extents), (1, 1, *strides)
-                part = SliceOp(inner.x, starts, extents, steps)
-                new = ConvOp(
-                    part,
-                    inner.w,
-                    groups=inner.group_count,
-                    result_element=inner.result_element,
-                )
-                replace(inner, [part, new])
-
-
-def _skips_pixels(op: ConvOp) -> bool:
-    window = op.window
-    return (
-        isinstance(op.x.owner, Block)
-        and window.is_pointwise
-        and not window.is_padded
-        and max(window.strides) > 1
-        and 0 not in op.shape
-    )
+        rewrite(op, [GatherPixels()])

@@ -12,15 +12,14 @@ from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.quantize import QuantizerOp, is_quantized
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
-from tcopt.dialects.graph.weights import WeightStore
-from tcopt.passes.graph.fold_constants import known_value
+from tcopt.passes.graph.constants import Constants
 
 
 class IntegerRanges:
     """The least and greatest integers of values, as far as ops tell."""
 
-    def __init__(self, store: WeightStore | None):
-        self._store = store
+    def __init__(self, constants: Constants):
+        self._constants = constants
         self._known: dict[SSAValue, Limits | None] = {}
         self._arrays: dict[SSAValue, Array | None] = {}
 
@@ -67,7 +66,7 @@ class IntegerRanges:
         return op.integer_limits(known)
 
     def _evaluated(self, value: SSAValue) -> Array | None:
-        known = known_value(value, self._store)
+        known = self._constants.value(value)
         op = value.owner
         if known is not None or not isinstance(op, GraphOp) or not is_made_of_constants(value):
             return known

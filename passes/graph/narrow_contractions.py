@@ -8,7 +8,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, i8, i16, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -26,12 +25,12 @@ from tcopt.dialects.graph.types import (
     shape_of,
     tensor,
 )
-from tcopt.dialects.graph.weights import WeightStore, weights_of
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import cpu_target_of, gpu_target_of
-from tcopt.passes.graph.fold_constants import erase_unused_constants, known_value, make_constant
+from tcopt.passes.graph.constants import Constants, EraseUnusedConstant
 from tcopt.passes.graph.integer_ranges import IntegerRanges
 from tcopt.support.remarks import remark
+from tcopt.support.rewriting import function_bodies, rewrite
 
 _U8 = IntegerType(8, Signedness.UNSIGNED)
 
@@ -71,10 +70,9 @@ class NarrowContractionsPass(ModulePass):
         elements = [e for e in (_U8, i8) if find_dot(target.capabilities, (e, i8), i32)]
         if not elements:
             return
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
-                _Narrowing(function.body.block, elements, weights_of(op)).run()
-                erase_unused_constants(function.body.block)
+        for body in function_bodies(op):
+            _Narrowing(body, elements, Constants(op)).run()
+        rewrite(op, [EraseUnusedConstant()])
 
 
 class _Origin(NamedTuple):
@@ -143,11 +141,11 @@ class _Narrowing:
         copies: bytes made of centred integers that stay.
     """
 
-    def __init__(self, body: Block, elements: Sequence[Attribute], store: WeightStore | None):
+    def __init__(self, body: Block, elements: Sequence[Attribute], constants: Constants):
         self.body = body
         self.elements = elements
-        self.store = store
-        self.ranges = IntegerRanges(store)
+        self.source = constants
+        self.ranges = IntegerRanges(constants)
         self.weights: dict[ContractionOp, Array] = {}
         self.constants: dict[SSAValue, SSAValue] = {}
         self.stored: dict[SSAValue, tuple[SSAValue, _Form]] = {}
@@ -175,7 +173,7 @@ class _Narrowing:
         """Constant weights as signed bytes; None if they are no such integers."""
         if op.sum_element() != i32 or element_type(op.weights) != i16:
             return None
-        array = known_value(op.weights, self.store)
+        array = self.source.value(op.weights)
         if array is None:
             return None
         low, high = _limits(i8)
@@ -324,7 +322,7 @@ class _Narrowing:
         if op.weights not in self.constants:
             owner = op.weights.owner
             assert isinstance(owner, ConstantOp)
-            constant = make_constant(array, self.store, f"{owner.weight_name}.narrow")
+            constant = self.source.make(array, f"{owner.weight_name}.narrow")
             constant.location = owner.location
             self.body.insert_op_after(constant, owner)
             self.constants[op.weights] = constant.result
@@ -368,7 +366,7 @@ class _Narrowing:
         uses = list(op.results[0].uses)
         user = uses[0].operation if len(uses) == 1 else None
         if isinstance(user, AddOp) and user.type == op.type:
-            bias = known_value(user.operands[1 - uses[0].index], self.store)
+            bias = self.source.value(user.operands[1 - uses[0].index])
             if bias is not None:
                 return user, bias
         return op, None
@@ -423,7 +421,7 @@ class _Narrowing:
     # Edits
 
     def constant(self, value: Array) -> ConstantOp:
-        return make_constant(value, self.store, "shift")
+        return self.source.make(value, "shift")
 
     def insert(self, op: GraphOp | Operation, before: Operation) -> SSAValue:
         """Add an op in front of another; its result."""

@@ -6,68 +6,50 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.constant import ConstantOp, is_made_of_constants
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
 from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.support.rewriting import rewrite
 
 
-@dataclass(frozen=True)
-class SinkConcatPass(ModulePass):
-    """Do elementwise ops on the parts of a concatenation in memory, not on the whole.
+class SinkConcat(RewritePattern):
+    """Do an elementwise op on the parts of a concatenation in memory.
 
-    What produces a part can do them with its result still in registers, and write that to its
-    place in the whole at once. It is done if some part is used by the concatenation alone,
-    nothing else uses that, and other operands are the same for all parts or constant.
-
-        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
         %y = graph.concat %c, %z {axis = 1} : tensor<1x12x4x4xf32>
         %r = graph.relu %y : tensor<1x12x4x4xf32>
     ->
-        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
         %0 = graph.relu %c : tensor<1x8x4x4xf32>
         %1 = graph.relu %z : tensor<1x4x4x4xf32>
         %r = graph.concat %0, %1 {axis = 1} : tensor<1x12x4x4xf32>
     """
 
-    name = "sink-concat"
-    moves_values: ClassVar[bool] = True
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
-                for inner in list(function.body.block.ops):
-                    if isinstance(inner, GraphOp) and inner.is_elementwise:
-                        _sink(inner)
-
-
-def _sink(op: GraphOp) -> None:
-    wholes = [v for v in op.operands if _is_sinkable(v, op)]
-    if len(wholes) != 1 or len(op.results) != 1:
-        return
-    (whole,) = wholes
-    concat = whole.owner
-    assert isinstance(concat, ConcatOp)
-    axis = concat.axis.value.data
-    others = [value for value in op.operands if value is not whole]
-    if not all(_is_divisible(value, op, axis) for value in others):
-        return
-    parts: list[SSAValue] = []
-    start = 0
-    for part in concat.inputs:
-        parts.append(_on_part(op, whole, part, axis, start))
-        start += shape_of(part)[axis]
-    _insert(new := ConcatOp(parts, axis=axis), op)
-    new.results[0].name_hint = op.results[0].name_hint
-    op.results[0].replace_all_uses_with(new.results[0])
-    for old in (op, concat):
-        old.detach()
-        old.erase()
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
+        if not op.is_elementwise or len(op.results) != 1:
+            return
+        wholes = [value for value in op.operands if _is_sinkable(value, op)]
+        if len(wholes) != 1:
+            return
+        (whole,) = wholes
+        concat = whole.owner
+        assert isinstance(concat, ConcatOp)
+        axis = concat.axis.value.data
+        others = [value for value in op.operands if value is not whole]
+        if not all(_is_divisible(value, op, axis) for value in others):
+            return
+        parts: list[GraphOp] = []
+        start = 0
+        for part in concat.inputs:
+            parts.append(_on_part(op, whole, part, axis, start, rewriter))
+            start += shape_of(part)[axis]
+        rewriter.replace(op, ConcatOp(parts, axis=axis))
+        rewriter.erase(concat)
 
 
 def _is_sinkable(value: SSAValue, user: GraphOp) -> bool:
@@ -100,7 +82,9 @@ def _extent(value: SSAValue, op: GraphOp, axis: int) -> int:
     return shape[own] if own >= 0 else 1
 
 
-def _on_part(op: GraphOp, whole: SSAValue, part: SSAValue, axis: int, start: int) -> SSAValue:
+def _on_part(
+    op: GraphOp, whole: SSAValue, part: SSAValue, axis: int, start: int, rewriter: PatternRewriter
+) -> GraphOp:
     """The op on one part of the whole, in front of the op."""
     size = shape_of(part)[axis]
     operands: list[SSAValue] = []
@@ -114,7 +98,7 @@ def _on_part(op: GraphOp, whole: SSAValue, part: SSAValue, axis: int, start: int
             own = axis - (len(op.shape) - len(shape))
             starts = [0] * len(shape)
             starts[own], shape[own] = start, size
-            operands.append(_insert(SliceOp(value, starts, shape), op))
+            operands.append(rewriter.insert(SliceOp(value, starts, shape)).result)
     shape = list(op.shape)
     shape[axis] = size
     new = type(op).create(
@@ -123,11 +107,29 @@ def _on_part(op: GraphOp, whole: SSAValue, part: SSAValue, axis: int, start: int
         properties=dict(op.properties),
         attributes=dict(op.attributes),
     )
-    return _insert(new, op)
+    return rewriter.insert(new)
 
 
-def _insert(new: GraphOp, before: Operation) -> SSAValue:
-    assert before.parent is not None
-    new.location = before.location
-    before.parent.insert_op_before(new, before)
-    return new.results[0]
+@dataclass(frozen=True)
+class SinkConcatPass(ModulePass):
+    """Do elementwise ops on the parts of a concatenation in memory, not on the whole.
+
+    What produces a part can do them with its result still in registers, and write that to its
+    place in the whole at once. It is done if some part is used by the concatenation alone,
+    nothing else uses that, and other operands are the same for all parts or constant.
+
+        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+        %y = graph.concat %c, %z {axis = 1} : tensor<1x12x4x4xf32>
+        %r = graph.relu %y : tensor<1x12x4x4xf32>
+    ->
+        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+        %0 = graph.relu %c : tensor<1x8x4x4xf32>
+        %1 = graph.relu %z : tensor<1x4x4x4xf32>
+        %r = graph.concat %0, %1 {axis = 1} : tensor<1x12x4x4xf32>
+    """
+
+    name = "sink-concat"
+    moves_values: ClassVar[bool] = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [SinkConcat()])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
+from xdsl.pattern_rewriter import PatternRewriter
 
 from tcopt.dialects.graph.attributes import values_of
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import CACHE_LINE, ConcatOp, SliceOp
 from tcopt.dialects.graph.types import bytes_of, shape_of
 
@@ -16,7 +16,7 @@ def is_joined_by_groups(op: BlockedConvOp) -> bool:
     return op.shape[0] == 1 and bytes_of(op.type) // op.group_count % CACHE_LINE == 0
 
 
-def split_groups(op: BlockedConvOp) -> list[BlockedConvOp]:
+def split_groups(op: BlockedConvOp, rewriter: PatternRewriter) -> list[BlockedConvOp]:
     """Replace a convolution in groups by those of the groups and their concatenation.
 
         %y = graph.blocked_conv %x, %w {groups = 2} : tensor<1x4x8x8x8xf32>
@@ -30,8 +30,8 @@ def split_groups(op: BlockedConvOp) -> list[BlockedConvOp]:
     window, count = op.window, op.group_count
     convolutions: list[BlockedConvOp] = []
     for group in range(count):
-        data = _insert(_part(op.x, 1, group, count), op)
-        weights = _insert(_part(op.w, 0, group, count), op)
+        data = rewriter.insert(_part(op.x, 1, group, count))
+        weights = rewriter.insert(_part(op.w, 0, group, count))
         conv = BlockedConvOp(
             data,
             weights,
@@ -42,13 +42,8 @@ def split_groups(op: BlockedConvOp) -> list[BlockedConvOp]:
             skips=values_of(op.skips) or (),
             result_element=op.result_element,
         )
-        _insert(conv, op)
-        convolutions.append(conv)
-    whole = _insert(ConcatOp([conv.result for conv in convolutions], axis=1), op)
-    whole.name_hint = op.result.name_hint
-    op.result.replace_all_uses_with(whole)
-    op.detach()
-    op.erase()
+        convolutions.append(rewriter.insert(conv))
+    rewriter.replace(op, ConcatOp(convolutions, axis=1))
     return convolutions
 
 
@@ -59,10 +54,3 @@ def _part(value: SSAValue, axis: int, place: int, count: int) -> SliceOp:
     shape[axis] //= count
     starts[axis] = place * shape[axis]
     return SliceOp(value, starts, shape)
-
-
-def _insert(new: GraphOp, before: Operation) -> SSAValue:
-    assert before.parent is not None
-    new.location = before.location
-    before.parent.insert_op_before(new, before)
-    return new.results[0]

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.types import bytes_of
@@ -24,6 +22,7 @@ from tcopt.passes.graph.winograd_forms import Convolution, Form, form_of
 from tcopt.support.accuracy import ACCURACIES
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
+from tcopt.support.rewriting import function_bodies, rewrite
 from tcopt.support.winograd_tables import TILES, tiles_of
 
 ALLOWED = {"strict": 4, "default": 6, "fast": 8}
@@ -38,6 +37,94 @@ WORTH = 0.9
 
 KERNEL_CYCLES = 10_000
 """Time lost for each group by a kernel of its own: threads meet at its end, and tiles are fewer."""
+
+
+@dataclass
+class UseWinograd(RewritePattern):
+    """Compute a convolution through transformed tiles, where that takes less time.
+
+        %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
+    ->
+        %u = graph.winograd_weights %w {tile = 4} : tensor<6x6x4x4x16x16xf32>
+        %y = graph.winograd_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]}
+            : tensor<1x4x56x56x16xf32>
+
+    Attributes:
+        target: whose time counts.
+        accuracy: which tiles may be used.
+        tile: the one to use wherever it is possible; 0 to weigh costs.
+        resident: bytes of the constants of the function.
+    """
+
+    target: CpuTargetAttr | GpuTargetAttr | None
+    accuracy: str
+    tile: int
+    resident: int
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: Convolution, rewriter: PatternRewriter) -> None:
+        # In the layout in which the target contracts channels.
+        if isinstance(op, ConvOp) != isinstance(self.target, GpuTargetAttr):
+            return
+        form = form_of(op)
+        if isinstance(form, str):
+            remark(WinogradPass.name, op, f"direct: {form}", missed=True)
+            return
+        tile = self.tile if self.tile in written_out(form.taps, form.phases) else 0
+        if not self.tile and self.target is not None:
+            tile = self.choose(op, form, self.target)
+        if not tile:
+            return
+        parts: Sequence[Convolution] = [op]
+        if isinstance(op, BlockedConvOp) and form.groups > 1:
+            parts = split_groups(op, rewriter)
+        for part in parts:
+            rewriter.replace(part, form.ops(part, tile))
+
+    def choose(self, op: Convolution, form: Form, target: CpuTargetAttr | GpuTargetAttr) -> int:
+        """The best tile; 0 for the direct form."""
+        name = WinogradPass.name
+        tiles = allowed_tiles(self.accuracy, form.taps, form.phases)
+        if not tiles:
+            remark(name, op, "direct: no tile is accurate and small enough", missed=True)
+            return 0
+        direct, times = estimates(form.layer(op, self.resident), target, tiles)
+        own = KERNEL_CYCLES if form.groups > 1 else 0
+        times = {m: time + own for m, time in times.items()}
+        best = min(times, key=times.__getitem__)
+        shown = ", ".join(f"F({m}x{m}) {direct / time:.2f}x" for m, time in times.items())
+        if times[best] > WORTH * direct:
+            remark(name, op, f"direct: estimated speed-ups are {shown}", missed=True)
+            return 0
+        r = form.taps
+        remark(name, op, f"F({best}x{best}, {r}x{r}): estimated speed-ups are {shown}")
+        return best
+
+
+def allowed_tiles(accuracy: str, taps: int, phases: int = 1) -> list[int]:
+    """Output tiles for a filter that are accurate and small enough."""
+    most = ALLOWED[accuracy] - taps + 1
+    return [tile for tile in written_out(taps, phases) if tile <= most]
+
+
+def written_out(taps: int, phases: int) -> list[int]:
+    """Output tiles for a filter whose transforms are not too much code."""
+    most = MOST_PLACES // phases - taps + 1
+    return [tile for tile in tiles_of(taps) if tile <= most]
+
+
+def estimates(
+    layer: Layer, target: CpuTargetAttr | GpuTargetAttr, tiles: Sequence[int]
+) -> tuple[float, dict[int, float]]:
+    """The time of the direct form, and of each tile that the target has room for."""
+    if isinstance(target, CpuTargetAttr):
+        times = {m: winograd_cost.winograd_cycles(layer, m, target) for m in tiles}
+        return winograd_cost.direct_cycles(layer, target), times
+    fitting = [m for m in tiles if winograd_gpu_cost.fits_registers(m, layer.taps, target)] or [
+        min(tiles)
+    ]
+    times = {m: winograd_gpu_cost.winograd_cycles(layer, m, target) for m in fitting}
+    return winograd_gpu_cost.direct_cycles(layer, target), times
 
 
 @dataclass(frozen=True)
@@ -101,75 +188,6 @@ class WinogradPass(ModulePass):
         target = cpu_target_of(op) or gpu_target_of(op)
         if target is None and not self.tile:
             return
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
-                self._convert(function.body.block, target)
-
-    def _convert(self, body: Block, target: CpuTargetAttr | GpuTargetAttr | None) -> None:
-        resident = sum(bytes_of(op.type) for op in body.ops if isinstance(op, ConstantOp))
-        # In the layout in which the target contracts channels.
-        blocked = BlockedConvOp, BlockedConvTransposeOp
-        convolutions = (ConvOp,) if isinstance(target, GpuTargetAttr) else blocked
-        for op in list(body.ops):
-            if not isinstance(op, convolutions):
-                continue
-            form = form_of(op)
-            if isinstance(form, str):
-                remark(self.name, op, f"direct: {form}", missed=True)
-                continue
-            tile = self.tile if self.tile in written_out(form.taps, form.phases) else 0
-            if not self.tile and target is not None:
-                tile = self._choose(op, form, resident, target)
-            if not tile:
-                continue
-            parts: Sequence[Convolution] = [op]
-            if isinstance(op, BlockedConvOp) and form.groups > 1:
-                parts = split_groups(op)
-            for part in parts:
-                form.replace(part, tile)
-
-    def _choose(
-        self, op: Convolution, form: Form, resident: int, target: CpuTargetAttr | GpuTargetAttr
-    ) -> int:
-        """The best tile; 0 for the direct form."""
-        tiles = allowed_tiles(self.accuracy, form.taps, form.phases)
-        if not tiles:
-            remark(self.name, op, "direct: no tile is accurate and small enough", missed=True)
-            return 0
-        direct, times = estimates(form.layer(op, resident), target, tiles)
-        own = KERNEL_CYCLES if form.groups > 1 else 0
-        times = {m: time + own for m, time in times.items()}
-        best = min(times, key=times.__getitem__)
-        shown = ", ".join(f"F({m}x{m}) {direct / time:.2f}x" for m, time in times.items())
-        if times[best] > WORTH * direct:
-            remark(self.name, op, f"direct: estimated speed-ups are {shown}", missed=True)
-            return 0
-        r = form.taps
-        remark(self.name, op, f"F({best}x{best}, {r}x{r}): estimated speed-ups are {shown}")
-        return best
-
-
-def allowed_tiles(accuracy: str, taps: int, phases: int = 1) -> list[int]:
-    """Output tiles for a filter that are accurate and small enough."""
-    most = ALLOWED[accuracy] - taps + 1
-    return [tile for tile in written_out(taps, phases) if tile <= most]
-
-
-def written_out(taps: int, phases: int) -> list[int]:
-    """Output tiles for a filter whose transforms are not too much code."""
-    most = MOST_PLACES // phases - taps + 1
-    return [tile for tile in tiles_of(taps) if tile <= most]
-
-
-def estimates(
-    layer: Layer, target: CpuTargetAttr | GpuTargetAttr, tiles: Sequence[int]
-) -> tuple[float, dict[int, float]]:
-    """The time of the direct form, and of each tile that the target has room for."""
-    if isinstance(target, CpuTargetAttr):
-        times = {m: winograd_cost.winograd_cycles(layer, m, target) for m in tiles}
-        return winograd_cost.direct_cycles(layer, target), times
-    fitting = [m for m in tiles if winograd_gpu_cost.fits_registers(m, layer.taps, target)] or [
-        min(tiles)
-    ]
-    times = {m: winograd_gpu_cost.winograd_cycles(layer, m, target) for m in fitting}
-    return winograd_gpu_cost.direct_cycles(layer, target), times
+        for body in function_bodies(op):
+            resident = sum(bytes_of(op.type) for op in body.ops if isinstance(op, ConstantOp))
+            rewrite(body, [UseWinograd(target, self.accuracy, self.tile, resident)], once=True)

@@ -58,11 +58,10 @@ class Form:
             inner=prod(x[4:]),
         )
 
-    def replace(self, op: Convolution, tile: int) -> None:
-        """Write an op in this form."""
+    def ops(self, op: Convolution, tile: int) -> list[GraphOp]:
+        """The ops that compute a convolution in this form, the result last."""
         if isinstance(op, ConvOp):
-            _insert(op, self._plain(op, tile))
-            return
+            return self._plain(op, tile)
         made = self._weights(op.w)
         last = made[-1].results[0] if made else op.w
         weights = WinogradWeightsOp(last, tile=tile, phases=self.phases)
@@ -75,7 +74,7 @@ class Form:
             starts=self.starts,
             pads=self.pads,
         )
-        _insert(op, [*made, weights, new])
+        return [*made, weights, new]
 
     def _plain(self, op: ConvOp, tile: int) -> list[GraphOp]:
         """All channels are one block of the weights while they are transformed."""
@@ -106,20 +105,6 @@ class Form:
         parts = ReshapeOp(w, (outputs, inputs, taps, step, taps, step, *block))
         apart = TransposeOp(parts, [0, 1, 3, 5, 2, 4, 6, 7])
         return [parts, apart, ReshapeOp(apart, (outputs, inputs * step**2, taps, taps, *block))]
-
-
-def _insert(op: Convolution, ops: Sequence[GraphOp]) -> None:
-    """Put ops in the place of one, whose result that of the last is."""
-    block = op.parent
-    assert block is not None
-    for each in ops:
-        each.location = op.location
-        block.insert_op_before(each, op)
-    (new,) = ops[-1].results
-    new.name_hint = op.result.name_hint
-    op.result.replace_all_uses_with(new)
-    op.detach()
-    op.erase()
 
 
 def form_of(op: Convolution) -> Form | str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, get_all_dialects
+from xdsl.dialects import func, get_all_dialects
 from xdsl.dialects.builtin import NameLoc, StringAttr, UnknownLoc
-from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
 from tcopt.support.locations import (
     describe_location,
-    keep_locations,
     nearest_location,
     set_location,
 )
@@ -37,24 +35,6 @@ def places(function: func.FuncOp) -> list[str | None]:
 
 def test_parser_sets_locations_and_respects_written_ones() -> None:
     assert places(parse()) == ["f.mlir:1:1", "f.mlir:2:3", '"named"', "f.mlir:4:3"]
-
-
-def test_rewriter_keeps_locations() -> None:
-    """Both ops that replace the multiplication take its location."""
-
-    class MultiplyTwice(RewritePattern):
-        def match_and_rewrite(self, op: object, rewriter: PatternRewriter) -> None:
-            if isinstance(op, arith.MuliOp):
-                first = arith.MuliOp(op.lhs, op.rhs)
-                second = arith.MuliOp(first.result, op.rhs)
-                rewriter.replace(op, [first, second])
-
-    function = parse()
-    walker = PatternRewriteWalker(
-        MultiplyTwice(), apply_recursively=False, listener=keep_locations()
-    )
-    walker.rewrite_region(function.body)
-    assert places(function)[1:] == ["f.mlir:2:3", '"named"', '"named"', "f.mlir:4:3"]
 
 
 def test_set_and_nearest_location() -> None:

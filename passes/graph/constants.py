@@ -1,0 +1,69 @@
+"""The constants of a module: what their values are, and new ones."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects.graph.constant import ConstantOp, is_uniform
+from tcopt.dialects.graph.types import Array, numpy_dtype, type_of
+from tcopt.dialects.graph.weights import WeightStore, attach_weights, weights_of
+
+LITERAL_ELEMENTS = 16
+"""Arrays of up to this many elements become literals, like uniform ones of any size."""
+
+
+class Constants:
+    """Reads and makes the constants of a module.
+
+    Attributes:
+        store: the module's weights, None until there is one.
+    """
+
+    def __init__(self, module: ModuleOp):
+        self._module = module
+        self.store = weights_of(module)
+
+    def value(self, value: SSAValue) -> Array | None:
+        """The array of a constant or of a tensor without elements; None if it is not known."""
+        op = value.owner
+        if isinstance(op, ConstantOp):
+            literal = op.literal_value
+            if literal is not None or self.store is None:
+                return literal
+            return self.store.get(op.weight_name or "")
+        type = type_of(value)
+        if 0 in type.get_shape():
+            return np.zeros(type.get_shape(), numpy_dtype(type.element_type))
+        return None
+
+    def make(self, array: Array, hint: str) -> ConstantOp:
+        """A constant of an array: a literal, or a new weight named after `hint`."""
+        if array.size <= LITERAL_ELEMENTS or is_uniform(array):
+            return ConstantOp.literal(array)
+        if self.store is None:
+            self.store = WeightStore()
+            attach_weights(self._module, self.store)
+        return ConstantOp.add_weight(self.store, array, hint)
+
+    def like(self, array: Array, source: SSAValue, change: str) -> ConstantOp:
+        """A constant made of another: of its element type, named after it and the change."""
+        name = source.owner.weight_name if isinstance(source.owner, ConstantOp) else None
+        dtype = numpy_dtype(type_of(source).element_type)
+        array = np.asarray(array).astype(dtype, copy=False)
+        return self.make(array, f"{name or source.name_hint or 'folded'}.{change}")
+
+
+class EraseUnusedConstant(RewritePattern):
+    """Remove a constant that nothing uses.
+
+        %w = graph.constant @w : tensor<8xf32>
+    ->
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ConstantOp, rewriter: PatternRewriter) -> None:
+        if not op.result.first_use:
+            rewriter.erase(op)

@@ -1,0 +1,225 @@
+"""Rewrite patterns: which ops they are asked about, in which order, and what is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import ModuleOp, i32
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.pattern_rewriter import (
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+from tcopt.compiler.passes import new_context
+from tcopt.support.errors import InputError, PassFailedError
+from tcopt.support.locations import describe_location
+from tcopt.support.parsing import LocatedParser
+from tcopt.support.rewriting import (
+    erase,
+    insert_once,
+    limit_rewrites,
+    matched_classes,
+    rewrite,
+)
+
+TEXT = """func.func @f(%a: i32, %b: i32) -> i32 {
+  %0 = arith.addi %a, %b : i32
+  %1 = arith.muli %0, %0 : i32
+  %2 = arith.addi %1, %b : i32
+  %3 = arith.subi %2, %a : i32
+  func.return %3 : i32
+}"""
+
+
+def parse(text: str = TEXT) -> ModuleOp:
+    return LocatedParser(new_context(), text, "f.mlir").parse_module()
+
+
+def names(module: ModuleOp) -> list[str]:
+    return [op.name for op in module.walk() if op.name.startswith("arith.")]
+
+
+@dataclass
+class Note(RewritePattern):
+    """Notes the ops that it is asked about."""
+
+    seen: list[Operation] = field(default_factory=list)
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: arith.AddiOp | arith.SubiOp, rewriter: PatternRewriter) -> None:
+        self.seen.append(op)
+
+
+class AnyOp(RewritePattern):
+    """A plain pattern that declares no class of ops."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if isinstance(op, arith.MuliOp):
+            rewriter.replace(op, arith.AndIOp(op.lhs, op.rhs))
+
+
+class AddToOr(RewritePattern):
+    """a + b as a | b."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: arith.AddiOp, rewriter: PatternRewriter) -> None:
+        rewriter.replace(op, arith.OrIOp(op.lhs, op.rhs))
+
+
+class OrToAdd(RewritePattern):
+    """a | b as a + b."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: arith.OrIOp, rewriter: PatternRewriter) -> None:
+        rewriter.replace(op, arith.AddiOp(op.lhs, op.rhs))
+
+
+class DoubleByShift(RewritePattern):
+    """a * a as (a + a) << 1, which is another number, with a helper op in front."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: arith.MuliOp, rewriter: PatternRewriter) -> None:
+        one = arith.ConstantOp.from_int_and_width(1, i32)
+        twice = arith.AddiOp(op.lhs, op.rhs)
+        rewriter.replace(op, [one, twice, arith.ShLIOp(twice, one)])
+
+
+def test_a_pattern_is_asked_about_ops_of_its_classes_in_order() -> None:
+    module = parse()
+    note = Note()
+    assert not rewrite(module, [note])
+    assert [op.name for op in note.seen] == ["arith.addi", "arith.addi", "arith.subi"]
+    assert matched_classes(Note) == arith.AddiOp | arith.SubiOp
+    assert matched_classes(AnyOp) is Operation
+
+
+def test_patterns_run_in_either_driver() -> None:
+    """What is written for one driver gives the same ops in the other."""
+    ours, theirs = parse(), parse()
+    assert rewrite(ours, [AnyOp(), AddToOr()])
+    for pattern in (AnyOp(), AddToOr()):
+        PatternRewriteWalker(pattern).rewrite_module(theirs)
+    assert names(ours) == names(theirs) == ["arith.ori", "arith.andi", "arith.ori", "arith.subi"]
+
+
+def test_new_ops_and_users_are_visited_again() -> None:
+    """The sum that the product became is rewritten as well, and then its user asked again."""
+    module = parse()
+    note = Note()
+    rewrite(module, [DoubleByShift(), AddToOr(), note])
+    expected = ["ori", "constant", "ori", "shli", "ori", "subi"]
+    assert names(module) == [f"arith.{name}" for name in expected]
+    assert [op.name for op in note.seen] == ["arith.subi"]
+
+
+def test_once_leaves_what_patterns_insert() -> None:
+    module = parse()
+    rewrite(module, [DoubleByShift(), AddToOr(), OrToAdd()], once=True)
+    expected = ["ori", "constant", "addi", "shli", "ori", "subi"]
+    assert names(module) == [f"arith.{name}" for name in expected]
+
+
+def test_locations_and_names_go_to_what_replaces() -> None:
+    """New ops have the place of the op they replace; its name is that of the result alone."""
+    module = parse(TEXT.replace("%1", "%square"))
+    rewrite(module, [DoubleByShift()])
+    shift = next(op for op in module.walk() if isinstance(op, arith.ShLIOp))
+    twice, constant = shift.lhs.owner, shift.rhs.owner
+    assert isinstance(twice, Operation) and isinstance(constant, Operation)
+    places = {describe_location(op.location) for op in (shift, twice, constant)}
+    assert places == {"f.mlir:3:3"}
+    assert shift.result.name_hint == "square"
+    assert shift.lhs.name_hint is None
+
+
+def test_bodies_and_blocks_can_be_rewritten_alone() -> None:
+    module = parse(TEXT + TEXT.replace("@f", "@g"))
+    first, _ = (op for op in module.ops if isinstance(op, func.FuncOp))
+    rewrite(first.body.block, [AddToOr()])
+    assert names(module).count("arith.ori") == names(module).count("arith.addi") == 2
+
+
+def test_patterns_that_undo_each_other_are_an_error() -> None:
+    with pytest.raises(PassFailedError, match=r"patterns do not come to an end: (AddToOr|OrToAdd)"):
+        rewrite(parse(), [AddToOr(), OrToAdd()])
+
+
+def test_erasing_what_is_used_is_an_error() -> None:
+    """The message names the op, its place and who uses it; the op is still there."""
+    module = parse()
+    product = next(op for op in module.walk() if isinstance(op, arith.MuliOp))
+    with pytest.raises(PassFailedError, match=r"'arith.muli'.*'arith.addi' uses it.*f.mlir:3:3"):
+        erase(product)
+    module.verify()
+
+    class EraseProduct(RewritePattern):
+        @op_type_rewrite_pattern
+        def match_and_rewrite(self, op: arith.MuliOp, rewriter: PatternRewriter) -> None:
+            rewriter.erase(op)
+
+    with pytest.raises(PassFailedError, match=r"'arith.addi' uses it") as caught:
+        rewrite(module, [EraseProduct()])
+    assert caught.value.__notes__ == ["in pattern EraseProduct"]
+
+
+def test_equal_ops_are_inserted_once() -> None:
+    """A second user gets the op that the first had inserted; one that comes before does not."""
+
+    class SubtractSquare(RewritePattern):
+        @op_type_rewrite_pattern
+        def match_and_rewrite(self, op: arith.AddiOp, rewriter: PatternRewriter) -> None:
+            square = insert_once(rewriter, arith.MuliOp(op.rhs, op.rhs))
+            rewriter.replace(op, arith.SubiOp(op.lhs, square))
+
+    text = TEXT.replace("%3 = arith.subi %2, %a", "%3 = arith.muli %b, %b")
+    module = parse(text)
+    rewrite(module, [SubtractSquare()], once=True)
+    assert names(module) == [f"arith.{n}" for n in ("muli", "subi", "muli", "subi", "muli")]
+    module.verify()
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept", "last"),
+    [
+        ("0", 2, "none"),
+        ("1", 1, "AddToOr of 'arith.addi' at f.mlir:2:3"),
+        ("9", 0, "AddToOr of 'arith.addi' at f.mlir:4:3"),
+        ("AddToOr=1", 1, "AddToOr of 'arith.addi' at f.mlir:2:3"),
+        ("AnyOp=1", 0, "AnyOp of 'arith.muli' at f.mlir:3:3"),
+    ],
+)
+def test_rewrites_can_be_limited(limit: str, kept: int, last: str) -> None:
+    """So many happen and no more; those of other patterns do not count."""
+    module = parse()
+    with limit_rewrites(limit) as counter:
+        rewrite(module, [AnyOp(), AddToOr()])
+    assert names(module).count("arith.addi") == kept
+    assert counter.last == last
+    with pytest.raises(InputError, match="no limit of rewrites"), limit_rewrites("AddToOr"):
+        pass
+
+
+def test_nested_ops_of_an_erased_op_are_not_visited() -> None:
+    text = """
+    %c = arith.constant true
+    scf.if %c {
+      %0 = arith.constant 1 : i32
+      %1 = arith.addi %0, %0 : i32
+    }"""
+    module = Parser(new_context(), text).parse_module()
+
+    class EraseIf(RewritePattern):
+        def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+            if op.name == "scf.if":
+                rewriter.erase(op)
+
+    note = Note()
+    rewrite(module, [EraseIf(), note])
+    assert names(module) == ["arith.constant"]
+    assert not note.seen
