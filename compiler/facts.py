@@ -11,15 +11,22 @@ from tcopt.support.remarks import Remark
 
 
 def with_remarks(program: WholeProgram, remarks: Iterable[Remark]) -> WholeProgram:
-    """The program with the remarks; its timed kernels name the rules that shaped them."""
+    """The program with the remarks; its timed kernels name the rules that shaped them, and say
+    which are slow and why."""
     program.remarks = tuple(remarks)
     rules = {
         remark.subject: remark.by
         for remark in program.remarks
         if not remark.missed and remark.message.startswith(SCHEDULED)
     }
+    slow: dict[str, list[str]] = {}
+    for remark in program.remarks:
+        if remark.slow:
+            slow.setdefault(remark.subject, []).append(remark.message)
     if program.timed is not None:
         program.timed = [
-            replace(kernel, rule=rules.get(f"@{kernel.kernel}", "")) for kernel in program.timed
+            replace(kernel, rule=rules.get(name, ""), slow="; ".join(slow.get(name, ())))
+            for kernel in program.timed
+            for name in (f"@{kernel.kernel}",)
         ]
     return program

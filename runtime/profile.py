@@ -37,6 +37,8 @@ class TimedKernel:
     rule: str = ""
     threads: int = 0
     """Threads of its grid on a device; 0 on a CPU, where they are those of the run."""
+    slow: str = ""
+    """Why it takes many times what its target allows, by an estimate; empty if it does not."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class KernelTime:
         gflops: billions of scalar operations a second, at the median time.
         gbps: billions of bytes a second, if each buffer moves once.
         threads: how many threads the kernel may use.
+        slow: why it is far from what its target allows, if it is.
     """
 
     kernel: str
@@ -64,6 +67,7 @@ class KernelTime:
     gflops: float
     gbps: float
     threads: int
+    slow: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,7 @@ class Profile:
             gflops=sum(call.origin.work for call in calls) / seconds,
             gbps=sum(call.bytes for call in calls) / seconds,
             threads=first.threads or (self.threads if first.parallel else 1),
+            slow=first.slow,
         )
 
     def as_json(self) -> dict[str, Any]:

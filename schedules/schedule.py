@@ -13,8 +13,15 @@ from xdsl.rewriter import Rewriter
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SequenceOp
 from tcopt.schedules.api import Schedule
-from tcopt.schedules.rules import Declined, ScheduleRule, facts_of, rules_for, target_kind
-from tcopt.schedules.schedule_remarks import remark_schedule
+from tcopt.schedules.rules import (
+    ESTIMATES,
+    Declined,
+    ScheduleRule,
+    facts_of,
+    rules_for,
+    target_kind,
+)
+from tcopt.schedules.schedule_remarks import remark_schedule, remark_slow, remark_unscheduled
 from tcopt.support.errors import ScheduleError
 from tcopt.support.remarks import listening
 
@@ -48,15 +55,18 @@ class SchedulePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = op.attributes.get("tcopt.target")
         rules = rules_for(target_kind(target))
-        facts = facts_of(target)
+        facts, estimate = facts_of(target), ESTIMATES.get(target_kind(target))
         scheduled = {s.function.string_value() for s in op.ops if isinstance(s, SequenceOp)}
         for function in list(op.ops):
             if not isinstance(function, FuncOp) or function.sym_name.data in scheduled:
                 continue
             if (schedule := find_schedule(function, rules, facts)) is None:
+                remark_unscheduled(function)
                 continue
             if listening():
                 remark_schedule(function, schedule.sequence)
+                guess = None if estimate is None else estimate(function, schedule.func, facts)
+                remark_slow(function, schedule.sequence, rules, guess)
             if self.now:
                 Rewriter.replace_op(function, schedule.func, [])
             else:

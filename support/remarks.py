@@ -31,6 +31,7 @@ class Remark:
         where: the ONNX node or source line that the subject came from; empty if unknown.
         message: what was decided, and for which reason or figures.
         missed: whether it tells of something left undone.
+        slow: whether a kernel takes many times what its target allows because of it.
     """
 
     by: str
@@ -38,10 +39,11 @@ class Remark:
     where: str
     message: str
     missed: bool = False
+    slow: bool = False
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
-        kind = "missed" if self.missed else "done"
+        kind = "slow" if self.slow else "missed" if self.missed else "done"
         return f"{kind}: {self.by}: {self.subject}{place}: {self.message}"
 
 
@@ -59,13 +61,30 @@ def collect_remarks() -> Generator[list[Remark]]:
         _LISTENER.reset(token)
 
 
+_SLOW: ContextVar[list[Remark] | None] = ContextVar("slow", default=None)
+
+
+@contextmanager
+def collect_slow() -> Generator[list[Remark]]:
+    """Gather what is said of slow kernels that are compiled or looked up inside, and no more:
+    other than by `collect_remarks`, programs are looked up and kept as ever."""
+    remarks: list[Remark] = []
+    token = _SLOW.set(remarks)
+    try:
+        yield remarks
+    finally:
+        _SLOW.reset(token)
+
+
 def listening() -> bool:
     """Whether a remark would be kept, for those that cost something to word."""
     return _LISTENER.get() is not None
 
 
-def remark(by: str, op: Operation, message: str, *, missed: bool = False) -> None:
-    """Say what `by` decided about an op; free when nobody listens."""
+def remark(
+    by: str, op: Operation, message: str, *, missed: bool = False, slow: bool = False
+) -> None:
+    """Say what `by` decided about an op; free when nobody listens. What is slow is missed, too."""
     listener = _LISTENER.get()
     if listener is None:
         return
@@ -75,7 +94,7 @@ def remark(by: str, op: Operation, message: str, *, missed: bool = False) -> Non
     data = getattr(symbol, "data", None)
     subject = f"@{data}" if isinstance(data, str) else op.name
     where = (describe_location(nearest_location(op)) or "").strip('"')
-    listener.append(Remark(by, subject, where, message, missed))
+    listener.append(Remark(by, subject, where, message, missed or slow, slow))
 
 
 def notice(by: str, subject: str, message: str, *, missed: bool = True) -> None:
@@ -87,6 +106,8 @@ def notice(by: str, subject: str, message: str, *, missed: bool = True) -> None:
 
 def replay(remarks: list[Remark]) -> None:
     """Pass on remarks that were gathered elsewhere, as in another process."""
-    listener = _LISTENER.get()
+    listener, slow = _LISTENER.get(), _SLOW.get()
     if listener is not None:
         listener.extend(remarks)
+    if slow is not None:
+        slow.extend(remark for remark in remarks if remark.slow)

@@ -44,7 +44,7 @@ def _call(number: int, decisions: Decisions) -> list[str]:
     for remark in decisions.choices:
         lines += _entry("done", _told(remark))
     for remark in decisions.missed:
-        lines += _entry("not done", _told(remark))
+        lines += _entry("slow" if remark.slow else "not done", _told(remark))
     return lines
 
 

@@ -11,6 +11,9 @@ from tcopt.tools.text_tables import render
 
 _NAMES_SHOWN = 3
 
+SLOW = "(!)"
+"""Marks kernels far from what their target allows, by an estimate."""
+
 
 def profile_text(profile: Profile, *, by_kernel: bool = False, rows: int = 30) -> str:
     """A table of the slowest calls, and a line about the whole run.
@@ -33,7 +36,9 @@ def profile_text(profile: Profile, *, by_kernel: bool = False, rows: int = 30) -
         share = sum(entry.share for entry in rest)
         time = sum(entry.us for entry in rest)
         table.add_row(f"{time:.1f}", f"{share:.1%}", "", "", "", "", f"({len(rest)} others)")
-    return render(table)
+    marked = {e.kernel: e.slow for e in entries[:rows] if e.slow}
+    notes = [f"{SLOW} {kernel}: {reason}" for kernel, reason in marked.items()]
+    return "\n".join([render(table), *notes])
 
 
 def _title(profile: Profile) -> str:
@@ -54,7 +59,7 @@ def _row(entry: KernelTime) -> list[str]:
         str(entry.calls),
         _listed(entry.nodes),
         "+".join(entry.ops),
-        entry.rule,
+        f"{entry.rule} {SLOW}" if entry.slow else entry.rule,
         entry.kernel,
     ]
 

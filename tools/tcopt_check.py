@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from tcopt.tools.shapes import dims_text, parse_dims, parse_shapes
 
 if TYPE_CHECKING:
     from tcopt.frontends.onnx.checking import CheckReport, ModelSummary, Shape
+    from tcopt.support.remarks import Remark
 
 PROG = "tcopt-check"
 _PLACES_LISTED = 5
@@ -37,6 +39,12 @@ def _argument_parser() -> argparse.ArgumentParser:
     cli.add_limits(parser)
     cli.add_deciding_inputs(parser)
     add("--all", action="store_true", help="list every node of a problem, not the first few")
+    add(
+        "--kernels",
+        action="store_true",
+        help="schedule every kernel as well, and list those far from what the target allows",
+    )
+    add("--target", default="cpu", help="what --kernels is asked for (cpu: this machine)")
     add("--json", action="store_true", help="print everything found as JSON")
     cli.add_common_arguments(parser)
     return parser
@@ -57,12 +65,46 @@ def _run(args: argparse.Namespace) -> int:
         limits=parse_limits(args.limit),
         follow_links=args.follow_links,
     )
+    slow = _slow_kernels(args, report) if args.kernels else None
     size = path.stat().st_size
     if args.json:
-        print(json.dumps(report_json(report, args.model, size), indent=1))
+        found = report_json(report, args.model, size)
+        if slow is not None:
+            found["slow_kernels"] = [asdict(remark) for remark in slow]
+        print(json.dumps(found, indent=1))
     else:
         print(report_text(report, args.model, size, places=None if args.all else _PLACES_LISTED))
+        if slow is not None:
+            print(printable(_slow_text(slow), _LINE_LENGTH, "\n"))
     return 0 if report.passed else 1
+
+
+def _slow_kernels(args: argparse.Namespace, report: CheckReport) -> list[Remark] | None:
+    """What is said of slow kernels; None where the model cannot be compiled before a run."""
+    from tcopt.compiler import pipeline
+    from tcopt.compiler.slow_kernels import slow_kernels
+    from tcopt.frontends.onnx.importer import import_model
+    from tcopt.frontends.onnx.limits import parse_limits
+
+    phases = pipeline(args.target)
+    if not report.passed or report.at_first_run:
+        return None
+    module = import_model(
+        args.model,
+        shapes={**report.trial_shapes, **parse_shapes(args.shape)},
+        values=read_arrays(args.input),
+        dims=parse_dims(args.dim),
+        limits=parse_limits(args.limit),
+        follow_links=args.follow_links,
+    )
+    return slow_kernels(module, phases)
+
+
+def _slow_text(slow: Sequence[Remark]) -> str:
+    if not slow:
+        return "kernels: none is estimated to be far from what the target allows"
+    lines = [f"  slow: {r.where or r.subject}: {r.by}: {r.message}" for r in slow]
+    return "\n".join(["kernels far from what the target allows, by an estimate:", *lines])
 
 
 def report_json(report: CheckReport, name: str, size: int) -> dict[str, Any]:

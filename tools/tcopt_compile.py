@@ -128,9 +128,14 @@ def phases_up_to(
 
 
 def _compile(args: argparse.Namespace) -> int:
+    from tcopt.support.remarks import collect_slow
+
     output = Path(args.output_file or Path(args.model).with_suffix(".tcm").name)
-    model, progress = compile_model(args, read_arrays(args.input))
-    model.save(str(output))
+    with collect_slow() as slow:
+        model, progress = compile_model(args, read_arrays(args.input))
+        model.save(str(output))
+    for each in dict.fromkeys(slow):
+        print(f"slow kernel: {each.where or each.subject}: {each.message}", file=sys.stderr)
     taken = f"for {args.target} in {progress.summary()}"
     if is_replaced(output):
         print(f"{output}: {output.stat().st_size / 1e6:.1f} MB {taken}")

@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, flag, integer, ints, values_of
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.stages import narrow, pad_space, tap_axes, window_taps
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
@@ -44,6 +45,7 @@ class BlockedConvOp(ContractionOp):
 
     name = "graph.blocked_conv"
     FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
+    COUNTS_ON: ClassVar[str] = CONTRACTION
 
     x = operand_def(TensorType)
     w = operand_def(TensorType)

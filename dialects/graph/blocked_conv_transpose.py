@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.attributes import FusionKind, Ints, ints
 from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.graph.stages import narrow, pad_space, tap_axes
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
@@ -35,6 +36,7 @@ class BlockedConvTransposeOp(ContractionOp):
 
     name = "graph.blocked_conv_transpose"
     FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
+    COUNTS_ON: ClassVar[str] = CONTRACTION
 
     x = operand_def(TensorType)
     w = operand_def(TensorType)

@@ -70,6 +70,8 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
     ELEMENTWISE: ClassVar[bool] = False
     VIEW: ClassVar[bool] = False
     PACKS: ClassVar[bool] = False
+    COUNTS_ON: ClassVar[str] = ""
+    """The form (`forms.py`) that a schedule rule has to carry out; empty for any rule."""
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind, Int, flag
 from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.matmul import matrix_stage
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
@@ -35,6 +36,7 @@ class PackedMatmulOp(ContractionOp):
 
     name = "graph.packed_matmul"
     FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
+    COUNTS_ON: ClassVar[str] = CONTRACTION
 
     lhs = operand_def(TensorType)
     panels = operand_def(TensorType)

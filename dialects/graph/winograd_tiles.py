@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer, ints, values_of
 from tcopt.dialects.graph.borders import Border
+from tcopt.dialects.graph.forms import WINOGRAD
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import Array, shape_of
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
@@ -58,6 +59,7 @@ class WinogradTilesOp(GraphOp, ABC):
     """
 
     FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
+    COUNTS_ON: ClassVar[str] = WINOGRAD
 
     x = operand_def(TensorType)
     w = operand_def(TensorType)

@@ -17,13 +17,14 @@ from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
+from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import element_type, is_float, is_half, shape_of
 from tcopt.dialects.graph.weights import WeightStore, weights_of
 from tcopt.dialects.intrinsics import byte_group
-from tcopt.dialects.target import cpu_target_of, gpu_target_of
+from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
 from tcopt.passes.graph.channel_blocks import (
     SMALLEST_BLOCK,
     SpareLanes,
@@ -35,6 +36,7 @@ from tcopt.passes.graph.layout_cost import plain_ops
 from tcopt.passes.graph.plain_conv import stays_plain
 from tcopt.passes.graph.skipped_taps import skipped_dimensions
 from tcopt.support.errors import PassFailedError
+from tcopt.support.remarks import remark
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -86,9 +88,7 @@ class ConvertLayoutPass(ModulePass):
         if block < 2:
             return
         store = weights_of(op)
-        known = target or gpu
-        capabilities = known.capabilities if known is not None else frozenset[str]()
-        machine = _Machine(block, capabilities, only_bytes=gpu is not None)
+        machine = _Machine(block, target or gpu)
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 _convert(function, machine, store)
@@ -100,13 +100,25 @@ class _Machine:
 
     Attributes:
         lanes: most channels in a block.
-        capabilities: those of the target.
-        only_bytes: whether convolutions of other than 8-bit integers stay plain.
+        target: None if the module has none.
     """
 
     lanes: int
-    capabilities: frozenset[str]
-    only_bytes: bool
+    target: CpuTargetAttr | GpuTargetAttr | None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Those of the target."""
+        return frozenset() if self.target is None else self.target.capabilities
+
+    def accepts(self, op: ContractionOp) -> bool:
+        """Whether the target contracts blocks of such channels: GPUs those of bytes alone."""
+        if isinstance(self.target, GpuTargetAttr) and not is_of_bytes(op):
+            return False
+        declined = form_declined(CONTRACTION, op, self.target)
+        if declined is not None:
+            remark(ConvertLayoutPass.name, op, f"plain: {declined}", missed=True)
+        return declined is None
 
 
 def _convert(function: func.FuncOp, machine: _Machine, store: WeightStore | None) -> None:
@@ -177,7 +189,7 @@ class _Conversion:
     def _converted(self, op: GraphOp) -> GraphOp | None:
         if len(op.results) != 1 or not _fits_lanes(op.results[0]) or op in self.unwanted:
             return None
-        if isinstance(op, ContractionOp) and self.machine.only_bytes and not is_of_bytes(op):
+        if isinstance(op, ContractionOp) and not self.machine.accepts(op):
             return None
         if isinstance(op, ConvOp):
             return self._convolution(op)

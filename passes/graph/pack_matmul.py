@@ -11,13 +11,14 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.matmul import MatmulOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.graph.quantize import is_quantized
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.intrinsics import byte_group
-from tcopt.dialects.target import CpuTargetAttr, cpu_target_of, gpu_target_of
+from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
 from tcopt.passes.graph.convert_layout import is_of_bytes
 from tcopt.support.errors import PassFailedError
 from tcopt.support.matmul_tiles import best_tile
@@ -35,11 +36,11 @@ class PackMatmul(RewritePattern):
         %y = graph.packed_matmul %x, %p {columns = 100} : tensor<128x100xf32>
 
     Attributes:
-        target: whose vectors panels suit; None for devices that multiply bytes.
+        target: what panels are for; a GPU has them for bytes.
         width: columns of a panel; 0 takes what suits.
     """
 
-    target: CpuTargetAttr | None
+    target: CpuTargetAttr | GpuTargetAttr | None
     width: int = 0
 
     @op_type_rewrite_pattern
@@ -71,9 +72,11 @@ class PackMatmul(RewritePattern):
             return "it has no elements"
         if self.width:
             return self.width
+        if (declined := form_declined(CONTRACTION, op, self.target)) is not None:
+            return declined
         assert isinstance(element, FixedBitwidthType)
         _, columns, _ = op.extents
-        if self.target is None:
+        if not isinstance(self.target, CpuTargetAttr):
             return columns if is_of_bytes(op) else "its elements are no bytes"
         lanes = self.target.vector_lanes(max(element.bitwidth, 32))
         if columns < lanes // 2:
@@ -113,4 +116,4 @@ class PackMatmulPass(ModulePass):
         target, gpu = cpu_target_of(op), gpu_target_of(op)
         has_dots = gpu is not None and byte_group(gpu.capabilities) > 0
         if target is not None or self.width or has_dots:
-            rewrite(op, [PackMatmul(target, self.width)])
+            rewrite(op, [PackMatmul(target or gpu, self.width)])

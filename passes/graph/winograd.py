@@ -13,6 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.conv import ConvOp
+from tcopt.dialects.graph.forms import WINOGRAD, form_declined
 from tcopt.dialects.graph.types import bytes_of
 from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
 from tcopt.passes.graph import winograd_cost, winograd_gpu_cost
@@ -69,6 +70,9 @@ class UseWinograd(RewritePattern):
         form = form_of(op)
         if isinstance(form, str):
             remark(WinogradPass.name, op, f"direct: {form}", missed=True)
+            return
+        if (declined := form_declined(WINOGRAD, op, self.target)) is not None:
+            remark(WinogradPass.name, op, f"direct: {declined}", missed=True)
             return
         tile = self.tile if self.tile in written_out(form.taps, form.phases) else 0
         if not self.tile and self.target is not None:

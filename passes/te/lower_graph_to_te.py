@@ -11,7 +11,9 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     ModuleOp,
+    StringAttr,
     TensorType,
     UnrealizedConversionCastOp,
 )
@@ -23,6 +25,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.dims import forget_dims
+from tcopt.dialects.graph.forms import COUNTS_ON_ATTRIBUTE
 from tcopt.dialects.graph.group import GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.weights import WeightStore, weights_of
@@ -97,6 +100,9 @@ class LowerGraphToTePass(ModulePass):
           te.return %relu : tensor<8x4xf32>
         }
         %y = te.call @fused_add_relu(%x, %b) : (tensor<8x4xf32>, tensor<4xf32>) -> ...
+
+    A function whose operators are in forms that certain schedule rules are for names these forms:
+    `attributes {tcopt.counts_on = ["winograd"]}`.
 
     Unsigned tensors are signless inside, narrow numbers (`te.narrow`) bytes:
     `builtin.unrealized_conversion_cast` in the host function marks where the same bits change
@@ -218,6 +224,9 @@ class _Lowering:
         outputs = [_as_tensor(tensors[value]) for value in unit.results]
         function = te.func(unique_name(_function_name(unit.body), self.names), inputs, outputs)
         function.location = unit.op.location
+        forms = dict.fromkeys(op.COUNTS_ON for op in unit.body if op.COUNTS_ON)
+        if forms:
+            function.attributes[COUNTS_ON_ATTRIBUTE] = ArrayAttr(map(StringAttr, forms))
         self._insert(function)
         return function
 

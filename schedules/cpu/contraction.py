@@ -26,6 +26,7 @@ from math import ceil, prod
 
 from xdsl.ir import SSAValue
 
+from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.loop import BlockOp
 from tcopt.dialects.loop.analysis import value_ranges
 from tcopt.schedules.api import Schedule
@@ -75,6 +76,7 @@ class Contraction:
     """Rule for functions with a block that sums products: convolution, matmul, depthwise."""
 
     name = "cpu-contraction"
+    provides = (CONTRACTION,)
 
     def apply(self, sch: Schedule, facts: CpuFacts) -> Declined | None:
         patterns = [match_block(sch.block_op(block)) for block in sch.blocks()]

@@ -21,6 +21,7 @@ from math import ceil, prod
 
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr
 
+from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.facts import CpuFacts
@@ -111,6 +112,7 @@ class Matmul:
     """Rule for products of matrices, batched or not, whose right operand has vectors."""
 
     name = "cpu-matmul"
+    provides = (CONTRACTION,)
 
     def apply(self, sch: Schedule, facts: CpuFacts) -> Declined | None:
         patterns = [match_block(sch.block_op(block)) for block in sch.blocks()]

@@ -14,6 +14,7 @@ from math import prod
 
 from xdsl.ir import BlockArgument
 
+from tcopt.dialects.graph.forms import WINOGRAD
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.cpu.contraction import unroll_steps
 from tcopt.schedules.cpu.facts import CpuFacts
@@ -34,6 +35,7 @@ class Winograd:
     """Rule for a contraction for each entry of tiles, between transforms by constant tables."""
 
     name = "cpu-winograd"
+    provides = (WINOGRAD,)
 
     def apply(self, sch: Schedule, facts: CpuFacts) -> Declined | None:
         stages = find_stages(sch)

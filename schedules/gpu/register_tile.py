@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
+from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.epilogue import blocks_beside, take_epilogue
@@ -64,6 +65,7 @@ class RegisterTiles:
     """Rule for functions with a block that sums products."""
 
     name = "gpu-register-tile"
+    provides = (CONTRACTION,)
 
     def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
         pattern = only_contraction(sch)

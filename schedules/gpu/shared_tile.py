@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.dots import Dot, dot_of, lane_dim, steps_of
@@ -67,6 +68,7 @@ class SharedTiles:
     """Rule for a sum of products in which several threads use each element."""
 
     name = "gpu-shared-tile"
+    provides = (CONTRACTION,)
 
     def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
         if not facts.shared:

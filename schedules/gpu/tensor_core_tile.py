@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tcopt.dialects.fragments import MATRIX
+from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.loop import LoadOp, StoreOp
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.epilogue import blocks_beside, take_epilogue
@@ -57,6 +58,7 @@ class TensorCoreTiles:
     """Rule for sums of products of 16-bit numbers, where warps multiply matrices of them."""
 
     name = "gpu-tensor-core-tile"
+    provides = (CONTRACTION,)
 
     def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
         known = matrix_products(facts)

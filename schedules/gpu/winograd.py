@@ -9,6 +9,7 @@ Neighbouring threads have neighbouring tiles, whose numbers of one place are nei
 
 from __future__ import annotations
 
+from tcopt.dialects.graph.forms import WINOGRAD
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.gpu import register_tile, shared_tile
 from tcopt.schedules.gpu.facts import GpuFacts
@@ -28,6 +29,7 @@ class Winograd:
     """Rule for a contraction for each entry of tiles, between transforms by constant tables."""
 
     name = "gpu-winograd"
+    provides = (WINOGRAD,)
 
     def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
         stages = find_stages(sch)

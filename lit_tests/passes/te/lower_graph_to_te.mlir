@@ -86,3 +86,13 @@ func.func @main(%x: tensor<2xf8E4M3FN>) -> tensor<2xf4E2M1FN> {
   %y = graph.cast %x : tensor<2xf4E2M1FN>
   return %y : tensor<2xf4E2M1FN>
 }
+
+// -----
+
+// A function names the forms of its operators that certain schedule rules are for.
+// CHECK-LABEL: te.func @packed_matmul
+// CHECK-SAME:    attributes {tcopt.counts_on = ["contraction"]}
+func.func @main(%x: tensor<4x8xf32>, %w: tensor<2x8x16xf32>) -> tensor<4x20xf32> {
+  %y = graph.packed_matmul %x, %w {columns = 20} : tensor<4x20xf32>
+  func.return %y : tensor<4x20xf32>
+}
