@@ -6,7 +6,7 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind, StoreOp
 from tcopt.dialects.loop.analysis import binding_values
-from tcopt.passes.loop.lane_reductions import update_of
+from tcopt.passes.loop.lane_reductions import LANE_KINDS, Kinds, update_of
 from tcopt.schedules.dependences.order import check_iterations
 from tcopt.schedules.distinct import separates
 from tcopt.schedules.failure import illegal
@@ -68,14 +68,18 @@ def check_not_reduced(primitive: str, loop: ForOp, block: BlockOp) -> None:
             )
 
 
-def combines_terms(block: BlockOp) -> bool:
+def combines_terms(block: BlockOp, kinds: Kinds = LANE_KINDS) -> bool:
     """Whether all that a block does is to combine terms with an element, by an associative
-    operation, and to read that element for nothing else."""
+    operation, and to read that element for nothing else.
+
+    Args:
+        kinds: the operations that whatever combines them can do.
+    """
     stores = [op for op in block.body.walk() if isinstance(op, StoreOp)]
     steps = [op for op in stores if op.parent_op() is block]
     if len(steps) != 1 or any(op.memref is not steps[0].memref for op in stores):
         return False
-    update = update_of(steps[0])
+    update = update_of(steps[0], kinds)
     loads = [a.op for a in reads_of(block, steps[0].memref)]
     return update is not None and loads == [update.accumulator]
 

@@ -316,6 +316,28 @@ def bounds(expr: AffineExpr, ranges: Sequence[Range]) -> Range:
     return sum_range(linear_sum(expr, ranges), ranges)
 
 
+def coarser(expr: AffineExpr, extent: int, ranges: Sequence[Range]) -> tuple[AffineExpr, int]:
+    """The same condition `0 <= expr < extent` of fewer terms, if there is one.
+
+    d0 * 4 + d1 < 100,  d1 in [0, 3]    ->  d0 < 25
+    d0 floordiv 30 < 7                  ->  d0 < 210
+    """
+    total = linear_sum(expr, ranges)
+    while len(total.terms) == 1 and not total.constant:
+        ((atom, factor),) = total.terms
+        if factor != 1 or not isinstance(atom, FloorDiv):
+            break
+        total, extent = atom.operand, extent * atom.divisor
+    for size in sorted({gcd(extent, factor) for _, factor in total.terms} - {1}, reverse=True):
+        quotient = _floordiv(total, size, ranges)
+        known = {atom for atom, _ in total.terms}
+        if len(quotient.terms) < len(total.terms) and known.issuperset(
+            a for a, _ in quotient.terms
+        ):
+            return to_expr(quotient), extent // size
+    return to_expr(total), extent
+
+
 def extents_to_ranges(extents: Sequence[int]) -> tuple[Range, ...]:
     """`[n, m]` -> `[(0, n - 1), (0, m - 1)]`; an empty extent gives the single point 0."""
     return tuple((0, max(extent - 1, 0)) for extent in extents)

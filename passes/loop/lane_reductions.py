@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -13,7 +14,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tcopt.dialects import loop
 from tcopt.support.literals import number_attr
 
-_KINDS: dict[type[Operation], CombiningKindFlag] = {
+Kinds = Mapping[type[Operation], CombiningKindFlag]
+
+LANE_KINDS: Kinds = {
     arith.AddfOp: CombiningKindFlag.ADD,
     arith.AddiOp: CombiningKindFlag.ADD,
     arith.MulfOp: CombiningKindFlag.MUL,
@@ -28,6 +31,14 @@ _KINDS: dict[type[Operation], CombiningKindFlag] = {
     arith.OrIOp: CombiningKindFlag.OR,
     arith.XOrIOp: CombiningKindFlag.XOR,
 }
+"""How the lanes of a vector are combined."""
+
+THREAD_KINDS: Kinds = {
+    **LANE_KINDS,
+    arith.MaxUIOp: CombiningKindFlag.MAXUI,
+    arith.MinUIOp: CombiningKindFlag.MINUI,
+}
+"""How threads combine values, two at a time."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +55,14 @@ class Update:
     kind: CombiningKindFlag
 
 
-def update_of(store: loop.StoreOp) -> Update | None:
-    """How a store updates the element it writes; None if it is no associative update."""
+def update_of(store: loop.StoreOp, kinds: Kinds = LANE_KINDS) -> Update | None:
+    """How a store updates the element it writes; None if it is no associative update.
+
+    Args:
+        kinds: the combinations that count.
+    """
     combine = store.value.owner
-    if not isinstance(combine, Operation) or (kind := _KINDS.get(type(combine))) is None:
+    if not isinstance(combine, Operation) or (kind := kinds.get(type(combine))) is None:
         return None
     for load, term in (combine.operands, reversed(combine.operands)):
         source = load.owner

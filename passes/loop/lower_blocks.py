@@ -22,7 +22,7 @@ from tcopt.passes.loop.indexing import IndexedOp, Knowledge, is_inside, shape_of
 from tcopt.passes.loop.lane_reductions import Update, neutral, update_of
 from tcopt.passes.loop.substitution import substitute_values
 from tcopt.passes.loop.tails import split_tails
-from tcopt.support.affine import Dim, linear_sum, sum_range, used_dims
+from tcopt.support.affine import Dim, coarser, linear_sum, sum_range, used_dims
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,10 @@ def _guard(
     extents: Sequence[int],
     known: Knowledge,
 ) -> loop.GuardOp:
-    return loop.GuardOp(*known.simplify(exprs, operands), extents, Region(Block()))
+    ranges = known.ranges_of(operands)
+    coarse = [coarser(e, n, ranges) for e, n in zip(exprs, extents, strict=True)]
+    simple = known.simplify([expr for expr, _ in coarse], operands)
+    return loop.GuardOp(*simple, [extent for _, extent in coarse], Region(Block()))
 
 
 def _move(source: Block, target: Block) -> None:

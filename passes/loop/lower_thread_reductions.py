@@ -15,7 +15,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tcopt.dialects import loop
 from tcopt.dialects.simt import ShuffleOp
 from tcopt.dialects.target import GpuTargetAttr, gpu_target_of
-from tcopt.passes.loop.lane_reductions import Update, update_of
+from tcopt.passes.loop.lane_reductions import THREAD_KINDS, Update, update_of
 from tcopt.support.errors import PassFailedError
 
 SHUFFLE = "shuffle"
@@ -100,7 +100,7 @@ def _reduction(op: loop.ForOp) -> _Reduction | None:
     stores = [each for each in rest if isinstance(each, loop.StoreOp)]
     if len(stores) != 1 or stores[0] is not rest[-1] or any(each.regions for each in rest):
         return None
-    store, update = stores[0], update_of(stores[0])
+    store, update = stores[0], update_of(stores[0], THREAD_KINDS)
     if update is None or variable in store.indices:
         return None
     if start is not None and list(start.indices) != [variable]:
@@ -128,6 +128,15 @@ def _lower(reduction: _Reduction, target: GpuTargetAttr) -> None:
         writer.write_tree()
     reduction.loop.detach()
     reduction.loop.erase()
+
+
+def _started_with(reduction: _Reduction, ops: Sequence[Operation]) -> SSAValue | None:
+    """The value that ops store last, into the element that is updated, if they do so."""
+    last, store = ops[-1] if ops else None, reduction.store
+    if not isinstance(last, loop.StoreOp) or last.memref is not store.memref:
+        return None
+    is_same = last.map == store.map and tuple(last.indices) == tuple(store.indices)
+    return last.value if is_same else None
 
 
 def _is_for_warps(op: loop.ForOp, target: GpuTargetAttr) -> bool:
@@ -250,6 +259,15 @@ class _Writer:
         start = [] if reduction.start is None else list(reduction.start.body.block.ops)
         mapping: dict[SSAValue, SSAValue] = {}
         ops = [op.clone(mapping) for op in start]
+        if (first := _started_with(reduction, ops)) is not None:
+            # The first value need not go through memory.
+            Rewriter.erase_op(ops.pop())
+            combined = self._combine(first, value)
+            return [
+                *ops,
+                combined,
+                reduction.store.clone({reduction.store.value: combined.results[0]}),
+            ]
         old = reduction.update.accumulator.clone()
         combined = self._combine(old.result, value)
         new = reduction.store.clone({reduction.store.value: combined.results[0]})

@@ -146,15 +146,22 @@ def _whole_tiles(
         if not isinstance(atom, Dim):
             return None
         value = guard.indices[atom.position]
-        if value not in inner:
+        if value in inner:
+            has_tile |= inner[value].loop_kind in _TILE_KINDS
+        elif not _is_bound(value):
             return None
-        has_tile |= inner[value].loop_kind in _TILE_KINDS
         rest.append((atom, coefficient))
     if digit is None or factor <= 0 or not has_tile:
         return None
     ranges = known.ranges_of(guard.indices)
     low, high = sum_range(LinearSum(tuple(rest), total.constant), ranges)
     return None if low < 0 else (digit, max((extent - 1 - high) // factor + 1, 0))
+
+
+def _is_bound(value: SSAValue) -> bool:
+    """Whether a value is the number of a GPU's thread or block, all of which are looked at."""
+    around = loop.loop_of(value)
+    return around is not None and around.axis is not None
 
 
 def _digit_of(atom: Atom, guard: loop.GuardOp, op: loop.ForOp) -> _Digit | None:

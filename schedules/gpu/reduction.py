@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from math import prod
 
-from tcopt.dialects.loop import BlockOp, StoreOp
 from tcopt.dialects.loop.analysis import buffer_shape
-from tcopt.passes.loop.lane_reductions import update_of
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.gpu.facts import GpuFacts
+from tcopt.schedules.gpu.injective import row_lanes
+from tcopt.schedules.gpu.launches import is_update, repeat_elements
+from tcopt.schedules.gpu.reduction_plan import Sharing, better_apart, row_threads, term_lanes
+from tcopt.schedules.gpu.shared_reduction import accumulate, take_turns
 from tcopt.schedules.gpu.threads import spread
 from tcopt.schedules.handles import Block, Loop
 from tcopt.schedules.nests import variable_loops
@@ -30,14 +32,17 @@ from tcopt.schedules.rules import Declined, schedule_rule
 from tcopt.schedules.spatial import is_spatial
 from tcopt.support.remarks import remark
 
-TERMS_A_THREAD = 4
-"""Elements of a row that make it worth another thread."""
-
 SHORT_ROW = 32
 """Elements of a row for which no threads need to meet."""
 
-FAN_IN = 16
-"""Partial results that one thread combines."""
+FEW_NUMBERS = 16
+"""Numbers of a row that a block keeps wherever its memory is."""
+
+ENOUGH = 4
+"""The part of the threads that run at once for which rows beside each other are many."""
+
+LONG_COLUMN = 128
+"""Elements of rows beside each other for which one thread is too slow."""
 
 
 @schedule_rule(target="gpu", priority=50)
@@ -54,6 +59,8 @@ class Reduction:
         patterns = [match_block(sch.block_op(block)) for block in blocks]
         if any(p is not None and p.is_contraction and len(p.terms) > 1 for p in patterns):
             return Declined("a block adds products of two operands")
+        if reason := better_apart(sch, facts):
+            return Declined(reason)
         last = [block for block in blocks if not sch.consumers(block)]
         if len(last) != 1:
             return Declined(f"{len(last)} blocks have no consumer, one is wanted")
@@ -96,9 +103,13 @@ def schedule_rows(
     """Give each row a block of threads, or a thread."""
     length = max(_length(sch, block) for block in sch.blocks() if sch.block_op(block).is_reduction)
     count = prod(map(sch.extent, rows))
-    between = [b for b in sch.blocks() if b != final and not sch.block_op(b).is_reduction]
-    kept = sum(_row_elements(sch, b, rows, final) for b in between)
-    if rows and (length <= SHORT_ROW or _are_neighbours(sch, final, rows, count, facts)):
+    is_short = length <= SHORT_ROW or _are_neighbours(sch, final, rows, count, length, facts)
+    bits = element_bits(sch.block_op(final))
+    room = facts.accumulators if rows and is_short else facts.shared * 8 // bits - facts.max_threads
+    if _kept(sch, rows, final) > max(room, 0):
+        repeat_elements(sch)
+    kept = _kept(sch, rows, final)
+    if rows and is_short:
         if kept > facts.accumulators:
             return Declined(f"a thread would keep {kept} numbers of its row")
         remark("schedule", sch.block_op(final), f"a thread for each of {count} rows")
@@ -110,14 +121,20 @@ def schedule_rows(
             if sch.block_op(block).is_reduction:
                 sch.set_scope(block, "register")
                 loops = sch.get_loops(block)
-                sch.decompose_reduction(block, loops[loops.index(thread) + 1])
+                if inner := loops[loops.index(thread) + 1 :]:
+                    sch.decompose_reduction(block, inner[0])
         return None
-    bits = element_bits(sch.block_op(final))
-    if (kept + facts.max_threads) * bits // 8 > facts.shared:
+    if kept > max(room, FEW_NUMBERS):
         return Declined(f"a row's {kept} numbers do not fit shared memory")
-    threads = facts.block_threads(-(-length // TERMS_A_THREAD))
+    threads = row_threads(length, facts)
     remark("schedule", sch.block_op(final), f"{threads} threads for each of {count} rows")
-    return _block_a_row(sch, final, rows, threads, facts.shuffles)
+    return _block_a_row(sch, final, rows, threads, facts)
+
+
+def _kept(sch: Schedule, rows: list[Loop], final: Block) -> int:
+    """Numbers that are kept of a row between its first step and its last."""
+    between = [b for b in sch.blocks() if b != final and not sch.block_op(b).is_reduction]
+    return sum(_row_elements(sch, b, rows, final) for b in between)
 
 
 def _length(sch: Schedule, block: Block) -> int:
@@ -135,11 +152,13 @@ def _row_elements(sch: Schedule, block: Block, rows: list[Loop], final: Block) -
 
 
 def _are_neighbours(
-    sch: Schedule, final: Block, rows: list[Loop], count: int, facts: GpuFacts
+    sch: Schedule, final: Block, rows: list[Loop], count: int, length: int, facts: GpuFacts
 ) -> bool:
-    """Whether rows lie beside each other, element by element, and there are many."""
+    """Whether rows lie beside each other, element by element, and are many or not long."""
     pattern = match_block(sch.block_op(final))
-    if pattern is None or not pattern.spatial or count < facts.running:
+    if pattern is None or not pattern.spatial:
+        return False
+    if count * ENOUGH < facts.running and length > LONG_COLUMN:
         return False
     loops = variable_loops(sch, final)
     last = pattern.spatial[-1]
@@ -147,12 +166,10 @@ def _are_neighbours(
 
 
 def _block_a_row(
-    sch: Schedule, final: Block, rows: list[Loop], threads: int, shuffles: bool
+    sch: Schedule, final: Block, rows: list[Loop], threads: int, facts: GpuFacts
 ) -> Declined | None:
     """Let the threads of a block do the steps of a row one after the other, all of them at each."""
-    if not rows:
-        return Declined("there is only one row")
-    row = sch.fuse(*rows) if len(rows) > 1 else rows[0]
+    row = sch.fuse(*rows) if len(rows) > 1 else rows[0] if rows else _unit_row(sch, final)
     inner = sch.get_loops(final)[1:]
     if not any(sch.extent(each) > 1 for each in inner):
         # A single result is one thread's to write.
@@ -165,78 +182,51 @@ def _block_a_row(
     for block in sch.blocks():
         op = sch.block_op(block)
         loops = sch.get_loops(block)[1:]
-        if op.is_reduction:
-            if any(is_spatial(sch, each, op) and sch.extent(each) > 1 for each in loops):
+        moving = [each for each in loops if sch.extent(each) > 1]
+        if op.is_reduction and moving:
+            if any(is_spatial(sch, each, op) for each in moving):
                 return Declined("a row has several results of a reduction")
-            reduce = _reduce_in_warps if shuffles and _is_update(op) else _reduce_together
-            reduce(sch, block, threads)
-        elif any(sch.extent(each) > 1 for each in loops):
+            if not is_update(op):
+                return Declined(f"{block.name} does not combine its result with one new term")
+            _reduce_together(sch, block, moving, threads, facts)
+        elif moving:
             if block != final:
                 sch.set_scope(block, "shared")
-            _share(sch, loops, threads)
+            _share(sch, block, loops, threads, facts)
         elif block != final:
             sch.set_scope(block, "register")
     return None
 
 
-def _is_update(block: BlockOp) -> bool:
-    """Whether `lower-thread-reductions` knows how a reduction combines two values."""
-    stores = [op for op in block.body.block.ops if isinstance(op, StoreOp)]
-    return len(stores) == 1 and update_of(stores[0]) is not None
+def _unit_row(sch: Schedule, final: Block) -> Loop:
+    """A loop around all that the last block does, of which there is one row."""
+    loops = sch.get_loops(final)
+    return sch.add_unit_loop(loops[0] if loops else final)
 
 
-def _share(sch: Schedule, loops: list[Loop], threads: int) -> None:
-    """Spread loops over the threads of a block."""
+def _share(sch: Schedule, block: Block, loops: list[Loop], threads: int, facts: GpuFacts) -> None:
+    """Spread the elements of a row over the threads of a block, vectors of them where it has as
+    many."""
+    pattern = match_block(sch.block_op(block))
+    lanes = 1 if pattern is None else row_lanes(pattern, facts)
     all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-    _, thread = sch.split(all, factors=[None, threads])
+    if lanes > 1 and sch.extent(all) >= lanes * facts.warp:
+        _, thread, lane = sch.split(all, factors=[None, threads, lanes])
+        sch.vectorize(lane)
+    else:
+        _, thread = sch.split(all, factors=[None, threads])
     sch.bind(thread, "threadIdx.x")
 
 
-def _reduce_in_warps(sch: Schedule, block: Block, threads: int) -> None:
+def _reduce_together(
+    sch: Schedule, block: Block, loops: list[Loop], threads: int, facts: GpuFacts
+) -> None:
     """Each thread reduces its share in a register; `lower-thread-reductions` combines shares."""
-    loops = sch.get_loops(block)[1:]
-    all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-    _, thread = sch.split(all, factors=[None, threads])
-    partial = sch.rfactor(thread)
-    op, loops = sch.block_op(partial), sch.get_loops(partial)[1:]
-    spatial = [each for each in loops if is_spatial(sch, each, op)]
-    reduce = [each for each in loops if each not in spatial]
-    sch.reorder(*spatial, *reduce)
-    sch.bind(spatial[-1], "threadIdx.x")
-    sch.set_scope(partial, "register")
-    if reduce:
-        sch.decompose_reduction(partial, reduce[0])
+    pattern = match_block(sch.block_op(block))
+    assert pattern is not None
+    sharing = Sharing(1, threads, False, lanes=term_lanes(pattern, facts, threads))
+    thread, *_ = take_turns(sch, loops, sharing)
+    accumulate(sch, sch.rfactor(thread), thread, "threadIdx.x")
     sch.bind(sch.get_loops(block)[-1], "threadIdx.x")
     # All threads read what they made together.
     sch.set_scope(block, "shared")
-
-
-def _reduce_together(sch: Schedule, block: Block, threads: int) -> None:
-    """Each thread reduces its share in a register; a few combine the shares of others; then
-    every thread combines what these have."""
-    loops = sch.get_loops(block)[1:]
-    all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-    _, thread = sch.split(all, factors=[None, threads])
-    _meet(sch, sch.rfactor(thread))
-    if threads > 2 * FAN_IN:
-        (left,) = sch.get_loops(block)[1:]
-        some, _ = sch.split(left, factors=[None, FAN_IN])
-        _meet(sch, sch.rfactor(some))
-    sch.set_scope(block, "register")
-    sch.decompose_reduction(block, sch.get_loops(block)[1])
-
-
-def _meet(sch: Schedule, partial: Block) -> None:
-    """Accumulate in registers, a thread for each result, and leave results in shared memory."""
-    op = sch.block_op(partial)
-    loops = sch.get_loops(partial)[1:]
-    spatial = [each for each in loops if is_spatial(sch, each, op)]
-    reduce = [each for each in loops if each not in spatial]
-    sch.set_scope(partial, "shared")
-    copy = sch.cache_write(partial, "register")
-    sch.reorder(*spatial, *reduce)
-    thread = spatial[-1]
-    sch.bind(thread, "threadIdx.x")
-    sch.reverse_compute_at(copy, thread)
-    if reduce:
-        sch.decompose_reduction(partial, reduce[0])

@@ -14,6 +14,7 @@ from tcopt.dialects.loop import (
     ThreadAxisAttr,
 )
 from tcopt.dialects.loop.analysis import binding_values
+from tcopt.passes.loop.lane_reductions import THREAD_KINDS
 from tcopt.schedules.conflicts import check_independent, check_serial, combines_terms
 from tcopt.schedules.dependences.order import check_iterations
 from tcopt.schedules.failure import illegal
@@ -77,7 +78,7 @@ def _combines_threads(loop: ForOp) -> bool:
     variable = loop.induction_variable
     kinds = [k for p, k in enumerate(first.iter_kinds) if variable in binding_values(first, p)]
     is_reduced = bool(kinds) and all(kind is IterKind.REDUCE for kind in kinds)
-    return is_reduced and combines_terms(first)
+    return is_reduced and combines_terms(first, THREAD_KINDS)
 
 
 def _check_same_for_all(state: State, loop: ForOp, outer: ForOp) -> None:

@@ -22,7 +22,6 @@ from tcopt.schedules.nest import (
     bound_blocks,
     bound_values,
     insert_first,
-    is_guard,
     new_loop,
     set_bindings,
     set_variables,
@@ -128,7 +127,7 @@ def _plan(state: State, loop: ForOp) -> _Plan:
     kinds = {
         block.iter_kinds[p]
         for p in range(len(block.iter_vars))
-        if loop.induction_variable in binding_values(block, p) and not is_guard(block, p)
+        if loop.induction_variable in binding_values(block, p) and not _excludes(block, p)
     }
     if kinds != {IterKind.REDUCE}:
         reason = f"it does not run over reduce variables of block {label} alone"
@@ -207,7 +206,7 @@ def _group(block: BlockOp, loop: ForOp) -> tuple[tuple[int, ...], tuple[SSAValue
     shared = {
         v
         for p in range(len(block.iter_vars))
-        if p not in positions and not is_guard(block, p)
+        if p not in positions and not _excludes(block, p)
         for v in binding_values(block, p)
     }
     tied = not shared.isdisjoint(values) or not _spatial(block).isdisjoint(_reduced(block))
@@ -217,6 +216,12 @@ def _group(block: BlockOp, loop: ForOp) -> tuple[tuple[int, ...], tuple[SSAValue
             _NAME, "loop", f"the reduction of block {label} is not over loops of its own", op=loop
         )
     return tuple(sorted(positions)), tuple(values)
+
+
+def _excludes(block: BlockOp, position: int) -> bool:
+    """Whether a variable does nothing but exclude points."""
+    is_spatial = block.iter_kinds[position] is IterKind.SPATIAL
+    return is_spatial and block.iter_vars[position].first_use is None
 
 
 def _is_growing(block: BlockOp, position: int) -> bool:
@@ -238,17 +243,28 @@ def _never_falls(total: LinearSum) -> bool:
 
 
 def _factor_extent(block: BlockOp, positions: Sequence[int], loop: ForOp) -> int:
-    """How many iterations of `loop` run at all: in a first step that is in every domain."""
-    values = list(block.operands_)
-    own = values.index(loop.induction_variable)
-    guards = [p for p in range(len(block.iter_vars)) if is_guard(block, p)]
-    checked = [(block.bindings.data.results[p], block.domain[p]) for p in (*positions, *guards)]
+    """How many iterations of `loop` run at all: in a first step that is in every domain, whatever
+    iterations loops of no reduction are in."""
+    around, reduced = list(block.operands_), _reduced(block)
+    excluding = [
+        p
+        for p in range(len(block.iter_vars))
+        if _excludes(block, p) and loop.induction_variable in binding_values(block, p)
+    ]
+    checked = [(block.bindings.data.results[p], block.domain[p]) for p in (*positions, *excluding)]
+    counts: set[int] = set()
+    for is_last in (False, True):
+        dims = [_owner(v).trip_count - 1 if is_last and v not in reduced else 0 for v in around]
 
-    def is_left_out(iteration: int) -> bool:
-        dims = [iteration if i == own else 0 for i in range(len(values))]
-        return any(expr.eval(dims, []) >= extent for expr, extent in checked)
+        def is_left_out(iteration: int, dims: list[int] = dims) -> bool:
+            dims[around.index(loop.induction_variable)] = iteration
+            return any(expr.eval(dims, []) >= extent for expr, extent in checked)
 
-    return bisect_left(range(loop.trip_count), True, key=is_left_out)
+        counts.add(bisect_left(range(loop.trip_count), True, key=is_left_out))
+    if len(counts) > 1 or 0 in counts or not all(_is_growing(block, p) for p in excluding):
+        reason = f"not all of its iterations have a first step of block {block_label(block)}"
+        raise illegal(_NAME, "loop", reason, op=loop, hint="split the reduction in another order")
+    return counts.pop()
 
 
 def _spatial(block: BlockOp) -> set[SSAValue]:

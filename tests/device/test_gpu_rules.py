@@ -105,7 +105,7 @@ def test_shared_tiles_of_products() -> None:
 
 @needs_device
 def test_reductions() -> None:
-    check(REDUCTIONS, "opencl", {"gpu-reduction"})
+    check(REDUCTIONS, "opencl", {"gpu-reduction", "gpu-launches"})
 
 
 @needs_device

@@ -79,7 +79,7 @@ def test_every_barrier_is_needed(
             run_on_threads(without_barrier(kernel, number), x, shape=(4,))
 
 
-@pytest.mark.parametrize(("columns", "threads", "shuffles"), [(300, 128, 7), (100, 32, 5)])
+@pytest.mark.parametrize(("columns", "threads", "shuffles"), [(600, 128, 7), (100, 32, 5)])
 def test_rows_of_a_softmax_meet_in_warps(
     columns: int, threads: int, shuffles: int, rng: np.random.Generator
 ) -> None:

@@ -148,6 +148,9 @@ def as_unsigned(k: KernelWriter, value: SSAValue) -> str:
     if unsigned(name) == name:
         return k.text(value, PRECEDENCE["unary"])
     text = k.text(value)
+    if name in ("char", "short"):
+        # What is written in place, such as a constant, is an int, which wraps where it is narrowed.
+        return f"({unsigned(name)})({text})"
     return f"{text}u" if text.isdigit() and name == "int" else f"as_{unsigned(name)}({text})"
 
 

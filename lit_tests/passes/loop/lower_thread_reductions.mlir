@@ -19,8 +19,8 @@ module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 8, max_thre
 // CHECK:       loop.for %t = 0 to 1 thread threadIdx.x {
 // CHECK-NEXT:    {{.*}} = loop.load %y_parts[0]
 // CHECK-NEXT:    {{.*}} = arith.constant 0.000000e+00
+// CHECK-NEXT:    {{.*}} = arith.addf
 // CHECK-NEXT:    loop.store {{.*}}, %y[0]
-// CHECK:         loop.store {{.*}}, %y[0]
 loop.func @tree(%x: memref<5xf32>, %y: memref<1xf32>) {
   loop.for %b = 0 to 1 thread blockIdx.x {
     loop.for %t = 0 to 5 thread threadIdx.x {

@@ -1,14 +1,15 @@
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks --split-input-file | filecheck %s
 // RUN: tcopt %s -p lower-te-to-loop,schedule --split-input-file | filecheck %s --check-prefix=RULE
 
-// Each stage is spread over threads by itself, and a sum is one thread's, in a register.
-// RULE: attributes {rule = "gpu-fallback"
+// Of two sums each is spread over threads by itself; what follows is done by those that have one.
+// RULE: attributes {rule = "gpu-launches"
 // CHECK:      loop.for %i_jo = 0 to 3 thread blockIdx.x {
 // CHECK-NEXT:   loop.for %i_ji = 0 to 256 thread threadIdx.x {
 // CHECK:          loop.alloc register : memref<1x1xf32>
-// CHECK:          loop.guard ([(%i_jo * 256 + %i_ji) floordiv 200] in 3) {
-// CHECK:            loop.for %k = 0 to 70 {
-// CHECK:      loop.for %i0_i1o = 0 to 3 thread blockIdx.x {
+// CHECK:          loop.guard ([%i_jo * 256 + %i_ji] in 600) {
+// CHECK:            loop.for %ko = 0 to 35 {
+// CHECK-NEXT:         loop.for %ki = 0 to 2 unrolled {
+// CHECK:      loop.for %i_jo = 0 to 3 thread blockIdx.x {
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 te.func @f(%x: tensor<3x70xf32>, %w: tensor<70x200xf32>, %v: tensor<70x200xf32>) -> tensor<3x200xf32> {
   %m = te.compute "product" [%i = 3, %j = 200] reduce [%k = 70] sum : tensor<3x200xf32> {
@@ -51,9 +52,10 @@ te.func @g(%x: tensor<20xf32>) -> tensor<20xf32> {
 
 // -----
 
-// A single number is the work of a single thread.
-// CHECK:     loop.func @h
-// CHECK-NOT: thread
+// A single number is the work of a block.
+// CHECK:      loop.func @h
+// CHECK-NEXT:   loop.for %uo = 0 to 1 thread blockIdx.x {
+// CHECK:          loop.for %ki = 0 to 32 thread threadIdx.x {
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 te.func @h(%x: tensor<20xf32>) -> tensor<f32> {
   %y = te.compute "total" [] reduce [%k = 20] sum : tensor<f32> {

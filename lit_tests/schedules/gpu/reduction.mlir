@@ -1,22 +1,24 @@
-// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,insert-barriers --split-input-file | filecheck %s
-// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,align-storage,lower-blocks,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
+// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,lower-thread-reductions,insert-barriers --split-input-file | filecheck %s
+// RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,compact-buffers,align-storage,lower-blocks,lower-thread-reductions,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
 
 // A block of threads a row: each has its share of every step, and they meet in shared memory.
-// KERNEL:     func.func private @softmax({{.*}} gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_grid_size = array<i32: 5, 1, 1>
+// KERNEL:     func.func private @softmax({{.*}} gpu.known_block_size = array<i32: 32, 1, 1>, gpu.known_grid_size = array<i32: 5, 1, 1>
 // CHECK:      loop.for %i = 0 to 5 thread blockIdx.x {
-// CHECK:        %e = loop.alloc shared : memref<1x192xf32>
-// CHECK:        loop.for %ki = 0 to 64 thread threadIdx.x {
-// CHECK:          loop.for %ko = 0 to 3 {
-// CHECK-NEXT:       loop.guard ([%ko * 64 + %ki] in 150) {
+// CHECK:        %e = loop.alloc shared : memref<1x160xf32>
+// CHECK:        loop.for %ki = 0 to 32 thread threadIdx.x {
+// CHECK:          loop.for %km = 0 to 5 unrolled {
+// CHECK-NEXT:       loop.guard ([%km * 32 + %ki] in 150) {
 // CHECK:            arith.maximumf
-// CHECK:          loop.store %{{.*}}, %m_rf_1[%ki, 0]
+// CHECK:        loop.for %ki = 0 to 32 thread threadIdx.x {
+// CHECK:          loop.store %{{.*}}, %m_parts[%ki]
 // CHECK:        loop.barrier
-// CHECK-NEXT:   loop.for %kio = 0 to 4 thread threadIdx.x {
-// CHECK:          loop.store %{{.*}}, %m_rf[%kio, 0]
-// CHECK:        loop.barrier
-// CHECK-NEXT:   loop.for %kio = 0 to 4 {
+// CHECK-NEXT:   loop.for %ki = 0 to 16 thread threadIdx.x {
+// CHECK:          loop.load %m_parts[%ki + 16]
+// CHECK:          loop.store %{{.*}}, %m_parts[%ki]
+// CHECK:        loop.for %ki = 0 to 1 thread threadIdx.x {
 // CHECK:          loop.store %{{.*}}, %m[0]
-// CHECK:        loop.for %ji = 0 to 64 thread threadIdx.x {
+// CHECK:        loop.barrier
+// CHECK:        loop.for %ji = 0 to 32 thread threadIdx.x {
 // CHECK:          math.exp
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 4, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
 te.func @softmax(%x: tensor<5x150xf32>) -> tensor<5x150xf32> {
@@ -49,7 +51,7 @@ te.func @softmax(%x: tensor<5x150xf32>) -> tensor<5x150xf32> {
 
 // A window has a thread of its own.
 // CHECK:      loop.for %d0_d1i = 0 to 64 thread threadIdx.x {
-// CHECK:        loop.guard ([%d0_d1i floordiv 7] in 7) {
+// CHECK:        loop.guard ([%d0_d1i] in 49) {
 // CHECK-NEXT:     loop.for %ry = 0 to 3 {
 // CHECK-NEXT:       loop.for %rx = 0 to 3 {
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 4, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {

@@ -48,7 +48,7 @@ te.func @product(%x: tensor<96x64xf32>, %w: tensor<64x256xf32>, %b: tensor<256xf
 // CHECK-NEXT:       loop.alloc register : memref<1x1xf32>
 // CHECK-NEXT:       arith.constant
 // CHECK-NEXT:       loop.store %{{.*}}, %m_register[0, 0]
-// CHECK-NEXT:       loop.guard ([%i_ji floordiv 21] in 7) {
+// CHECK-NEXT:       loop.guard ([%i_ji] in 147) {
 // CHECK-NEXT:         loop.for %ko = 0 to 8 {
 // CHECK-NEXT:           loop.for %ki = 0 to 8 unrolled {
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 1, max_threads = 256, registers = 64, shared = 0, vector_bits = 128, cores = 4>} {

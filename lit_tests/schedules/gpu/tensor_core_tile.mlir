@@ -12,7 +12,7 @@
 // CHECK:         loop.for %ko = 0 to 2 {
 // CHECK:           loop.for %d0_d1b = 0 to 4 thread threadIdx.y {
 // CHECK-NEXT:        loop.for %d0_d1c = 0 to 32 thread threadIdx.x {
-// CHECK-NEXT:          loop.guard ([%d0_d1a * 32 + %d0_d1b * 8 + %d0_d1c floordiv 4] in 40) {
+// CHECK-NEXT:          loop.guard ([%d0_d1a * 4 + %d0_d1b] in 5) {
 // CHECK-NEXT:            loop.for %d0_d1d = 0 to 8 vectorized {
 // CHECK:           loop.barrier
 // CHECK-NEXT:      loop.for %km = 0 to 2 unrolled {
@@ -22,7 +22,7 @@
 // CHECK-NOT:                 loop.guard
 // CHECK:                     simt.mma_sync {{.*}} shape [16, 8, 16]
 // CHECK:         loop.for %ii_jm = 0 to 32 thread threadIdx.x {
-// CHECK-NEXT:      loop.guard ([%io * 8 + %ib_jb floordiv 2 * 32 + %ii_jm floordiv 4] in 40) {
+// CHECK-NEXT:      loop.guard ([%io + %ib_jb floordiv 2 * 4] in 5) {
 // CHECK-NEXT:        loop.for %ji = 0 to 2 vectorized {
 // KERNEL:      func.func private @product({{.*}} gpu.known_block_size = array<i32: 32, 4, 1>
 // KERNEL:      scf.for %ko
