@@ -110,53 +110,94 @@ class ConvTransposeOp(ConvolutionOp):
         With q = place + pad, an element of phase r = q mod stride reads, at b = q div stride,
         sum over m of x[b - m] * w[r + stride * m]: each phase is a convolution of x by every
         stride-th tap, and all have the same windows. Kernels that strides do not divide are
-        filled up with zeros.
-
-        None for groups and dilations, and where pads crop more than a kernel.
+        filled up with zeros, as dilated ones are; of phases that have no taps none is computed.
+        Data that no window reads, where pads crop more than a kernel, is cut off. None where that
+        is all of it.
         """
-        window = self.window
-        if self.group_count != 1 or set(window.dilations) != {1} or 0 in self.shape:
+        window, groups = self.window, self.group_count
+        if 0 in self.shape:
             return None
+        if set(window.strides) == {1}:
+            # Taps lie apart as before.
+            dilations, spans = window.dilations, window.kernel
+        else:
+            dilations, spans = (1,) * len(window.kernel), window.span
         rows = list(zip(window.strides, window.low, self.shape[2:], strict=True))
-        taps = [-(-k // s) for k, s in zip(window.kernel, window.strides, strict=True)]
+        taps = [-(-k // s) for k, s in zip(spans, window.strides, strict=True)]
+        reach = [(m - 1) * d for m, d in zip(taps, dilations, strict=True)]
         first = [low // s for s, low, _ in rows]
         last = [(count - 1 + low) // s for s, low, count in rows]
-        before = [m - 1 - b for m, b in zip(taps, first, strict=True)]
+        before = [r - b for r, b in zip(reach, first, strict=True)]
         after = [b - n + 1 for b, n in zip(last, shape_of(self.x)[2:], strict=True)]
-        if min(*before, *after) < 0:
+        extents = shape_of(self.x)[2:]
+        if any(n + min(0, *pads) < 1 for n, *pads in zip(extents, before, after, strict=True)):
             return None
-        weights = self._phase_weights(taps)
+        made: list[Operation] = self._phase_weights(spans, taps)
+        weights, x = made[-1].results[0], self.x
+        if min(*before, *after) < 0:
+            made.append(self._inside(before, after))
+            x = made[-1].results[0]
         phases = ConvOp(
-            self.x, weights[-1], pads=(*before, *after), result_element=self.result_element
+            x,
+            weights,
+            pads=[max(0, pad) for pad in (*before, *after)],
+            dilations=dilations,
+            groups=groups,
+            result_element=self.result_element,
         )
         if max(window.strides) == 1:
-            return (*weights, phases)
+            return (*made, phases)
         woven = InterleaveOp(
             phases,
             strides=window.strides,
             starts=[low - s * b for (s, low, _), b in zip(rows, first, strict=True)],
             output=[count for _, _, count in rows],
+            groups=groups,
+            kept=[min(k, s) for k, s in zip(spans, window.strides, strict=True)],
         )
-        return (*weights, phases, woven)
+        return (*made, phases, woven)
 
-    def _phase_weights(self, taps: Sequence[int]) -> list[Operation]:
-        """Weights [phases * O, C, taps...], of flipped kernels."""
-        (inputs, outputs, *kernel), rank = shape_of(self.w), len(taps)
-        strides = self.window.strides
-        whole = [m * s for m, s in zip(taps, strides, strict=True)]
+    def _inside(self, before: Sequence[int], after: Sequence[int]) -> SliceOp:
+        """The data without what negative pads cut off."""
+        starts = [max(0, -pad) for pad in before]
+        extents = [
+            extent - start - max(0, -pad)
+            for extent, start, pad in zip(shape_of(self.x)[2:], starts, after, strict=True)
+        ]
+        return SliceOp(self.x, [0, 0, *starts], [*shape_of(self.x)[:2], *extents])
+
+    def _phase_weights(self, spans: Sequence[int], taps: Sequence[int]) -> list[Operation]:
+        """Weights [groups * phases * O, C, taps...], of flipped kernels with these extents."""
+        (inputs, outputs, *kernel), rank, groups = shape_of(self.w), len(taps), self.group_count
+        strides = [min(k, s) for k, s in zip(spans, self.window.strides, strict=True)]
         made: list[Operation] = []
-        if whole != kernel:
-            room = (0, 0, *(n - k for n, k in zip(whole, kernel, strict=True)))
-            made.append(PadOp(self.w, low=(0,) * len(room), high=room))
+
+        def last() -> SSAValue:
+            return made[-1].results[0] if made else self.w
+
+        if tuple(spans) != tuple(kernel):
+            # Zeros between the taps of a dilated kernel.
+            dilations = self.window.dilations
+            apart = [n for k in kernel for n in (k, 1)]
+            room = [n for d in dilations for n in (0, d - 1)]
+            wide = [k * d for k, d in zip(kernel, dilations, strict=True)]
+            made.append(ReshapeOp(last(), (inputs, outputs, *apart)))
+            made.append(PadOp(last(), low=(0,) * (2 + 2 * rank), high=(0, 0, *room)))
+            made.append(ReshapeOp(last(), (inputs, outputs, *wide)))
+            made.append(SliceOp(last(), (0,) * (2 + rank), (inputs, outputs, *spans)))
+        whole = [m * s for m, s in zip(taps, strides, strict=True)]
+        if whole != list(spans):
+            room = (0, 0, *(n - k for n, k in zip(whole, spans, strict=True)))
+            made.append(PadOp(last(), low=(0,) * len(room), high=room))
         parts = [n for pair in zip(taps, strides, strict=True) for n in pair]
-        made.append(ReshapeOp(made[-1] if made else self.w, (inputs, outputs, *parts)))
-        order = [*range(3, 3 + 2 * rank, 2), 1, 0, *range(2, 2 + 2 * rank, 2)]
-        made.append(TransposeOp(made[-1], order))
-        shape = (math.prod(strides) * outputs, inputs, *taps)
-        made.append(ReshapeOp(made[-1], shape))
+        made.append(ReshapeOp(last(), (groups, inputs // groups, outputs, *parts)))
+        order = [0, *range(4, 4 + 2 * rank, 2), 2, 1, *range(3, 3 + 2 * rank, 2)]
+        made.append(TransposeOp(last(), order))
+        shape = (groups * math.prod(strides) * outputs, inputs // groups, *taps)
+        made.append(ReshapeOp(last(), shape))
         ends, steps = (0, 0, *(m - 1 for m in taps)), (1, 1, *(-1 for _ in taps))
         if max(taps) > 1:
-            made.append(SliceOp(made[-1], ends, shape, steps))
+            made.append(SliceOp(last(), ends, shape, steps))
         return made
 
     @property

@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, prop_def
+from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.attributes import Ints, ints
+from tcopt.dialects.graph.attributes import Int, Ints, integer, ints, values_of
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import MovementOp
 from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
@@ -23,7 +24,9 @@ class InterleaveOp(MovementOp):
 
     Each spatial dimension has a stride s, and the product of the strides is the number of
     phases. With q = starts + place, an output element is that of phase q mod s, dimension by
-    dimension with the last one fastest, at q div s. Phases are the outer part of x's channel.
+    dimension with the last one fastest, at q div s. Phases are the outer part of x's channel, or
+    with `groups` that of each of so many equal parts. Where x holds the first `kept` phases of
+    a dimension only, elements of the others are zero.
     """
 
     name = "graph.interleave"
@@ -31,6 +34,8 @@ class InterleaveOp(MovementOp):
     strides = prop_def(Ints)
     starts = prop_def(Ints)
     output = prop_def(Ints)
+    groups = prop_def(Int, default_value=integer(1))
+    kept = opt_prop_def(Ints)
 
     def __init__(
         self,
@@ -39,16 +44,31 @@ class InterleaveOp(MovementOp):
         strides: Sequence[int],
         starts: Sequence[int],
         output: Sequence[int],
+        groups: int = 1,
+        kept: Sequence[int] | None = None,
     ):
         """One entry for each spatial dimension in each list; `output` holds extents."""
+        all_kept = kept is None or tuple(kept) == tuple(strides)
         super().__init__(
-            [x], {"strides": ints(strides), "starts": ints(starts), "output": ints(output)}
+            [x],
+            {
+                "strides": ints(strides),
+                "starts": ints(starts),
+                "output": ints(output),
+                "groups": integer(groups),
+                "kept": None if kept is None or all_kept else ints(kept),
+            },
         )
+
+    @property
+    def kept_phases(self) -> tuple[int, ...]:
+        """How many phases of each dimension x holds."""
+        return values_of(self.kept) or self.strides.get_values()
 
     @property
     def phases(self) -> int:
         """How many channels of x make one of the result."""
-        return math.prod(self.strides.get_values())
+        return math.prod(self.kept_phases)
 
     def infer(self) -> Sequence[AnyTensor]:
         """[N, C, output..., rest...]."""
@@ -58,8 +78,12 @@ class InterleaveOp(MovementOp):
             raise VerifyException(f"strides, starts and output do not fit {self.x.type}")
         if min(strides) < 1 or min(starts) < 0 or min(output) < 1:
             raise VerifyException("strides and output should be at least 1, starts at least 0")
-        if shape[1] % self.phases:
-            raise VerifyException(f"{shape[1]} channels do not hold {self.phases} phases")
+        kept, groups = self.kept_phases, self.groups.value.data
+        if len(kept) != rank or any(not 0 < k <= s for k, s in zip(kept, strides, strict=True)):
+            raise VerifyException(f"{list(kept)} are no phases of strides {list(strides)}")
+        if groups < 1 or shape[1] % (self.phases * groups):
+            each = f" in {groups} groups" if groups > 1 else ""
+            raise VerifyException(f"{shape[1]} channels do not hold {self.phases} phases{each}")
         rows = zip(shape[2 : 2 + rank], strides, starts, output, strict=True)
         for axis, (extent, stride, start, count) in enumerate(rows):
             if start + count > extent * stride:
@@ -69,20 +93,26 @@ class InterleaveOp(MovementOp):
 
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
         """The same op, where phases are whole blocks."""
-        if self.shape[1] % block:
+        if self.shape[1] % block or self.groups.value.data > 1:
             return None
         return InterleaveOp(
             operands[0],
             strides=self.strides.get_values(),
             starts=self.starts.get_values(),
             output=self.output.get_values(),
+            kept=self.kept_phases,
         )
 
     def compute(self, x: Array) -> Array:
         """The value by numpy: weave whole images, then crop."""
         strides, rank = self.strides.get_values(), len(self.strides)
         n, _, *spatial = x.shape[: 2 + rank]
-        parts = x.reshape(n, *strides, self.shape[1], *x.shape[2:])
+        groups, kept = self.groups.value.data, self.kept_phases
+        parts = x.reshape(n, groups, *kept, -1, *x.shape[2:])
+        if kept != strides:
+            room = [(0, s - k) for k, s in zip(kept, strides, strict=True)]
+            parts = np.pad(parts, [(0, 0)] * 2 + room + [(0, 0)] * (x.ndim - 1))
+        parts = np.moveaxis(parts, 1, rank + 1).reshape(n, *strides, -1, *x.shape[2:])
         order = [0, rank + 1]
         for axis in range(rank):
             order += [rank + 2 + axis, 1 + axis]
@@ -94,18 +124,31 @@ class InterleaveOp(MovementOp):
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
         """One stage that finds the phase of each place."""
-        strides, rank, channels = self.strides.get_values(), len(self.strides), self.shape[1]
+        strides, rank = self.strides.get_values(), len(self.strides)
+        kept, groups = self.kept_phases, self.groups.value.data
+        channels = self.shape[1] // groups
 
         def body(n: te.Axis, c: te.Axis, *rest: te.Axis) -> te.Expr:
             phase: Any = 0
             at: list[Any] = []
-            rows = zip(rest[:rank], strides, self.starts.get_values(), strict=True)
-            for place, stride, start in rows:
+            held: list[te.Expr] = []
+            rows = zip(rest[:rank], strides, self.starts.get_values(), kept, strict=True)
+            for place, stride, start, count in rows:
                 moved: Any = place + start
+                if count < stride:
+                    held.append((moved % stride) < count)
                 if stride > 1:
-                    phase = phase * stride + moved % stride
+                    phase = phase * count + (moved % stride if count > 1 else 0)
                     moved = moved // stride
                 at.append(moved)
-            return x[(n, phase * channels + c, *at, *rest[rank:])]
+            channel: Any = phase * channels + c
+            if groups > 1:
+                outer = c // channels * (self.phases * channels)
+                channel = outer + phase * channels + c % channels
+            if not held:
+                return x[(n, channel, *at, *rest[rank:])]
+            # The channel of a phase that is not held may be one that there is not.
+            value = x.read((n, channel, *at, *rest[rank:]), default=0)
+            return te.select(te.all(*held), value, te.const(0, x.dtype))
 
         return te.compute(self.shape, body, name="interleave")

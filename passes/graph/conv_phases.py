@@ -39,7 +39,7 @@ class Phases:
 
 
 def phases_of(op: ConvTransposeOp) -> Phases | None:
-    """The phases of an op; None where they are not of one extent, or there are groups."""
+    """The phases of an op; None where extents differ, phases have no taps, or there are groups."""
     window = op.window
     if op.group_count != 1 or set(window.dilations) != {1} or 0 in op.shape:
         return None
@@ -49,6 +49,8 @@ def phases_of(op: ConvTransposeOp) -> Phases | None:
         k if extent == 1 else s
         for k, s, extent in zip(window.kernel, window.strides, extents, strict=True)
     ]
+    if any(k < stride for k, stride in zip(window.kernel, strides, strict=True)):
+        return None
     if any(count % stride for count, stride in zip(output, strides, strict=True)):
         return None
     axes = [

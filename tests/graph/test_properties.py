@@ -62,13 +62,16 @@ def test_transposed_convolutions(window, groups, per_in, per_out, kernel, rest):
 
 
 @FEW
-@given(windows(), small, small, st.lists(st.integers(1, 5), min_size=2, max_size=2), st.data())
-def test_transposed_convolutions_by_phases(window, inputs, outputs, kernel, rest):
+@given(
+    windows(), small, small, small, st.lists(st.integers(1, 5), min_size=2, max_size=2), st.data()
+)
+def test_transposed_convolutions_by_phases(window, groups, inputs, outputs, kernel, rest):
     rank, options = window
     extents = rest.draw(st.lists(st.integers(1, 5), min_size=rank, max_size=rank))
     extra = rest.draw(st.lists(st.integers(0, 2), min_size=rank, max_size=rank))
-    x, weights = data(1, inputs, *extents), data(inputs, outputs, *kernel[:rank])
-    del options["dilations"]
+    x = data(1, groups * inputs, *extents)
+    weights = data(groups * inputs, outputs, *kernel[:rank])
+    options = {**options, "groups": groups}
     try:
         op = graph.ConvTransposeOp(value(x), value(weights), output_pads=extra, **options)
     except VerifyException:
@@ -94,9 +97,12 @@ def test_interleaving(channels, extents, blocked, rest):
         rest.draw(st.integers(1, n * s - start))
         for n, s, start in zip(extents, strides, starts, strict=True)
     ]
-    shape = (2, int(np.prod(strides)) * channels, *extents, *((4,) if blocked else ()))
+    groups = 1 if blocked else rest.draw(small)
+    kept = [rest.draw(st.integers(1, s)) for s in strides]
+    shape = (2, groups * int(np.prod(kept)) * channels, *extents, *((4,) if blocked else ()))
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    run(lambda a: graph.InterleaveOp(a, strides=strides, starts=starts, output=output), x)
+    options = {"strides": strides, "starts": starts, "output": output}
+    run(lambda a: graph.InterleaveOp(a, groups=groups, kept=kept, **options), x)
 
 
 @FEW

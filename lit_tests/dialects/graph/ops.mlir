@@ -83,9 +83,11 @@ func.func @optional(%x: tensor<2x4xf32>, %s: tensor<4xf32>, %v: tensor<f32>) -> 
   return %1, %2 : tensor<2x4xf32>, tensor<2x6xf32>
 }
 
-// Phases of an image are woven into it.
+// Phases of an image are woven into it, in groups of channels, and with zeros between.
 // CHECK-LABEL: func.func @weave
 func.func @weave(%x: tensor<1x12x5x5xf32>) -> tensor<1x3x8x8xf32> {
+  // CHECK: graph.interleave %x {strides = [3, 2], starts = [1, 1], output = [8, 8], groups = 2, kept = [1, 2]} : tensor<1x6x8x8xf32>
+  %1 = graph.interleave %x {strides = [3, 2], starts = [1, 1], output = [8, 8], groups = 2, kept = [1, 2]} : tensor<1x6x8x8xf32>
   // CHECK: graph.interleave %x {strides = [2, 2], starts = [1, 1], output = [8, 8]} : tensor<1x3x8x8xf32>
   %0 = graph.interleave %x {strides = [2, 2], starts = [1, 1], output = [8, 8]} : tensor<1x3x8x8xf32>
   return %0 : tensor<1x3x8x8xf32>

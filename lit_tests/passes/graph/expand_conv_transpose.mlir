@@ -4,8 +4,8 @@
 // A transposed convolution is one whose channels are the phases of the result, and their weaving:
 // stride 2 and 4 taps make 2x2 phases of 2x2 taps.
 // CHECK-LABEL: func.func @few_channels
-// CHECK-NEXT: %[[A:.*]] = graph.reshape %w : tensor<8x3x2x2x2x2xf32>
-// CHECK-NEXT: %[[B:.*]] = graph.transpose %[[A]] {perm = [3, 5, 1, 0, 2, 4]} : tensor<2x2x3x8x2x2xf32>
+// CHECK-NEXT: %[[A:.*]] = graph.reshape %w : tensor<1x8x3x2x2x2x2xf32>
+// CHECK-NEXT: %[[B:.*]] = graph.transpose %[[A]] {perm = [0, 4, 6, 2, 1, 3, 5]} : tensor<1x2x2x3x8x2x2xf32>
 // CHECK-NEXT: %[[C:.*]] = graph.reshape %[[B]] : tensor<12x8x2x2xf32>
 // CHECK-NEXT: %[[D:.*]] = graph.slice %[[C]] {{.*}} : tensor<12x8x2x2xf32>
 // CHECK-NEXT: %[[P:.*]] = graph.conv %x, %[[D]] {pads = [1, 1, 1, 1]} : tensor<1x12x5x5xf32>
@@ -26,11 +26,32 @@ func.func @full(%x: tensor<1x8x4x4xf32>, %w: tensor<8x16x4x4xf32>) -> tensor<1x1
   return %0 : tensor<1x16x8x8xf32>
 }
 
-// Phases of different extents are computed together.
+// Of phases of different extents, those of a larger result are computed.
 // CHECK-LABEL: func.func @uneven
-// CHECK: graph.conv {{.*}} : tensor<1x64x5x5xf32>
-// CHECK-NEXT: graph.interleave
+// CHECK-NEXT: %[[W:.*]] = graph.conv_transpose %x, %w {output_pads = [1, 1], strides = [2, 2]} : tensor<1x16x10x10xf32>
+// CHECK-NEXT: graph.slice %[[W]] {{.*}} : tensor<1x16x9x9xf32>
 func.func @uneven(%x: tensor<1x8x4x4xf32>, %w: tensor<8x16x3x3xf32>) -> tensor<1x16x9x9xf32> {
   %0 = graph.conv_transpose %x, %w {strides = [2, 2]} : tensor<1x16x9x9xf32>
   return %0 : tensor<1x16x9x9xf32>
+}
+
+// With strides of 1, dilated or not, the kernel is turned around.
+// CHECK-LABEL: func.func @no_strides
+// CHECK-NEXT: graph.reshape
+// CHECK-NEXT: graph.transpose
+// CHECK-NEXT: graph.reshape
+// CHECK-NEXT: graph.slice
+// CHECK-NEXT: graph.conv {{.*}} {pads = [4, 4, 4, 4], dilations = [2, 2]} : tensor<1x16x8x8xf32>
+func.func @no_strides(%x: tensor<1x8x4x4xf32>, %w: tensor<8x16x3x3xf32>) -> tensor<1x16x8x8xf32> {
+  %0 = graph.conv_transpose %x, %w {dilations = [2, 2]} : tensor<1x16x8x8xf32>
+  return %0 : tensor<1x16x8x8xf32>
+}
+
+// Groups have their phases side by side, and phases without taps are not computed.
+// CHECK-LABEL: func.func @groups
+// CHECK: %[[P:.*]] = graph.conv {{.*}} {pads = [1, 0, 0, 0], groups = 2} : tensor<1x32x5x4xf32>
+// CHECK-NEXT: graph.interleave %[[P]] {strides = [2, 3], starts = [1, 0], output = [8, 12], groups = 2, kept = [2, 2]} : tensor<1x8x8x12xf32>
+func.func @groups(%x: tensor<1x8x5x4xf32>, %w: tensor<8x4x3x2xf32>) -> tensor<1x8x8x12xf32> {
+  %0 = graph.conv_transpose %x, %w {strides = [2, 3], pads = [1, 0, 2, 0], output_pads = [0, 1], groups = 2} : tensor<1x8x8x12xf32>
+  return %0 : tensor<1x8x8x12xf32>
 }
