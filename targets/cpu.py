@@ -26,6 +26,7 @@ _GRAPH = specs(
     *SIMPLIFY,
     "narrow-contractions",
     "widen-contractions",
+    "separate-pools",
     "expand-conv-transpose",
     "sink-concat",
     "gather-pixels",

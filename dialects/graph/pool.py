@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.dialects.builtin import TensorType, UnitAttr, f32, f64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -181,6 +181,43 @@ class PoolOp(GraphOp):
     def work(self) -> int:
         """One operation for each element of each window."""
         return math.prod(self.shape) * math.prod(self.kernel.get_values())
+
+    def by_dimensions(self) -> Sequence[PoolOp] | None:
+        """Windows along all dimensions but the last, then along that; None where that rounds
+        more, or windows have one dimension.
+
+        An element of the first result is in several windows of the second.
+        """
+        kind, element = self.kind.data, element_type(self.x)
+        is_exact = kind is PoolKind.MAX or (kind is PoolKind.AVERAGE and element in (f32, f64))
+        *outer, last = self.window.kernel
+        if not is_exact or last == 1 or set(outer) <= {1}:
+            return None
+        extents, rank = shape_of(self.x), len(outer) + 1
+        first = self._along(self.x, range(rank - 1), (*self.shape[:-1], extents[-1]))
+        return (first, self._along(first.result, (rank - 1,), self.shape))
+
+    def _along(self, x: SSAValue, dimensions: Sequence[int], shape: Sequence[int]) -> PoolOp:
+        """Windows that are this pooling's along some dimensions, and single elements otherwise."""
+        window = self.window
+        kernel, strides, low, high, dilations = (
+            [n if d in dimensions else rest for d, n in enumerate(row)]
+            for row, rest in (
+                (window.kernel, 1),
+                (window.strides, 1),
+                (window.low, 0),
+                (window.high, 0),
+                (window.dilations, 1),
+            )
+        )
+        moved = window_properties(strides, (*low, *high), dilations)
+        kept = {k: v for k, v in self.properties.items() if k not in moved}
+        properties = {**kept, **moved, "kernel": ints(kernel)}
+        return PoolOp.create(
+            operands=[x],
+            properties={k: v for k, v in properties.items() if v is not None},
+            result_types=[tensor(shape, self.type.element_type)],
+        )
 
     def decompose(self) -> Sequence[Operation] | None:
         """A reduction over space, if one window covers all of it and no pads."""

@@ -1,7 +1,7 @@
 """Convolutions with windows of all kinds, drawn at random, against onnxruntime.
 
 Dilated windows and small images, of whose taps a part sees nothing but pads; transposed
-convolutions in groups; 16-bit floats; factors for each channel.
+convolutions in groups; 16-bit floats; factors for each channel; pooling.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.context import Context
 
 import tcopt
-from models.checks import run_reference
+from models.checks import node_model, run_reference
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.attributes import values_of
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
@@ -175,3 +175,26 @@ def test_far_rows_are_skipped() -> None:
     ]
     # Rows of taps, then blocks of channels, inside of the loops between tiles.
     assert [3, 8] in [each[:2] for each in extents]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_pools(seed: int) -> None:
+    """Large windows, one dimension after the other."""
+    rng = np.random.default_rng(seed)
+    rank = int(rng.integers(2, 4))
+    kernel, strides = (rng.integers(low, high, rank).tolist() for low, high in ((2, 6), (1, 3)))
+    x = rng.standard_normal((1, int(rng.integers(1, 20)), *rng.integers(6, 20, rank)))
+    options = {"count_include_pad": int(rng.integers(2))} if seed % 2 else {}
+    model = node_model(
+        "AveragePool" if seed % 2 else "MaxPool",
+        [x.astype(np.float32)],
+        kernel_shape=kernel,
+        strides=strides,
+        pads=[int(rng.integers(0, k)) for _ in range(2) for k in kernel],
+        ceil_mode=int(rng.integers(2)),
+        **options,
+    )
+    feeds = {"x0": x.astype(np.float32)}
+    (found,) = tcopt.compile(model, workers=0).run(feeds)
+    (wanted,) = run_reference(model, feeds)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
