@@ -14,9 +14,10 @@ from xdsl.passes import ModulePass
 
 from tcopt.dialects.table import ScaleOp
 from tcopt.dialects.te import Combiner, ComputeOp, FuncOp, IndexOp, ReadOp, YieldOp
+from tcopt.dialects.te.access import index_ranges
 from tcopt.dialects.te.borders import match_border
 from tcopt.passes.te.inlining import composed_accesses, inline_read, simplify_body
-from tcopt.support.affine import linear_sum
+from tcopt.support.affine import Dim, linear_sum, to_expr, used_dims
 
 _FREE = (ReadOp, IndexOp, YieldOp, arith.ConstantOp)
 _EXPENSIVE = (
@@ -43,7 +44,8 @@ class TeInlinePass(ModulePass):
       the order of its elements, or into an epilogue with mathematical functions or many
       operations, as it is written out and that is not;
     - other readers that read elements repeatedly: if the stage is cheap, that is at most
-      `max_ops` operations, none of them a division or a mathematical function. Padding
+      `max_ops` operations, none of them a division or a mathematical function, and one read at
+      most that takes vectors apart. Padding
       is inlined so into a pooling, unless `inline_padding` is off.
 
     A stage inside of a border that is the function's result is not inlined into that:
@@ -121,7 +123,27 @@ class TeInlinePass(ModulePass):
         work = [op for op in stage.body.block.ops if not isinstance(op, _FREE)]
         if any(isinstance(op, _EXPENSIVE) or op.name.startswith("math.") for op in work):
             return False
-        return len(work) <= self.max_ops
+        return len(work) + GATHER * max(_gathers(stage) - 1, 0) <= self.max_ops
+
+
+GATHER = 4
+"""What reading elements that vectors do not find side by side costs, in operations."""
+
+
+def _gathers(stage: ComputeOp) -> int:
+    """How many reads neighbours along a stage's last axis do at quotients of their places."""
+    last = stage.body.block.args[len(stage.spatial_extents) - 1]
+    reads = [op for op in stage.body.block.ops if isinstance(op, ReadOp)]
+    return sum(
+        any(
+            read.indices[position] is last
+            for expr in read.map.data.results
+            for atom, _ in linear_sum(expr, index_ranges(read.indices)).terms
+            if not isinstance(atom, Dim)
+            for position in used_dims(to_expr(atom.operand))
+        )
+        for read in reads
+    )
 
 
 def _drop_unused(function: FuncOp) -> None:
