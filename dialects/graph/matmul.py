@@ -123,9 +123,8 @@ class MatmulOp(ContractionOp):
         return (stored, product)
 
     def _is_column(self) -> bool:
-        """Whether the right operand is a vector that is not known, for rows of the left one."""
-        known = isinstance(self.rhs.owner, ConstantOp)
-        return self.extents[1] == 1 and self.transpose_a is None and not known
+        """Whether the right operand is a vector, for rows of the left one."""
+        return self.extents[1] == 1 and self.transpose_a is None
 
     def _by_columns(self) -> Sequence[Operation] | None:
         if self.transpose_b is not None:

@@ -101,3 +101,13 @@ func.func @mish(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   %2 = graph.mul %x, %1 : tensor<8xf32>
   return %2, %0 : tensor<8xf32>, tensor<8xf32>
 }
+
+// A constant column as well.
+// CHECK-LABEL: func.func @known_column
+// CHECK:      %[[R:.*]] = graph.reshape %w : tensor<1x64xf32>
+// CHECK-NEXT: graph.matmul %x, %[[R]] {transpose_b} : tensor<16x1xf32>
+func.func @known_column(%x: tensor<16x64xf32>) -> tensor<16x1xf32> {
+  %w = graph.constant @w : tensor<64x1xf32>
+  %0 = graph.matmul %x, %w : tensor<16x1xf32>
+  return %0 : tensor<16x1xf32>
+}

@@ -290,14 +290,14 @@ te.func @short(%x: tensor<10xf32>) -> tensor<8xf32> {
 // CHECK: te.compute "down"
 te.func @woven(%x: tensor<9x9xf32>) -> tensor<16x16xf32> {
   %a = te.compute "across" [%h = 9, %w = 16] : tensor<9x16xf32> {
-    %0 = te.read %x[%h, %w floordiv 2]
-    %1 = te.read %x[%h, (%w + 1) floordiv 2]
+    %0 = te.read %x[%h, %w floordiv 2] : tensor<9x9xf32>
+    %1 = te.read %x[%h, (%w + 1) floordiv 2] : tensor<9x9xf32>
     %2 = arith.addf %0, %1 : f32
     te.yield %2 : f32
   }
   %d = te.compute "down" [%h = 16, %w = 16] : tensor<16x16xf32> {
-    %0 = te.read %a[%h floordiv 2, %w]
-    %1 = te.read %a[(%h + 1) floordiv 2, %w]
+    %0 = te.read %a[%h floordiv 2, %w] : tensor<9x16xf32>
+    %1 = te.read %a[(%h + 1) floordiv 2, %w] : tensor<9x16xf32>
     %2 = arith.addf %0, %1 : f32
     te.yield %2 : f32
   }
