@@ -200,32 +200,47 @@ _PER_OP, _AT_LEAST = 10, 1000
 
 
 class _Driver(PatternRewriter):
-    """The rewriter that patterns get, and the list of ops to visit."""
+    """The rewriter that patterns get, and the ops to visit, a heap by their places."""
 
     def __init__(self, patterns: Sequence[RewritePattern], once: bool):
-        # What the base class keeps of the place is set for each op.
-        super().__init__(InsertPoint.at_end(Block()))
+        # The place is that in front of the visited op, until a pattern sets another.
+        super().__init__(InsertPoint(Block()))
         self._patterns = patterns
         self._once = once
+        self._counter = _COUNTER.get()
         self._by_kind: dict[type[Operation], tuple[tuple[str, _Apply], ...]] = {}
         self._heap: list[tuple[int, int, Operation]] = []
         self._places: dict[Operation, int] = {}
         self._waiting: set[Operation] = set()
         self._pushes = 0
         self._now = 0
-        self._op: Operation | None = None
+
+    @property
+    def insertion_point(self) -> InsertPoint:
+        """Where ops are inserted: in front of the visited one, if nothing else was said."""
+        if self._point is None:
+            assert self._current_operation is not None
+            self._point = InsertPoint.before(self._current_operation)
+        return self._point
+
+    @insertion_point.setter
+    def insertion_point(self, point: InsertPoint) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._point: InsertPoint | None = point
 
     def run(self, root: Operation | Block) -> bool:
         """Rewrite what is inside."""
-        tops = root.ops if isinstance(root, Block) else (root,)
-        for top in tops:
+        places, applicable = self._places, self._by_kind
+        for top in root.ops if isinstance(root, Block) else (root,):
             for op in walk_ops(top):
-                if op is not root and self._applicable(type(op)):
-                    self._places[op] = len(self._heap)
-                    # In order, this is a heap.
-                    self._heap.append((len(self._heap), 0, op))
-        self._waiting.update(self._places)
-        most, rewrites = _AT_LEAST + _PER_OP * len(self._heap), 0
+                kind = type(op)
+                if applicable[kind] if kind in applicable else self._applicable(kind):
+                    places[op] = len(places)
+        if isinstance(root, Operation):
+            places.pop(root, None)
+        # In order, this is a heap.
+        self._heap = [(place, 0, op) for op, place in places.items()]
+        self._waiting.update(places)
+        most, rewrites = _AT_LEAST + _PER_OP * len(places), 0
         while self._heap:
             self._now, _, op = heappop(self._heap)
             if op not in self._waiting:
@@ -236,22 +251,18 @@ class _Driver(PatternRewriter):
                 if rewrites > most:
                     raise PassFailedError(
                         f"patterns do not come to an end: {name} made rewrite {rewrites}",
-                        where=describe_location(nearest_location(root))
-                        if not isinstance(root, Block)
-                        else None,
                         hint="each rewrite should leave less for the patterns to find",
                     )
         return rewrites > 0
 
     def _visit(self, op: Operation) -> str | None:
         """Let the first pattern that finds something rewrite an op; the pattern's name."""
-        counter = _COUNTER.get()
+        counter = self._counter
         subject = "" if counter is None else _describe(op)
-        self._op = self._current_operation = op
-        self.insertion_point = InsertPoint.before(op)
-        self.name_hint = None
+        self._current_operation, self._point = op, None
+        self._name_hint = None
         self.has_done_action = False
-        for name, apply in self._applicable(type(op)):
+        for name, apply in self._by_kind[type(op)]:
             if counter is not None and not counter.admits(name):
                 continue
             try:
@@ -288,22 +299,24 @@ class _Driver(PatternRewriter):
 
     def handle_operation_insertion(self, op: Operation) -> None:
         """Give a new op a location, and visit it and what is inside."""
-        if self._op is not None:
-            _locate(op, self._op)
-        for inner in walk_ops(op):
-            self._push(inner)
+        if self._current_operation is not None:
+            _locate(op, self._current_operation)
+        if not self._once:
+            for inner in walk_ops(op):
+                self._push(inner)
 
     def handle_operation_modification(self, op: Operation) -> None:
         """Visit an op again."""
         self._push(op)
 
     def handle_operation_removal(self, op: Operation) -> None:
-        """Forget an op, and visit those that it used."""
+        """Forget an op and what is inside, and visit the ops that these used."""
         for inner in walk_ops(op):
             self._waiting.discard(inner)
-            for operand in inner.operands:
-                if isinstance(operand.owner, Operation):
-                    self._push(operand.owner)
+            if not self._once:
+                for operand in inner.operands:
+                    if isinstance(operand.owner, Operation):
+                        self._push(operand.owner)
 
     def erase(self, op: Operation, safe_erase: bool = True) -> None:
         """Erase an op that nothing uses.

@@ -12,7 +12,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import bytes_of, numpy_dtype, type_of
+from tcopt.dialects.graph.types import Array, bytes_of, numpy_dtype, type_of
 from tcopt.passes.graph.constants import Constants, EraseUnusedConstant
 from tcopt.support.rewriting import rewrite
 
@@ -47,9 +47,12 @@ class FoldConstant(RewritePattern):
     def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
         if isinstance(op, ConstantOp):
             return
-        arrays = [self.constants.value(operand) for operand in op.operands]
-        known = [array for array in arrays if array is not None]
-        if len(known) != len(arrays) or not (op.packs_weights or self.is_worthwhile(op)):
+        known: list[Array] = []
+        for operand in op.operands:
+            if (array := self.constants.value(operand)) is None:
+                return
+            known.append(array)
+        if not (op.packs_weights or self.is_worthwhile(op)):
             return
         results = [self.constants.make(array, _hint(op)) for array in op.evaluate(*known)]
         rewriter.replace(op, results, [constant.result for constant in results])

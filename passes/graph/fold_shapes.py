@@ -8,12 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import (
-    GreedyRewritePatternApplier,
-    PatternRewriter,
-    PatternRewriteWalker,
-    RewritePattern,
-)
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind
@@ -21,6 +16,72 @@ from tcopt.dialects.graph.elementwise import ElementwiseOp, UnaryOp
 from tcopt.dialects.graph.interfaces import GraphOp, Simplify
 from tcopt.dialects.graph.shape import BroadcastToOp, ReshapeOp
 from tcopt.dialects.graph.types import broadcast_shapes, shape_of
+from tcopt.passes.canonicalize import EraseDead, Fold
+from tcopt.support.rewriting import rewrite
+
+
+class DropBroadcast(RewritePattern):
+    """Read the source of a broadcast where numpy broadcasting gives the same result.
+
+        %0 = graph.broadcast_to %b : tensor<8x16xf32>
+        %1 = graph.add %x, %0 : tensor<8x16xf32>
+    ->
+        %1 = graph.add %x, %b : tensor<8x16xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ElementwiseOp, rewriter: PatternRewriter) -> None:
+        if len(op.operands) < 2:
+            return
+        for place, operand in enumerate(op.operands):
+            if isinstance(operand.owner, BroadcastToOp):
+                sources = list(op.operands)
+                sources[place] = operand.owner.x
+                if _broadcast(sources) == op.shape:
+                    rewriter.replace(op, _clone_with(op, sources))
+                    return
+
+
+def _broadcast(values: list[SSAValue]) -> tuple[int, ...] | None:
+    try:
+        return broadcast_shapes(*(shape_of(value) for value in values))
+    except VerifyException:
+        return None
+
+
+def _clone_with(op: GraphOp, operands: list[SSAValue]) -> Operation:
+    return op.clone(dict(zip(op.operands, operands, strict=True)))
+
+
+class SinkReshape(RewritePattern):
+    """Apply a unary op to a heavy op's result before it is reshaped, so that both fuse.
+
+        %1 = graph.reshape %conv : tensor<8x16xf32>
+        %2 = graph.relu %1 : tensor<8x16xf32>
+    ->
+        %1 = graph.relu %conv : tensor<1x8x4x4xf32>
+        %2 = graph.reshape %1 : tensor<8x16xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: UnaryOp, rewriter: PatternRewriter) -> None:
+        view = op.x.owner
+        if not isinstance(view, ReshapeOp):
+            return
+        heavy = view.x.owner
+        if not isinstance(heavy, GraphOp) or not view.x.has_one_use():
+            return
+        if heavy.fusion_kind is not FusionKind.COMPLEX_OUT_FUSABLE or not op.x.has_one_use():
+            return
+        new = type(op).create(
+            operands=[view.x],
+            properties=op.properties,
+            attributes=op.attributes,
+            result_types=[view.x.type],
+        )
+        after = ReshapeOp(new, op.shape)
+        after.location = view.location
+        rewriter.replace(op, [new, after])
 
 
 @dataclass(frozen=True)
@@ -47,57 +108,4 @@ class FoldShapesPass(ModulePass):
     name = "fold-shapes"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        patterns: list[RewritePattern] = [Simplify(), DropBroadcast(), SinkReshape()]
-        applier = GreedyRewritePatternApplier(patterns, ctx=ctx, folding_enabled=True)
-        PatternRewriteWalker(applier).rewrite_module(op)
-
-
-class DropBroadcast(RewritePattern):
-    """Read the source of a broadcast where numpy broadcasting gives the same result."""
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if not isinstance(op, ElementwiseOp) or len(op.operands) < 2:
-            return
-        for place, operand in enumerate(op.operands):
-            if isinstance(operand.owner, BroadcastToOp):
-                sources = list(op.operands)
-                sources[place] = operand.owner.x
-                if _broadcast(sources) == op.shape:
-                    rewriter.replace(op, _clone_with(op, sources))
-                    return
-
-
-def _broadcast(values: list[SSAValue]) -> tuple[int, ...] | None:
-    try:
-        return broadcast_shapes(*(shape_of(value) for value in values))
-    except VerifyException:
-        return None
-
-
-def _clone_with(op: GraphOp, operands: list[SSAValue]) -> Operation:
-    new = op.clone(dict(zip(op.operands, operands, strict=True)))
-    new.results[0].name_hint = op.results[0].name_hint
-    return new
-
-
-class SinkReshape(RewritePattern):
-    """Apply a unary op to a heavy op's result before it is reshaped, so that both fuse."""
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if not isinstance(op, UnaryOp) or not isinstance(view := op.x.owner, ReshapeOp):
-            return
-        heavy = view.x.owner
-        if not isinstance(heavy, GraphOp) or not view.x.has_one_use():
-            return
-        if heavy.fusion_kind is not FusionKind.COMPLEX_OUT_FUSABLE or not op.x.has_one_use():
-            return
-        new = type(op).create(
-            operands=[view.x],
-            properties=op.properties,
-            attributes=op.attributes,
-            result_types=[view.x.type],
-        )
-        new.location = op.location
-        after = ReshapeOp(new, op.shape)
-        after.location = view.location
-        rewriter.replace(op, [new, after])
+        rewrite(op, [EraseDead(), Fold(ctx), Simplify(), DropBroadcast(), SinkReshape()])

@@ -1,4 +1,4 @@
-"""The pass `fuse-multiply-add`."""
+"""Products that are only used in a sum as fused multiply-adds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,50 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, math, vector
 from xdsl.dialects.builtin import ModuleOp, VectorType
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.table import ScaleOp
+from tcopt.support.rewriting import rewrite
+
+
+class FuseMultiplyAdd(RewritePattern):
+    """A sum with a product that nothing else uses, rounded once.
+
+        %p = arith.mulf %a, %b : f32
+        %s = arith.addf %c, %p : f32
+        ->
+        %s = math.fma %a, %b, %c : f32
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: arith.AddfOp, rewriter: PatternRewriter) -> None:
+        for product, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            factor = product.owner
+            is_product = isinstance(factor, arith.MulfOp) and product.has_one_use()
+            if is_product and not _may_vanish(other):
+                rewriter.replace(op, multiply_add(factor.lhs, factor.rhs, other))
+                rewriter.erase(factor)
+                return
+
+
+def multiply_add(a: SSAValue, b: SSAValue, c: SSAValue) -> vector.FMAOp | math.FmaOp:
+    """The op for `a * b + c`, rounded once."""
+    return (vector.FMAOp if isa(c.type, VectorType) else math.FmaOp)(a, b, c)
+
+
+def _may_vanish(value: SSAValue) -> bool:
+    """Whether a term may be 0 in some copies of an unrolled loop."""
+    match value.owner:
+        case ScaleOp():
+            return True
+        case arith.AddfOp() as total:
+            return _may_vanish(total.lhs) and _may_vanish(total.rhs)
+        case _:
+            return False
 
 
 @dataclass(frozen=True)
@@ -33,45 +71,4 @@ class FuseMultiplyAddPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
             if isinstance(function, loop.FuncOp):
-                _visit(function.body.block)
-
-
-def _visit(block: Block) -> None:
-    for op in tuple(block.ops):
-        if isinstance(op, arith.AddfOp):
-            _fuse(op)
-        for region in op.regions:
-            for inner in region.blocks:
-                _visit(inner)
-
-
-def _fuse(op: arith.AddfOp) -> None:
-    for product, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-        factor = product.owner
-        if isinstance(factor, arith.MulfOp) and product.has_one_use() and not _may_vanish(other):
-            new = multiply_add(factor.lhs, factor.rhs, other)
-            block = op.parent
-            assert block is not None
-            new.results[0].name_hint = op.result.name_hint
-            block.insert_op_before(new, op)
-            op.result.replace_all_uses_with(new.results[0])
-            for old in (op, factor):
-                old.detach()
-                old.erase()
-            return
-
-
-def multiply_add(a: SSAValue, b: SSAValue, c: SSAValue) -> vector.FMAOp | math.FmaOp:
-    """The op for `a * b + c`, rounded once."""
-    return (vector.FMAOp if isa(c.type, VectorType) else math.FmaOp)(a, b, c)
-
-
-def _may_vanish(value: SSAValue) -> bool:
-    """Whether a term may be 0 in some copies of an unrolled loop."""
-    match value.owner:
-        case ScaleOp():
-            return True
-        case arith.AddfOp() as total:
-            return _may_vanish(total.lhs) and _may_vanish(total.rhs)
-        case _:
-            return False
+                rewrite(function, [FuseMultiplyAdd()])

@@ -1,4 +1,4 @@
-"""The pass `lower-intrinsics`."""
+"""Calls of intrinsics as the ops that they stand for."""
 
 from __future__ import annotations
 
@@ -6,16 +6,63 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.intrinsics import intrinsic
 from tcopt.dialects.loop.intrin import Tile
 from tcopt.support.access_syntax import unique_operands
+from tcopt.support.rewriting import rewrite
+
+
+class LowerIntrinsic(RewritePattern):
+    """Replace a call by loads of its tiles, the ops of its declaration, and a store.
+
+        loop.intrin "f32_fma" outs(%c[%i] : memref<4xf32>) ins(%a[%i], %b[%i] : ...)
+        ->
+        %0 = loop.load %c[%i] : memref<4xf32>
+        %1 = loop.load %a[%i] : memref<4xf32>
+        %2 = loop.load %b[%i] : memref<4xf32>
+        %3 = math.fma %1, %2, %0 : f32
+        loop.store %3, %c[%i] : memref<4xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.IntrinOp, rewriter: PatternRewriter) -> None:
+        loads = [_load(tile, op) for tile in op.tiles]
+        first, *others = (load.result for load in loads)
+        ops = intrinsic(op.intrin.data).lower(first, others)
+        output = op.tiles[0]
+        store = loop.StoreOp(
+            ops[-1].results[0], output.buffer, *_access(output, op), lanes=_lanes(output)
+        )
+        rewriter.replace(op, [*loads, *ops, store])
+
+
+def _load(tile: Tile, op: loop.IntrinOp) -> loop.LoadOp:
+    return loop.LoadOp(
+        tile.buffer, *_access(tile, op), lanes=_lanes(tile), result_type=_value_type(tile)
+    )
+
+
+def _access(tile: Tile, op: loop.IntrinOp) -> tuple[AffineMap, list[SSAValue]]:
+    return unique_operands(AffineMap(len(op.indices), 0, tile.first), op.indices)
+
+
+def _lanes(tile: Tile) -> list[int] | None:
+    """The lane steps of a tile's vector, one dimension after the other; None for an element."""
+    return [step for row in tile.steps for step in row] or None
+
+
+def _value_type(tile: Tile) -> Attribute:
+    type_ = tile.buffer.type
+    assert isa(type_, MemRefType)
+    element = type_.get_element_type()
+    return VectorType(element, tile.extents) if tile.extents else element
 
 
 @dataclass(frozen=True)
@@ -40,42 +87,4 @@ class LowerIntrinsicsPass(ModulePass):
     name = "lower-intrinsics"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for inner in tuple(op.walk()):
-            if isinstance(inner, loop.IntrinOp):
-                _lower(inner)
-
-
-def _lower(op: loop.IntrinOp) -> None:
-    loads = [_load(tile, op) for tile in op.tiles]
-    values = [load.result for load in loads]
-    ops = intrinsic(op.intrin.data).lower(values[0], values[1:])
-    output = op.tiles[0]
-    store = loop.StoreOp(
-        ops[-1].results[0], output.buffer, *_access(output, op), lanes=_lanes(output)
-    )
-    new: list[Operation] = [*loads, *ops, store]
-    for each in new:
-        each.location = op.location
-    Rewriter.replace_op(op, new, [])
-
-
-def _load(tile: Tile, op: loop.IntrinOp) -> loop.LoadOp:
-    return loop.LoadOp(
-        tile.buffer, *_access(tile, op), lanes=_lanes(tile), result_type=_value_type(tile)
-    )
-
-
-def _access(tile: Tile, op: loop.IntrinOp) -> tuple[AffineMap, list[SSAValue]]:
-    return unique_operands(AffineMap(len(op.indices), 0, tile.first), op.indices)
-
-
-def _lanes(tile: Tile) -> list[int] | None:
-    """The lane steps of a tile's vector, one dimension after the other; None for an element."""
-    return [step for row in tile.steps for step in row] or None
-
-
-def _value_type(tile: Tile) -> Attribute:
-    type_ = tile.buffer.type
-    assert isa(type_, MemRefType)
-    element = type_.get_element_type()
-    return VectorType(element, tile.extents) if tile.extents else element
+        rewrite(op, [LowerIntrinsic()])
