@@ -46,6 +46,11 @@ class CpuFacts:
             target.capabilities,
         )
 
+    @property
+    def multiplies_by_lane(self) -> bool:
+        """Whether a multiply-add takes one lane of a register as a factor, as on Arm."""
+        return "neon" in self.capabilities
+
     def lanes(self, bits: int = 32) -> int:
         """Elements of a width that one vector holds."""
         return max(1, self.vector_bits // bits)

@@ -18,15 +18,6 @@ from tcopt.schedules.cpu.facts import CpuFacts
 MIN_ACCUMULATORS = 12
 """Independent accumulators that hide the latency of two FMA units (latency 4, and slack)."""
 
-L2_RATE = 20.0
-"""Bytes a cycle that a core streams from its second cache, as measured; half of the peak."""
-
-L3_RATE = 8.0
-"""The same from what lies behind it."""
-
-DRAM_RATE = 4.0
-"""The same from memory."""
-
 FOLDING_BITS = 512
 """Width of vectors from which on a multiply-add broadcasts an operand from memory by itself."""
 
@@ -42,6 +33,22 @@ _BEGIN = 24.0
 
 _END = 1.5
 """Cycles for one accumulator's start, epilogue and store."""
+
+_LOAD = 0.1
+"""Cycles that a load takes from the arithmetic beside it, where both have units enough."""
+
+LINE = 64
+"""Bytes of a line of a cache."""
+
+SCALAR_WAIT = 4.0
+"""Cycles for a line of what rows broadcast that comes from behind the first cache. All rows need
+a line at the same step, and the next ones many steps later: too many streams to fetch ahead."""
+
+VECTOR_WAIT = 0.3
+"""The same for a line of vectors from the second cache: one stream, which is fetched ahead."""
+
+FAR_VECTOR_WAIT = 2.0
+"""The same from behind the second cache."""
 
 
 @dataclass(frozen=True)
@@ -136,13 +143,16 @@ def candidate_tiles(space: Space, facts: CpuFacts) -> Iterator[Tile]:
 def _scratch(tile: Tile, space: Space, facts: CpuFacts) -> int:
     """Registers for what rows load.
 
-    Without a broadcast every accumulator has a loaded vector of its own. A broadcast that
-    serves one multiply-add is overlapped with the next one, in a second register, unless it
-    is part of the instruction.
+    Without a broadcast every accumulator has a loaded vector of its own. Broadcasts that serve
+    one multiply-add are overlapped with the next ones, in further registers, unless they are
+    part of the instruction. Where multiply-adds take a lane of a register, LLVM loads what a
+    row needs for several steps at once, and the vectors of the next step early.
     """
     if not space.scalar_bytes:
         return tile.accumulators - 1
-    return 2 if tile.vectors == 1 and facts.vector_bits < FOLDING_BITS else 1
+    if facts.multiplies_by_lane:
+        return tile.rows * tile.spans + 2
+    return 3 if tile.vectors == 1 and facts.vector_bits < FOLDING_BITS else 1
 
 
 def even_parts(extent: int, most: int) -> list[int]:
@@ -152,29 +162,39 @@ def even_parts(extent: int, most: int) -> list[int]:
 
 
 def estimate(space: Space, tile: Tile, columns_outside: bool, facts: CpuFacts) -> float:
-    """Cycles for the whole space.
-
-    Vectors come from behind the second cache when a tile first uses them, and later from
-    where the order of the loops leaves them.
-    """
+    """Cycles for the whole space: what tiles compute, and what they wait for operands."""
     count = ceil(space.columns / space.lanes)
-    group = space.steps * tile.vectors * tile.lanes * 4
-    rate = _rate(group if columns_outside else space.vector_bytes, facts)
     cycles = 0.0
     for rows, row_tiles in _sizes(space.rows, tile.rows):
         for spans, span_tiles in _sizes(space.spans, tile.spans):
             for vectors, column_tiles in _sizes(count, tile.vectors):
-                step = _step(rows * spans, vectors, space, rate, facts)
+                step = _step(rows * spans, vectors, space, facts)
                 one = space.steps * step + _BEGIN + _END * rows * spans * vectors
                 cycles += row_tiles * span_tiles * column_tiles * one
-    groups = ceil(count / tile.vectors)
-    sweeps = groups if columns_outside else 1
-    moved = sweeps * space.scalar_bytes / (2 * _rate(space.scalar_bytes, facts))
-    late = 0.0
-    if space.vector_bytes:
-        full = _step(tile.rows * tile.spans, tile.vectors, space, rate, facts)
-        late = max(tile.vectors * tile.lanes * 4 / L3_RATE - full, 0.0)
-    return cycles * space.repeats + moved + groups * space.steps * late
+    return cycles * space.repeats + _waiting(space, tile, columns_outside, facts)
+
+
+def _waiting(space: Space, tile: Tile, columns_outside: bool, facts: CpuFacts) -> float:
+    """Cycles for lines of both operands that are not in the first cache.
+
+    Each tile of columns goes over all that rows broadcast, each tile of rows over all vectors.
+    The order of the loops says how much is read in between, which decides where they still are.
+    """
+    groups = ceil(ceil(space.columns / space.lanes) / tile.vectors)
+    tiles = ceil(space.rows / tile.rows) * ceil(space.spans / tile.spans) * space.repeats
+    vectors = groups * tile.vectors * tile.lanes * space.steps * 4
+    one = space.scalar_bytes // tiles + vectors // groups
+    others = space.scalar_bytes + vectors // groups
+    far = space.vector_bytes + space.scalar_bytes // tiles
+    scalars = others if columns_outside else one
+    cycles = 0.0
+    if scalars > facts.l1:
+        cycles += groups * space.scalar_bytes / LINE * SCALAR_WAIT
+    again = one if columns_outside else far
+    if again > facts.l1:
+        wait = VECTOR_WAIT if again <= facts.l2 * 3 // 4 else FAR_VECTOR_WAIT
+        cycles += tiles * vectors / LINE * wait
+    return cycles
 
 
 def _sizes(extent: int, part: int) -> list[tuple[int, int]]:
@@ -183,26 +203,16 @@ def _sizes(extent: int, part: int) -> list[tuple[int, int]]:
     return [(size, count) for size, count in sizes if size and count]
 
 
-def _rate(size: int, facts: CpuFacts) -> float:
-    """Bytes a cycle at which data of a size can be read again and again."""
-    if size <= facts.l1 // 2:
-        return 64.0
-    return L2_RATE if size <= facts.l2 * 3 // 4 else L3_RATE
-
-
-def _step(rows: int, vectors: int, space: Space, rate: float, facts: CpuFacts) -> float:
-    """Cycles of one step of the reduction."""
+def _step(rows: int, vectors: int, space: Space, facts: CpuFacts) -> float:
+    """Cycles of one step of the reduction, its operands being in the first cache."""
     products = rows * vectors
     broadcasts = space.scalar_bytes > 0
     loads = (rows if broadcasts else products) + vectors
     folds = broadcasts and vectors == 1 and facts.vector_bits >= FOLDING_BITS
-    moved = vectors * space.lanes * 4 / rate
-    exposed = moved / 8 if rate == L3_RATE else 0.0
     cycles = max(
         products / 2,
         MIN_ACCUMULATORS / 2,
         loads / 2,
         (products + loads - (rows if folds else 0) + _CONTROL) / 4,
-        moved,
     )
-    return cycles + exposed
+    return cycles + _LOAD * loads

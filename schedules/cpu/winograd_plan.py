@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from math import ceil
 
 from tcopt.schedules.cpu.facts import CpuFacts
-from tcopt.schedules.cpu.tiles import (
-    DRAM_RATE,
-    L2_RATE,
-    L3_RATE,
-    Space,
-    Tile,
-    candidate_tiles,
-    estimate,
-)
+from tcopt.schedules.cpu.tiles import Space, Tile, candidate_tiles, estimate
+
+L2_RATE = 20.0
+"""Bytes a cycle that a core streams from its second cache, as measured; half of the peak."""
+
+L3_RATE = 8.0
+"""The same from what lies behind it."""
+
+DRAM_RATE = 4.0
+"""The same from memory."""
 
 
 @dataclass(frozen=True)

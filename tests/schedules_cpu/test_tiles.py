@@ -1,5 +1,7 @@
 """The choice of register tiles: properties that hold for every shape, and good choices."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,3 +51,32 @@ def test_convolution_tiles(facts: CpuFacts, rows: int, spans: int, expected: Til
         vector_bytes=steps * channels * 4,
     )
     assert plan_tile(space, facts).tile == expected
+
+
+@pytest.mark.parametrize("channels", [(512, 2048), (2048, 512), (1024, 1024), (320, 1280)])
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("l1", [32 << 10, 48 << 10])
+def test_a_broadcast_serves_several_products(channels: tuple[int, int], batch: int, l1: int):
+    # A tile of 28 rows and one vector takes a load for each multiply-add, and its data does not
+    # stay in the first cache: half the speed of tiles of 7 x 3 or 14 x 2 on Zen 5.
+    inputs, outputs = channels
+    space = Space(7, 7, outputs, 16, inputs, batch, batch * 49 * inputs * 4, inputs * outputs * 4)
+    tile = plan_tile(space, replace(AVX512, l1=l1)).tile
+    assert tile.vectors >= 2
+    assert tile.accumulators >= 16
+
+
+@pytest.mark.parametrize("size", [9, 11, 13, 17, 19])
+@pytest.mark.parametrize("steps", [128, 256, 9 * 128])
+def test_odd_images_do_not_fill_registers_with_broadcasts(size: int, steps: int):
+    # 13 rows of one vector spill where there are 16 registers, and took 1.5 times as long.
+    space = Space(size, size, 256, 8, steps, 1, size * size * 512, steps * 1024)
+    assert plan_tile(space, AVX2).tile.vectors >= 2
+
+
+def test_what_lanes_are_taken_of_has_registers():
+    # LLVM loads what rows need for several steps at once, and then spills accumulators.
+    arm = CpuFacts(128, 32, 4, 64 << 10, 1 << 20, capabilities=frozenset({"neon"}))
+    space = Space(28, 28, 64, 4, 256, 1, 28 * 28 * 1024, 256 * 256)
+    for tile in candidate_tiles(space, arm):
+        assert tile.accumulators + tile.vectors + tile.rows * tile.spans + 2 <= arm.registers
