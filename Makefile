@@ -13,7 +13,7 @@ ifdef CPU
 export TCOPT_CPU := $(CPU)
 endif
 
-.PHONY: help run test pytest lit numerics conformance guard wild exports levels gpu-models fuzz faults lint format docs bench setup tools clean
+.PHONY: help run test pytest lit numerics conformance guard wild exports levels gpu-models fuzz faults lint format docs bench inner-loops setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
@@ -31,6 +31,7 @@ help:
 	@echo "make format  let ruff fix and format"
 	@echo "make docs    write the generated pages of docs/"
 	@echo "make bench   measure layers and models against other runtimes (long)"
+	@echo "make inner-loops  what llvm-mca says of the innermost loops of layers, by target"
 	@echo "make clean   remove what the above made"
 
 run: setup
@@ -95,6 +96,9 @@ bench: setup
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	@$(BIN)/python benchmarks/run.py --output results.json --resume --chart results.svg
 
+inner-loops: setup
+	@$(BIN)/python benchmarks/inner_loops.py
+
 setup: $(READY)
 
 $(READY): pyproject.toml
@@ -107,12 +111,12 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m tcopt.tools.check_system
 	@touch $@
 
-# Optional: MLIR's own tools, against which the lowered levels are checked, a compiler and an
+# Optional: MLIR's own tools, against which the lowered levels are checked, llvm-mca, a compiler and an
 # emulator for AArch64, and OpenCL on the CPU. Tests that need what cannot be had are skipped,
 # and say so.
-OPTIONAL_COMMANDS := mlir-opt-19 qemu-aarch64 aarch64-linux-gnu-gcc
+OPTIONAL_COMMANDS := mlir-opt-19 llvm-mca-19 qemu-aarch64 aarch64-linux-gnu-gcc
 OPTIONAL_FILES := /etc/OpenCL/vendors/pocl.icd
-OPTIONAL_PACKAGES := mlir-19-tools qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+OPTIONAL_PACKAGES := mlir-19-tools llvm-19 qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
   pocl-opencl-icd
 
 tools: setup

@@ -85,6 +85,17 @@ _OWN: dict[str, CpuTarget] = {
         l3=32 << 20,
         cores=8,
     ),
+    "znver5": CpuTarget(
+        f"x86_64-{_LINUX}",
+        "znver5",
+        f"{_AVX512},+avx512vnni,+avx512bf16,+avxvnni",
+        vector_bits=512,
+        registers=32,
+        l1=48 << 10,
+        l2=1 << 20,
+        l3=32 << 20,
+        cores=8,
+    ),
     "cortex-a53": CpuTarget(
         f"aarch64-{_LINUX}",
         "cortex-a53",

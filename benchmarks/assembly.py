@@ -1,0 +1,124 @@
+"""Innermost loops, cut out of the assembly that LLVM writes for x86 and AArch64."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_FUNCTION = re.compile(r'^"?([A-Za-z_][^:\s"]*)"?:')
+_LABEL = re.compile(r"^(\.L\w+):")
+_BRANCH = re.compile(r"^\s+(?:j\w+|b|b\.\w+|cbn?z|tbn?z)\s.*?(\.L\w+)\s*$")
+_BRANCHES = re.compile(r"j\w+|b|b\.\w+|cbn?z|tbn?z|ret\w*|call\w*|bl|blr")
+_COMMENT = re.compile(r"\s+(?:##?\s|//).*$")
+_PRODUCT = re.compile(
+    r"v?fn?m(?:add|sub)\d*p[sd]|vpdp\w+|vdpbf16ps|v?pmaddwd|fml[as]|fml[as]lb?|[us]+dot|bfdot"
+)
+_WIDTHS = {"zmm": 512, "ymm": 256, "xmm": 128}
+_VECTOR = re.compile(r"%([xyz]mm)\d+|\bv\d+\.(\d+)([bhsd])\b")
+_BITS = {"b": 8, "h": 16, "s": 32, "d": 64}
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop without another one inside.
+
+    Attributes:
+        lines: its instructions, without the branches.
+    """
+
+    function: str
+    lines: tuple[str, ...]
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """Instructions that multiply vectors and add."""
+        return tuple(line for line in self.lines if _PRODUCT.fullmatch(mnemonic(line)))
+
+    @property
+    def product_bits(self) -> int:
+        """Bits of the sums that its multiply-adds add to in a round."""
+        return sum(map(vector_bits, self.products))
+
+    @property
+    def commonest(self) -> str:
+        """The multiply-add that it has most of."""
+        (best, _), *_ = Counter(map(mnemonic, self.products)).most_common(1)
+        return next(line for line in self.products if mnemonic(line) == best)
+
+
+def mnemonic(line: str) -> str:
+    """An instruction's name."""
+    return line.split(None, 1)[0]
+
+
+def vector_bits(line: str) -> int:
+    """Width of the vector that an instruction writes, by the register: the last one on x86
+    (AT&T's order of operands), the first on AArch64; 0 if it is none."""
+    found = list(_VECTOR.finditer(line))
+    if not found:
+        return 0
+    if found[-1][1]:
+        return _WIDTHS[found[-1][1]]
+    return int(found[0][2]) * _BITS[found[0][3]]
+
+
+def innermost_loops(text: str) -> Iterator[Loop]:
+    """All innermost loops of an assembly text, in order."""
+    function = ""
+    lines: list[str] = []
+    places: dict[str, int] = {}
+    ends: list[int] = []
+    for raw in text.splitlines():
+        if (label := _LABEL.match(raw)) is not None:
+            places[label[1]] = len(lines)
+            continue
+        if (name := _FUNCTION.match(raw)) is not None:
+            function, lines, places, ends = name[1], [], {}, []
+            continue
+        line = _COMMENT.sub("", raw).rstrip()
+        branch = _BRANCH.match(line)
+        if branch is not None:
+            start = places.get(branch[1])
+            # A loop that has an end of another one inside is not the innermost.
+            if start is not None and not any(start < end for end in ends):
+                yield Loop(function, tuple(lines[start:]))
+            if start is not None:
+                ends.append(len(lines))
+            continue
+        if line[:1].isspace() and _is_instruction(line.strip()):
+            lines.append(line.strip())
+
+
+def _is_instruction(line: str) -> bool:
+    return bool(line) and not line.startswith(".") and not _BRANCHES.fullmatch(mnemonic(line))
+
+
+def hottest_loops(text: str) -> dict[str, Loop]:
+    """Of each function that has one, the innermost loop that multiplies and adds most.
+
+    The parts of a kernel that threads run are functions `NAME.body0`; they count as the kernel.
+    """
+    found: dict[str, Loop] = {}
+    for loop in innermost_loops(text):
+        name = re.sub(r"\.(?:body|task)\d+$", "", loop.function)
+        if loop.product_bits > (found[name].product_bits if name in found else 0):
+            found[name] = loop
+    return found
+
+
+def independent_products(line: str, registers: int) -> list[str]:
+    """A multiply-add once for each register but two, as fast as a core can do it."""
+    count = registers - 2
+    name, operands = line.split(None, 1)
+    if (vector := re.search(r"%([xyz])mm\d+(?!.*%)", operands)) is not None:
+        kind = vector[1]
+        sources = f"%{kind}mm{count + 1}, %{kind}mm{count}"
+        return [f"{name} {sources}, %{kind}mm{each}" for each in range(count)]
+    shapes = re.findall(r"v\d+\.(\d*[bhsd])", operands)
+    first, second = (re.sub(r"^\d*", "", s) for s in shapes[:2])
+    bits = vector_bits(line)
+    wide, narrow = f"{bits // _BITS[first]}{first}", f"{bits // _BITS[second]}{second}"
+    sources = f"v{count}.{narrow}, v{count + 1}.{narrow}"
+    return [f"{name} v{each}.{wide}, {sources}" for each in range(count)]
