@@ -15,6 +15,15 @@ MOST_LANES = 4
 LIKELY_THREADS = 256
 """Threads of a block that leave room for others on the same core."""
 
+RESIDENT_THREADS = 1024
+"""Threads that any core has room for at a time."""
+
+ADDRESSES = 32
+"""Registers of a thread beside its sums and what it loads for them, roughly."""
+
+CORE_SHARED = 2
+"""How many times what a block may share a core has, at least nearly everywhere."""
+
 
 @dataclass(frozen=True)
 class GpuFacts:
@@ -58,6 +67,25 @@ class GpuFacts:
     def running(self) -> int:
         """Threads that run at once."""
         return self.cores * min(self.max_threads, LIKELY_THREADS)
+
+    def rounds(self, blocks: int) -> int:
+        """How many blocks the busiest core runs: one block more than cores is a round more."""
+        return -(-blocks // self.cores)
+
+    def resident(self, blocks: int, threads: int, numbers: int, shared: int) -> int:
+        """How many blocks a core has at a time, which wait while others compute.
+
+        Args:
+            blocks: of the launch.
+            threads: of a block.
+            numbers: in registers of a thread.
+            shared: bytes of a block.
+        """
+        registers = threads * min(numbers + ADDRESSES, self.registers)
+        by_registers = self.registers * LIKELY_THREADS // registers
+        by_shared = CORE_SHARED * self.shared // max(shared, 1)
+        room = min(RESIDENT_THREADS // threads, by_registers, by_shared)
+        return max(min(room, self.rounds(blocks)), 1)
 
     @property
     def accumulators(self) -> int:

@@ -164,7 +164,7 @@ def _cost(
 ) -> float:
     sizes = {rows: tile.rows, columns: tile.lanes}
     threads = prod(ceil(pattern.extents[v] / sizes.get(v, 1)) for v in pattern.spatial)
-    waves = max(threads / facts.running, 1.0)
+    waves = ceil(threads / facts.running)
     return waves * (tile.rows * tile.lanes + LOAD * (tile.rows + 1))
 
 

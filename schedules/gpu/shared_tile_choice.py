@@ -25,6 +25,10 @@ STEPS = (4, 8, 16, 32)
 """Steps along the longest reduce variable that are fetched at a time; groups of terms are one."""
 
 
+UNPAIRED = 2.0
+"""How many times as long loads from shared memory take where threads of a warp that read one
+address are no neighbours in pairs: blocks whose width is no power of two."""
+
 BANK_SPACING = (8, 4)
 """Rows that the threads of a warp read at a time are a multiple of the first words apart, and the
 second. Those of eight threads, or of four with two rows each, then lie in different ones of 32
@@ -99,9 +103,10 @@ def choose_tile(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> SharedT
     chosen: SharedTile | None = None
     for tile in candidate_tiles(pattern, roles, facts):
         moved = costs.fetched_bytes(tile)
-        if costs.shared_bytes(tile, moved) > facts.shared:
+        shared = costs.shared_bytes(tile, moved)
+        if shared > facts.shared:
             continue
-        order = (costs.time(tile, moved), -tile.sums, -tile.threads)
+        order = (costs.time(tile, moved, shared), -tile.sums, -tile.threads)
         if best is None or order < best:
             best, chosen = order, tile
     return chosen
@@ -188,8 +193,8 @@ class TileCosts:
             spare += sum(max(tile.threads * WORD, box.row(sizes) * size) for box, size in each)
         return fetched + spare
 
-    def time(self, tile: SharedTile, fetched_bytes: int) -> float:
-        """Multiply-adds that take as long, of one core."""
+    def time(self, tile: SharedTile, fetched_bytes: int, shared_bytes: int) -> float:
+        """Multiply-adds that take as long, of the busiest core."""
         facts = self._facts
         blocks, terms, parts = self._blocks, self._terms, 1
         for extent, size, is_reduced in zip(
@@ -201,12 +206,16 @@ class TileCosts:
             else:
                 blocks *= ceil(extent / size)
         loads = tile.rows + tile.spans * tile.columns / tile.lanes
+        if tile.across & (tile.across - 1):
+            loads *= UNPAIRED
         # A block whose threads are no whole warps pays for those that idle.
         threads = ceil(tile.threads / facts.warp) * facts.warp
-        work = threads * (terms * (tile.sums + loads) + WAIT) + FETCH * fetched_bytes / WORD
+        at_once = facts.resident(blocks, threads, tile.sums + ceil(loads), shared_bytes)
+        wait = WAIT / at_once
+        work = threads * (terms * (tile.sums + loads) + wait) + FETCH * fetched_bytes / WORD
         # Few threads do not hide how long memory takes.
-        exposed = 1 + 2 * facts.warp / threads
-        return max(blocks / facts.cores, 1.0) * parts * work * exposed
+        exposed = 1 + 2 * facts.warp / (threads * at_once)
+        return facts.rounds(blocks) * parts * work * exposed
 
     def _tile_sizes(self, tile: SharedTile) -> tuple[int, int, int, int]:
         """How far a block goes along rows, columns, depth and spans before the next part."""

@@ -146,7 +146,7 @@ class WarpTileCosts:
         work = threads * (terms * (products + words) + waits * WAIT)
         work += FETCH * self._fetched_words(tile)
         exposed = 1 + 2 * lanes / threads
-        return max(blocks / facts.cores, 1.0) * parts * work * exposed
+        return facts.rounds(blocks) * parts * work * exposed
 
     def shared_bytes(self, tile: WarpTile) -> int:
         """What a block keeps in shared memory."""

@@ -105,7 +105,7 @@ def shared_tile_time(pattern: BlockPattern, factors: WarpRoles, facts: GpuFacts)
     if roles.spans is not None:
         sizes[roles.spans] = tile.spans
     words = sum(each.words(sizes, facts) for each in (factors.left, factors.right))
-    return TileCosts(pattern, roles, facts).time(tile, int(words * WORD))
+    return TileCosts(pattern, roles, facts).time(tile, int(words * WORD), int(words * WORD))
 
 
 def schedule_tile(

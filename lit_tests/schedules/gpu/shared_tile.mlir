@@ -2,19 +2,20 @@
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,align-storage,lower-blocks,inject-virtual-threads,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
 
 // Threads fetch both operands together, wait, and multiply from shared memory. Rows that are outside
-// of the result are computed as well, and not stored. Of its two vectors a thread has one in each
-// half of the columns, so that threads beside each other read and store neighbours.
-// KERNEL:     func.func private @product({{.*}} gpu.known_block_size = array<i32: 4, 8, 1>
-// CHECK:      loop.for %io = 0 to 2 thread blockIdx.y {
-// CHECK:        %x_shared = loop.alloc shared : memref<16x16xf32>
+// of the result are computed as well, and not stored. Blocks are no larger than leaves room for
+// several of them, which wait while others compute. Each half of the columns is a virtual thread, so
+// that threads beside each other read and store neighbours.
+// KERNEL:     func.func private @product({{.*}} gpu.known_block_size = array<i32: 4, 4, 1>
+// CHECK:      loop.for %io = 0 to 3 thread blockIdx.y {
+// CHECK:        %x_shared = loop.alloc shared : memref<8x16xf32>
 // CHECK-NEXT:   %w_shared = loop.alloc shared : memref<16x32xf32>
-// CHECK-NEXT:   loop.for %im = 0 to 8 thread threadIdx.y {
+// CHECK-NEXT:   loop.for %im = 0 to 4 thread threadIdx.y {
 // CHECK-NEXT:     loop.for %jc = 0 to 4 thread threadIdx.x {
 // CHECK-NEXT:       %m = loop.alloc register : memref<2x2x4xf32>
 // CHECK:            loop.for %d0_d1a = 0 to 2 {
-// CHECK-NEXT:         loop.for %d0_d1b = 0 to 8 thread threadIdx.y {
+// CHECK-NEXT:         loop.for %d0_d1b = 0 to 4 thread threadIdx.y {
 // CHECK-NEXT:           loop.for %d0_d1c = 0 to 4 thread threadIdx.x {
-// CHECK-NEXT:             loop.guard ([%io * 16 + %d0_d1a * 8 + %d0_d1b] in 21) {
+// CHECK-NEXT:             loop.guard ([%io * 8 + %d0_d1a * 4 + %d0_d1b] in 21) {
 // CHECK-NEXT:               loop.for %d0_d1d = 0 to 4 vectorized {
 // CHECK:            loop.barrier
 // CHECK-NEXT:       loop.for %kio = 0 to 2 {
@@ -22,7 +23,7 @@
 // CHECK:                  loop.load %x_shared[%im * 2 + %ii, %kio * 8 + %kii]
 // CHECK-NEXT:             loop.load %w_shared[%kio * 8 + %kii, %jb * 16 + %jc * 4 + %jd]
 // CHECK:            loop.for %i = 0 to 2 unrolled {
-// CHECK-NEXT:         loop.guard ([%io * 16 + %im * 2 + %i] in 21) {
+// CHECK-NEXT:         loop.guard ([%io * 8 + %im * 2 + %i] in 21) {
 // CHECK-NEXT:           loop.for %jb = 0 to 2 unrolled {
 // CHECK-NEXT:             loop.for %j = 0 to 4 vectorized {
 // CHECK-NEXT:               loop.load %m[%jb, %i, %j]
@@ -50,7 +51,7 @@ te.func @product(%x: tensor<21x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32
 // A padded image is computed where it is shared.
 // KERNEL:     func.func private @convolution(
 // CHECK:      %p = loop.alloc shared : memref<1x4x4x10xf32>
-// CHECK-NEXT: %w_shared = loop.alloc shared {storage_align = array<i64: 0, 8, 4>} : memref<4x4x3x3xf32>
+// CHECK-NEXT: %w_shared = loop.alloc shared {storage_align = array<i64: 0, 8, 4>} : memref<2x4x3x3xf32>
 // CHECK:      loop.load %x[0, {{.*}}] else 0.000000e+00
 // CHECK:      loop.barrier
 // CHECK-NEXT: loop.for %ci = 0 to 4 {
@@ -77,7 +78,7 @@ te.func @convolution(%x: tensor<1x4x6x8xf32>, %w: tensor<6x4x3x3xf32>) -> tensor
 // beside each other in vectors.
 // KERNEL:     func.func private @bytes(
 // KERNEL:       simd.dot {{.*}} : vector<4x4xi8> into vector<4xi32>
-// CHECK:      %x_shared = loop.alloc shared : memref<16x16xi8>
+// CHECK:      %x_shared = loop.alloc shared : memref<8x16xi8>
 // CHECK-NEXT: %w_shared = loop.alloc shared : memref<1x4x32x4xi8>
 // CHECK:        loop.for %ko = 0 to 3 {
 // CHECK:          loop.for %d0_d1d = 0 to 4 vectorized {
@@ -106,9 +107,9 @@ te.func @bytes(%x: tensor<21x48xi8>, %w: tensor<1x12x32x4xi8>) -> tensor<21x32xi
 
 // Rows that threads of a warp read at a time start in different banks.
 // KERNEL:     func.func private @banks({{.*}} gpu.known_block_size = array<i32: 8, 8, 1>
-// KERNEL:       %x_shared = memref.alloca() {{.*}} : memref<16x20xf32, 3 : i64>
+// KERNEL:       %x_shared = memref.alloca() {{.*}} : memref<8x20xf32, 3 : i64>
 // KERNEL:       %w_shared = memref.alloca() {{.*}} : memref<16x32xf32, 3 : i64>
-// CHECK:      %x_shared = loop.alloc shared {storage_align = array<i64: 0, 8, 4>} : memref<16x16xf32>
+// CHECK:      %x_shared = loop.alloc shared {storage_align = array<i64: 0, 8, 4>} : memref<8x16xf32>
 // CHECK-NEXT: %w_shared = loop.alloc shared : memref<16x32xf32>
 module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, max_threads = 64, registers = 64, shared = 8192, vector_bits = 128, cores = 1>} {
 te.func @banks(%x: tensor<21x16xf32>, %w: tensor<16x32xf32>) -> tensor<21x32xf32> {
