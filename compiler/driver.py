@@ -202,6 +202,7 @@ def _build(
     for name in ("graph", "te"):
         with report.step(name):
             run_passes(module, by_name[name].passes)
+    kind_of(module).check(module)
     with report.step("kernels"):
         functions = take_kernels(module)
         run_passes(module, by_name["loop"].passes)

@@ -37,6 +37,7 @@ from tcopt.support.errors import ResourceError
 from tcopt.support.memo import clear_memos
 from tcopt.support.phases import Phase, pipeline_text
 from tcopt.support.remarks import collect_remarks
+from tcopt.support.strings import is_text
 from tcopt.support.target_registry import find_target
 
 if TYPE_CHECKING:
@@ -346,7 +347,7 @@ class _Specializer(Specialization):
 
     def key(self, feeds: Mapping[str, Feed]) -> tuple[object, ...]:
         by_value = [
-            (name, array.tobytes())
+            (name, tuple(array.flat) if is_text(array.dtype) else array.tobytes())
             for name, array in _tensors(feeds).items()
             if name in self._by_value
         ]

@@ -46,6 +46,8 @@ def declare_kernels(module: ModuleOp, kernels: Mapping[str, Kernel]) -> None:
         if isinstance(host, func.FuncOp):
             for call in [op for op in host.walk() if isinstance(op, loop.CallOp)]:
                 name = call.callee.string_value()
+                if name not in kernels:
+                    continue  # What the runtime defines.
                 workspace = [types.read(text) for text in kernels[name].workspace]
                 signatures[name] = (*call.arguments.types, *workspace)
                 if workspace:

@@ -41,6 +41,7 @@ from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files import open_file
 from tcopt.support.json_facts import FactError, Facts, parse_facts
 from tcopt.support.remarks import listening
+from tcopt.support.strings import is_text
 from tcopt.support.threads import try_start
 
 Array = NDArray[Any]
@@ -104,7 +105,11 @@ class ProgramCache:
         for name, value in sorted(values.items()):
             array = np.asarray(value)
             state.update(repr((name, array.shape, array.dtype.str)).encode())
-            state.update(array.tobytes())
+            state.update(
+                repr(array.tolist()).encode("utf-8", "surrogatepass")
+                if is_text(array.dtype)
+                else array.tobytes()
+            )
         folder = None if self._path is None else self._path.parent
         unchanged = partial(self._is_still, mark)
         return ProgramEntry(state.hexdigest(), folder, self._facts, self._programs, unchanged)

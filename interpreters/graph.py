@@ -17,6 +17,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.scan import ScanOp, run_scan
 from tcopt.dialects.graph.types import numpy_dtype, type_of
 from tcopt.dialects.graph.weights import WeightStore, weights_of
+from tcopt.interpreters.host_calls import strings_of
 from tcopt.support.errors import InputError, UnsupportedError
 
 Array = NDArray[Any]
@@ -48,7 +49,8 @@ def run_module(
     if entry is None:
         raise InputError("the module has no function @main")
     store = weights_of(module) if weights is None else weights
-    return run_function(entry, inputs, weights=store, observe=observe)
+    with strings_of(module):
+        return run_function(entry, inputs, weights=store, observe=observe)
 
 
 def run_function(

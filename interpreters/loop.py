@@ -25,6 +25,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
+from tcopt.interpreters.host_calls import host_call, run_host_call, strings_of
 from tcopt.interpreters.loop_runtime import to_buffer, unwritten, write_back
 from tcopt.interpreters.loop_translation import Translator
 from tcopt.support.dtypes import numpy_dtype
@@ -82,7 +83,8 @@ def run_module(
         only(arrays)
     else:
         arrays = _complete(main.body.block, inputs)
-        _Host(module, functions).run(main.body.block, arrays)
+        with strings_of(module):
+            _Host(module, functions).run(main.body.block, arrays)
     outputs = module.attributes.get("graph.outputs")
     return arrays[-len(outputs) if isinstance(outputs, ArrayAttr) and len(outputs) else -1 :]
 
@@ -154,10 +156,7 @@ class _Host:
         values = self.values
         match op:
             case loop.CallOp():
-                callee = self.functions.get(op.callee.string_value())
-                if callee is None:
-                    raise InputError(f"no loop.func named @{op.callee.string_value()}", op=op)
-                callee([values[argument] for argument in op.arguments])
+                self._call(op)
             case loop.WeightOp():
                 values[op.result] = self._weight(op)
             case memref.AllocOp():
@@ -182,6 +181,18 @@ class _Host:
                 pass
             case _:
                 raise UnsupportedError("the loop interpreter does not run this op", op=op)
+
+    def _call(self, op: loop.CallOp) -> None:
+        name = op.callee.string_value()
+        arrays = [self.values[argument] for argument in op.arguments]
+        declared = host_call(self.module, name)
+        if declared is not None:
+            run_host_call(declared, arrays)
+            return
+        callee = self.functions.get(name)
+        if callee is None:
+            raise InputError(f"no loop.func named @{name}", op=op)
+        callee(arrays)
 
     def _weight(self, op: loop.WeightOp) -> Array:
         from tcopt.dialects.graph.weights import weights_of

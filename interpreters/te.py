@@ -36,6 +36,7 @@ from tcopt.dialects.graph.scan import ScanOp, run_scan
 from tcopt.dialects.graph.types import element_of, numpy_dtype
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.dialects.te import CallOp, Combiner, ComputeOp, FuncOp, IndexOp, ReadOp, YieldOp
+from tcopt.interpreters.host_calls import strings_of
 from tcopt.interpreters.scalars import evaluate_scalar
 from tcopt.support.affine import linear_sum, sum_range
 from tcopt.support.dtypes import is_narrow
@@ -79,7 +80,8 @@ def run_module(
     if isinstance(entry, FuncOp):
         return (run_function or run_func)(entry, inputs)
     host = _Host(module, functions, run_function or run_func, observe)
-    return host.run(cast(func.FuncOp, entry), inputs)
+    with strings_of(module):
+        return host.run(cast(func.FuncOp, entry), inputs)
 
 
 def run_func(function: FuncOp, arrays: Sequence[Array]) -> list[Array]:

@@ -25,14 +25,24 @@ from tcopt.backends.llvm.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
 from tcopt.passes.kernel.instrument import PROFILE
 from tcopt.runtime.description import argument_facts
+from tcopt.runtime.host_calls import HostCall, as_code_has_it
 from tcopt.runtime.loading import argument_table
 from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.program import Program, pack_weights
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import PassFailedError
+from tcopt.support.host_calls import (
+    HOST_CALL,
+    STRINGS,
+    TEXT_INPUTS,
+    TEXT_OUTPUTS,
+    plain_settings,
+)
+from tcopt.support.host_functions.registry import Form
 from tcopt.support.literals import Integers, integers
 from tcopt.support.origins import Origin
+from tcopt.support.strings import TEXT
 from tcopt.support.structures import Kind
 
 Array = NDArray[Any]
@@ -72,20 +82,44 @@ def build_program(
     )
     externals = external_names(text).union(*(kernel.externals for kernel in kernels))
     facts = describe(module, main, weights)
-    text += argument_table(
-        argument_facts(facts.inputs, facts.outputs, facts.weights.nbytes, facts.workspace_bytes)
+    inputs, outputs = (
+        [as_code_has_it(spec) for spec in specs] for specs in (facts.inputs, facts.outputs)
     )
+    sizes = facts.weights.nbytes, facts.workspace_bytes
+    text += argument_table(argument_facts(inputs, outputs, *sizes))
+    calls = host_calls(module)
     return Program(
         target=target,
         objects=[assemble_object(text, target), *(kernel.code for kernel in kernels)],
-        externals=sorted(externals - {kernel.symbol for kernel in kernels}),
+        externals=sorted(externals - {f.symbol for f in (*kernels, *calls)}),
         inputs=facts.inputs,
         outputs=facts.outputs,
         weights=facts.weights,
         workspace_bytes=facts.workspace_bytes,
         report=facts.report,
         timed=timed_kernels(main),
+        calls=calls,
+        strings=_names(module, STRINGS) if STRINGS in module.attributes else [],
     )
+
+
+def host_calls(module: ModuleOp) -> list[HostCall]:
+    """The functions that a module declares and Python computes."""
+    found: list[HostCall] = []
+    for op in module.ops:
+        facts = op.attributes.get(HOST_CALL)
+        if isinstance(op, FuncOp) and isinstance(facts, DictionaryAttr):
+            function, settings = facts.data["function"], facts.data["settings"]
+            assert isinstance(function, StringAttr) and isinstance(settings, DictionaryAttr)
+            forms = tuple(_form(type_) for type_ in op.function_type.inputs)
+            symbol = op.sym_name.data
+            found.append(HostCall(symbol, function.data, plain_settings(settings), forms))
+    return found
+
+
+def _form(type_: Attribute) -> Form:
+    assert isa(type_, MemRefType)
+    return Form(tuple(type_.get_shape()), np.dtype(numpy_dtype(type_.get_element_type())))
 
 
 @dataclass(frozen=True)
@@ -111,7 +145,7 @@ def describe(module: ModuleOp, main: FuncOp, weights: Mapping[str, Array]) -> Ho
         types.pop()
     weight_bytes, workspace_bytes = (_bytes(t) for t in types[-2:])
     return HostFacts(
-        inputs=_specs(names[0], types[: len(names[0])]),
+        inputs=_with_texts(module, TEXT_INPUTS, _specs(names[0], types[: len(names[0])])),
         outputs=_outputs(module, _specs(names[1], types[len(names[0]) : -2])),
         weights=pack_weights(_weight_layout(main), weights, weight_bytes),
         workspace_bytes=workspace_bytes,
@@ -168,7 +202,16 @@ def _outputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
     """The outputs, the last of which may be checks."""
     number = module.attributes.get("graph.checks")
     first = len(specs) - (number.value.data if isa(number, IntegerAttr) else 0)
-    return [*specs[:first], *(spec._replace(kind=Kind.CHECK) for spec in specs[first:])]
+    own = _with_texts(module, TEXT_OUTPUTS, specs[:first])
+    return [*own, *(spec._replace(kind=Kind.CHECK) for spec in specs[first:])]
+
+
+def _with_texts(module: ModuleOp, attribute: str, specs: list[TensorSpec]) -> list[TensorSpec]:
+    """The specifications, those of strings as such."""
+    if attribute not in module.attributes:
+        return specs
+    texts = set(_names(module, attribute))
+    return [s._replace(dtype=TEXT) if s.name in texts else s for s in specs]
 
 
 def _bytes(block: Attribute) -> int:

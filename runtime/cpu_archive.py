@@ -18,6 +18,7 @@ from tcopt.runtime.description import (
     signature_of,
     spec_facts,
 )
+from tcopt.runtime.host_calls import HostCall, call_facts, call_of
 from tcopt.runtime.program import Program
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, ResourceError
@@ -52,6 +53,8 @@ def program_in(path: Path, content: Container) -> Program:
             workspace_bytes=facts.number("workspace_bytes", 0, MOST_BYTES),
             report=facts.integers("report"),
             signature=signature_of(facts, inputs, outputs),
+            calls=_calls(facts),
+            strings=_strings(facts),
         )
     except FactError as error:
         raise InputError(f"{path} is not a compiled model: {error}") from error
@@ -90,6 +93,20 @@ def _externals(facts: Facts) -> list[str]:
     return names
 
 
+def _calls(facts: Facts) -> list[HostCall]:
+    calls = [call_of(each) for each in facts.items("calls")] if "calls" in facts else []
+    if len({call.symbol for call in calls}) < len(calls):
+        facts.refuse("calls", "has a symbol twice")
+    return calls
+
+
+def _strings(facts: Facts) -> list[str]:
+    strings = facts.texts("strings") if "strings" in facts else []
+    if strings and (strings[0] or len(set(strings)) < len(strings)):
+        facts.refuse("strings", "is no table of different strings after the empty one")
+    return strings
+
+
 def _describe(program: Program) -> dict[str, Any]:
     return {
         "target": program.target.facts(),
@@ -99,4 +116,6 @@ def _describe(program: Program) -> dict[str, Any]:
         "workspace_bytes": program.workspace_bytes,
         "report": program.report,
         **signature_facts(program.signature),
+        **({"calls": [call_facts(call) for call in program.calls]} if program.calls else {}),
+        **({"strings": program.strings} if program.strings else {}),
     }

@@ -14,6 +14,7 @@ from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.json_facts import FactError, Facts
 from tcopt.support.named_dtypes import named_dtype
+from tcopt.support.strings import TEXT, TEXT_NAME, dtype_text
 from tcopt.support.structures import Count, Kind, tensor_names
 
 MOST_BYTES = 2**48
@@ -24,7 +25,7 @@ _MOST_DIMENSIONS = 64
 
 def spec_facts(spec: TensorSpec) -> dict[str, Any]:
     """A specification as JSON values."""
-    facts = {"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype.name}
+    facts = {"name": spec.name, "shape": list(spec.shape), "dtype": dtype_text(spec.dtype)}
     return {
         **facts,
         **({"dims": list(spec.dims)} if spec.dims else {}),
@@ -165,6 +166,8 @@ def _dimension(value: Any, at: str) -> int | str | None:
 
 def _dtype(facts: Facts) -> np.dtype[Any]:
     name = facts.text("dtype")
+    if name == TEXT_NAME:
+        return TEXT
     try:
         dtype = named_dtype(name)
     except (TypeError, ValueError, SyntaxError):

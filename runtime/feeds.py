@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.support.errors import InputError
+from tcopt.support.strings import TEXT, is_text
 
 Array = NDArray[Any]
 
@@ -31,6 +32,8 @@ def array_of(what: object, dtype: np.dtype[Any], value: object) -> Array:
     """
     if isinstance(value, np.ndarray):
         return _plain(what, value)
+    if is_text(dtype) and isinstance(value, str | bytes | list | tuple):
+        return _of_texts(what, value)
     if value is None or isinstance(value, str | bytes):
         hint = "give an array, or a list of numbers"
         raise InputError(f"input {what} cannot be {_shown(value)}", hint=hint)
@@ -45,9 +48,43 @@ def array_of(what: object, dtype: np.dtype[Any], value: object) -> Array:
         raise InputError(
             f"input {what} cannot be {type(value).__name__}: {error}", hint="give an array"
         ) from error
-    if array.dtype.hasobject:
+    if array.dtype.hasobject and not is_text(dtype):
         raise InputError(f"input {what} cannot be {type(value).__name__}", hint="give an array")
     return array
+
+
+def _of_texts(what: object, value: Any) -> Array:
+    """A string, or nested lists of them."""
+    try:
+        array = np.asarray(value, TEXT)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"the list given for input {what} is no array: {error}") from error
+    return array
+
+
+def texts_of(what: object, array: Array) -> Array:
+    """An array of Python's strings, of one of any strings that numpy has.
+
+    Raises:
+        InputError: an element is none, or is no UTF-8.
+    """
+    if array.dtype.kind in "UT":
+        return array.astype(TEXT)
+    if array.dtype.kind not in "OS":
+        return array
+    found = array.astype(TEXT, order="C")
+    for place, item in enumerate(found.reshape(-1).tolist()):
+        if isinstance(item, bytes):
+            try:
+                found.reshape(-1)[place] = item.decode()
+            except UnicodeDecodeError as error:
+                raise InputError(f"input {what} has bytes that are no UTF-8: {error}") from error
+        elif not isinstance(item, str):
+            raise InputError(
+                f"input {what} has {_shown(item)} among its strings",
+                hint="give strings alone; what is missing may be an empty one",
+            )
+    return found
 
 
 def _plain(what: object, value: Array) -> Array:

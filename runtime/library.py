@@ -31,8 +31,9 @@ from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.digests import digest_of, digest_of_file
-from tcopt.support.errors import InputError
+from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.files import as_path, cannot_read, open_file, open_outputs
+from tcopt.support.strings import is_text
 
 _MOST_JSON = 1 << 26
 
@@ -44,6 +45,7 @@ def write_library(path: Path, program: Program) -> None:
         BackendError: there is no C compiler, or linking failed.
         InputError: the folder does not exist or is not writable.
     """
+    check_needs_no_host(program)
     objects = [*program.objects, *pool_objects(program.target)]
     code = linked_library(objects, program.target, path.name)
     parts = {"library": code, "weights": program.weights.data}
@@ -53,6 +55,22 @@ def write_library(path: Path, program: Program) -> None:
         weights.write(program.weights.data)
         facts.write(text.encode())
         library.write(code)
+
+
+def check_needs_no_host(program: Program) -> None:
+    """Check that a program needs nothing of Python's when it runs.
+
+    Raises:
+        UnsupportedError: it takes or gives strings, or has functions that Python computes.
+    """
+    texts = [s.name for s in (*program.inputs, *program.outputs) if is_text(s.dtype)]
+    functions = sorted({call.function for call in program.calls})
+    if texts or functions:
+        what = f"{texts[0]!r} holds strings" if texts else f"{functions[0]} is Python's"
+        raise UnsupportedError(
+            f"a library for C has no strings and none of Python's functions, here {what}",
+            hint="save the model as a .tcm file, to be run from Python",
+        )
 
 
 def check_library(path: str | Path) -> None:

@@ -10,6 +10,7 @@ from tcopt.backends.llvm.host import default_threads, host_target, obstacle
 from tcopt.backends.llvm.jit_link import link_objects, threads_object
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
+from tcopt.runtime.host_calls import HostCall, HostCalls
 from tcopt.runtime.stopping import INTERRUPTS, Control
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, UnsupportedError
@@ -26,15 +27,23 @@ class Entry:
     Attributes:
         threads: how many threads parallel loops may use, see `default_threads` at first.
         stop: makes the code return early.
+
+    Args:
+        externals: C functions that the code calls.
+        calls: functions that it calls and Python computes.
     """
 
-    def __init__(self, code: Sequence[bytes], externals: Iterable[str]):
+    def __init__(
+        self, code: Sequence[bytes], externals: Iterable[str], calls: Iterable[HostCall] = ()
+    ):
         # The linked library lives as long as this object.
         objects = [*code, threads_object(host_target())]
         self.stop = StopFlag()
         self._is_quick = False
+        self._calls = HostCalls(calls, self.stop.set)
         symbols = [ENTRY_SYMBOL, THREADS_VARIABLE, ARGUMENTS_SYMBOL]
-        self._library = link_objects(objects, externals, symbols, self.stop.address)
+        own = self._calls.addresses
+        self._library = link_objects(objects, externals, symbols, self.stop.address, own)
         prototype = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
         self._call = prototype(self._library[ENTRY_SYMBOL])
         self._threads = ctypes.c_int32.from_address(self._library[THREADS_VARIABLE])
@@ -65,6 +74,7 @@ class Entry:
         INTERRUPTS.follow(self.stop, renew=not self._is_quick)
         if self._is_quick and not self._call(ctypes.addressof(arguments)):
             return
+        self._calls.raise_failure()
         self._run(arguments, None)
 
     def _run(self, arguments: ctypes.Array[ctypes.c_void_p], control: Control | None) -> None:
@@ -78,6 +88,7 @@ class Entry:
             if not self._call(ctypes.addressof(arguments)):
                 self._is_quick = time.perf_counter() - start < _QUICK_SECONDS
                 return
+            self._calls.raise_failure()
             self.stop.check_memory()
 
     @property

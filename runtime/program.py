@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tcopt.backends.llvm.host import default_threads, obstacle, usable_cores
 from tcopt.runtime.checks import CheckMemory, split_checks
 from tcopt.runtime.description import argument_facts
+from tcopt.runtime.host_calls import HostCall, Texts, as_code_has_it
 from tcopt.runtime.loading import Entry, check_runs_here
 from tcopt.runtime.outputs import OutputPool, align
 from tcopt.runtime.profile import TimedKernel
@@ -23,6 +24,7 @@ from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.remarks import Remark
+from tcopt.support.strings import is_text
 from tcopt.support.threads import map_side_by_side
 
 Array = NDArray[Any]
@@ -77,6 +79,8 @@ class Program:
         cached: whether nothing was compiled, as the cache had the whole program.
         signature: what its inputs and outputs are of the model's; None if they are the same.
         checks: the last of the outputs given, of kind `CHECK`; they are not among `outputs`.
+        calls: functions that the code calls and Python computes.
+        strings: those of the model, by the places that code has for them.
     """
 
     target: CpuTarget
@@ -93,6 +97,8 @@ class Program:
     kernels_compiled: int = 0
     cached: bool = False
     signature: Signature | None = None
+    calls: list[HostCall] = field(default_factory=list[HostCall])
+    strings: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
         if self.workspace_bytes < 0:
@@ -100,9 +106,11 @@ class Program:
         self.outputs, self.checks = split_checks(self.outputs)
         self._entry = None
         if obstacle(self.target) is None:
-            self._entry = Entry(self.objects, self.externals)
+            self._entry = Entry(self.objects, self.externals, self.calls)
             self._check_arguments(self._entry)
-        self._pools = [OutputPool(spec) for spec in self.outputs]
+        self._pools = [OutputPool(as_code_has_it(spec)) for spec in self.outputs]
+        has_texts = self.calls or any(is_text(s.dtype) for s in (*self.inputs, *self.outputs))
+        self._texts = Texts(self.strings, self.inputs, self.outputs) if has_texts else None
         self._checks = CheckMemory(self.checks)
         self._workspace = aligned_empty(self.workspace_bytes)
         self.times = np.zeros((len(self.timed or ()), 2), np.int64)
@@ -120,8 +128,9 @@ class Program:
     def _check_arguments(self, entry: Entry) -> None:
         """Check that arguments are what the code takes them to be."""
         sizes = self.weights.nbytes, self.workspace_bytes
-        results = [*self.outputs, *self.checks]
-        if entry.argument_facts != argument_facts(self.inputs, results, *sizes):
+        results = [as_code_has_it(spec) for spec in (*self.outputs, *self.checks)]
+        given = [as_code_has_it(spec) for spec in self.inputs]
+        if entry.argument_facts != argument_facts(given, results, *sizes):
             raise InputError(
                 "the code of the model is for other inputs, outputs or weights than are described",
                 hint="compile the model again",
@@ -163,6 +172,14 @@ class Program:
         Raises:
             InputError: the data is refused, see `checks`.
         """
+        if self._texts is not None:
+            return self._texts.run(lambda given: self._run(given, threads, control), feeds)
+        return self._run(feeds, threads, control)
+
+    def _run(
+        self, feeds: Sequence[Array], threads: int | None, control: Control | None
+    ) -> list[Array]:
+        """As `run`, of arrays as code has them."""
         entry = self.entry
         entry.threads = threads or default_threads()
         arguments = self._arguments

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.feeds import array_of
+from tcopt.runtime.feeds import array_of, texts_of
 from tcopt.support.errors import InputError
 from tcopt.support.shape_text import shape_text
+from tcopt.support.strings import dtype_text, is_text
 from tcopt.support.structures import Kind
 
 Array = NDArray[Any]
@@ -36,7 +37,7 @@ class TensorSpec(NamedTuple):
     def __str__(self) -> str:
         kind = "" if self.kind is Kind.TENSOR else f"{self.kind}, "
         shape = " of any shape" if self.any_rank else f"[{shape_text(self.shape)}]"
-        return f'"{self.name}" {kind}{self.dtype}{shape}'
+        return f'"{self.name}" {kind}{dtype_text(self.dtype)}{shape}'
 
     def symbols(self, shape: Sequence[int | str | None]) -> Iterator[tuple[str, int]]:
         """Each named dimension, and its extent in a tensor of this shape."""
@@ -129,15 +130,20 @@ def _is_ready(spec: TensorSpec, array: Any) -> bool:
         and array.shape == spec.shape
         and array.dtype == spec.dtype
         and array.flags.c_contiguous
+        and not array.dtype.hasobject
     )
 
 
 def _checked(spec: TensorSpec, given: Any, fixed_by: Mapping[str, str]) -> Array:
     array = array_of(spec, spec.dtype, given)
+    if is_text(spec.dtype):
+        array = texts_of(spec, array)
     if array.dtype != spec.dtype:
         raise InputError(
-            f'input "{spec.name}" has type {array.dtype}, the model wants {spec.dtype}',
-            hint=f"convert it with .astype(numpy.{spec.dtype})",
+            f'input "{spec.name}" has type {array.dtype}, the model wants {dtype_text(spec.dtype)}',
+            hint="give an array of strings"
+            if is_text(spec.dtype)
+            else f"convert it with .astype(numpy.{spec.dtype})",
         )
     fits = len(array.shape) == len(spec.shape) and all(
         not isinstance(want, int) or want == have

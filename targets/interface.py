@@ -139,6 +139,14 @@ class TargetKind(ABC):
         """
         return configured(phases, "lower-graph-to-te", origins=True)
 
+    def check(self, module: ModuleOp) -> None:
+        """Refuse a module, after the phase `te`, that needs what the kind does not have.
+
+        Raises:
+            UnsupportedError: an op, by its location.
+        """
+        return None
+
     # How code becomes a program.
 
     @abstractmethod

@@ -46,6 +46,24 @@ class LaunchedTarget(TargetKind):
         """How many threads a block may have, for what a module says that it is compiled for."""
         return 1
 
+    def check(self, module: ModuleOp) -> None:
+        """Refuse strings, and ops that Python computes when the model runs."""
+        from xdsl.dialects.builtin import ArrayAttr
+
+        from tcopt.dialects.graph.host_call import HostCallOp
+        from tcopt.support.errors import UnsupportedError
+        from tcopt.support.host_calls import TEXT_INPUTS, TEXT_OUTPUTS
+
+        hint = "compile the model for a CPU"
+        for op in module.walk():
+            if isinstance(op, HostCallOp):
+                message = f"{op.function.data} is computed by the host, not a device"
+                raise UnsupportedError(message, op=op, hint=hint)
+        for names in (module.attributes.get(TEXT_INPUTS), module.attributes.get(TEXT_OUTPUTS)):
+            if isinstance(names, ArrayAttr) and len(names):
+                message = f"a device has no strings, as {names.data[0]} are"
+                raise UnsupportedError(message, hint=hint)
+
     def kernel_code(self, module: ModuleOp, caller: FuncOp) -> KernelCode:
         from tcopt.runtime.device.steps import launches_of
 

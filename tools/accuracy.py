@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.support.strings import is_text
+
 Array = NDArray[Any]
 
 
@@ -58,6 +60,9 @@ def compare(name: str, actual: Array, expected: Array, *, rtol: float, atol: flo
     """
     if actual.shape != expected.shape:
         raise ValueError(f"shape {actual.shape} where {expected.shape} was expected")
+    if is_text(actual.dtype) or is_text(expected.dtype):
+        # Strings are right or wrong, which are 0 and 1.
+        actual, expected = np.asarray(actual != expected), np.zeros(expected.shape)
     a = _as_float(actual)
     e = _as_float(expected)
     error = _difference(a, e)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.support.strings import is_text
+
 Array = NDArray[Any]
 
 _HUGE = 1e4
@@ -50,6 +52,9 @@ def difference(
     """
     if actual.shape != expected.shape:
         return f"shape {actual.shape} where {expected.shape} was expected"
+    if is_text(actual.dtype) or is_text(expected.dtype):
+        count = int(np.count_nonzero(actual != expected))
+        return f"{count} of {actual.size} strings differ" if count else None
     if actual.dtype == expected.dtype and _same_bytes(actual, expected):
         return None
     a, e = actual.astype(np.float64), expected.astype(np.float64)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tcopt.support.errors import InputError, ResourceError
 from tcopt.support.files import open_file
+from tcopt.support.strings import dtype_text, is_text
 from tcopt.support.structures import Kind
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from tcopt.runtime.specs import TensorSpec
 
 Array = NDArray[Any]
+
+
+_WORDS = ["", "0", "1", "2", "10"]
+"""Random strings are among these, which some operators want to be numbers."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class InputSpec:
     dtype: np.dtype[Any]
 
     def __str__(self) -> str:
-        return f"{self.name}: {show_shape(self.shape)} {self.dtype}"
+        return f"{self.name}: {show_shape(self.shape)} {dtype_text(self.dtype)}"
 
 
 def input_specs(inputs: Iterable[TensorSpec]) -> list[InputSpec]:
@@ -72,7 +77,7 @@ def show_shape(shape: Sequence[int | str | None] | None) -> str:
 
 
 def random_value(spec: InputSpec, rng: np.random.Generator) -> Array:
-    """Standard normal floats, fair booleans, integers of 0 and 1.
+    """Standard normal floats, fair booleans, integers of 0 and 1, numerals as strings.
 
     Integers stay that small because they may index something of unknown size.
 
@@ -85,6 +90,9 @@ def random_value(spec: InputSpec, rng: np.random.Generator) -> Array:
             f"the shape of input {spec} is open",
             hint=f"give it a value with --input, or {_shape_option(spec)}",
         )
+    if is_text(spec.dtype):
+        words = rng.choice(_WORDS, shape)
+        return np.asarray(words).astype(spec.dtype)
     if spec.dtype.kind in "iub":
         return rng.integers(0, 2, shape).astype(spec.dtype)
     return rng.standard_normal(shape).astype(spec.dtype)
@@ -164,6 +172,8 @@ def _fit(spec: InputSpec, value: Array) -> Array:
     if not fits:
         shape = show_shape(value.shape)
         raise InputError(f"input '{spec.name}' is {shape}, the model wants {spec}")
+    if is_text(spec.dtype) and value.dtype.kind in "UT":
+        return value.astype(spec.dtype)
     if value.dtype != spec.dtype:
         raise InputError(f"input '{spec.name}' is {value.dtype}, the model wants {spec}")
     return value

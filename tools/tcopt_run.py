@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tcopt.support.errors import InputError
 from tcopt.support.files import is_replaced, open_output
+from tcopt.support.strings import dtype_text, is_text
 from tcopt.tools import cli
 from tcopt.tools.accuracy import Accuracy, compare, report
 from tcopt.tools.compiling import compile_model, print_extents
@@ -85,7 +86,7 @@ def _run(args: argparse.Namespace) -> int:
             listed = ", ".join(outputs)
             raise InputError(f"there is no output '{name}'", hint=f"outputs are {listed}")
     for name, array in outputs.items():
-        print(f"{name}: {show_shape(array.shape)} {array.dtype}")
+        print(f"{name}: {show_shape(array.shape)} {dtype_text(array.dtype)}")
     print(f"tcopt: {timing}")
     if args.output:
         _save_arrays(args.output, outputs)
@@ -107,7 +108,8 @@ def _save_arrays(path: str, arrays: Feeds) -> None:
     with open_output(place) as stream, zipfile.ZipFile(stream, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+                plain = array.astype(str) if is_text(array.dtype) else array
+                np.lib.format.write_array(member, plain, allow_pickle=False)
 
 
 def _check_arguments(args: argparse.Namespace) -> None:

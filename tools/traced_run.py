@@ -22,7 +22,9 @@ from xdsl.ir import Operation
 from tcopt.dialects import loop, te
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.group import GroupOp
+from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
 from tcopt.support.errors import MismatchError, UnsupportedError
+from tcopt.support.strings import StringTable, strings_in
 from tcopt.tools.closeness import Tolerance, difference
 from tcopt.tools.executors import functions, level_of, outputs_of
 from tcopt.tools.fingerprints import digest, fingerprint, precision_of, rounds
@@ -98,6 +100,7 @@ class Tracer:
         default_factory=dict[str, tuple[int, tuple[int, ...]]]
     )
     _seconds: dict[str, float] = field(default_factory=dict[str, float])
+    _strings: StringTable | None = None
     _known: dict[Any, Call] = field(default_factory=dict[Any, Call])
     _used: dict[Any, Call] = field(default_factory=dict[Any, Call])
 
@@ -110,10 +113,13 @@ class Tracer:
         """
         current = _Current(self, module, functions(module), Run())
         self._used = {}
-        for name, arrays in feeds.items():
-            if name not in current.functions:
-                raise UnsupportedError(f"there is no function @{name} any more")
-            current.run.results[name] = current.entry(current.functions[name], arrays)
+        with strings_in(self._strings or module_strings(module)) as table:
+            # A string that a run makes has one place in all of them.
+            self._strings = table
+            for name, arrays in feeds.items():
+                if name not in current.functions:
+                    raise UnsupportedError(f"there is no function @{name} any more")
+                current.run.results[name] = current.entry(current.functions[name], arrays)
         self._known = self._used
         return current.run
 
@@ -235,6 +241,10 @@ class _Current:
 
     def call(self, op: Operation, name: str, arrays: list[Array]) -> None:
         """Run a function that @main calls, on buffers."""
+        declared = host_call(self.module, name)
+        if declared is not None:
+            run_host_call(declared, arrays)
+            return
         function = self.functions.get(name)
         if function is None:
             raise UnsupportedError(f"there is no function @{name} with a body", op=op)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import count
 
@@ -29,6 +29,7 @@ def link_objects(
     externals: Iterable[str],
     exported: Iterable[str],
     stop: int,
+    own: Mapping[str, int] | None = None,
 ) -> llvm.ResourceTracker:
     """Load object code into this process; it stays for as long as the result is kept.
 
@@ -36,6 +37,7 @@ def link_objects(
         externals: C functions that the code calls.
         exported: symbols whose addresses the result gives, by `result[symbol]`.
         stop: the address of the variable that makes the code stop.
+        own: addresses of functions that the code calls and no library has, by name.
 
     Raises:
         BackendError: a symbol is missing.
@@ -47,6 +49,8 @@ def link_objects(
         library.add_object_img(data)
     addresses = helper_addresses() | {name: symbol_address(name) for name in externals}
     for name, address in addresses.items():
+        library.import_symbol(name, address)
+    for name, address in (own or {}).items():
         library.import_symbol(name, address)
     library.import_symbol(STOP_VARIABLE, stop)
     for symbol in exported:

@@ -210,6 +210,11 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
         return False
 
     @property
+    def is_host_call(self) -> bool:
+        """Whether Python computes the op, with what only a running program has at hand."""
+        return False
+
+    @property
     def is_part(self) -> bool:
         """Whether the op takes a part of its operand, which can be read in place."""
         return False

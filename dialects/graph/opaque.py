@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
 
@@ -48,7 +49,7 @@ class OpaqueOp(GraphOp, ABC):
         """There is none."""
         raise te.ExpressionError(f"{self.name} is written as loops, not as a tensor expression")
 
-    def define(self, name: str) -> FuncOp:
+    def define(self, name: str) -> FuncOp | func.FuncOp:
         """The loops: a function of the operands' buffers and the results'."""
         buffers: dict[str, tuple[MemRefType[Attribute], Attribute]] = {}
         for kind, values in (("in", self.operands), ("out", self.results)):

@@ -19,11 +19,13 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tcopt.dialects.graph import AndOp, ConstantOp, NotOp, ReshapeOp
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.types import element_of, is_float, like, numpy_dtype, shape_of, type_of
 from tcopt.dialects.graph.weights import WeightStore
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.tensors import TensorReader
 from tcopt.support.errors import ImportModelError, UnsupportedError
+from tcopt.support.strings import TEXT, StringTable, is_text, strings_in
 
 # Shape computations are short; anything longer than a limit is data and stays an op.
 FLOAT_FOLD_LIMIT = 16
@@ -46,6 +48,9 @@ class GraphBuilder:
         may_bound: whether there may be such values.
         checks: conditions that refuse a run where they are true, with what is wrong then.
         sequence_items: how many tensors the sequences that were made hold, each for itself.
+        strings: those of the model, by the places that stand for them.
+        texts: values that are places of strings.
+        measured: what earlier stages computed in order to know shapes, see `stages`.
     """
 
     def __init__(
@@ -66,6 +71,9 @@ class GraphBuilder:
         self.may_bound = False
         self.checks: list[tuple[str, SSAValue]] = []
         self.sequence_items = 0
+        self.strings = StringTable()
+        self.texts: set[SSAValue] = set()
+        self.measured: dict[str, SSAValue] = {}
         self._argument_names: dict[SSAValue, str] = {}
         # Weights with a name are data to keep, however small: they fold nothing.
         self._named: set[SSAValue] = set()
@@ -74,6 +82,7 @@ class GraphBuilder:
         """A builder for the body of a new private function with arguments of these types."""
         inner = GraphBuilder(Block(arg_types=types), self.weights, self.reader, self.limits)
         inner.functions = self.functions
+        inner.strings, inner.texts = self.strings, self.texts
         inner.sequence_items = self.sequence_items
         inner.location = self.location
         taken = sum(f.sym_name.data.startswith(name) for f in self.functions)
@@ -190,7 +199,8 @@ class GraphBuilder:
             if array is None or array.size > self.limits.folded_elements or operand in self._named:
                 return None
             arrays.append(array)
-        return op.evaluate(*arrays)[0]
+        with strings_in(self.strings):
+            return op.evaluate(*arrays)[0]
 
     def value_of(self, value: SSAValue) -> np.ndarray | None:
         """The value if it follows from constants alone; None otherwise.
@@ -206,7 +216,8 @@ class GraphBuilder:
         computed: dict[SSAValue, np.ndarray] = {}
         for op in order:
             arrays = [self.known[v] if v in self.known else computed[v] for v in op.operands]
-            computed.update(zip(op.results, op.evaluate(*arrays), strict=True))
+            with strings_in(self.strings):
+                computed.update(zip(op.results, op.evaluate(*arrays), strict=True))
         self.known[value] = computed[value]
         return computed[value]
 
@@ -230,7 +241,14 @@ class GraphBuilder:
         return sorted(dict.fromkeys(order), key=lambda op: place[op])
 
     def constant(self, array: np.ndarray, name: str | None = None) -> SSAValue:
-        """Add a constant: a weight if it has a name or is long, else a literal."""
+        """Add a constant: a weight if it has a name or is long, else a literal.
+
+        Of strings, it is that of their places.
+        """
+        if is_text(array.dtype):
+            result = self.constant(self.strings.encode(array), name)
+            self.texts.add(result)
+            return result
         self.check_size(array.shape, array.itemsize)
         uniform = not any(array.strides)
         if (array.size > LITERAL_LIMIT and not uniform) or (name and _is_data(array)):
@@ -253,9 +271,22 @@ class GraphBuilder:
         assert isinstance(op, ConstantOp)
         (result,) = self.append(op.clone())
         result.name_hint = value.name_hint
+        self.mark_texts([value], [result])
         if op.literal_value is not None:
             self.known[result] = op.literal_value
         return result
+
+    def mark_texts(self, values: Sequence[SSAValue], copies: Sequence[SSAValue]) -> None:
+        """Remember that those values are strings which stand for others that are."""
+        pairs = zip(values, copies, strict=True)
+        self.texts.update(copy for value, copy in pairs if value in self.texts)
+
+    def array_of(self, value: SSAValue) -> np.ndarray | None:
+        """A known value as the model has it: strings as such."""
+        known = self.known.get(value)
+        if known is not None and value in self.texts:
+            return self.strings.decode(known)
+        return known
 
     def splat(self, shape: tuple[int, ...], value: np.generic) -> SSAValue:
         """Add a constant whose elements are all `value`; costs no memory."""
@@ -263,7 +294,7 @@ class GraphBuilder:
 
     def dtype_of(self, value: SSAValue) -> np.dtype:
         """The numpy dtype of a value's elements."""
-        return numpy_dtype(type_of(value).element_type)
+        return TEXT if value in self.texts else numpy_dtype(type_of(value).element_type)
 
     def input_names_behind(self, value: SSAValue) -> list[str]:
         """The model's inputs that a value is computed from, in the model's order."""
@@ -281,7 +312,7 @@ class GraphBuilder:
     def erase_unused(self) -> None:
         """Drop the ops whose results nothing uses (all graph ops are pure)."""
         for op in reversed(list(self.block.ops)):
-            if isinstance(op, GraphOp) and not any(result.uses for result in op.results):
+            if isinstance(op, GraphOp | ScanOp) and not any(result.uses for result in op.results):
                 op.detach()
                 op.erase()
 

@@ -8,16 +8,18 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tcopt.dialects.graph.host_call import HostCallOp
 from tcopt.dialects.graph.outside import OutsideOp
 from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.slice import ConcatOp
-from tcopt.dialects.graph.types import AnyTensor, tensor
+from tcopt.dialects.graph.types import AnyTensor, numpy_dtype, tensor
 from tcopt.frontends.onnx.builder import GraphBuilder
-from tcopt.frontends.onnx.errors import MissingValuesError
+from tcopt.frontends.onnx.errors import MeasuredError, MissingValuesError
 from tcopt.frontends.onnx.schemas import NodeSchema
+from tcopt.frontends.onnx.tensors import text_of
 from tcopt.frontends.onnx.types import element_type
 from tcopt.support.errors import ImportModelError, UnsupportedError
 
@@ -71,7 +73,7 @@ class NodeContext:
 
     def known(self, value: SSAValue | None) -> np.ndarray | None:
         """The value if it is known while importing, else None."""
-        return None if value is None else self.builder.known.get(value)
+        return None if value is None else self.builder.array_of(value)
 
     def constant(self, index: int, what: str) -> np.ndarray:
         """The value of operand `index`, which decides `what` and so must be known now.
@@ -84,6 +86,8 @@ class NodeContext:
     def decided(self, operand: SSAValue, what: str) -> np.ndarray:
         """As `constant`, of any value."""
         value = self.builder.value_of(operand)
+        if operand in self.builder.texts:
+            value = self.builder.array_of(operand)
         if value is None:
             raise MissingValuesError(
                 f"{what} of {self.op_type} is computed when the model runs",
@@ -169,7 +173,7 @@ class NodeContext:
     def get_strings(self, name: str) -> list[str] | None:
         """A string list attribute, None when left out."""
         value: list[bytes] | None = self._get(name, list, None)
-        return None if value is None else [v.decode(errors="replace") for v in value]
+        return None if value is None else [text_of(v, self.where) for v in value]
 
     def get_tensor(self, name: str) -> np.ndarray | None:
         """A tensor attribute, None when left out."""
@@ -287,9 +291,61 @@ class NodeContext:
             f"{what} from {least} to {most} should be from {low} to {high}",
         )
 
+    def is_text(self, value: SSAValue) -> bool:
+        """Whether a value holds strings, which are places in the table of the model's."""
+        return value in self.builder.texts
+
+    def text(self, value: SSAValue) -> SSAValue:
+        """A value of places of strings, as such."""
+        self.builder.texts.add(value)
+        return value
+
+    def place_of(self, text: str) -> int:
+        """The place of a string in the model's table."""
+        return self.builder.strings.place(text)
+
+    def host(
+        self,
+        function: str,
+        operands: Sequence[SSAValue],
+        shape: Sequence[int],
+        element: Attribute | None = None,
+        **settings: Any,
+    ) -> SSAValue:
+        """The result of a function that Python computes, see `support.host_functions`.
+
+        Args:
+            element: the type of the result's elements; None for strings.
+            settings: what the function is told beside the operands.
+        """
+        types = [tensor(shape, i64 if element is None else element)]
+        result = self.emit(HostCallOp(function, operands, types, settings))
+        return self.text(result) if element is None else result
+
+    def measured(self, value: SSAValue, what: str) -> list[int]:
+        """Integers that are computed from data and decide shapes; a next stage knows them.
+
+        Raises:
+            MeasuredError: they are not known yet.
+        """
+        name = f"{self.where}:{what}"
+        known = self.builder.value_of(value)
+        if known is not None:
+            return [int(v) for v in known.reshape(-1)]
+        earlier = self.builder.measured.get(name)
+        if earlier is not None:
+            return self.known_ints(earlier, what)
+        raise MeasuredError(
+            f"{what} of {self.op_type} is computed when the model runs",
+            self.builder.input_names_behind(value),
+            where=self.where,
+            name=name,
+            value=value,
+        )
+
     def literal(self, value: np.ndarray | Sequence[int] | float, like: SSAValue) -> SSAValue:
         """A constant with the element type of `like`."""
-        dtype = self.builder.dtype_of(like)
+        dtype = numpy_dtype(tensor_type(like).element_type)
         return self.builder.constant(np.asarray(value).astype(dtype))
 
     def array(self, value: np.ndarray) -> SSAValue:

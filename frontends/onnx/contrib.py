@@ -12,6 +12,7 @@ from onnx import AttributeProto
 from xdsl.ir import Attribute
 
 from tcopt.frontends.onnx.schemas import AttributeValue, NodeSchema
+from tcopt.support.errors import UnsupportedError
 
 MICROSOFT = "com.microsoft"
 
@@ -24,8 +25,13 @@ class ContribSchema(NodeSchema):
         """Nothing else defines it."""
         return False
 
-    def check_types(self, types: Sequence[Attribute | None], where: str) -> None:
-        """Nothing is stated of types."""
+    def check_types(
+        self, types: Sequence[Attribute | None], where: str, texts: Sequence[bool] = ()
+    ) -> Sequence[bool]:
+        """Nothing is stated of types; none of them is strings."""
+        if any(texts):
+            raise UnsupportedError(f"{self.op_type} of strings is not supported", where=where)
+        return ()
 
 
 _REQUIRED = object()

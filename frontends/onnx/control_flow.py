@@ -14,7 +14,7 @@ import numpy as np
 from onnx import GraphProto, ValueInfoProto
 from xdsl.dialects.builtin import i1
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import numpy_dtype, shape_of, tensor, type_of
@@ -23,7 +23,7 @@ from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.errors import MissingValuesError
 from tcopt.frontends.onnx.problems import AlreadyReported, Problems
 from tcopt.frontends.onnx.subgraphs import captured_names
-from tcopt.frontends.onnx.types import numpy_dtype as onnx_dtype
+from tcopt.frontends.onnx.types import declared_dtype
 from tcopt.frontends.onnx.values import Failed, Scope, Value, Values
 from tcopt.support.errors import TcoptError, UnsupportedError
 
@@ -141,7 +141,7 @@ class Bodies:
             if yes.type != no.type:
                 self._depends("the condition of If, which decides shapes,", condition)
             flag = self.ctx.emit(graph.ReshapeOp(condition, ()))
-            results.append(self.ctx.emit(graph.SelectOp(flag, yes, no)))
+            results.append(self._moved(yes, graph.SelectOp(flag, yes, no)))
         return results
 
     def _tried(
@@ -209,8 +209,7 @@ class Bodies:
                     raise UnsupportedError(
                         "a step of Loop has a result that is no tensor", where=self.ctx.where
                     )
-                row = self.ctx.emit(graph.ReshapeOp(value, (1, *shape_of(value))))
-                column.append(row)
+                column.append(self._moved(value, graph.ReshapeOp(value, (1, *shape_of(value)))))
             step += 1
             if not self._decided(goes_on, "the condition of Loop"):
                 break
@@ -220,10 +219,10 @@ class Bodies:
     def _joined(self, info: ValueInfoProto, rows: Sequence[SSAValue]) -> SSAValue:
         """What a loop collected; of no steps, an empty tensor of the declared type."""
         if rows:
-            return self.ctx.emit(graph.ConcatOp(rows, axis=0))
+            return self._moved(rows[0], graph.ConcatOp(rows, axis=0))
         declared = info.type.tensor_type
         shape = [max(dim.dim_value, 0) for dim in declared.shape.dim]
-        dtype = onnx_dtype(declared.elem_type, self.ctx.where)
+        dtype = declared_dtype(declared.elem_type, self.ctx.where)
         return self.ctx.array(np.zeros((0, *shape), dtype))
 
     def _loop_as_scan(self, body: GraphProto, steps: int, states: Values) -> Values | None:
@@ -321,38 +320,44 @@ class Bodies:
             own = [self._entry(value, entry) for value in values]
             rows = [self._turned(v, b) for v, b in zip(own[count:], turned, strict=True)]
             found = self._scanned(own[:count], rows, None, None)
-            entries.append([self.ctx.emit(graph.ReshapeOp(v, (1, *shape_of(v)))) for v in found])
-        return [self.ctx.emit(graph.ConcatOp(c, axis=0)) for c in zip(*entries, strict=True)]
+            entries.append([self._moved(v, graph.ReshapeOp(v, (1, *shape_of(v)))) for v in found])
+        return [self._moved(c[0], graph.ConcatOp(c, axis=0)) for c in zip(*entries, strict=True)]
 
     def _entry(self, value: SSAValue, entry: int) -> SSAValue:
         shape = shape_of(value)
         starts = [entry, *[0] * (len(shape) - 1)]
-        part = self.ctx.emit(graph.SliceOp(value, starts, [1, *shape[1:]]))
-        return self.ctx.emit(graph.ReshapeOp(part, shape[1:]))
+        part = self._moved(value, graph.SliceOp(value, starts, [1, *shape[1:]]))
+        return self._moved(part, graph.ReshapeOp(part, shape[1:]))
 
     def _per_item(self, name: str | None, count: int) -> list[int]:
         listed = (self.ctx.get_ints(name) if name else None) or [0] * count
         self.ctx.check(len(listed) == count, f"{name} {listed} should have {count} entries")
         return listed
 
+    def _moved(self, value: SSAValue, op: Operation) -> SSAValue:
+        """The result of an op that moves the elements of a value."""
+        result = self.ctx.emit(op)
+        self.ctx.builder.mark_texts([value], [result])
+        return result
+
     def _axis_first(self, value: SSAValue, axis: int) -> SSAValue:
         rank = len(shape_of(value))
         own = self.ctx.axis(axis, rank)
         order = [own, *(d for d in range(rank) if d != own)]
-        return self.ctx.emit(graph.TransposeOp(value, order)) if own else value
+        return self._moved(value, graph.TransposeOp(value, order)) if own else value
 
     def _axis_back(self, value: SSAValue, axis: int) -> SSAValue:
         rank = len(shape_of(value))
         own = self.ctx.axis(axis, rank)
         order = [*range(1, own + 1), 0, *range(own + 1, rank)]
-        return self.ctx.emit(graph.TransposeOp(value, order)) if own else value
+        return self._moved(value, graph.TransposeOp(value, order)) if own else value
 
     def _turned(self, value: SSAValue, backwards: int) -> SSAValue:
         if not backwards:
             return value
         self.ctx.builder.check_made(shape_of(value)[0])
         places = self.ctx.array(np.arange(shape_of(value)[0])[::-1].copy())
-        return self.ctx.emit(graph.GatherOp(value, places, axis=0))
+        return self._moved(value, graph.GatherOp(value, places, axis=0))
 
     # Functions of a step
 
@@ -373,6 +378,7 @@ class Bodies:
         types += [value.type for value in fixed]
         inner = outer.function(f"{self.ctx.op_type.lower()}_step", types)
         arguments = list(inner.block.args)
+        inner.mark_texts([*states, *rows, *fixed], arguments)
         seen = dict(zip(fixed, arguments[len(states) + len(rows) :], strict=True))
         scope: Scope = {}
         for name, value in captured:
@@ -401,10 +407,13 @@ class Bodies:
                 self.ctx.array(np.zeros((0, *t.get_shape()), numpy_dtype(t.element_type)))
                 for t in types
             ]
+            self.ctx.builder.mark_texts(slices, empty)
             return [*states, *empty]
         types += [tensor((1,), i1)] * len(function.builder.checks)
         op = graph.ScanOp(step.sym_name.data, steps, states, rows, function.fixed, types)
-        return self.ctx.builder.append_steps(op, function.builder)
+        results = self.ctx.builder.append_steps(op, function.builder)
+        self.ctx.builder.mark_texts([*states, *slices], results)
+        return results
 
 
 def _why(found: Sequence[TcoptError]) -> str:
@@ -423,7 +432,9 @@ def _copied(value: SSAValue, outer: GraphBuilder, inner: GraphBuilder) -> SSAVal
     """A known value in the function of a step."""
     if isinstance(value.owner, graph.ConstantOp):
         return inner.copy_constant(value)
-    return inner.constant(outer.known[value])
+    known = outer.array_of(value)
+    assert known is not None
+    return inner.constant(known)
 
 
 class _StepFunction:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
+from xdsl.ir import SSAValue
+
 from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
 from tcopt.support.structures import Kind
 
@@ -94,3 +96,19 @@ class MissingValuesError(UnsupportedError):
             else "make it a constant of the model"
         )
         super().__init__(message, where=where, hint=hint)
+
+
+class MeasuredError(MissingValuesError):
+    """As above, of numbers that a stage of the model can compute for the next one.
+
+    Attributes:
+        name: what the next stage calls them.
+        value: what computes them.
+    """
+
+    def __init__(
+        self, message: str, inputs: Sequence[str], *, where: str, name: str, value: SSAValue
+    ):
+        super().__init__(message, inputs, where=where)
+        self.name = name
+        self.value = value

@@ -25,6 +25,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
 from tcopt.dialects.graph.dims import name_dims
+from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.types import tensor
 from tcopt.dialects.graph.weights import WeightStore, attach_weights
 from tcopt.frontends.onnx.builder import GraphBuilder, named_location
@@ -39,7 +40,9 @@ from tcopt.frontends.onnx.stages import Rest, Stage, Staging
 from tcopt.frontends.onnx.tensors import TensorReader
 from tcopt.frontends.onnx.values import FAILED, NOTHING, Deferred, Failed, Scope, SequenceValue
 from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
+from tcopt.support.host_calls import STRINGS, TEXT_INPUTS, TEXT_OUTPUTS
 from tcopt.support.remarks import remark
+from tcopt.support.strings import is_text
 from tcopt.support.structures import Count, Kind
 
 T = TypeVar("T")
@@ -233,13 +236,18 @@ class ModelImporter:
         self._check_input(item)
         argument = self.block.insert_arg(tensor(item.shape, item.element), len(self.block.args))
         self.builder.add_argument(argument, item.name)
-        if item.value is not None:
-            self.builder.known[argument] = item.value
+        value = item.value
+        if is_text(item.dtype):
+            self.builder.texts.add(argument)
+            value = None if value is None else self.builder.strings.encode(value)
+        if value is not None:
+            self.builder.known[argument] = value
         return argument
 
     def _passed(self, stage: Stage, arguments: Mapping[str, SSAValue]) -> Scope:
         """What earlier stages give to one."""
         tensors = {item.name: arguments[item.name] for item in stage.inputs}
+        self.builder.measured = {name: tensors.pop(name) for name in stage.measured}
         for name, array in stage.known.items():
             tensors[name] = self.builder.constant(array)
         parts = {part for names in stage.lists.values() for part in names or ()}
@@ -264,13 +272,24 @@ class ModelImporter:
         )
         for message in stale_shapes(self.graph.output, results):
             remark("import-onnx", function, message, missed=True)
-        module = ModuleOp([*self.builder.functions, function])
+        module = ModuleOp([*_called(self.builder.functions, function), function])
         module.attributes["graph.inputs"] = _names(item.name for item in inputs)
         module.attributes["graph.outputs"] = _names(name for name, _ in results)
         if self.builder.checks:
             module.attributes["graph.checks"] = IntegerAttr(len(self.builder.checks), i64)
         attach_weights(module, self.weights)
+        self._name_texts(module, inputs, results)
         return module
+
+    def _name_texts(self, module: ModuleOp, inputs: list[ModelInput], results: Results) -> None:
+        """Say which inputs and outputs are strings, and which strings the model has."""
+        texts = {
+            TEXT_INPUTS: [item.name for item in inputs if is_text(item.dtype)],
+            TEXT_OUTPUTS: [name for name, value in results if value in self.builder.texts],
+            STRINGS: self.builder.strings.texts,
+        }
+        if len(texts[STRINGS]) > 1 or texts[TEXT_INPUTS] or texts[TEXT_OUTPUTS]:
+            module.attributes.update((name, _names(found)) for name, found in texts.items())
 
     # The graph's declarations
 
@@ -323,7 +342,7 @@ class ModelImporter:
                     value = self.nodes.operand(info.name, scope, "model")
                 if isinstance(value, Failed | Deferred):
                     continue
-                kind, tensors, count = expand_output(info, value)
+                kind, tensors, count = expand_output(info, value, self.builder.texts)
                 if kind is not Kind.TENSOR:
                     self.output_counts[info.name] = count
                 results += tensors
@@ -334,6 +353,19 @@ class ModelImporter:
 
 def _without(scope: Scope, given: Mapping[str, T]) -> dict[str, T]:
     return {name: value for name, value in given.items() if name not in scope}
+
+
+def _called(functions: Sequence[FuncOp], main: FuncOp) -> list[FuncOp]:
+    """Those of a module's functions that are steps of loops which are left."""
+    by_name = {function.sym_name.data: function for function in functions}
+    kept: dict[str, FuncOp] = {}
+    pending = [main]
+    while pending:
+        for op in pending.pop().walk():
+            if isinstance(op, ScanOp) and (name := op.body.string_value()) not in kept:
+                kept[name] = by_name[name]
+                pending.append(kept[name])
+    return [function for name, function in by_name.items() if name in kept]
 
 
 def _names(names) -> ArrayAttr[StringAttr]:

@@ -11,8 +11,9 @@ from onnx import TensorShapeProto, TypeProto, ValueInfoProto
 from xdsl.ir import Attribute
 
 from tcopt.frontends.onnx.errors import Dimension, MissingShapesError
-from tcopt.frontends.onnx.types import element_type, numpy_dtype, tensor_declaration
+from tcopt.frontends.onnx.types import declared_dtype, declared_element, tensor_declaration
 from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
+from tcopt.support.strings import is_text
 from tcopt.support.structures import Kind
 
 
@@ -64,9 +65,9 @@ def declared_input(info: ValueInfoProto, what: str = "input") -> ModelInput:
         ) from None
     if kind is None:
         raise ImportModelError(f"{what} {info.name!r} has no type")
-    element = element_type(tensor.elem_type, info.name)
+    element = declared_element(tensor.elem_type, info.name)
     dims = declared_dims(tensor)
-    dtype = numpy_dtype(tensor.elem_type, info.name)
+    dtype = declared_dtype(tensor.elem_type, info.name)
     return ModelInput(info.name, element, dtype, dims, kind=kind)
 
 
@@ -219,6 +220,8 @@ def _is_static(item: ModelInput) -> bool:
 
 
 def _fix_value(item: ModelInput, value: np.ndarray) -> None:
+    if is_text(item.dtype) and value.dtype.kind in "UT":
+        value = value.astype(item.dtype)
     if value.dtype != item.dtype:
         raise InputError(f"input {item.name!r} has type {item.dtype}, its value is {value.dtype}")
     item.value = value

@@ -202,9 +202,16 @@ class NodeImporter:
             return Bodies(self, ctx, scope, depth).run(operands)
         present = [value for value in operands if value is None or isinstance(value, SSAValue)]
         if len(present) == len(operands):
-            schema.check_types([value and value.type for value in present], where)
+            known = self.builder.texts
+            given = [value in known for value in present]
+            texts = schema.check_types([value and value.type for value in present], where, given)
             if handle is not None:
-                return self._handle(handle, node, schema, present, where)
+                results = self._handle(handle, node, schema, present, where)
+                if any(texts):
+                    last = len(texts) - 1
+                    found = enumerate(results)
+                    known.update(v for n, v in found if v is not None and texts[min(n, last)])
+                return results
         body = standard_body(node, schema, opset, operands)
         if body is None:
             raise UnsupportedError(f"operator {name} is not supported", where=where)

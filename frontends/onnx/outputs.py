@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
-from onnx import TypeProto, ValueInfoProto
+from onnx import TensorProto, TypeProto, ValueInfoProto
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.types import shape_of, type_of
@@ -15,14 +15,20 @@ from tcopt.frontends.onnx.types import element_type, tensor_declaration
 from tcopt.frontends.onnx.values import OptionalValue, SequenceValue, Value
 from tcopt.support.errors import ImportModelError, UnsupportedError
 from tcopt.support.shape_text import shape_text
+from tcopt.support.strings import TEXT_NAME
 from tcopt.support.structures import Count, Kind, tensor_names
 
 Results = list[tuple[str, SSAValue]]
 """Values of the graph by the names of the outputs that they are."""
 
 
-def expand_output(info: ValueInfoProto, value: Value) -> tuple[Kind, Results, Count]:
+def expand_output(
+    info: ValueInfoProto, value: Value, texts: Container[SSAValue] = ()
+) -> tuple[Kind, Results, Count]:
     """What an output is, its tensors, and of how many it consists.
+
+    Args:
+        texts: values that are strings.
 
     Raises:
         ImportModelError: it is not what its declaration says.
@@ -35,14 +41,14 @@ def expand_output(info: ValueInfoProto, value: Value) -> tuple[Kind, Results, Co
     kind = kind or (Kind.SEQUENCE if isinstance(value, SequenceValue) else Kind.TENSOR)
     match value:
         case SSAValue() if not kind.is_sequence:
-            check_output(info.name, tensor, value)
+            check_output(info.name, tensor, value, value in texts)
             return kind, [(info.name, value)], 1
         case SequenceValue() if kind.is_sequence:
             names = tensor_names(info.name, kind, len(value.items))
             # As of a sequence that is given, its tensors may have any shape.
             tensor = TypeProto.Tensor(elem_type=tensor.elem_type)
             for item in value.items:
-                check_output(info.name, tensor, item)
+                check_output(info.name, tensor, item, item in texts)
             return kind, list(zip(names, value.items, strict=True)), len(names)
         case OptionalValue() if kind.is_optional:
             return kind, [], None
@@ -55,20 +61,24 @@ def expand_output(info: ValueInfoProto, value: Value) -> tuple[Kind, Results, Co
             raise ImportModelError(f"nothing defines the output {info.name!r}")
 
 
-def check_output(name: str, declared: TypeProto.Tensor, value: SSAValue) -> None:
+def check_output(
+    name: str, declared: TypeProto.Tensor, value: SSAValue, is_text: bool = False
+) -> None:
     """Check that a tensor has the elements that its declaration says.
 
     Raises:
         ImportModelError: it has others.
     """
-    own = type_of(value)
-    if declared.elem_type:
+    if not declared.elem_type:
+        return
+    own = TEXT_NAME if is_text else type_of(value).element_type
+    element: object = TEXT_NAME
+    if declared.elem_type != TensorProto.STRING:
         element = element_type(declared.elem_type, name)
-        if element != own.element_type:
-            raise ImportModelError(
-                f"output {name!r} is declared with {element} elements, the nodes "
-                f"compute {own.element_type}"
-            )
+    if element != own:
+        raise ImportModelError(
+            f"output {name!r} is declared with {element} elements, the nodes compute {own}"
+        )
 
 
 def stale_shapes(infos: Sequence[ValueInfoProto], results: Results) -> Iterator[str]:

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
-from tcopt.frontends.onnx.types import schema_type_name
+from tcopt.frontends.onnx.types import TEXT_TENSOR, schema_type_name
 from tcopt.support.errors import ImportModelError, UnsupportedError
 from tcopt.support.suggestions import suggest
 
@@ -49,6 +49,8 @@ class NodeSchema:
     defaults: dict[str, AttributeValue]
     # The stubs of onnx lack the functions of a schema.
     raw: Any
+    outputs: tuple[tuple[str, str], ...] = ()
+    """Of each result, its type variable, and its type if there is but one."""
 
     @property
     def has_body(self) -> bool:
@@ -99,8 +101,16 @@ class NodeSchema:
                 f"{self.op_type} takes {allowed} {kind}s, here it has {len(names)}", where=where
             )
 
-    def check_types(self, types: Sequence[Attribute | None], where: str) -> None:
+    def check_types(
+        self, types: Sequence[Attribute | None], where: str, texts: Sequence[bool] = ()
+    ) -> Sequence[bool]:
         """Check the operands' element types (None: input left out).
+
+        Args:
+            texts: of each operand, whether it holds strings.
+        Returns:
+            Of each result, whether it does by what the operator's form says; the last one may
+            stand for any number of them.
 
         Raises:
             ImportModelError: a type that the operator does not take, or two operands that
@@ -111,7 +121,8 @@ class NodeSchema:
             if operand is None or not isa(operand, TensorType):
                 continue
             parameter = self.inputs[min(index, len(self.inputs) - 1)]
-            name = schema_type_name(operand.element_type)
+            is_text = index < len(texts) and texts[index]
+            name = TEXT_TENSOR if is_text else schema_type_name(operand.element_type)
             if name not in parameter.types:
                 raise ImportModelError(
                     f"input {index} ({parameter.name}) of {self.op_type} cannot be {name}",
@@ -126,6 +137,7 @@ class NodeSchema:
                     where=where,
                     hint="insert a Cast",
                 )
+        return [bound.get(variable, alone) == TEXT_TENSOR for variable, alone in self.outputs]
 
 
 def _some(types: frozenset[str]) -> str:
@@ -201,6 +213,7 @@ def find_schema(op_type: str, opset: int, domain: str = "") -> NodeSchema | None
             if a.default_value.name
         },
         schema,
+        tuple((o.type_str, "".join(o.types) if len(o.types) == 1 else "") for o in schema.outputs),
     )
 
 

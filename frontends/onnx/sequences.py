@@ -142,8 +142,10 @@ def _split(ctx: NodeContext, operands: Values) -> Value:
         starts, extents = [0] * len(shape), list(shape)
         starts[axis], extents[axis] = start, size
         part = ctx.emit(graph.SliceOp(x, starts, extents))
+        ctx.builder.mark_texts([x], [part])
         if not keep:
             part = ctx.emit(graph.ReshapeOp(part, (*shape[:axis], *shape[axis + 1 :])))
+            ctx.builder.mark_texts([x], [part])
         parts.append(part)
         start += size
     return _made(ctx, parts)
@@ -153,6 +155,7 @@ def _split(ctx: NodeContext, operands: Values) -> Value:
 def _concat(ctx: NodeContext, operands: Values) -> Value:
     items: Sequence[SSAValue] = _sequence(ctx, operands[0])
     ctx.check(items, "the sequence is empty")
+    is_text = ctx.is_text(items[0])
     new = ctx.get_bool("new_axis")
     rank = len(shape_of(items[0])) + new
     axis = ctx.axis(ctx.get_int("axis"), rank)
@@ -162,7 +165,8 @@ def _concat(ctx: NodeContext, operands: Values) -> Value:
             ctx.emit(graph.ReshapeOp(item, (*s[:axis], 1, *s[axis:])))
             for item, s in zip(items, shapes, strict=True)
         ]
-    return ctx.emit(graph.ConcatOp(items, axis=axis))
+    whole = ctx.emit(graph.ConcatOp(items, axis=axis))
+    return ctx.text(whole) if is_text else whole
 
 
 @_handles("Optional")

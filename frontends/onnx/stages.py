@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.frontends.onnx.builder import GraphBuilder
-from tcopt.frontends.onnx.errors import Dimension, MissingValuesError
+from tcopt.frontends.onnx.errors import Dimension, MeasuredError, MissingValuesError
 from tcopt.frontends.onnx.inputs import ModelInput
 from tcopt.frontends.onnx.subgraphs import used_names
 from tcopt.frontends.onnx.values import (
@@ -52,6 +52,8 @@ class Stage:
         known: values that earlier stages knew.
         lists: the sequences and optionals of earlier stages, by the names that their tensors have
             in `inputs` and `known`; None for an optional without an element.
+        measured: those of `inputs` that no node of the model computes: numbers which nodes of
+            this stage need to know.
     """
 
     nodes: tuple[int, ...]
@@ -59,6 +61,7 @@ class Stage:
     inputs: tuple[ModelInput, ...] = ()
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
     lists: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    measured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ class Staging:
         self._lists = lists
         self._later: list[NodeProto] = []
         self._bounded: dict[str, SSAValue] = {}
+        self._measured: dict[str, SSAValue] = {}
 
     def waits(self, node: NodeProto, scope: Scope) -> bool:
         """Whether a node uses what is not there yet; then it is left for later."""
@@ -106,8 +110,13 @@ class Staging:
 
     def awaits(self, error: MissingValuesError, node: NodeProto, scope: Scope) -> bool:
         """Whether a value that a node needs is better awaited than asked of the caller."""
-        given = (self._arguments[name] for name in error.inputs if name in self._arguments)
-        if sum(math.prod(shape_of(value)) for value in given) <= _GIVEN_LIMIT:
+        if isinstance(error, MeasuredError):
+            self._measured[error.name] = error.value
+            return True
+        given = [self._arguments[name] for name in error.inputs if name in self._arguments]
+        # A program for one string is of no use for others.
+        is_text = any(value in self._builder.texts for value in given)
+        if not is_text and sum(math.prod(shape_of(value)) for value in given) <= _GIVEN_LIMIT:
             return False
         # Another stage only helps with what this one computes.
         operands = [scope.get(name) for name in used_names(node)]
@@ -152,12 +161,16 @@ class Staging:
             if name in weights or name in self._arguments or name in self._lists:
                 continue
             for part, tensor in _tensors(name, value, lists):
-                if tensor in self._builder.known:
-                    known[part] = self._builder.known[tensor]
+                array = self._builder.array_of(tensor)
+                if array is not None:
+                    known[part] = array
                     continue
                 passed.append(_as_input(self._builder, part, tensor))
                 if name not in given:
                     results[part] = tensor
+        for name, value in self._measured.items():
+            passed.append(_as_input(self._builder, name, value))
+            results[name] = value
         bounded = {name: name + EXTENTS for name in self._bounded if name in results}
         for name, place in bounded.items():
             results[place] = self._builder.extents[self._bounded[name]]
@@ -170,6 +183,7 @@ class Staging:
             tuple(passed),
             known,
             lists,
+            tuple(self._measured),
         )
         return list(results.items()), Rest(bounded, stage)
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from tcopt.frontends.onnx.types import elements_per_byte, numpy_dtype
+from tcopt.frontends.onnx.types import declared_dtype, elements_per_byte
 from tcopt.support.errors import ImportModelError, UnsupportedError
 from tcopt.support.files import open_file
+from tcopt.support.strings import array_of_texts, is_text
 
 _NAME_LIMIT = 4096
 _MOST_DIGITS = 18
@@ -43,13 +44,15 @@ class TensorReader:
                 the model's folder.
             UnsupportedError: an element type the compiler has no type for.
         """
-        dtype = numpy_dtype(tensor.data_type, where)
+        dtype = declared_dtype(tensor.data_type, where)
         dims = tuple(tensor.dims)
         if any(d < 0 for d in dims):
             raise ImportModelError(f"tensor has a negative dimension in {list(dims)}", where=where)
         count, packed = math.prod(dims), elements_per_byte(tensor.data_type)
         if tensor.HasField("segment"):
             raise UnsupportedError("tensors in segments are not supported", where=where)
+        if is_text(dtype):
+            return _texts(tensor, dims, where)
         if tensor.data_location == TensorProto.EXTERNAL:
             return self._read_external(tensor, dtype, dims, where)
         raw = self.weights.get(tensor.doc_string)
@@ -157,6 +160,30 @@ class TensorReader:
                 hint="keep it beside the .onnx file",
             )
         return self.folder.absolute() / relative, path
+
+
+def _texts(tensor: TensorProto, dims: tuple[int, ...], where: str) -> np.ndarray:
+    """A tensor of strings, which are nowhere but in the tensor itself."""
+    if tensor.data_location == TensorProto.EXTERNAL or tensor.HasField("raw_data"):
+        raise ImportModelError("strings should be in the tensor's string_data", where=where)
+    needed, present = math.prod(dims), len(tensor.string_data)
+    if present != needed:
+        raise ImportModelError(
+            f"tensor {list(dims)} needs {needed} values, its data has {present}", where=where
+        )
+    return array_of_texts((text_of(item, where) for item in tensor.string_data), dims)
+
+
+def text_of(data: bytes, where: str) -> str:
+    """A string of a model.
+
+    Raises:
+        ImportModelError: it is no UTF-8.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ImportModelError(f"a string is no UTF-8: {error}", where=where) from error
 
 
 def _number(text: str, where: str) -> int:

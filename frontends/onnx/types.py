@@ -5,10 +5,12 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 from onnx import TensorProto, TypeProto
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute
 
 from tcopt.dialects.graph.types import element_of
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.strings import TEXT
 from tcopt.support.structures import Kind
 
 _DTYPES: dict[int, np.dtype] = {
@@ -67,6 +69,16 @@ def numpy_dtype(elem_type: int, where: str) -> np.dtype:
     return dtype
 
 
+def declared_dtype(elem_type: int, where: str) -> np.dtype:
+    """As `numpy_dtype`, of what values are declared as: strings are arrays of objects."""
+    return TEXT if elem_type == TensorProto.STRING else numpy_dtype(elem_type, where)
+
+
+def declared_element(elem_type: int, where: str) -> Attribute:
+    """The IR element type of what values are declared as: a string is its place in a table."""
+    return i64 if elem_type == TensorProto.STRING else element_type(elem_type, where)
+
+
 def elements_per_byte(elem_type: int) -> int:
     """How many elements of a type ONNX packs into a byte of a tensor's data."""
     return _PACKED.get(elem_type, 1)
@@ -80,6 +92,10 @@ def element_type(elem_type: int, where: str) -> Attribute:
 def onnx_element_type(element: Attribute) -> int:
     """The ONNX number of an IR element type."""
     return _NUMBER_OF[element]
+
+
+TEXT_TENSOR = "tensor(string)"
+"""How ONNX's operator schemas spell a tensor of strings."""
 
 
 def schema_type_name(element: Attribute) -> str:

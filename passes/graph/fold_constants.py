@@ -45,7 +45,7 @@ class FoldConstant(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
-        if isinstance(op, ConstantOp):
+        if isinstance(op, ConstantOp) or op.is_host_call:
             return
         known: list[Array] = []
         for operand in op.operands:

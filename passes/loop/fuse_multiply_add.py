@@ -20,10 +20,10 @@ from tcopt.support.rewriting import rewrite
 class FuseMultiplyAdd(RewritePattern):
     """A sum with a product that nothing else uses, rounded once.
 
-        %p = arith.mulf %a, %b : f32
-        %s = arith.addf %c, %p : f32
-        ->
-        %s = math.fma %a, %b, %c : f32
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    ->
+    %s = math.fma %a, %b, %c : f32
     """
 
     @op_type_rewrite_pattern

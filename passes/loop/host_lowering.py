@@ -155,8 +155,8 @@ class HostLowering:
         )
         name = self.opaque.get(key)
         if name is None:
-            name = self.opaque[key] = unique_name(op.name.rpartition(".")[2], self.names)
-            function = op.define(name)
+            function = op.define(unique_name(op.name.rpartition(".")[2], self.names))
+            name = self.opaque[key] = function.sym_name.data
             function.location = op.location
             set_location([function], op.location)
             self._add_function(function)
@@ -173,7 +173,7 @@ class HostLowering:
         element = storage_type(buffer.type.get_element_type())
         return self._view(buffer, MemRefType(element, buffer.type.get_shape()), location)
 
-    def _add_function(self, function: loop.FuncOp) -> None:
+    def _add_function(self, function: loop.FuncOp | func.FuncOp) -> None:
         first = self.module.body.block.first_op
         assert first is not None
         self.module.body.block.insert_op_before(function, first)

@@ -22,13 +22,13 @@ from tcopt.support.rewriting import rewrite
 class LowerIntrinsic(RewritePattern):
     """Replace a call by loads of its tiles, the ops of its declaration, and a store.
 
-        loop.intrin "f32_fma" outs(%c[%i] : memref<4xf32>) ins(%a[%i], %b[%i] : ...)
-        ->
-        %0 = loop.load %c[%i] : memref<4xf32>
-        %1 = loop.load %a[%i] : memref<4xf32>
-        %2 = loop.load %b[%i] : memref<4xf32>
-        %3 = math.fma %1, %2, %0 : f32
-        loop.store %3, %c[%i] : memref<4xf32>
+    loop.intrin "f32_fma" outs(%c[%i] : memref<4xf32>) ins(%a[%i], %b[%i] : ...)
+    ->
+    %0 = loop.load %c[%i] : memref<4xf32>
+    %1 = loop.load %a[%i] : memref<4xf32>
+    %2 = loop.load %b[%i] : memref<4xf32>
+    %3 = math.fma %1, %2, %0 : f32
+    loop.store %3, %c[%i] : memref<4xf32>
     """
 
     @op_type_rewrite_pattern

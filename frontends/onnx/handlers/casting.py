@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+from onnx import TensorProto
 from xdsl.dialects.builtin import (
     AnyFloat,
     Float8E8M0FNUType,
@@ -12,6 +13,7 @@ from xdsl.dialects.builtin import (
     f64,
     i1,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, SSAValue
 
@@ -112,21 +114,48 @@ def _exponents(ctx: NodeContext, x: SSAValue, saturate: bool, round_mode: str) -
     return ctx.emit(graph.BitcastOp(code, element_of(np.dtype(ml_dtypes.float8_e8m0fnu))))
 
 
+def _to_text(ctx: NodeContext, x: SSAValue) -> SSAValue:
+    """Numbers as strings of their decimals."""
+    if ctx.is_text(x):
+        return x
+    x = plain(ctx, x)
+    return ctx.host("number_to_string", [x], ctx.shape(x), type=ctx.builder.dtype_of(x).name)
+
+
+def _of_text(ctx: NodeContext, x: SSAValue, target: Attribute) -> SSAValue:
+    """The numbers that strings spell."""
+    spelled = target
+    if target == i1:
+        spelled = i64
+    elif is_narrow(target):
+        spelled = f32 if is_float(target) else byte_like(target)
+    name = numpy_dtype(spelled).name
+    numbers = ctx.host("string_to_number", [x], ctx.shape(x), spelled, type=name)
+    return converted(ctx, numbers, target)
+
+
 @handler("Cast")
 def cast_to(ctx: NodeContext) -> SSAValue:
     """Convert to another element type."""
-    x, target = ctx.input(0), ctx.get_element_type("to")
+    x = ctx.input(0)
+    if ctx.get_int("to") == TensorProto.STRING:
+        return ctx.text(_to_text(ctx, x))
+    target = ctx.get_element_type("to")
     return x if target is None else _by_attributes(ctx, x, target)
 
 
 @handler("CastLike")
 def cast_like(ctx: NodeContext) -> SSAValue:
     """Convert to the element type of the second operand."""
+    if ctx.is_text(ctx.input(1)):
+        return _to_text(ctx, ctx.input(0))
     return _by_attributes(ctx, ctx.input(0), ctx.element(ctx.input(1)))
 
 
 def _by_attributes(ctx: NodeContext, x: SSAValue, target: Attribute) -> SSAValue:
     """A conversion by the attributes of Cast, which older versions lack."""
+    if ctx.is_text(x):
+        return _of_text(ctx, x, target)
     saturate, mode = ctx.get_bool("saturate", 1), ctx.get_string("round_mode", "up")
     return converted(ctx, x, target, saturate=saturate, round_mode=mode)
 

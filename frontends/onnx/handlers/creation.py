@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.registry import handler
 from tcopt.frontends.onnx.types import numpy_dtype
+from tcopt.support.strings import TEXT, array_of_texts, is_text
 
 
 @handler("Constant")
@@ -27,6 +28,12 @@ def constant(ctx: NodeContext) -> SSAValue:
         return ctx.array(np.array(ctx.get_floats("value_floats"), np.float32))
     if ctx.has("value_ints"):
         return ctx.array(np.array(ctx.get_ints("value_ints"), np.int64))
+    if ctx.has("value_string"):
+        return ctx.array(np.array(ctx.get_string("value_string"), TEXT))
+    if ctx.has("value_strings"):
+        return ctx.array(
+            array_of_texts(strings := ctx.get_strings("value_strings") or [], [len(strings)])
+        )
     ctx.unsupported(f"Constant with attribute {ctx.node.attribute[0].name} is not supported")
 
 
@@ -39,6 +46,9 @@ def constant_of_shape(ctx: NodeContext) -> SSAValue:
     if value is None:
         return ctx.builder.splat(tuple(shape), np.float32(0))
     ctx.check(value.size == 1, "the value should have one element")
+    if is_text(value.dtype):
+        ctx.builder.check_made(*shape)
+        return ctx.array(np.full(shape, value.reshape(-1)[0], TEXT))
     return ctx.builder.splat(tuple(shape), value.reshape(-1)[0])
 
 

@@ -26,7 +26,7 @@ def _gather(ctx: NodeContext, x: SSAValue, places: SSAValue, axis: int = 0) -> S
     return ctx.emit(graph.GatherOp(x, places, axis=axis))
 
 
-def _true_places(ctx: NodeContext, flags: SSAValue) -> tuple[SSAValue, SSAValue]:
+def true_places(ctx: NodeContext, flags: SSAValue) -> tuple[SSAValue, SSAValue]:
     """Where a vector of conditions holds, and how often."""
     places, count = ctx.builder.append(graph.TruePlacesOp(flags))
     return places, count
@@ -43,7 +43,7 @@ def non_zero(ctx: NodeContext) -> SSAValue:
         return ctx.array(np.array(places, np.int64))
     shape = ctx.shape(x) or (1,)
     flags = reshaped(ctx, cast(ctx, x, i1), (math.prod(shape),))
-    places, count = _true_places(ctx, flags)
+    places, count = true_places(ctx, flags)
     rows: list[SSAValue] = []
     for axis, extent in enumerate(shape):
         below = _number(ctx, math.prod(shape[axis + 1 :]))
@@ -67,7 +67,7 @@ def compress(ctx: NodeContext) -> SSAValue:
     if ctx.known(condition) is not None or not ctx.may_bound or not length:
         known = ctx.constant(1, "the condition").reshape(-1) if length else np.zeros(0, bool)
         return _gather(ctx, x, ctx.array(np.flatnonzero(known).astype(np.int64)), axis)
-    places, count = _true_places(ctx, reshaped(ctx, condition, (length,)))
+    places, count = true_places(ctx, reshaped(ctx, condition, (length,)))
     return ctx.bounded(_gather(ctx, x, places, axis), axis, count)
 
 
@@ -89,12 +89,14 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
     if not ctx.may_bound:
         ctx.constant(0, "the data")
         ctx.unsupported("Unique inside of a function or body is not supported")
+    if ctx.is_text(ctx.input(0)):
+        rows = ctx.host("string_ranks", [rows], ctx.shape(rows), i64)
     count = ctx.shape(rows)[0]
     sorted_places, starts, number = _groups(ctx, rows)
     group = ctx.emit(graph.CumulateOp(cast(ctx, starts, i64), kind="sum", axis=0))
     group = ctx.emit(graph.SubOp(group, _number(ctx, 1)))
     # By sorted place: where each group starts, and its first element's place.
-    begins, _ = _true_places(ctx, starts)
+    begins, _ = true_places(ctx, starts)
     first = _gather(ctx, sorted_places, begins)
     counts = ctx.emit(graph.SubOp(_ends(ctx, begins, number, count), begins))
     inverse = _scattered(ctx, sorted_places, group, count)
@@ -106,7 +108,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
         # What a place's group is called now: the rank of the group's first element.
         counts_of_place = _gather(ctx, counts, inverse)
         inverse = _gather(ctx, rank, _gather(ctx, first, inverse))
-        first, _ = _true_places(ctx, is_first)
+        first, _ = true_places(ctx, is_first)
         counts = _gather(ctx, counts_of_place, first)
     values = ctx.bounded(_gather(ctx, x, first, axis), axis, number)
     return [values, ctx.bounded(first, 0, number), inverse, ctx.bounded(counts, 0, number)]
@@ -125,7 +127,7 @@ def _groups(ctx: NodeContext, rows: SSAValue) -> tuple[SSAValue, SSAValue, SSAVa
         total = ctx.emit(graph.ReduceOp(cast(ctx, differs, i64), kind="max", axes=[1]))
         differs = cast(ctx, reshaped(ctx, total, (count - 1,)), i1)
         starts = ctx.emit(graph.ConcatOp([starts, differs], axis=0))
-    _, number = _true_places(ctx, starts)
+    _, number = true_places(ctx, starts)
     return places, starts, number
 
 

@@ -1,4 +1,4 @@
-"""Operators on words that are numbers."""
+"""Operators on words: numbers, or strings by their places."""
 
 from __future__ import annotations
 
@@ -46,8 +46,11 @@ def tf_idf_vectorizer(ctx: NodeContext) -> SSAValue:
 def _pool(ctx: NodeContext, columns: list[int]) -> dict[int, list[tuple[_Gram, int]]]:
     """The n-grams of each size, with their columns."""
     pool, starts = ctx.get_ints("pool_int64s"), ctx.get_ints("ngram_counts") or []
+    words = ctx.get_strings("pool_strings")
+    ctx.check((pool is None) != (words is None), "there should be one pool")
+    ctx.check((words is not None) == ctx.is_text(ctx.input(0)), "pool and data differ in type")
     if pool is None:
-        ctx.unsupported("TfIdfVectorizer of strings is not supported")
+        pool = [ctx.place_of(word) for word in words or ()]
     found: dict[int, dict[_Gram, int]] = defaultdict(dict)
     number = 0
     for size, (start, end) in enumerate(zip(starts, [*starts[1:], len(pool)], strict=True), 1):

@@ -1,0 +1,98 @@
+"""Operators on strings."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import i1, i64
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.dialects.graph.types import broadcast_shapes
+from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.handlers.selection import true_places
+from tcopt.frontends.onnx.handlers.shaping import reshaped
+from tcopt.frontends.onnx.registry import handler
+from tcopt.support.errors import InputError
+from tcopt.support.host_functions.matching import matcher_of
+from tcopt.support.strings import TEXT
+
+
+@handler("StringConcat")
+def string_concat(ctx: NodeContext) -> SSAValue:
+    """The strings of one tensor in front of those of another."""
+    x, y = ctx.input(0), ctx.input(1)
+    shape = broadcast_shapes(ctx.shape(x), ctx.shape(y))
+    return ctx.host("string_concat", [x, y], shape)
+
+
+@handler("StringSplit")
+def string_split(ctx: NodeContext) -> list[SSAValue]:
+    """The parts of strings between delimiters, and how many there are of each."""
+    x = ctx.input(0)
+    most = ctx.get_int("maxsplit", -1)
+    settings = {"delimiter": ctx.get_string("delimiter", ""), "maxsplit": most}
+    counts = ctx.host("string_split_counts", [x], ctx.shape(x), i64, **settings)
+    width = 0
+    if 0 not in ctx.shape(x):
+        axes = list(range(ctx.rank(x)))
+        longest = counts
+        if axes:
+            longest = ctx.emit(graph.ReduceOp(counts, kind="max", axes=axes))
+        (width,) = ctx.measured(longest, "the number of parts")
+    shape = (*ctx.shape(x), width)
+    if 0 in shape:
+        return [ctx.array(np.empty(shape, TEXT)), counts]
+    return [ctx.host("string_split", [x], shape, **settings), counts]
+
+
+@handler("RegexFullMatch")
+def regex_full_match(ctx: NodeContext) -> SSAValue:
+    """Whether strings match a regular expression from their start to their end."""
+    x, pattern = ctx.input(0), ctx.get_string("pattern")
+    try:
+        matcher_of(pattern)
+    except InputError as error:
+        ctx.malformed(error.message, error.hint)
+    return ctx.host("regex_full_match", [x], ctx.shape(x), i1, pattern=pattern)
+
+
+@handler("StringNormalizer")
+def string_normalizer(ctx: NodeContext) -> SSAValue:
+    """Strings in another case, without those that are stop words."""
+    x, action = ctx.input(0), ctx.get_string("case_change_action")
+    shape = ctx.shape(x)
+    ctx.check(
+        len(shape) == 1 or (len(shape) == 2 and shape[0] == 1), f"{list(shape)} is no list of words"
+    )
+    ctx.check(action in ("NONE", "LOWER", "UPPER"), f"case_change_action cannot be {action!r}")
+    stops = ctx.get_strings("stopwords") or []
+    change = {"LOWER": "lower", "UPPER": "upper"}.get(action)
+    words = reshaped(ctx, x, (shape[-1],))
+    changed = words if change is None else ctx.host("string_case", [words], shape[-1:], case=change)
+    if not stops:
+        return reshaped(ctx, changed, shape)
+    if ctx.get_bool("is_case_sensitive"):
+        compared = words
+    else:
+        compared = ctx.host("string_case", [words], shape[-1:], case="lower")
+        stops = [word.lower() for word in stops]
+    return _without(ctx, changed, compared, stops, shape)
+
+
+def _without(
+    ctx: NodeContext, words: SSAValue, compared: SSAValue, stops: list[str], shape: tuple[int, ...]
+) -> SSAValue:
+    """Words but those for which `compared` is one of others; one empty word if none is left."""
+    unlike = ctx.array(np.array(True))
+    for stop in dict.fromkeys(stops):
+        differs = ctx.emit(
+            graph.CompareOp(compared, ctx.array(np.array(stop, TEXT)), predicate="eq")
+        )
+        unlike = ctx.emit(graph.AndOp(unlike, ctx.emit(graph.NotOp(differs))))
+    kept, count = true_places(ctx, unlike)
+    (left,) = ctx.measured(count, "the number of words")
+    lead = shape[:-1]
+    if not left:
+        return ctx.array(np.full((*lead, 1), "", TEXT))
+    places = ctx.emit(graph.SliceOp(kept, [0], [left]))
+    return reshaped(ctx, ctx.emit(graph.GatherOp(words, places, axis=0)), (*lead, left))

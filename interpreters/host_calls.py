@@ -1,0 +1,59 @@
+"""What host calls mean at every level, and the strings that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.hints import isa
+
+from tcopt.support.errors import InputError
+from tcopt.support.host_calls import HOST_CALL, STRINGS, plain_settings
+from tcopt.support.host_functions.registry import Form, find_host_function
+from tcopt.support.strings import StringTable, current_strings, strings_in
+
+Array = NDArray[Any]
+
+
+def module_strings(module: ModuleOp) -> StringTable:
+    """A table with the strings of a module."""
+    texts = module.attributes.get(STRINGS)
+    if not isa(texts, ArrayAttr[StringAttr]):
+        return StringTable()
+    return StringTable([text.data for text in texts] or [""])
+
+
+def strings_of(module: ModuleOp) -> AbstractContextManager[object]:
+    """A context in which a module's strings are at hand; those that are already stay."""
+    try:
+        current_strings()
+    except InputError:
+        return strings_in(module_strings(module))
+    return nullcontext()
+
+
+def host_call(module: ModuleOp, name: str) -> FuncOp | None:
+    """The declaration of a function that the host computes; None if it is another one."""
+    for op in module.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == name and HOST_CALL in op.attributes:
+            return op
+    return None
+
+
+def run_host_call(declaration: FuncOp, arrays: Sequence[Array]) -> None:
+    """Compute one: arrays for the operands, and behind them those that receive the results."""
+    facts = declaration.attributes[HOST_CALL]
+    assert isinstance(facts, DictionaryAttr)
+    name, settings = facts.data["function"], facts.data["settings"]
+    assert isinstance(name, StringAttr) and isinstance(settings, DictionaryAttr)
+    function = find_host_function(name.data)
+    count = len(function.takes)
+    forms = [Form(array.shape, array.dtype) for array in arrays[count:]]
+    results = function.on_places(plain_settings(settings), arrays[:count], forms)
+    for array, result in zip(arrays[count:], results, strict=True):
+        np.copyto(array, result, casting="unsafe")

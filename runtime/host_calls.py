@@ -1,0 +1,204 @@
+"""What a program has Python compute while it runs, and the strings it takes and gives."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.runtime.specs import TensorSpec
+from tcopt.support.errors import InputError, TcoptError
+from tcopt.support.host_functions.registry import Form, HostFunction, find_host_function
+from tcopt.support.json_facts import FactError, Facts
+from tcopt.support.named_dtypes import named_dtype
+from tcopt.support.strings import StringTable, is_text, strings_in
+
+Array = NDArray[Any]
+
+PLACE = np.dtype(np.int64)
+"""The type of a string's place in the table, which is what code sees of it."""
+
+_MOST_DIMENSIONS = 64
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A function that code calls and Python computes.
+
+    Attributes:
+        symbol: what the code calls it.
+        function: its name, see `support.host_functions`.
+        settings: what it is told beside arrays.
+        forms: of its operands and then its results.
+    """
+
+    symbol: str
+    function: str
+    settings: Mapping[str, Any]
+    forms: tuple[Form, ...]
+
+
+class HostCalls:
+    """The host calls of one program, as addresses that code may be linked with.
+
+    Args:
+        stop: makes the code that called return early; used where a function fails.
+    """
+
+    def __init__(self, calls: Iterable[HostCall], stop: Callable[[], None]):
+        self.failure: BaseException | None = None
+        self._stop = stop
+        # Held for as long as code may call them.
+        self._functions = {call.symbol: self._native(call) for call in calls}
+
+    @property
+    def addresses(self) -> dict[str, int]:
+        """Where each is, by what the code calls it."""
+        return {
+            symbol: cast(int, ctypes.cast(function, ctypes.c_void_p).value)
+            for symbol, function in self._functions.items()
+        }
+
+    def raise_failure(self) -> None:
+        """Raise what a function raised in the last run, if one did."""
+        failure, self.failure = self.failure, None
+        if failure is None:
+            return
+        if isinstance(failure, TcoptError | MemoryError | KeyboardInterrupt):
+            raise failure
+        raise InputError(f"a function of the model failed: {failure}") from failure
+
+    def _native(self, call: HostCall) -> Any:
+        function = find_host_function(call.function)
+        _check_count(call, function)
+
+        def run(*addresses: int) -> None:
+            if self.failure is not None:
+                return
+            try:
+                _run(function, call, addresses)
+            except BaseException as error:  # Nothing may pass through native code.
+                self.failure = error
+                self._stop()
+
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(call.forms))(run)
+
+
+def _check_count(call: HostCall, function: HostFunction) -> None:
+    if len(call.forms) != len(function.takes) + len(function.gives):
+        raise InputError(f"{call.function} is called with {len(call.forms)} arrays")
+
+
+def _run(function: HostFunction, call: HostCall, addresses: Sequence[int]) -> None:
+    arrays = [_array_at(a, form) for a, form in zip(addresses, call.forms, strict=True)]
+    count = len(function.takes)
+    for array in arrays[:count]:
+        array.flags.writeable = False
+    results = function.on_places(call.settings, arrays[:count], call.forms[count:])
+    for array, result in zip(arrays[count:], results, strict=True):
+        np.copyto(array, result, casting="unsafe")
+
+
+def _array_at(address: int, form: Form) -> Array:
+    size = prod(form.shape) * form.dtype.itemsize
+    if not size:
+        return np.empty(form.shape, form.dtype)
+    data: Any = (ctypes.c_char * size).from_address(address)
+    return np.frombuffer(data, form.dtype).reshape(form.shape)
+
+
+class Texts:
+    """The strings of a program: those of the model, and in a run those that it is given or makes.
+
+    Args:
+        strings: the model's, by place.
+    """
+
+    def __init__(
+        self,
+        strings: Sequence[str],
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+    ):
+        self.table = StringTable(strings or [""])
+        self._inputs = [place for place, spec in enumerate(inputs) if is_text(spec.dtype)]
+        self._outputs = [place for place, spec in enumerate(outputs) if is_text(spec.dtype)]
+
+    def run(self, run: Callable[[list[Array]], list[Array]], feeds: Sequence[Array]) -> list[Array]:
+        """The results of a program that computes with places, for arrays of strings."""
+        table = self.table.fork()
+        given = list(feeds)
+        for place in self._inputs:
+            given[place] = table.encode(given[place])
+        with strings_in(table):
+            results = run(given)
+        for place in self._outputs:
+            results[place] = table.decode(results[place])
+        return results
+
+
+def as_code_has_it(spec: TensorSpec) -> TensorSpec:
+    """What code takes or gives for a tensor: places for strings."""
+    return spec._replace(dtype=PLACE) if is_text(spec.dtype) else spec
+
+
+def call_facts(call: HostCall) -> dict[str, Any]:
+    """A call as JSON values."""
+    forms = [{"shape": list(form.shape), "dtype": form.dtype.name} for form in call.forms]
+    settings = dict(call.settings)
+    return {
+        "symbol": call.symbol,
+        "function": call.function,
+        "settings": settings,
+        "forms": forms,
+    }
+
+
+def call_of(facts: Facts) -> HostCall:
+    """The call that `call_facts` told.
+
+    Raises:
+        FactError: it told none.
+    """
+    symbol = facts.text("symbol")
+    if not symbol.isascii() or not symbol.isidentifier():
+        facts.refuse("symbol", f"is {symbol!r}, which no C function is called")
+    settings = facts.facts("settings").values()
+    if not all(map(_is_setting, settings.values())):
+        facts.refuse("settings", "hold what is no setting")
+    try:
+        call = HostCall(
+            symbol,
+            facts.text("function"),
+            settings,
+            tuple(_form(form) for form in facts.items("forms")),
+        )
+        _check_count(call, find_host_function(call.function))
+    except InputError as error:
+        raise FactError(error.message) from error
+    return call
+
+
+def _is_setting(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(item, str | int | float) for item in cast("list[Any]", value))
+    return isinstance(value, str | int | float)
+
+
+def _form(facts: Facts) -> Form:
+    shape = tuple(facts.numbers("shape"))
+    name = facts.text("dtype")
+    try:
+        dtype = named_dtype(name)
+    except (TypeError, ValueError, SyntaxError):
+        dtype = None
+    if dtype is None or dtype.name != name or dtype.hasobject or not dtype.itemsize:
+        facts.refuse("dtype", f"is {name!r}, which is no element type")
+    if len(shape) > _MOST_DIMENSIONS or prod(shape) * dtype.itemsize > 2**48:
+        facts.refuse("shape", "is too large")
+    return Form(shape, dtype)

@@ -1,0 +1,21 @@
+"""Strings put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tcopt.support.host_functions.registry import Array, Form, Settings, host_function
+from tcopt.support.strings import array_of_texts, check_characters
+
+
+@host_function("string_concat", takes=(True, True), gives=(True,))
+def string_concat(
+    settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]
+) -> list[Array]:
+    """Each string of one array in front of that of the other, which broadcast."""
+    first, second = np.broadcast_arrays(*arrays)
+    pairs = list(zip(first.reshape(-1).tolist(), second.reshape(-1).tolist(), strict=True))
+    check_characters(sum(len(a) + len(b) for a, b in pairs))
+    return [array_of_texts((a + b for a, b in pairs), first.shape)]

@@ -1,0 +1,70 @@
+"""Numbers that strings spell, and strings that spell numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from tcopt.support.errors import InputError
+from tcopt.support.host_functions.registry import Array, Form, Settings, host_function
+from tcopt.support.named_dtypes import named_dtype
+from tcopt.support.strings import array_of_texts
+
+_FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity|nan)", re.I | re.A)
+_INTEGER = re.compile(r"[+-]?\d{1,20}", re.A)
+_DIGITS = ".8g"
+"""Of numbers of up to 32 bits, as in onnxruntime; others have as many as tell them apart."""
+
+
+@host_function("string_to_number", takes=(True,), gives=(False,))
+def string_to_number(
+    settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]
+) -> list[Array]:
+    """The numbers; settings: `type`, the numpy name of what they are numbers of.
+
+    Raises:
+        InputError: a string spells none, or one that the type does not have.
+    """
+    (x,), dtype = arrays, named_dtype(settings["type"])
+    texts = [text.strip() for text in x.reshape(-1).tolist()]
+    is_integer = dtype.kind in "iu"
+    wanted = _INTEGER if is_integer else _FLOAT
+    for text in texts:
+        if wanted.fullmatch(text) is None:
+            raise InputError(f"the string {text[:40]!a} is no number of type {dtype}")
+    if is_integer:
+        limits = np.iinfo(dtype)
+        numbers = [int(text) for text in texts]
+        for number in numbers:
+            if not limits.min <= number <= limits.max:
+                raise InputError(f"{number} is beyond what {dtype} has")
+        # Code has integers without a sign of their own.
+        return [np.array(numbers, dtype).view(forms[0].dtype).reshape(x.shape)]
+    with np.errstate(all="ignore"):
+        found = np.array([float(text) for text in texts]).astype(dtype)
+    return [found.reshape(x.shape)]
+
+
+@host_function("number_to_string", takes=(False,), gives=(True,))
+def number_to_string(
+    settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]
+) -> list[Array]:
+    """The decimals of numbers; settings: `type`, the numpy name of what they are numbers of."""
+    (x,) = arrays
+    name = settings["type"]
+    if name == "bool" or "int" in name:
+        values = x.astype(np.bool_).astype(np.int64) if name == "bool" else x.view(name)
+        return [array_of_texts((str(value) for value in values.reshape(-1).tolist()), x.shape)]
+    is_double = name == "float64"
+    numbers = x.astype(np.float64).reshape(-1).tolist()
+    return [array_of_texts((_spelled(number, is_double) for number in numbers), x.shape)]
+
+
+def _spelled(number: float, is_double: bool) -> str:
+    if number != number:
+        return "NaN"
+    if number in (np.inf, -np.inf):
+        return "INF" if number > 0 else "-INF"
+    return repr(number).removesuffix(".0") if is_double else format(number, _DIGITS)
