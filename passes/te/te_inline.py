@@ -132,6 +132,8 @@ GATHER = 4
 
 def _gathers(stage: ComputeOp) -> int:
     """How many reads neighbours along a stage's last axis do at quotients of their places."""
+    if not stage.spatial_extents:
+        return 0
     last = stage.body.block.args[len(stage.spatial_extents) - 1]
     reads = [op for op in stage.body.block.ops if isinstance(op, ReadOp)]
     return sum(

@@ -303,3 +303,19 @@ te.func @woven(%x: tensor<9x9xf32>) -> tensor<16x16xf32> {
   }
   te.return %d : tensor<16x16xf32>
 }
+
+// A single element has no neighbours.
+// CHECK-LABEL: te.func @single
+// CHECK-NOT: "scale"
+te.func @single(%x: tensor<f32>) -> tensor<8xf32> {
+  %a = te.compute "scale" [] : tensor<f32> {
+    %0 = te.read %x[] : tensor<f32>
+    %1 = arith.addf %0, %0 : f32
+    te.yield %1 : f32
+  }
+  %d = te.compute "spread" [%w = 8] : tensor<8xf32> {
+    %0 = te.read %a[] : tensor<f32>
+    te.yield %0 : f32
+  }
+  te.return %d : tensor<8xf32>
+}
