@@ -1,4 +1,5 @@
-"""Blocks that read each element several times in a row: resizing to nearest neighbours.
+"""Blocks that read each element several times in a row, or one of several rows in turn:
+resizing to nearest neighbours, and weaving phases.
 
     for each tile of columns
       for each of the columns that read the same element   unrolled
@@ -7,7 +8,8 @@
 
 Lanes lie along the elements read, so that these are loaded as they lie in memory. What is
 written has the step of the repetition from lane to lane, and `interleave-scatters` makes
-contiguous stores of it. Rows that read the same row are written together.
+contiguous stores of it. Rows that read the same row are written together. Where a remainder
+says which row is read, as `x[column mod 2, column floordiv 2]` does, it is a constant in each.
 """
 
 from __future__ import annotations
@@ -26,6 +28,10 @@ MAX_REPEATS = 8
 one at a time."""
 
 
+LEAST_LANES = 4
+"""Lanes of the shortest vectors that are stored together."""
+
+
 def schedule_repeated(sch: Schedule, block: Block, pattern: BlockPattern, facts: CpuFacts) -> bool:
     """Tile a block that repeats elements; False, and nothing done, if it does not."""
     loops = variable_loops(sch, block)
@@ -34,6 +40,9 @@ def schedule_repeated(sch: Schedule, block: Block, pattern: BlockPattern, facts:
     repeats = _repeats(pattern, column)
     if repeats is None or column not in loops or lanes < 2:
         return False
+    while lanes > LEAST_LANES and sch.extent(loops[column]) < repeats * lanes:
+        # A part of a vector that is filled is better than one that is masked.
+        lanes //= 2
     if sch.extent(loops[column]) < repeats * lanes:
         return False
     work = total_cost(pattern.block)
@@ -69,12 +78,15 @@ def _repeats(pattern: BlockPattern, variable: int) -> int | None:
     return divisor if 2 <= divisor <= MAX_REPEATS else None
 
 
+_DIVISIONS = (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod)
+
+
 def _divisors(expr: AffineExpr, positions: set[int]) -> set[int]:
-    """What an index divides any of some variables by; 0 for a remainder."""
+    """What an index divides any of some variables by; 0 for what is no number."""
     if not isinstance(expr, AffineBinaryOpExpr) or positions.isdisjoint(expr.used_dims()):
         return set()
-    if expr.kind is AffineBinaryOpKind.FloorDiv and isinstance(expr.rhs, AffineConstantExpr):
+    if expr.kind in _DIVISIONS and isinstance(expr.rhs, AffineConstantExpr):
         return {expr.rhs.value} | _divisors(expr.lhs, positions)
-    if expr.kind in (AffineBinaryOpKind.Mod, AffineBinaryOpKind.CeilDiv):
+    if expr.kind in (*_DIVISIONS, AffineBinaryOpKind.CeilDiv):
         return {0}
     return _divisors(expr.lhs, positions) | _divisors(expr.rhs, positions)

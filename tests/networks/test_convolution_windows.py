@@ -198,3 +198,29 @@ def test_pools(seed: int) -> None:
     (found,) = tcopt.compile(model, workers=0).run(feeds)
     (wanted,) = run_reference(model, feeds)
     np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_resizing(seed: int) -> None:
+    """Images of all widths, narrower than vectors too."""
+    rng = np.random.default_rng(seed)
+    extents = rng.integers(1, 40, 2)
+    x = rng.standard_normal((1, int(rng.integers(1, 5)), *extents)).astype(np.float32)
+    scales = np.array([1, 1, *rng.choice([0.5, 1, 1.5, 2, 3, 4], 2)], np.float32)
+    mode = ["nearest", "linear"][seed % 2]
+    operands = [x, None, np.maximum(scales, 1 / np.array(x.shape, np.float32))]
+    model = node_model("Resize", operands, constants=[2], mode=mode)
+    (found,) = tcopt.compile(model, workers=0).run({"x0": x})
+    (wanted,) = run_reference(model, {"x0": x})
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_phases_are_woven_in_registers() -> None:
+    """Vectors lie along the phases of a narrow image, and store whole lines of the result."""
+    layer = Layer((9, 9), (4, 4), (2, 2), (1, 1), (1,) * 4, groups=16, transposed=True)
+    module = import_model(layer.model())
+    phases = pipeline("cpu:haswell")
+    lower(module, phases[:6])
+    names = [op.name for op in module.walk()]
+    assert "vector.shuffle" in names
+    assert not {"vector.gather", "vector.scatter"} & set(names)
