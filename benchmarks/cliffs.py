@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from cliff_cases import SPACES, Choice
+from cliff_cases import SPACES
+from cliff_space import Choice
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.tools.benchmarking.report import geometric_mean
 from tcopt.tools.cli import ArgumentParser, run_tool

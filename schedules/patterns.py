@@ -36,15 +36,24 @@ class Access:
         steps = self.steps[variable]
         return steps is None or any(steps)
 
-    def is_unit(self, variable: int, dim: int = -1) -> bool:
+    @property
+    def last(self) -> int:
+        """The dimension in which neighbours are neighbours in memory: the last one of more than
+        one element."""
+        shape = buffer_shape(self.buffer)
+        wide = [dim for dim, extent in enumerate(shape) if extent > 1]
+        return wide[-1] if wide else -1
+
+    def is_unit(self, variable: int, dim: int | None = None) -> bool:
         """Whether neighbours along the variable are neighbours in a dimension, the last one."""
         steps = self.steps[variable]
+        dim = self.last if dim is None else dim
         return bool(steps) and steps[dim] == 1 and sum(map(abs, steps)) == 1
 
     def is_strided(self, variable: int) -> bool:
         """Whether the variable moves along the last dimension only, by any step."""
         steps = self.steps[variable]
-        return steps is not None and bool(steps) and steps[-1] > 0 and not any(steps[:-1])
+        return bool(steps) and steps[self.last] > 0 and sum(map(abs, steps)) == steps[self.last]
 
 
 @dataclass(frozen=True)

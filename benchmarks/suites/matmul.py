@@ -39,6 +39,7 @@ CASES = [
         Case(f"matmul_{m}x{k}x{n}", partial(_dense, m, k, n), f"{m}x{k} by a constant {k}x{n}")
         for m, k, n in _DENSE
     ),
+    Case("matmul_197x768x1", partial(_dense, 197, 768, 1), "197x768 by a constant column"),
     Case(
         "attention_scores",
         partial(_product, [12, 128, 64], [12, 128, 64], True),

@@ -70,6 +70,12 @@ def _scatter(operator: str) -> Body:
     return body
 
 
+def _points(net: Network, x: str) -> str:
+    """Features of points, each by itself, and the greatest of all."""
+    y = net.add("Conv", x, net.normal([64, 3, 1], 0.5), net.normal([64], 0.1))
+    return net.add("ReduceMax", net.add("Relu", y), axes=[2], keepdims=0)
+
+
 def _add_relu(shape: Sequence[int]) -> ModelProto:
     net = Network("add_relu")
     x, y = net.input("x", shape), net.input("y", shape)
@@ -106,6 +112,7 @@ _OPERATORS: tuple[tuple[str, list[int], list[int], Body], ...] = (
     ("cumulative_sum", [64, 64, 100], [64, 64, 100], _cumulate),
     ("scatter_nd", [4096, 100], [4096, 100], _scatter("ScatterND")),
     ("scatter_elements", [4096, 100], [4096, 100], _scatter("ScatterElements")),
+    ("points", [1, 3, 1024], [1, 64], _points),
     ("resize_linear", _IMAGE, [1, 64, 112, 112], _resize("linear")),
 )
 

@@ -147,6 +147,11 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
         them are all that it combines; empty for other ops."""
         return ()
 
+    def with_dims_kept(self) -> Sequence[GraphOp] | None:
+        """The same by ops that keep all dimensions, and one that drops some of size 1 at the end;
+        None where the op drops no dimensions behind the channels."""
+        return None
+
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
         """The same op on data whose channels are in blocks, or None if it has no such form.
 

@@ -162,6 +162,14 @@ class ReduceOp(ReductionOp):
         part = ConstantOp.literal(np.float32(1 / max(self._count(), 1)))
         return ScaledOps(ops, [part, MulOp(x.scale, part)])
 
+    def with_dims_kept(self) -> Sequence[GraphOp] | None:
+        """The reduction with dimensions of 1, and a view without them."""
+        axes = self.axes.get_values()
+        if self.keepdims is not None or not axes or not all(axis >= 2 for axis in axes):
+            return None
+        kept = ReduceOp(self.x, kind=self.kind.data.value, axes=axes, keepdims=True)
+        return kept, ReshapeOp(kept, self.shape)
+
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
         """Over spatial dimensions that stay as 1."""
         axes = self.axes.get_values()

@@ -127,6 +127,7 @@ def _convert(function: func.FuncOp, machine: _Machine, store: WeightStore | None
     What can be is found on a copy.
     """
     body = function.body.block
+    _keep_dims(body)
     trial = function.clone().body.block
     originals = dict(zip(trial.ops, body.ops, strict=True))
     found = _Conversion(trial, machine, SpareLanes(store)).run()
@@ -134,6 +135,32 @@ def _convert(function: func.FuncOp, machine: _Machine, store: WeightStore | None
     plain = plain_ops(body, blocked, lambda op: isinstance(op, ConvOp | ConvTransposeOp))
     spare = SpareLanes(store)
     _Conversion(body, machine, spare, blocked - plain, plain).run()
+
+
+def _keep_dims(body: Block) -> None:
+    """Let what drops dimensions of a convolution's result do so after it has computed in blocks.
+
+        %r = graph.reduce %c {kind = max, axes = [2]} : tensor<1x64xf32>
+    ->
+        %0 = graph.reduce %c {kind = max, axes = [2], keepdims} : tensor<1x64x1xf32>
+        %r = graph.reshape %0 : tensor<1x64xf32>
+    """
+    convolved: set[SSAValue] = set()
+    for op in list(body.ops):
+        if isinstance(op, ConvOp | ConvTransposeOp):
+            convolved.update(op.results)
+        if not isinstance(op, GraphOp) or convolved.isdisjoint(op.operands):
+            continue
+        if op.is_elementwise:
+            convolved.update(op.results)
+        if (parts := op.with_dims_kept()) is not None:
+            for part in parts:
+                part.location = op.location
+            parts[-1].results[0].name_hint = op.results[0].name_hint
+            body.insert_ops_before(parts, op)
+            op.results[0].replace_all_uses_with(parts[-1].results[0])
+            op.detach()
+            op.erase()
 
 
 class _Conversion:

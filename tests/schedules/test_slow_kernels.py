@@ -19,8 +19,11 @@ from tcopt.compiler import pipeline
 from tcopt.compiler.slow_kernels import slow_kernels
 from tcopt.dialects.graph.forms import COUNTS_ON_ATTRIBUTE, WINOGRAD, form_declined
 from tcopt.dialects.target import cpu_target_of
+from tcopt.dialects.te import api as te
 from tcopt.frontends.onnx import import_model
 from tcopt.frontends.onnx.examples import find_example_model
+from tcopt.interpreters.loop import run_func
+from tcopt.passes.loop.stage_nests import lower_function
 from tcopt.schedules import Schedule
 from tcopt.schedules.cpu.roofline import estimate
 from tcopt.schedules.rules import RULES, Declined, facts_of, rules_for
@@ -191,3 +194,29 @@ def test_profiles_mark_slow_kernels():
         marked = [entry for entry in profile.calls() if entry.slow]
         assert len(marked) == text.count("of what the target allows") == len(own)
         assert ("as-it-is (!)" in text) == bool(own)
+
+
+@pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.parametrize("element", ["f32", "i8"])
+def test_a_product_with_one_column_has_vectors_along_its_sum(cpu, element):
+    """The elements of a single column lie side by side, though it is not the last dimension."""
+    dtype = np.dtype(np.float32 if element == "f32" else np.int8)
+    total = "f32" if element == "f32" else "i32"
+    x = te.placeholder((9, 70), element, name="x")
+    w = te.placeholder((70, 1), element, name="w")
+    k = te.reduce_axis(70, "k")
+    y = te.compute(
+        (9, 1),
+        lambda i, j: te.sum(te.cast(x[i, k], total) * te.cast(w[k, j], total), axis=k),
+        name="y",
+    )
+    function = lower_function(te.func("column", [x, w], [y]))
+    scheduled = find_schedule(function, rules_for("cpu"), facts_of(cpu_target_of(module_for(cpu))))
+    assert scheduled is not None
+    assert any(op.name == "sched.vectorize" for op in scheduled.sequence.walk())
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-9, 9, shape).astype(dtype) for shape in ((9, 70), (70, 1)))
+    wide = np.dtype(np.float32 if element == "f32" else np.int32)
+    result = run_func(scheduled.func, [a, b, np.zeros((9, 1), wide)])[-1]
+    # Small integers, whose sums are exact in any order.
+    np.testing.assert_array_equal(result, a.astype(wide) @ b.astype(wide))

@@ -155,11 +155,12 @@ func.func @narrow_concat(%x: tensor<1x2x6x6xf32>, %y: tensor<1x4x6x6xf32>, %w: t
   return %0 : tensor<1x6x6x6xf32>
 }
 
-// A mean over space keeps its blocks where it keeps its dimensions.
+// A mean over space keeps its blocks; dimensions that it drops go by a view of its result.
 // CHECK-LABEL: func.func @mean
 // CHECK:      %[[M:.*]] = graph.reduce %c {kind = mean, axes = [2, 3], keepdims} : tensor<1x1x1x1x4xf32>
-// CHECK-NEXT: %[[C:.*]] = graph.layout_transform %c {src = "NCHW4c", dst = "NCHW"}
-// CHECK-NEXT: graph.reduce %[[C]] {kind = mean, axes = [2, 3]} : tensor<1x4xf32>
+// CHECK-NEXT: %[[D:.*]] = graph.reduce %c {kind = mean, axes = [2, 3], keepdims} : tensor<1x1x1x1x4xf32>
+// CHECK-NEXT: %[[P:.*]] = graph.layout_transform %[[D]] {src = "NCHW4c", dst = "NCHW"} : tensor<1x4x1x1xf32>
+// CHECK-NEXT: graph.reshape %[[P]] : tensor<1x4xf32>
 // CHECK-NEXT: graph.layout_transform %[[M]] {src = "NCHW4c", dst = "NCHW"} : tensor<1x4x1x1xf32>
 func.func @mean(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x1x1xf32>) -> (tensor<1x4x1x1xf32>, tensor<1x4xf32>) {
   %c = graph.conv %x, %w : tensor<1x4x6x6xf32>
