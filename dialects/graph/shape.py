@@ -228,6 +228,18 @@ class TileOp(MovementOp):
         unit = all(extent == 1 or count == 1 for extent, count in rows)
         return (BroadcastToOp(self.x, self.shape),) if unit and 0 not in self.shape else None
 
+    def decompose(self) -> Sequence[GraphOp] | None:
+        """Where rows repeat, a broadcast along an axis of its own: an index modulo the length of
+        a row has no vectors."""
+        shape, reps = shape_of(self.x), self.reps.get_values()
+        wide = [axis for axis, extent in enumerate(shape) if extent > 1]
+        if not wide or reps[wide[-1]] == 1 or 0 in self.shape:
+            return None
+        pairs = list(zip(reps, shape, strict=True))
+        apart = ReshapeOp(self.x, [n for _, extent in pairs for n in (1, extent)])
+        repeated = BroadcastToOp(apart, [n for pair in pairs for n in pair])
+        return apart, repeated, ReshapeOp(repeated, self.shape)
+
     def compute(self, x: Array) -> Array:
         """The value by numpy."""
         return np.tile(x, self.reps.get_values())

@@ -67,6 +67,8 @@ def test_expand(shape: tuple):
 
 def test_tile():
     check_node("Tile", X, ints(1, 2, 3), constants=[1])
+    check_node("Tile", X[:, :, :1], ints(1, 3, 1), constants=[1])
+    check_node("Tile", X[0, 0], ints(3), constants=[1])
 
 
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])

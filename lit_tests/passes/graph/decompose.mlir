@@ -111,3 +111,15 @@ func.func @known_column(%x: tensor<16x64xf32>) -> tensor<16x1xf32> {
   %0 = graph.matmul %x, %w : tensor<16x1xf32>
   return %0 : tensor<16x1xf32>
 }
+
+// Rows that repeat are broadcast along an axis of their own; planes that repeat stay as they are.
+// CHECK-LABEL: func.func @tile
+// CHECK-NEXT: %0 = graph.reshape %x : tensor<1x2x1x5xf32>
+// CHECK-NEXT: %1 = graph.broadcast_to %0 : tensor<3x2x4x5xf32>
+// CHECK-NEXT: %y = graph.reshape %1 : tensor<6x20xf32>
+// CHECK-NEXT: %z = graph.tile %x {reps = [3, 1]} : tensor<6x5xf32>
+func.func @tile(%x: tensor<2x5xf32>) -> (tensor<6x20xf32>, tensor<6x5xf32>) {
+  %y = graph.tile %x {reps = [3, 4]} : tensor<6x20xf32>
+  %z = graph.tile %x {reps = [3, 1]} : tensor<6x5xf32>
+  return %y, %z : tensor<6x20xf32>, tensor<6x5xf32>
+}
