@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.schedules.api import Schedule
 from tcopt.schedules.dots import dot_of
 from tcopt.schedules.gpu.facts import GpuFacts
@@ -29,6 +30,7 @@ class VectorProducts:
     fewer than threads run at once."""
 
     name = "gpu-vector-product"
+    provides = (CONTRACTION,)
 
     def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
         pattern = only_contraction(sch)

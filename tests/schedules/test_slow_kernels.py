@@ -16,6 +16,7 @@ import tcopt
 from models.network import Network
 from schedule_programs import matmul
 from tcopt.compiler import pipeline
+from tcopt.compiler.passes import run_passes
 from tcopt.compiler.slow_kernels import slow_kernels
 from tcopt.dialects.graph.forms import COUNTS_ON_ATTRIBUTE, WINOGRAD, form_declined
 from tcopt.dialects.target import cpu_target_of
@@ -151,8 +152,7 @@ def test_winograd_is_chosen_only_where_a_rule_carries_it_out(monkeypatch, provid
     module = import_model(net.model(**{y: [1, 64, 28, 28]}))
     graph = next(phase for phase in pipeline("cpu:haswell") if phase.name == "graph")
     with collect_remarks() as remarks:
-        for each in parse_pipeline(graph.passes):
-            each.apply(new_context(), module)
+        run_passes(module, graph.passes)
     assert ("winograd_conv" in str(module)) == provided
     reasons = [remark.message for remark in remarks if remark.by == "winograd" and remark.missed]
     assert reasons == ([] if provided else ["direct: target cpu has no schedule rule for winograd"])
