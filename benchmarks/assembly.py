@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _FUNCTION = re.compile(r'^"?([A-Za-z_][^:\s"]*)"?:')
@@ -17,6 +17,7 @@ _PRODUCT = re.compile(
 )
 _WIDTHS = {"zmm": 512, "ymm": 256, "xmm": 128}
 _VECTOR = re.compile(r"%([xyz]mm)\d+|\bv\d+\.(\d+)([bhsd])\b")
+_REGISTER = re.compile(r"%[xyz]mm(\d+)|\b[vqsd](\d+)\b")
 _BITS = {"b": 8, "h": 16, "s": 32, "d": 64}
 
 
@@ -42,10 +43,32 @@ class Loop:
         return sum(map(vector_bits, self.products))
 
     @property
+    def carried_bits(self) -> int:
+        """The same, of sums only that are carried from round to round: their registers are
+        written first by a multiply-add."""
+        bits = 0
+        written: set[str] = set()
+        for line in self.lines:
+            names = _written(line)
+            if _PRODUCT.fullmatch(mnemonic(line)) and not written & set(names):
+                bits += vector_bits(line)
+            else:
+                written.update(names)
+        return bits
+
+    @property
     def commonest(self) -> str:
         """The multiply-add that it has most of."""
         (best, _), *_ = Counter(map(mnemonic, self.products)).most_common(1)
         return next(line for line in self.products if mnemonic(line) == best)
+
+
+def _written(line: str) -> list[str]:
+    """Numbers of the vector registers that an instruction writes; too many for a store."""
+    found = [first or second for first, second in _REGISTER.findall(line)]
+    if "%" in line:
+        return found[-1:]
+    return found[: 2 if mnemonic(line).startswith("ldp") else 1]
 
 
 def mnemonic(line: str) -> str:
@@ -66,29 +89,36 @@ def vector_bits(line: str) -> int:
 
 def innermost_loops(text: str) -> Iterator[Loop]:
     """All innermost loops of an assembly text, in order."""
-    function = ""
-    lines: list[str] = []
-    places: dict[str, int] = {}
-    ends: list[int] = []
+    for function, lines in _functions(text):
+        yield from _loops(function, lines)
+
+
+def _functions(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The lines of each function, with labels and without comments."""
+    function, lines = "", list[str]()
     for raw in text.splitlines():
-        if (label := _LABEL.match(raw)) is not None:
-            places[label[1]] = len(lines)
-            continue
         if (name := _FUNCTION.match(raw)) is not None:
-            function, lines, places, ends = name[1], [], {}, []
-            continue
-        line = _COMMENT.sub("", raw).rstrip()
+            yield function, lines
+            function, lines = name[1], []
+        else:
+            lines.append(_COMMENT.sub("", raw).rstrip())
+    yield function, lines
+
+
+def _loops(function: str, lines: Sequence[str]) -> Iterator[Loop]:
+    """The loops of a function into which no other branch goes back: one that leaves a loop for the
+    head of the loop around may stand in front of the one that repeats it."""
+    places = {label[1]: n for n, line in enumerate(lines) if (label := _LABEL.match(line))}
+    ends: dict[int, int] = {}
+    for end, line in enumerate(lines):
         branch = _BRANCH.match(line)
-        if branch is not None:
-            start = places.get(branch[1])
-            # A loop that has an end of another one inside is not the innermost.
-            if start is not None and not any(start < end for end in ends):
-                yield Loop(function, tuple(lines[start:]))
-            if start is not None:
-                ends.append(len(lines))
-            continue
-        if line[:1].isspace() and _is_instruction(line.strip()):
-            lines.append(line.strip())
+        start = places.get(branch[1], end) if branch is not None else end
+        if start < end:
+            ends[start] = end
+    for start, end in sorted(ends.items()):
+        if not any(start < other <= end for other in ends):
+            body = [line.strip() for line in lines[start:end] if line[:1].isspace()]
+            yield Loop(function, tuple(line for line in body if _is_instruction(line)))
 
 
 def _is_instruction(line: str) -> bool:
@@ -96,15 +126,18 @@ def _is_instruction(line: str) -> bool:
 
 
 def hottest_loops(text: str) -> dict[str, Loop]:
-    """Of each function that has one, the innermost loop that multiplies and adds most.
+    """Of each function that has one, the innermost loop that adds most to sums that it carries from
+    round to round; where none does, that which multiplies and adds most.
 
     The parts of a kernel that threads run are functions `NAME.body0`; they count as the kernel.
     """
     found: dict[str, Loop] = {}
+    best: dict[str, tuple[int, int]] = {}
     for loop in innermost_loops(text):
         name = re.sub(r"\.(?:body|task)\d+$", "", loop.function)
-        if loop.product_bits > (found[name].product_bits if name in found else 0):
-            found[name] = loop
+        weight = loop.carried_bits, loop.product_bits
+        if loop.product_bits and weight > best.get(name, (0, 0)):
+            found[name], best[name] = loop, weight
     return found
 
 

@@ -4,8 +4,8 @@
     python benchmarks/inner_loops.py --only conv --filter 'C1$' --targets haswell znver4
     python benchmarks/inner_loops.py --only models --filter resnet18 --json loops.json
 
-Each kernel that adds up products is compiled for a target, the innermost loop with the most
-multiply-adds is cut out of its assembly, and llvm-mca says how many cycles a round of it takes
+Each kernel that adds up products is compiled for a target, the innermost loop that adds most to
+its sums is cut out of the assembly, and llvm-mca says how many cycles a round of it takes
 on that core, all of its data being in the first cache. The peak is what it says of independent
 multiply-adds. Beside it stands what a tile reads in its whole reduction, and the level of cache
 that holds it. What the columns say is in docs/benchmarking.md.

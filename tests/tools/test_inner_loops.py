@@ -75,6 +75,36 @@ def test_the_innermost_loop_with_the_most_products_stands_for_a_kernel():
     assert found["tcopt.f"].product_bits == 512
 
 
+ROTATED = """
+tcopt.f:
+.LBB0_1:
+	vmovaps	%ymm0, (%rdx)
+	vxorps	%xmm0, %xmm0, %xmm0
+.LBB0_2:
+	vfmadd231ps	(%rsi), %ymm2, %ymm0
+	cmpq	$8, %rax
+	jge	.LBB0_1
+	vfmadd231ps	32(%rsi), %ymm2, %ymm0
+	jmp	.LBB0_2
+.LBB0_3:
+	vmovups	(%rsi), %ymm3
+	vfmadd231ps	%ymm1, %ymm2, %ymm3
+	vfmadd231ps	%ymm1, %ymm2, %ymm3
+	vfmadd231ps	%ymm1, %ymm2, %ymm3
+	jne	.LBB0_3
+	retq
+"""
+
+
+def test_a_loop_may_end_with_a_jump_behind_the_way_out_of_it():
+    first, second = assembly.innermost_loops(ROTATED)
+    assert len(first.lines) == 3
+    assert first.carried_bits == 512
+    # Sums that begin and end in a round are no reduction, however many there are.
+    assert second.carried_bits == 0
+    assert assembly.hottest_loops(ROTATED)["tcopt.f"] == first
+
+
 def test_immediate_operands_of_arm_are_no_comments():
     (loop,) = assembly.innermost_loops(ARM)
     assert loop.lines[0] == "ldp\tq0, q1, [x1], #32"
