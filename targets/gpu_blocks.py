@@ -42,6 +42,7 @@ _KERNEL = specs(
     "hoist-workspace",
     "split-launches",
     "lower-loop-to-kernel",
+    "speculate-loads",
     "promote-registers",
     "dce",
     "plan-memory",

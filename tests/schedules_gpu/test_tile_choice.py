@@ -66,3 +66,21 @@ def test_a_matrix_times_a_vector_is_shared_by_all_cores(rng: np.random.Generator
     assert isinstance(program, DeviceProgram)
     grids = [(prod(s.grid), prod(s.block)) for s in program.steps if isinstance(s, Launch)]
     assert grids == [(188, 256), (8, 256)]
+
+
+def test_copies_have_no_branch_for_a_load() -> None:
+    """Of a padded image and weights that fill no whole tiles: loads come under no condition."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        f (float[1, 100, 13, 13] x, float[70, 100, 3, 3] w) => (float[1, 70, 13, 13] y) {
+          y = Conv <pads = [1, 1, 1, 1]> (x, w) }""")
+    program = tcopt.compile(model, "cuda:sm_80").program
+    assert isinstance(program, DeviceProgram)
+    lines = [line.split() for line in program.source.splitlines()]
+    under = ""
+    for words in filter(None, lines):
+        if words[0].startswith("$L") or words[0] == "bra.uni":
+            under = ""
+        elif words[0].startswith("@%p"):
+            under = words[0]
+        assert not (under and words[0].startswith("ld.global")), words
+    assert any(words[0].startswith("ld.global") for words in filter(None, lines))

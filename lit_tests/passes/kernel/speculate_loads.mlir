@@ -1,0 +1,99 @@
+// RUN: tcopt %s -p speculate-loads --split-input-file | filecheck %s
+
+// A load under a condition in a loop is done in any case, from the start where it does not hold.
+// CHECK-LABEL: func.func @copy
+// CHECK:         scf.for
+// CHECK:           %{{.*}} = arith.constant 0 : index
+// CHECK-NEXT:      [[P:%.*]] = arith.select %inside, %i, %{{.*}} : index
+// CHECK-NEXT:      [[V:%.*]] = memref.load %x[[[P]]] : memref<100xf32>
+// CHECK-NEXT:      scf.if %inside {
+// CHECK-NEXT:        memref.store [[V]], %s[%i]
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+func.func @copy(%x: memref<100xf32>, %s: memref<128xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c100 = arith.constant 100 : index
+  %c128 = arith.constant 128 : index
+  scf.for %i = %c0 to %c128 step %c1 {
+    %inside = arith.cmpi ult, %i, %c100 : index
+    scf.if %inside {
+      %v = memref.load %x[%i] : memref<100xf32>
+      memref.store %v, %s[%i] : memref<128xf32>
+    }
+  }
+  func.return
+}
+}
+
+// -----
+
+// What has another value outside becomes a choice.
+// CHECK-LABEL: func.func @padded
+// CHECK-NOT:     scf.if
+// CHECK:         [[V:%.*]] = memref.load %x[%{{.*}}] : memref<100xf32>
+// CHECK-NEXT:    [[C:%.*]] = arith.select %inside, [[V]], %zero : f32
+// CHECK-NEXT:    memref.store [[C]], %s[%i]
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+func.func @padded(%x: memref<100xf32>, %s: memref<128xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c100 = arith.constant 100 : index
+  %c128 = arith.constant 128 : index
+  %zero = arith.constant 0.0 : f32
+  scf.for %i = %c0 to %c128 step %c1 {
+    %inside = arith.cmpi ult, %i, %c100 : index
+    %v = scf.if %inside -> (f32) {
+      %a = memref.load %x[%i] : memref<100xf32>
+      scf.yield %a : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    memref.store %v, %s[%i] : memref<128xf32>
+  }
+  func.return
+}
+}
+
+// -----
+
+// A buffer that the kernel writes is read under the condition alone, as another thread may write it.
+// CHECK-LABEL: func.func @written
+// CHECK:         scf.if %inside {
+// CHECK-NEXT:      memref.load
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+func.func @written(%x: memref<100xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c100 = arith.constant 100 : index
+  %c128 = arith.constant 128 : index
+  scf.for %i = %c0 to %c128 step %c1 {
+    %inside = arith.cmpi ult, %i, %c100 : index
+    scf.if %inside {
+      %v = memref.load %x[%i] : memref<100xf32>
+      memref.store %v, %x[%c0] : memref<100xf32>
+    }
+  }
+  func.return
+}
+}
+
+// -----
+
+// A kernel for a CPU has its branches.
+// CHECK-LABEL: func.func @cpu
+// CHECK:         scf.if %inside {
+// CHECK-NEXT:      memref.load
+func.func @cpu(%x: memref<100xf32>, %s: memref<128xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c100 = arith.constant 100 : index
+  %c128 = arith.constant 128 : index
+  scf.for %i = %c0 to %c128 step %c1 {
+    %inside = arith.cmpi ult, %i, %c100 : index
+    scf.if %inside {
+      %v = memref.load %x[%i] : memref<100xf32>
+      memref.store %v, %s[%i] : memref<128xf32>
+    }
+  }
+  func.return
+}
