@@ -57,7 +57,7 @@ _OWN: dict[str, GpuTargetAttr] = {
         "opencl",
         "mali",
         features="fp16,dp4a",
-        warp=1,
+        warp=16,
         max_threads=256,
         registers=64,
         shared=0,

@@ -160,9 +160,10 @@ def has_neighbouring_rows(pattern: BlockPattern) -> bool:
     if heavy is None:
         return False
     moving = [v for v in pattern.variables if pattern.extents[v] > 1]
-    if any(heavy.is_strided(v) and heavy.is_unit(v) for v in moving if v in pattern.reduce):
-        return False
-    return any(heavy.is_unit(v) for v in moving if v in pattern.spatial)
+    # Along a window both lie side by side.
+    along = [pattern.extents[v] for v in moving if v in pattern.reduce and heavy.is_unit(v)]
+    across = [pattern.extents[v] for v in moving if v in pattern.spatial and heavy.is_unit(v)]
+    return max(across, default=0) > max(along, default=0)
 
 
 def _footprint(term: Access, pattern: BlockPattern) -> int:
