@@ -64,19 +64,20 @@ def follow(net: Network, x: str, kind: str, shape: list[int]) -> str:
 
 
 def _convolution(c: Any) -> ModelProto | None:
-    groups = {"one": 1, "two": 2, "each": c.inputs}[c.groups]
+    groups = {"one": 1, "two": 2, "four": 4, "each": c.inputs}[c.groups]
     outputs = c.inputs if c.groups == "each" else c.outputs
     if c.inputs % groups or outputs % groups or (c.transposed and c.dilation > 1):
         return None
     size = {1: c.size * 16, 2: c.size, 3: max(c.size // 3, 4)}[c.dimensions]
     reach = (c.kernel - 1) * c.dilation + 1
-    pad = reach // 2 if c.padded else 0
+    # A causal window sees what is before its place.
+    low, high = {"both": (reach // 2,) * 2, "none": (0, 0), "causal": (reach - 1, 0)}[c.padded]
     if c.transposed:
-        result = (size - 1) * c.stride + reach - 2 * pad
+        result = (size - 1) * c.stride + reach - low - high
     else:
-        result = (size + 2 * pad - reach) // c.stride + 1
+        result = (size + low + high - reach) // c.stride + 1
     work = c.batch * outputs * result**c.dimensions * c.inputs // groups * c.kernel**c.dimensions
-    if result < 1 or size + 2 * pad < reach or not 0 < work <= MOST_WORK or pad >= reach:
+    if result < 1 or size + low + high < reach or not 0 < work <= MOST_WORK or low >= reach:
         return None
     net = Network("convolution")
     x = net.input("x", [c.batch, c.inputs] + [size] * c.dimensions)
@@ -89,7 +90,7 @@ def _convolution(c: Any) -> ModelProto | None:
         net.normal([outputs], 0.1),
         strides=[c.stride] * c.dimensions,
         dilations=[c.dilation] * c.dimensions,
-        pads=[pad] * 2 * c.dimensions,
+        pads=[low] * c.dimensions + [high] * c.dimensions,
         group=groups,
     )
     shape = [c.batch, outputs] + [result] * c.dimensions
@@ -193,12 +194,12 @@ SPACES: Mapping[str, Space] = {
             "half": (False, False, False, True),
             "dimensions": (2, 1, 3),
             "batch": (1, 2, 5),
-            "groups": ("one", "each", "two"),
+            "groups": ("one", "each", "two", "four"),
             "transposed": (False, False, True),
             "dilation": (1, 1, 2, 6, 12, 36),
             "stride": (1, 2, 3),
             "kernel": (1, 3, 2, 4, 5, 7),
-            "padded": (True, False),
+            "padded": ("both", "none", "causal"),
             "inputs": CHANNELS,
             "outputs": CHANNELS,
             "size": SIZES,

@@ -16,6 +16,7 @@ _TITLES = {
     "models": "Networks",
     "conv": "Convolutions of the TVM paper, from and to NCHW",
     "depthwise": "Depthwise convolutions of the TVM paper",
+    "windows": "Dilated, transposed and other windows",
     "matmul": "Matrix products",
     "memory": "Operators that move data",
 }

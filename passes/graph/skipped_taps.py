@@ -7,7 +7,7 @@ from collections.abc import Collection
 from xdsl.dialects.builtin import f32
 
 from tcopt.dialects.graph.conv import ConvOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.windows import Window
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.support.remarks import remark
@@ -23,7 +23,9 @@ def skipped_dimensions(op: ConvOp, capabilities: Collection[str]) -> list[int]:
     some of them see data where others do not.
     """
     x, places, window = element_type(op.x), op.shape[2:], op.window
-    if op.pad_value.value.data or find_dot(capabilities, (x, x), f32) is not None:
+    multiplied = find_dot(capabilities, (x, x), f32) is not None
+    if op.pad_value.value.data or not is_float(x) or multiplied:
+        # Dot products take whole groups of terms, as those of integers do.
         return []
     last = max((d for d, n in enumerate(places) if n > 1), default=len(places) - 1)
     seen = parts_seen(window, shape_of(op.x)[2:], places)

@@ -38,9 +38,9 @@ def schedule_injective(sch: Schedule, block: Block, facts: CpuFacts) -> None:
     if not pattern.spatial or not pattern.store.is_unit(pattern.spatial[-1]):
         parallelize(sch, loops, work, facts)
         return
-    if schedule_transposed(sch, block, pattern, facts):
-        return
     if schedule_repeated(sch, block, pattern, facts):
+        return
+    if schedule_transposed(sch, block, pattern, facts):
         return
     vectorize_innermost(sch, block, facts)
     outer = sch.get_loops(block)[: len(loops) - 1]

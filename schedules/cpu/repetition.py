@@ -86,7 +86,18 @@ def _divisors(expr: AffineExpr, positions: set[int]) -> set[int]:
     if not isinstance(expr, AffineBinaryOpExpr) or positions.isdisjoint(expr.used_dims()):
         return set()
     if expr.kind in _DIVISIONS and isinstance(expr.rhs, AffineConstantExpr):
-        return {expr.rhs.value} | _divisors(expr.lhs, positions)
+        inner = _divisors(expr.lhs, positions)
+        return inner if _is_remainder(expr.lhs, positions) else {expr.rhs.value} | inner
     if expr.kind in (*_DIVISIONS, AffineBinaryOpKind.CeilDiv):
         return {0}
     return _divisors(expr.lhs, positions) | _divisors(expr.rhs, positions)
+
+
+def _is_remainder(expr: AffineExpr, positions: set[int]) -> bool:
+    """Whether an index depends on variables by remainders of theirs alone, which are constants
+    where these are written out."""
+    if not isinstance(expr, AffineBinaryOpExpr) or positions.isdisjoint(expr.used_dims()):
+        return positions.isdisjoint(expr.used_dims())
+    if expr.kind is AffineBinaryOpKind.Mod:
+        return True
+    return _is_remainder(expr.lhs, positions) and _is_remainder(expr.rhs, positions)
