@@ -1,6 +1,6 @@
-"""Two passes of your own. Run this file, or give it to `tcopt --load`:
+"""Three passes of your own. Run this file, or give it to `tcopt --load`:
 
-tcopt examples/gate.mlir --load examples/custom_pass.py -p raise-silu,annotate-work
+tcopt examples/gate.mlir --load examples/custom_pass.py -p raise-silu,join-scales,annotate-work
 """
 
 from __future__ import annotations
@@ -12,31 +12,34 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import (
-    PatternRewriter,
-    PatternRewriteWalker,
-    RewritePattern,
-    op_type_rewrite_pattern,
-)
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects import graph
+from tcopt.passes.canonicalize import simplifications
+from tcopt.passes.graph.constants import Constants
+from tcopt.passes.graph.fold_scale import MultiplyByInverse
+from tcopt.support.rewriting import rewrite
 
 
 class MulBySigmoid(RewritePattern):
-    """x * sigmoid(x) is silu(x)."""
+    """x * sigmoid(x) is silu(x).
+
+        %0 = graph.sigmoid %x : tensor<4x8xf32>
+        %1 = graph.mul %x, %0 : tensor<4x8xf32>
+    ->
+        %1 = graph.silu %x : tensor<4x8xf32>
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: graph.MulOp, rewriter: PatternRewriter) -> None:
         for x, gate in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             if isinstance(gate.owner, graph.SigmoidOp) and gate.owner.x is x:
-                silu = graph.SiluOp(x)
-                silu.location = op.location
-                rewriter.replace(op, silu)
+                rewriter.replace(op, graph.SiluOp(x))
                 return
 
 
 @dataclass(frozen=True)
-class RaiseSilu(ModulePass):
+class RaiseSiluPass(ModulePass):
     """Name the activation that a product with a sigmoid spells out.
 
         %0 = graph.sigmoid %x : tensor<4x8xf32>
@@ -48,11 +51,55 @@ class RaiseSilu(ModulePass):
     name = "raise-silu"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        PatternRewriteWalker(MulBySigmoid()).rewrite_module(op)
+        rewrite(op, [MulBySigmoid()])
+
+
+@dataclass
+class JoinScales(RewritePattern):
+    """Two products with constants as one.
+
+        %0 = graph.mul %x, %a : tensor<4x8xf32>
+        %1 = graph.mul %0, %b : tensor<4x8xf32>
+    ->
+        %c = graph.constant dense<...> : tensor<8xf32>
+        %1 = graph.mul %x, %c : tensor<4x8xf32>
+    """
+
+    constants: Constants
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: graph.MulOp, rewriter: PatternRewriter) -> None:
+        inner = op.lhs.owner
+        if not isinstance(inner, graph.MulOp) or inner.lhs.type != op.type:
+            return
+        first, second = self.constants.value(inner.rhs), self.constants.value(op.rhs)
+        if first is None or second is None:
+            return
+        both = self.constants.like(first * second, inner.rhs, "joined")
+        rewriter.replace(op, [both, graph.MulOp(inner.lhs, both)])
 
 
 @dataclass(frozen=True)
-class AnnotateWork(ModulePass):
+class JoinScalesPass(ModulePass):
+    """Multiply by one constant where a model multiplies and divides by several.
+
+        %0 = graph.mul %x, %a : tensor<4x8xf32>
+        %1 = graph.div %0, %b : tensor<4x8xf32>
+    ->
+        %1 = graph.mul %x, %c : tensor<4x8xf32>
+    """
+
+    name = "join-scales"
+    moves_values = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        constants = Constants(op)
+        own = [MultiplyByInverse(constants), JoinScales(constants)]
+        rewrite(op, [*simplifications(ctx), *own])
+
+
+@dataclass(frozen=True)
+class AnnotateWorkPass(ModulePass):
     """Say of each operator how much it computes and how it fuses.
 
         %1 = graph.silu %x : tensor<4x8xf32>
@@ -75,10 +122,10 @@ class AnnotateWork(ModulePass):
 
 
 def main() -> int:
-    """Run both passes on `gate.mlir`, showing what each changed and that results stay."""
+    """Run the passes on `gate.mlir`, showing what each changed and that results stay."""
     from tcopt.tools import tcopt
 
-    pipeline = "raise-silu,annotate-work"
+    pipeline = "raise-silu,join-scales,annotate-work"
     gate = Path(__file__).with_name("gate.mlir")
     return tcopt.main([str(gate), "--load", __file__, "-p", pipeline, "--verify-each=exec"])
 

@@ -166,6 +166,9 @@ class RewriteCounter:
         """Whether a pattern may rewrite another op."""
         return self.done < self.most or self.pattern not in ("", pattern)
 
+    def __str__(self) -> str:
+        return f"rewrites: {self.done}, the last: {self.last}"
+
     def count(self, pattern: str, subject: str) -> None:
         """Note a rewrite."""
         if self.pattern in ("", pattern):
@@ -196,6 +199,7 @@ def limit_rewrites(text: str) -> Generator[RewriteCounter]:
 
 
 _Apply = Callable[[Operation, PatternRewriter], None]
+_Classes = type[Operation] | UnionType | tuple[type[Operation], ...]
 _PER_OP, _AT_LEAST = 10, 1000
 
 
@@ -281,10 +285,9 @@ class _Driver(PatternRewriter):
         found = self._by_kind.get(kind)
         if found is None:
             found = self._by_kind[kind] = tuple(
-                (type(pattern).__name__, MethodType(method, pattern))
+                (type(pattern).__name__, MethodType(_matched(type(pattern))[1], pattern))
                 for pattern in self._patterns
-                for matched, method in (_matched(type(pattern)),)
-                if issubclass(kind, matched)
+                if issubclass(kind, matched_classes(pattern))
             )
         return found
 
@@ -359,15 +362,18 @@ class _Driver(PatternRewriter):
         self.erase(op, safe_erase)
 
 
-def matched_classes(pattern: type[RewritePattern]) -> type[Operation] | UnionType:
-    """The class of ops that a pattern is asked about: what the annotation under
-    `op_type_rewrite_pattern` names, otherwise all ops."""
-    return _matched(pattern)[0]
+def matched_classes(pattern: RewritePattern) -> _Classes:
+    """The classes of ops that a pattern is asked about.
+
+    Those that the annotation under `op_type_rewrite_pattern` names; for a pattern whose classes
+    are known at run time only, those of its attribute `op_classes`; otherwise all.
+    """
+    return getattr(pattern, "op_classes", None) or _matched(type(pattern))[0]
 
 
 @cache
-def _matched(pattern: type[RewritePattern]) -> tuple[type[Operation] | UnionType, Any]:
-    """The class of ops that a pattern is for, and the method that takes these."""
+def _matched(pattern: type[RewritePattern]) -> tuple[_Classes, Any]:
+    """The class of ops that patterns of a class are for, and the method that takes these."""
     method: Any = pattern.match_and_rewrite
     # What the decorator makes of the method tests the class of the op itself.
     cells = zip(method.__code__.co_freevars, method.__closure__ or (), strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tcopt.frontends.onnx.limits import parse_limits
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.registry import all_passes, all_targets
+from tcopt.support.rewriting import limit_rewrites
 from tcopt.support.suggestions import suggest
 from tcopt.support.verify import verify
 from tcopt.tools import cli
@@ -91,6 +93,12 @@ def _add_watch_arguments(group: argparse._ArgumentGroup) -> None:
     add("--print-after", action="append", default=[], metavar="PASS", help="print IR after a pass")
     add("--print-after-all", action="store_true", help="print IR after every pass")
     add("--diff", action="store_true", help="print what each pass changed, op by op")
+    add(
+        "--most-rewrites",
+        metavar="N",
+        help="stop rewrite patterns after so many rewrites, or with PATTERN=N those of one "
+        "pattern, and print what the last one was",
+    )
 
 
 def _add_check_arguments(group: argparse._ArgumentGroup) -> None:
@@ -181,8 +189,12 @@ def _run_chunk(
     module = source.parse(ctx)
     if not args.disable_verify:
         verify(module)
+    limited = limit_rewrites(args.most_rewrites) if args.most_rewrites else nullcontext()
     try:
-        run_passes(ctx, module, passes, _instruments(args, options, number))
+        with limited as counter:
+            run_passes(ctx, module, passes, _instruments(args, options, number))
+        if counter is not None:
+            print(f"// {counter}", file=sys.stderr)
         if passes and not args.disable_verify:
             _verify_result(module, passes)
     except Exception as error:

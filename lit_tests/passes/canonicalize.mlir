@@ -14,7 +14,7 @@ func.func @reshape(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> 
 
 // A chain of transposes is one, which has the place of the last.
 // CHECK-LABEL: func.func @transposes
-// CHECK-NEXT: graph.transpose %x {perm = [1, 2, 0]} : tensor<3x4x2xf32>{{.*}}canonicalize.mlir":[[#@LINE+4]]:3
+// CHECK-NEXT: graph.transpose %x {perm = [1, 2, 0]} : tensor<3x4x2xf32>{{.*}}canonicalize.mlir":21:3
 // CHECK-NEXT: func.return
 func.func @transposes(%x: tensor<2x3x4xf32>) -> tensor<3x4x2xf32> {
   %0 = graph.transpose %x {perm = [1, 0, 2]} : tensor<3x2x4xf32>

@@ -1,4 +1,4 @@
-"""expand-math: transcendental functions become polynomials."""
+"""Transcendental functions as polynomials."""
 
 from __future__ import annotations
 
@@ -19,14 +19,148 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects.target import cpu_target_of
 from tcopt.passes.kernel.polynomials.builder import FloatBuilder, expansions
 from tcopt.support.errors import InputError
-from tcopt.support.quick_ir import walk_ops
+from tcopt.support.rewriting import rewrite
+
+
+class _Builders:
+    """Builders for one function after another, in program order.
+
+    What an expansion needs of constants is there where one before it in its block needed them.
+    """
+
+    def __init__(self, fused: bool):
+        self.fused = fused
+        self._constants: dict[tuple[Block | None, Attribute], Any] = {}
+
+    def at(self, op: Operation) -> FloatBuilder:
+        """A builder for values like the operands of an op, in front of it."""
+        type = op.operands[0].type
+        shape = type if isa(type, VectorType) else None
+        kind = f32 if shape is None else shape.shape
+        constants = self._constants.setdefault((op.parent, kind), {})
+        return FloatBuilder(shape, self.fused, constants=constants)
+
+
+@dataclass
+class ExpandUnary(RewritePattern):
+    """Put the polynomial of a function in its place.
+
+        %y = math.exp %x : vector<16xf32>
+        ->
+        %0 = arith.maximumf %x, %low : vector<16xf32>
+        %1 = vector.fma %0, %log2e, %round : vector<16xf32>
+        ...
+        %y = vector.fma %p, %scale, %zero : vector<16xf32>
+
+    Attributes:
+        op_classes: the functions to expand.
+    """
+
+    builders: _Builders
+    op_classes: tuple[type[Operation], ...]
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        (operand,) = op.operands
+        element = get_element_type_or_self(operand.type)
+        expansion = expansions()[type(op)]
+        builder = self.builders.at(op)
+        if isinstance(element, Float32Type):
+            result = expansion(builder, operand)
+            rewriter.replace(op, builder.ops, (result,))
+            for product in builder.exact:
+                _add_to(product, rewriter)
+        elif isinstance(element, Float16Type | BFloat16Type):
+            wide = builder.add_op(arith.ExtFOp(operand, builder.type_of(f32)))
+            result = builder.narrow(expansion(builder, wide), element)
+            rewriter.replace(op, builder.ops, (result,))
+
+
+def _add_to(product: SSAValue, rewriter: PatternRewriter) -> None:
+    """Make the multiply-add `a * b - 0`, which does not round, add what is added to it."""
+    fused, use = product.owner, product.get_user_of_unique_use()
+    if not isinstance(fused, math.FmaOp | vector.FMAOp) or not isinstance(use, arith.AddfOp):
+        return
+    other = use.rhs if use.lhs is product else use.lhs
+    terms = [*fused.operands[:2], other]
+    rewriter.replace(use, type(fused).create(operands=terms, result_types=[use.result.type]))
+    rewriter.erase(fused)
+
+
+_LARGEST_EXPONENT = 16
+
+
+@dataclass
+class ExpandPower(RewritePattern):
+    """Write x^k for integers and halves of small size by squaring.
+
+    %y = math.powf %x, %three : vector<16xf32>
+    ->
+    %0 = arith.mulf %x, %x : vector<16xf32>
+    %y = arith.mulf %x, %0 : vector<16xf32>
+    """
+
+    builders: _Builders
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: math.PowFOp, rewriter: PatternRewriter) -> None:
+        exponent = _constant_float(op.rhs)
+        if exponent is None or abs(exponent) > _LARGEST_EXPONENT or exponent * 2 % 1:
+            return
+        builder = self.builders.at(op)
+        whole = int(abs(exponent))
+        result = _integer_power(builder, op.lhs, whole) if whole else None
+        if abs(exponent) % 1:
+            # pow(-0.0, 0.5) is +0.0, where the square root keeps the sign.
+            root = builder.add_op(math.SqrtOp(builder.add(op.lhs, 0.0)))
+            result = root if result is None else builder.mul(result, root)
+        if result is None:
+            result = builder.constant(1.0, get_element_type_or_self(op.lhs.type))
+        if exponent < 0:
+            result = builder.div(1.0, result)
+        rewriter.replace(op, builder.ops, (result,))
+
+
+def _integer_power(builder: FloatBuilder, base: SSAValue, exponent: int) -> SSAValue:
+    result: SSAValue | None = None
+    while exponent:
+        if exponent & 1:
+            result = base if result is None else builder.mul(result, base)
+        exponent >>= 1
+        if exponent:
+            base = builder.mul(base, base)
+    assert result is not None
+    return result
+
+
+def _constant_float(value: SSAValue) -> float | None:
+    """The number a float constant or constant splat has, or None."""
+    if isinstance(value.owner, arith.ConstantOp):
+        attr = value.owner.value
+        if isinstance(attr, FloatAttr):
+            return attr.value.data
+        if isa(attr, DenseIntOrFPElementsAttr) and attr.is_splat():
+            first = attr.get_values()[0]
+            return float(first) if isinstance(first, int | float) else None
+        return None
+    if isinstance(value.owner, vector.BroadcastOp):
+        return _constant_float(value.owner.source)
+    return None
+
+
+def has_fused_multiply_add(module: ModuleOp) -> bool:
+    """Whether the module's target has fused multiply-add; true without a target."""
+    target = cpu_target_of(module)
+    if target is None or not target.triple.data.startswith(("x86_64", "i686", "i386")):
+        return True
+    features = target.features.data.split(",")
+    return "+fma" in features or "+avx512f" in features or "+fma4" in features
 
 
 @dataclass(frozen=True)
@@ -64,128 +198,10 @@ class ExpandMathPass(ModulePass):
                 f"expand-math: no expansion of {', '.join(sorted(unknown))}",
                 hint=f"known are {', '.join(sorted([*known, 'powf']))}",
             )
-        chosen = {cls for name, cls in known.items() if not self.ops or name in self.ops}
         fused = has_fused_multiply_add(op) if self.fma is None else self.fma
-        powers = not self.ops or "powf" in self.ops
         builders = _Builders(fused)
-        for candidate in tuple(walk_ops(op)):
-            if type(candidate) in chosen:
-                _expand_unary(candidate, builders)
-            elif powers and isinstance(candidate, math.PowFOp):
-                _expand_power(candidate, builders)
-
-
-def has_fused_multiply_add(module: ModuleOp) -> bool:
-    """Whether the module's target has fused multiply-add; true without a target."""
-    target = cpu_target_of(module)
-    if target is None or not target.triple.data.startswith(("x86_64", "i686", "i386")):
-        return True
-    features = target.features.data.split(",")
-    return "+fma" in features or "+avx512f" in features or "+fma4" in features
-
-
-class _Builders:
-    """Builders for one function after another, in program order.
-
-    What an expansion needs of constants is there where one before it in its block needed them.
-    """
-
-    def __init__(self, fused: bool):
-        self.fused = fused
-        self._constants: dict[tuple[Block | None, Attribute], Any] = {}
-
-    def at(self, op: Operation) -> FloatBuilder:
-        """A builder for values like the operands of an op, in front of it."""
-        type = op.operands[0].type
-        shape = type if isa(type, VectorType) else None
-        kind = f32 if shape is None else shape.shape
-        constants = self._constants.setdefault((op.parent, kind), {})
-        return FloatBuilder(shape, self.fused, constants=constants)
-
-
-def _replace(op: Operation, builder: FloatBuilder, result: SSAValue) -> None:
-    block = op.parent
-    assert block is not None
-    block.insert_ops_before(builder.ops, op)
-    result.name_hint = op.results[0].name_hint
-    op.results[0].replace_all_uses_with(result)
-    op.detach()
-    op.erase()
-
-
-def _expand_unary(op: Operation, builders: _Builders) -> None:
-    (operand,) = op.operands
-    element = get_element_type_or_self(operand.type)
-    expansion = expansions()[type(op)]
-    builder = builders.at(op)
-    if isinstance(element, Float32Type):
-        _replace(op, builder, expansion(builder, operand))
-        for product in builder.exact:
-            _add_to(product)
-    elif isinstance(element, Float16Type | BFloat16Type):
-        wide = builder.add_op(arith.ExtFOp(operand, builder.type_of(f32)))
-        _replace(op, builder, builder.narrow(expansion(builder, wide), element))
-
-
-def _add_to(product: SSAValue) -> None:
-    """Make the multiply-add `a * b - 0`, which does not round, add what is added to it."""
-    fused = product.owner
-    uses = tuple(product.uses)
-    if len(uses) != 1 or not isinstance(fused, math.FmaOp | vector.FMAOp):
-        return
-    ((add, position),) = ((use.operation, use.index) for use in uses)
-    if not isinstance(add, arith.AddfOp):
-        return
-    terms = [*fused.operands[:2], add.operands[1 - position]]
-    total = type(fused).create(operands=terms, result_types=[add.result.type])
-    Rewriter.replace_op(add, total)
-    Rewriter.erase_op(fused)
-
-
-_LARGEST_EXPONENT = 16
-
-
-def _expand_power(op: math.PowFOp, builders: _Builders) -> None:
-    """x^k for integers and halves of small size, by squaring."""
-    exponent = _constant_float(op.rhs)
-    if exponent is None or abs(exponent) > _LARGEST_EXPONENT or exponent * 2 % 1:
-        return
-    builder = builders.at(op)
-    whole = int(abs(exponent))
-    result = _integer_power(builder, op.lhs, whole) if whole else None
-    if abs(exponent) % 1:
-        # pow(-0.0, 0.5) is +0.0, where the square root keeps the sign.
-        root = builder.add_op(math.SqrtOp(builder.add(op.lhs, 0.0)))
-        result = root if result is None else builder.mul(result, root)
-    if result is None:
-        result = builder.constant(1.0, get_element_type_or_self(op.lhs.type))
-    if exponent < 0:
-        result = builder.div(1.0, result)
-    _replace(op, builder, result)
-
-
-def _integer_power(builder: FloatBuilder, base: SSAValue, exponent: int) -> SSAValue:
-    result: SSAValue | None = None
-    while exponent:
-        if exponent & 1:
-            result = base if result is None else builder.mul(result, base)
-        exponent >>= 1
-        if exponent:
-            base = builder.mul(base, base)
-    assert result is not None
-    return result
-
-
-def _constant_float(value: SSAValue) -> float | None:
-    """The number a float constant or constant splat has, or None."""
-    if isinstance(value.owner, arith.ConstantOp):
-        attr = value.owner.value
-        if isinstance(attr, FloatAttr):
-            return attr.value.data
-        if isa(attr, DenseIntOrFPElementsAttr) and attr.is_splat():
-            first = attr.get_values()[0]
-            return float(first) if isinstance(first, int | float) else None
-        return None
-    if isinstance(value.owner, vector.BroadcastOp):
-        return _constant_float(value.owner.source)
-    return None
+        chosen = tuple(cls for name, cls in known.items() if not self.ops or name in self.ops)
+        patterns: list[RewritePattern] = [ExpandUnary(builders, chosen)] if chosen else []
+        if not self.ops or "powf" in self.ops:
+            patterns.append(ExpandPower(builders))
+        rewrite(op, patterns, once=True)

@@ -1,4 +1,4 @@
-"""The pass `align-storage`."""
+"""Rows of buffers with room between them."""
 
 from __future__ import annotations
 
@@ -10,43 +10,40 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import I64, DenseArrayBase, MemRefType, ModuleOp, i64
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.memory import STORAGE_ALIGN
 from tcopt.passes.loop.indexing import set_access
 from tcopt.support.literals import integers
+from tcopt.support.rewriting import rewrite
 
 
-@dataclass(frozen=True)
-class AlignStoragePass(ModulePass):
-    """Spaces the rows of buffers as `sched.storage_align` asked.
-
-    The dimensions after the aligned one become one, with room at its end.
+class AlignStorage(RewritePattern):
+    """Space the rows of a buffer as its attribute asks, and rewrite its accesses.
 
         %t = loop.alloc global {storage_align = array<i64: 0, 32, 16>} : memref<6x4x16xf32>
         ... loop.load %t[%i, %j, %k]
     ->
         %t = loop.alloc global : memref<6x80xf32>
         ... loop.load %t[%i, %j * 16 + %k]
-
-    It comes after `compact-buffers`, which decides the extents. Buffers in registers have no
-    strides, and one that an op other than a load or store uses, or that is read outside of its
-    bounds, keeps its form.
     """
 
-    name = "align-storage"
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.AllocOp, rewriter: PatternRewriter) -> None:
+        wanted = op.attributes.pop(STORAGE_ALIGN, None)
+        if wanted is None:
+            return
+        rewriter.notify_op_modified(op)
+        if isa(wanted, DenseArrayBase[I64]) and op.scope.data is not loop.Scope.REGISTER:
+            dim, factor, offset = integers(wanted)
+            _align(op, dim, factor, offset, rewriter)
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for inner in tuple(op.walk()):
-            if isinstance(inner, loop.AllocOp):
-                wanted = inner.attributes.pop(STORAGE_ALIGN, None)
-                if isa(wanted, DenseArrayBase[I64]) and inner.scope.data is not loop.Scope.REGISTER:
-                    _align(inner, *integers(wanted))
 
-
-def _align(alloc: loop.AllocOp, dim: int, factor: int, offset: int) -> None:
+def _align(
+    alloc: loop.AllocOp, dim: int, factor: int, offset: int, rewriter: PatternRewriter
+) -> None:
     type_ = alloc.result.type
     assert isa(type_, MemRefType)
     shape = type_.get_shape()
@@ -72,9 +69,7 @@ def _align(alloc: loop.AllocOp, dim: int, factor: int, offset: int) -> None:
     new = loop.AllocOp.create(
         result_types=[new_type], properties=alloc.properties, attributes=alloc.attributes
     )
-    new.result.name_hint = alloc.result.name_hint
-    new.location = alloc.location
-    Rewriter.replace_op(alloc, new)
+    rewriter.replace(alloc, new)
 
 
 def _flat_lanes(op: loop.LoadOp | loop.StoreOp, shape: Sequence[int], dim: int) -> list[int]:
@@ -91,3 +86,26 @@ def _flat_lanes(op: loop.LoadOp | loop.StoreOp, shape: Sequence[int], dim: int) 
 def _is_special(op: loop.LoadOp | loop.StoreOp) -> bool:
     """Whether an access has a mask, or may lie outside."""
     return op.mask is not None or (isinstance(op, loop.LoadOp) and op.default is not None)
+
+
+@dataclass(frozen=True)
+class AlignStoragePass(ModulePass):
+    """Spaces the rows of buffers as `sched.storage_align` asked.
+
+    The dimensions after the aligned one become one, with room at its end.
+
+        %t = loop.alloc global {storage_align = array<i64: 0, 32, 16>} : memref<6x4x16xf32>
+        ... loop.load %t[%i, %j, %k]
+    ->
+        %t = loop.alloc global : memref<6x80xf32>
+        ... loop.load %t[%i, %j * 16 + %k]
+
+    It comes after `compact-buffers`, which decides the extents. Buffers in registers have no
+    strides, and one that an op other than a load or store uses, or that is read outside of its
+    bounds, keeps its form.
+    """
+
+    name = "align-storage"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [AlignStorage()])

@@ -1,4 +1,4 @@
-"""The pass `expand-borders`."""
+"""Borders of one number as loops that write it."""
 
 from __future__ import annotations
 
@@ -12,49 +12,43 @@ from xdsl.dialects.builtin import FixedBitwidthType, IndexType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.border import Side
-from tcopt.dialects.target import cpu_target_of
+from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
+from tcopt.support.rewriting import rewrite
 
 
-@dataclass(frozen=True)
-class ExpandBordersPass(ModulePass):
-    """Makes loops of vectors of each `loop.border`.
+@dataclass
+class ExpandBorder(RewritePattern):
+    """Write what lies outside of a buffer's inner part by loops of vectors.
 
-        loop.border %y outside [0 to 16, 1 to 7, 0 to 16] = 0.0 : memref<16x8x16xf32>
+        loop.border %y outside [1 to 15] = 0.0 : memref<16xf32>
         ->
         %0 = arith.constant 0.0 : f32
-        loop.for %i = 0 to 16 {
-          loop.for %l = 0 to 16 vectorized { loop.store %0, %y[%i, 0, %l] }
-        }
-        loop.for %i = 0 to 16 {
-          loop.for %l = 0 to 16 vectorized { loop.store %0, %y[%i, 7, %l] }
-        }
+        loop.store %0, %y[0] : memref<16xf32>
+        loop.store %0, %y[15] : memref<16xf32>
 
-    A last dimension of more than a vector is written in vectors and a rest. Without a target
-    a vector has 4 elements. Where a parallel loop stores to the buffer, its iterations share
-    the border, each about what lies next to its own elements.
+    Attributes:
+        target: whose vectors they are; without one they have 4 elements.
     """
 
-    name = "expand-borders"
+    target: CpuTargetAttr | None
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = cpu_target_of(op)
-        for border in [inner for inner in op.walk() if isinstance(inner, loop.BorderOp)]:
-            element = border.type.get_element_type()
-            bits = element.bitwidth if isinstance(element, FixedBitwidthType) else 32
-            lanes = 4 if target is None else target.vector_lanes(bits)
-            around = _parallel_loop(border)
-            place = InsertPoint.before(border)
-            builder = Builder(
-                InsertPoint.at_end(around.body.block) if around is not None else place
-            )
-            value = builder.insert(arith.ConstantOp(border.value)).result
-            for side in border.sides():
-                _fill(builder, border.buffer, value, side, lanes, around)
-            Rewriter.erase_op(border)
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.BorderOp, rewriter: PatternRewriter) -> None:
+        element = op.type.get_element_type()
+        bits = element.bitwidth if isinstance(element, FixedBitwidthType) else 32
+        lanes = 4 if self.target is None else self.target.vector_lanes(bits)
+        around = _parallel_loop(op)
+        if around is not None:
+            rewriter.insertion_point = InsertPoint.at_end(around.body.block)
+        value = rewriter.insert(arith.ConstantOp(op.value)).result
+        for side in op.sides():
+            _fill(rewriter, op.buffer, value, side, lanes, around)
+        rewriter.erase(op)
 
 
 def _parallel_loop(border: loop.BorderOp) -> loop.ForOp | None:
@@ -178,3 +172,28 @@ def _enter(builder: Builder, extent: int, kind: loop.LoopKind, indices: list[SSA
     builder.insert(loop.ForOp(extent, Region(body), kind))
     indices.append(body.args[0])
     return Builder(InsertPoint.at_end(body))
+
+
+@dataclass(frozen=True)
+class ExpandBordersPass(ModulePass):
+    """Makes loops of vectors of each `loop.border`.
+
+        loop.border %y outside [0 to 16, 1 to 7, 0 to 16] = 0.0 : memref<16x8x16xf32>
+        ->
+        %0 = arith.constant 0.0 : f32
+        loop.for %i = 0 to 16 {
+          loop.for %l = 0 to 16 vectorized { loop.store %0, %y[%i, 0, %l] }
+        }
+        loop.for %i = 0 to 16 {
+          loop.for %l = 0 to 16 vectorized { loop.store %0, %y[%i, 7, %l] }
+        }
+
+    A last dimension of more than a vector is written in vectors and a rest. Without a target
+    a vector has 4 elements. Where a parallel loop stores to the buffer, its iterations share
+    the border, each about what lies next to its own elements.
+    """
+
+    name = "expand-borders"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [ExpandBorder(cpu_target_of(op))])

@@ -30,8 +30,9 @@ class FuseMultiplyAdd(RewritePattern):
     def match_and_rewrite(self, op: arith.AddfOp, rewriter: PatternRewriter) -> None:
         for product, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
             factor = product.owner
-            is_product = isinstance(factor, arith.MulfOp) and product.has_one_use()
-            if is_product and not _may_vanish(other):
+            if not isinstance(factor, arith.MulfOp) or not product.has_one_use():
+                continue
+            if not _may_vanish(other):
                 rewriter.replace(op, multiply_add(factor.lhs, factor.rhs, other))
                 rewriter.erase(factor)
                 return

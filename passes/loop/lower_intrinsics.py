@@ -22,12 +22,12 @@ from tcopt.support.rewriting import rewrite
 class LowerIntrinsic(RewritePattern):
     """Replace a call by loads of its tiles, the ops of its declaration, and a store.
 
-    loop.intrin "f32_fma" outs(%c[%i] : memref<4xf32>) ins(%a[%i], %b[%i] : ...)
+    loop.intrin "bf16_dot" outs(%c[%i] : memref<4xf32>) ins(%a[0] by [1], %b[0] by [1] : ...)
     ->
     %0 = loop.load %c[%i] : memref<4xf32>
-    %1 = loop.load %a[%i] : memref<4xf32>
-    %2 = loop.load %b[%i] : memref<4xf32>
-    %3 = math.fma %1, %2, %0 : f32
+    %1 = loop.load %a[0] lanes [1] : memref<2xbf16>, vector<2xbf16>
+    %2 = loop.load %b[0] lanes [1] : memref<2xbf16>, vector<2xbf16>
+    %3 = simd.dot %0, %1, %2 : vector<2xbf16> into f32
     loop.store %3, %c[%i] : memref<4xf32>
     """
 

@@ -95,8 +95,21 @@ def test_a_pattern_is_asked_about_ops_of_its_classes_in_order() -> None:
     note = Note()
     assert not rewrite(module, [note])
     assert [op.name for op in note.seen] == ["arith.addi", "arith.addi", "arith.subi"]
-    assert matched_classes(Note) == arith.AddiOp | arith.SubiOp
-    assert matched_classes(AnyOp) is Operation
+    assert matched_classes(Note()) == arith.AddiOp | arith.SubiOp
+    assert matched_classes(AnyOp()) is Operation
+
+
+def test_a_pattern_can_name_its_classes_at_run_time() -> None:
+    @dataclass
+    class NoteSome(Note):
+        op_classes: tuple[type[Operation], ...] = (arith.MuliOp,)
+
+        def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+            self.seen.append(op)
+
+    note = NoteSome()
+    rewrite(parse(), [note])
+    assert [op.name for op in note.seen] == ["arith.muli"]
 
 
 def test_patterns_run_in_either_driver() -> None:

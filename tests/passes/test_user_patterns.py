@@ -1,0 +1,79 @@
+"""A pass in a file of a user's is made of the project's patterns and one of its own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tcopt.tools import tcopt
+
+PASS = """
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects import graph
+from tcopt.passes.canonicalize import simplifications
+from tcopt.passes.graph.constants import Constants
+from tcopt.passes.graph.decompose import Decompose
+from tcopt.passes.graph.fold_constants import FoldConstant
+from tcopt.passes.graph.fold_scale import AddNegated, JoinShifts, MultiplyByInverse, ScaleWeights
+from tcopt.passes.graph.fold_shapes import DropBroadcast, SinkReshape
+from tcopt.passes.graph.sink_concat import SinkConcat
+from tcopt.passes.loop.fuse_multiply_add import FuseMultiplyAdd
+from tcopt.support.rewriting import rewrite
+
+
+class AbsOfSquare(RewritePattern):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: graph.AbsOp, rewriter: PatternRewriter) -> None:
+        square = op.x.owner
+        if isinstance(square, graph.MulOp) and square.lhs is square.rhs:
+            rewriter.replace(op, [], [op.x])
+
+
+class MyCleanupPass(ModulePass):
+    name = "my-cleanup"
+    moves_values = True
+
+    def apply(self, ctx, op):
+        constants = Constants(op)
+        scales = (AddNegated, MultiplyByInverse, JoinShifts, ScaleWeights)
+        rewrite(op, [
+            *simplifications(ctx), Decompose(), FoldConstant(constants, 65536),
+            *(pattern(constants) for pattern in scales),
+            DropBroadcast(), SinkReshape(), SinkConcat(), AbsOfSquare(), FuseMultiplyAdd(),
+        ])
+"""
+
+PROGRAM = """
+func.func @main(%x: tensor<1x4x2x8xf32>, %z: tensor<1x4x2x8xf32>) -> tensor<1x8x2x8xf32> {
+  %w = graph.constant dense<0.5> : tensor<4x4x1x1xf32>
+  %s = graph.constant dense<[[[2.0]], [[4.0]], [[1.0]], [[3.0]]]> : tensor<4x1x1xf32>
+  %t = graph.constant dense<0.25> : tensor<f32>
+  %c = graph.conv %x, %w : tensor<1x4x2x8xf32>
+  %d = graph.div %c, %s : tensor<1x4x2x8xf32>
+  %e = graph.sub %d, %t : tensor<1x4x2x8xf32>
+  %f = graph.add %e, %s : tensor<1x4x2x8xf32>
+  %g = graph.concat %f, %z {axis = 1} : tensor<1x8x2x8xf32>
+  %h = graph.relu %g : tensor<1x8x2x8xf32>
+  %i = graph.mul %h, %h : tensor<1x8x2x8xf32>
+  %j = graph.abs %i : tensor<1x8x2x8xf32>
+  func.return %j : tensor<1x8x2x8xf32>
+}
+"""
+
+
+def test_patterns_of_several_passes_are_one_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Scales end in weights, the concatenation at the end, and results stay."""
+    (tmp_path / "own.py").write_text(PASS)
+    (tmp_path / "main.mlir").write_text(PROGRAM)
+    files = [str(tmp_path / "main.mlir"), "--load", str(tmp_path / "own.py")]
+    assert tcopt.main([*files, "-p", "my-cleanup", "--verify-each=exec"]) == 0
+    shown = capsys.readouterr()
+    assert "my-cleanup: same values" in shown.err
+    ops = re.findall(r"graph\.(\w+)", shown.out)
+    assert ops == ["constant", "conv", "constant", "add", "relu", "relu", "concat", "mul"]
