@@ -6,7 +6,7 @@ What it takes to compile is imported when something is compiled.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.collector import quiet_collector
 from tcopt.support.errors import ResourceError
 from tcopt.support.memo import clear_memos
-from tcopt.support.phases import Phase, pipeline_text
+from tcopt.support.phases import Phase, pipeline_text, with_passes
 from tcopt.support.remarks import collect_remarks
 from tcopt.support.strings import is_text
 from tcopt.support.target_registry import find_target
@@ -65,6 +65,8 @@ def compile(
     workers: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
     follow_links: bool = False,
+    plugins: Iterable[str | Path] = (),
+    passes: Mapping[str, str] | None = None,
 ) -> Model:
     """Compile an ONNX model to native code.
 
@@ -88,9 +90,17 @@ def compile(
         limits: how much the model may ask for, see `tcopt.frontends.onnx.limits`.
         follow_links: whether links of the model's external data may lead out of its folder, as
             they do in the folders of model hubs. What they lead to is read.
+        plugins: files and modules that bring targets, operators, passes and so on, see
+            docs/plugins.md; they are known from then on.
+        passes: more passes, as text, by where they run: `before:NAME`, `after:NAME` or
+            `instead-of:NAME` of a pass or a phase of the pipeline.
     Raises:
         TcoptError: the model is malformed or not supported, or a pass failed.
     """
+    if plugins:
+        from tcopt.support.plugins import load_plugins
+
+        load_plugins(plugins)
     given_shapes, given_values, given_dims = shapes or {}, values or {}, dict(dims or {})
     rounding = accuracy, precision
     origin = ModelSource(source)
@@ -104,6 +114,7 @@ def compile(
         limits,
         given_dims,
         follow_links=follow_links,
+        passes=passes or {},
     )
     compiler.programs_kept = check_programs_kept(programs_kept)
     entry = compiler.entry(given_shapes, given_values)
@@ -157,12 +168,14 @@ class _Compiler:
         dims: Mapping[str, int],
         *,
         follow_links: bool,
+        passes: Mapping[str, str],
     ):
         self._follow_links = follow_links
         self._limits = limits
         self._dims = dims
         self._source = source
-        self._phases = pipeline(target, *rounding)
+        added = {place: Phase(place, text).passes for place, text in passes.items()}
+        self._phases = with_passes(pipeline(target, *rounding), added)
         self._kind, machine = find_target(target)
         self._progress = progress
         self._cache = cache
@@ -170,8 +183,8 @@ class _Compiler:
         self._programs: ProgramCache | None = None
         facts = self._kind.cache_facts(machine) if cache else None
         if facts is not None:
-            passes = pipeline_text(self._phases)
-            settings = (facts, passes, limits, sorted(dims.items()), follow_links)
+            text = pipeline_text(self._phases)
+            settings = (facts, text, limits, sorted(dims.items()), follow_links)
             self._programs = ProgramCache.of_user(source.value, settings)
 
     def keep_source(self) -> None:

@@ -36,7 +36,9 @@ from tcopt.dialects.simd import DotOp
 from tcopt.dialects.vector_ import FromElementsOp, ReductionOp, StepOp
 from tcopt.interpreters.loop_intrinsics import dot_expression, evaluate_intrinsic
 from tcopt.interpreters.loop_runtime import RUNTIME, unwritten
-from tcopt.interpreters.loop_scalars import SCALAR_RULES
+from tcopt.interpreters.loop_scalars import SCALAR_RULES, ScalarRule
+from tcopt.interpreters.meanings import meaning_of
+from tcopt.interpreters.scalars import dtype_of
 from tcopt.support.affine import UNBOUNDED, Range, bounds
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import UnsupportedError
@@ -360,8 +362,20 @@ class Translator:
         parts = f"[{names[1]}, *{names[0]}]" if op.acc is not None else names[0]
         self._assign(op.dest, f"{name}({parts})")
 
+    def _meant(self, op: Operation, meaning: Callable[..., Any]) -> ScalarRule:
+        """The text that asks what an op from outside means, of one element of each operand."""
+        dtypes = [dtype_of(value.type) for value in op.operands]
+
+        def ask(*operands: Any) -> Any:
+            arrays = map(np.asarray, operands, dtypes)
+            return np.asarray(meaning(*arrays), dtype_of(op.results[0].type)).item()
+
+        name = self._global(ask)
+        return lambda _, operands: f"{name}({', '.join(operands)})"
+
     def _scalar_op(self, op: Operation, names: list[str]) -> None:
-        rule = SCALAR_RULES.get(op.name)
+        meaning = meaning_of(op)
+        rule = SCALAR_RULES.get(op.name) if meaning is None else self._meant(op, meaning)
         if rule is None or len(op.results) != 1:
             raise UnsupportedError("the loop interpreter does not run this op", op=op)
         vectors = [i for i, v in enumerate(op.operands) if isa(v.type, VectorType)]

@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation
 from tcopt.dialects.graph.numerics import erf
 from tcopt.dialects.graph.types import numpy_dtype
 from tcopt.dialects.table import ScaleOp
+from tcopt.interpreters.meanings import meaning_of
 from tcopt.support.errors import UnsupportedError
 
 Array = NDArray[Any]
@@ -40,11 +41,14 @@ def evaluate_scalar(op: Operation, operands: Sequence[Array]) -> Array:
     Raises:
         UnsupportedError: there is no rule for the operation.
     """
-    rule = _RULES.get(op.name)
-    if rule is None:
-        raise UnsupportedError("no numpy rule for this operation", op=op)
+    rule, meaning = _RULES.get(op.name), meaning_of(op)
     dtype = dtype_of(op.results[0].type)
-    result = np.asarray(rule(op, operands, dtype))
+    if meaning is not None:
+        result = np.asarray(meaning(*operands))
+    elif rule is not None:
+        result = np.asarray(rule(op, operands, dtype))
+    else:
+        raise UnsupportedError("no numpy rule for this operation", op=op)
     if result.dtype.kind == "u" and dtype.kind == "i" and result.itemsize == dtype.itemsize:
         return result.view(dtype)
     return result.astype(dtype, copy=False)

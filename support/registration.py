@@ -91,15 +91,18 @@ class Registry(MutableMapping[Key, Value]):
         self._values: dict[Key, Value] = {}
         _registries.append(weakref.ref(self))
 
-    def add(self, key: Key, value: Value, *, replace: bool = False) -> bool:
+    def add(
+        self, key: Key, value: Value, *, replace: bool = False, source: str | None = None
+    ) -> bool:
         """Register a definition; gives whether it comes from outside of the package.
 
         Args:
             replace: whether it may take the place of another one that comes from there, too.
+            source: the file that it comes from, where that is not the one that calls.
         Raises:
             InputError: there is one already, and it is not to be replaced.
         """
-        entry = Entry(value, _source(value), _state(value))
+        entry = Entry(value, _source(value) if source is None else source, _state(value))
         layer = self._foreign if entry.source else self._own
         if key in layer and not replace:
             raise InputError(f"there are two definitions of {self.describe(key)}")
@@ -156,6 +159,11 @@ class Registry(MutableMapping[Key, Value]):
         """An entry as messages name it."""
         return f"{self.kind} '{printable(str(key), _SHOWN)}'"
 
+    def forget(self, source: str) -> None:
+        """Remove what a file outside of the package has registered."""
+        for key in [key for key, entry in self._foreign.items() if entry.source == source]:
+            del self[key]
+
     def foreign(self) -> Iterator[str]:
         """Descriptions of entries that keys on disk do not tell."""
         if self._in_keys:
@@ -184,6 +192,14 @@ class Registry(MutableMapping[Key, Value]):
             self._values.pop(key, None)
         else:
             self._values[key] = entry.value
+
+
+def forget(source: str) -> None:
+    """Remove what a file outside of the package has registered, in all tables."""
+    for reference in list(_registries):
+        registry = reference()
+        if registry is not None:
+            registry.forget(source)
 
 
 def foreign_entries() -> Iterator[str]:

@@ -18,12 +18,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from xdsl.ir import Dialect
+from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.target import Target
 
@@ -72,7 +72,7 @@ def all_targets() -> dict[str, TargetFactory]:
     """Factories of every output target by name, ours first."""
     from xdsl.targets import get_all_targets
 
-    return {**get_all_targets(), **own_targets()}
+    return {**get_all_targets(), **OUTPUTS}
 
 
 @cache
@@ -131,11 +131,51 @@ def register_dialect(dialect: Dialect) -> Dialect:
     return dialect
 
 
+def register_definitions(
+    definitions: Iterable[type[Operation] | type[Attribute]], *, source: str | None = None
+) -> None:
+    """Make ops and attributes part of the dialects that their names say, so that they are read.
+
+    A dialect of the package gets them beside its own; another one is made.
+
+    Args:
+        source: the file that they come from, where that is not the one that calls.
+    """
+    groups: dict[str, list[type[Operation] | type[Attribute]]] = {}
+    for each in definitions:
+        groups.setdefault(each.name.partition(".")[0], []).append(each)
+    known = all_dialects()
+    for name, group in groups.items():
+        dialect = known[name]() if name in known else Dialect(name)
+        ops, attributes = list(dialect.operations), list(dialect.attributes)
+        added = [each for each in group if each not in ops and each not in attributes]
+        if not added:
+            continue
+        names = {each.name for each in added}
+        ops = [op for op in ops if op.name not in names]
+        attributes = [attribute for attribute in attributes if attribute.name not in names]
+        ops += [each for each in added if issubclass(each, Operation)]
+        attributes += [each for each in added if issubclass(each, Attribute)]
+        interfaces = list(dialect._interfaces)  # pyright: ignore[reportPrivateUsage]
+        whole = Dialect(name, ops, attributes, interfaces)
+        DIALECTS.add(name, lambda whole=whole: whole, replace=True, source=source)
+
+
 PASSES: Registry[str, PassFactory] = Registry("pass", own_passes)
 """Passes by name: the package's, and those that a program has registered."""
 
 DIALECTS: Registry[str, DialectFactory] = Registry("dialect", own_dialects)
 """Dialects by name, likewise."""
+
+
+def register_output(cls: type[Target]) -> type[Target]:
+    """Make a form of output known by its name, in place of one of the package's own; a decorator.
+
+    Raises:
+        InputError: another one from outside has the name.
+    """
+    OUTPUTS.add(cls.name, lambda: cls)
+    return cls
 
 
 @cache
@@ -146,6 +186,10 @@ def own_targets() -> dict[str, TargetFactory]:
         for name in _NAME_LINE.findall(path.read_text(encoding="utf-8")):
             factories[name] = _target_factory(_module_name(path), name)
     return factories
+
+
+OUTPUTS: Registry[str, TargetFactory] = Registry("form of output", own_targets)
+"""Forms of output by name, likewise."""
 
 
 def _python_files(folder: Path) -> Iterator[Path]:

@@ -51,14 +51,20 @@ TARGETS: Registry[str, TargetKind] = Registry("target", _own_kinds)
 def register_target(cls: type[_Kind]) -> type[_Kind]:
     """Make a kind of target known by its name, in place of one of the package's own.
 
-    Its attribute of facts becomes part of a dialect, so that it can be read back.
+    Its attribute of facts becomes part of a dialect, so that it can be read back, and the form of
+    its kernels one that `tcopt -t` knows.
 
     Raises:
         InputError: another one from outside has the name.
     """
+    from tcopt.support.registry import register_output
+
     kind = cls()
     TARGETS.add(cls.name, kind)
     kind.register_facts()
+    output = kind.output()
+    if output is not None:
+        register_output(output)
     return cls
 
 

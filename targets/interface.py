@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
+    from xdsl.utils.target import Target
 
     from tcopt.dialects.target import TargetFacts
     from tcopt.runtime.container import Container
@@ -178,6 +179,10 @@ class TargetKind(ABC):
             kernels: by the names of the functions that the module declares.
             timed: whether each run notes when kernels run.
         """
+
+    def output(self) -> type[Target] | None:
+        """The form of output that `tcopt -t` knows by the kind's name; None if it has none."""
+        return None
 
     # How a program is kept.
 

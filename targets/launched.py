@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tcopt.targets.interface import CompiledKernel, KernelCode, TargetKind
 
 if TYPE_CHECKING:
+    from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
+    from xdsl.utils.target import Target
 
     from tcopt.dialects.target import TargetFacts
     from tcopt.runtime.container import Container
@@ -45,6 +47,21 @@ class LaunchedTarget(TargetKind):
     def most_threads(self, facts: TargetFacts) -> int:
         """How many threads a block may have, for what a module says that it is compiled for."""
         return 1
+
+    def output(self) -> type[Target]:
+        from xdsl.utils.target import Target
+
+        kind = self
+
+        class KernelText(Target):
+            """The kernels of a module as the device takes them."""
+
+            name = kind.name
+
+            def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+                output.write(kind.source(module))
+
+        return KernelText
 
     def check(self, module: ModuleOp) -> None:
         """Refuse strings, and ops that Python computes when the model runs."""

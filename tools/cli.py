@@ -11,11 +11,12 @@ import gc
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
-from tcopt.support.errors import TcoptError
+from tcopt.support.errors import InputError, TcoptError
 from tcopt.tools.terminal import safe_output, shown
 
 if TYPE_CHECKING:
@@ -132,17 +133,67 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=seed_number, default=0, help="seed of the random inputs (0)")
 
 
-def run_tool(prog: str, body: Callable[[], int], *, show_traceback: bool = False) -> int:
-    """Run `body` and turn any exception into a message and exit code 1."""
+def add_load(parser: argparse.ArgumentParser) -> None:
+    """Add the option that loads plugins, which `run_tool` is given."""
+    parser.add_argument(
+        "--load",
+        action="append",
+        default=[],
+        metavar="PLUGIN",
+        help="plugin: FILE.py, a module, or one that an installed package names",
+    )
+
+
+def add_insert(parser: argparse.ArgumentParser) -> None:
+    """Add the option of tools that compile a model: passes beside those of the pipeline."""
+    parser.add_argument(
+        "--insert-passes",
+        action="append",
+        default=[],
+        metavar="PLACE=PASSES",
+        help="passes at a place of the pipeline: after:fuse-ops=my-pass, before:kernel=...",
+    )
+
+
+def inserted_passes(args: argparse.Namespace) -> dict[str, str]:
+    """What `--insert-passes` asks for, as `tcopt.compile(passes=...)` takes it."""
+    found: dict[str, str] = {}
+    for text in args.insert_passes:
+        place, equals, passes = text.partition("=")
+        if not equals:
+            raise InputError(
+                f"--insert-passes {text} has no '='", hint="write after:fuse-ops=my-pass"
+            )
+        found[place] = f"{found[place]},{passes}" if place in found else passes
+    return found
+
+
+def run_tool(
+    prog: str,
+    body: Callable[[], int],
+    *,
+    show_traceback: bool = False,
+    plugins: Sequence[str] = (),
+) -> int:
+    """Run `body` with plugins, and turn any exception into a message and exit code 1."""
     # Reference cycles in IR make collections slow and free nothing of note in one run.
     collecting = gc.isenabled()
     gc.disable()
     try:
         with safe_output():
-            return _run(prog, body, show_traceback)
+            return _run(prog, partial(_with_plugins, plugins, body), show_traceback)
     finally:
         if collecting:
             gc.enable()
+
+
+def _with_plugins(plugins: Sequence[str], body: Callable[[], int]) -> int:
+    if not plugins:
+        return body()
+    from tcopt.support.plugins import plugins_loaded
+
+    with plugins_loaded(plugins):
+        return body()
 
 
 def _run(prog: str, body: Callable[[], int], show_traceback: bool) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from tcopt.frontends.onnx.limits import parse_limits
+from tcopt.tools.cli import inserted_passes
 from tcopt.tools.progress import CompileProgress
 from tcopt.tools.shapes import dims_text, parse_dims, parse_shapes
 
@@ -43,6 +44,7 @@ def compile_model(
             cache=not args.no_cache,
             limits=parse_limits(args.limit),
             follow_links=args.follow_links,
+            passes=inserted_passes(args),
         )
     return model, progress
 

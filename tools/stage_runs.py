@@ -22,6 +22,8 @@ from tcopt.backends.llvm.module import emit_module
 from tcopt.backends.llvm.ops.func import symbol_of
 from tcopt.backends.llvm.types import llvm_type
 from tcopt.dialects import loop, te
+from tcopt.interpreters.loop import run_func
+from tcopt.interpreters.meanings import MEANINGS
 from tcopt.interpreters.plain_loop import PlainFunction, translate
 from tcopt.interpreters.te import run_stages
 from tcopt.support.dtypes import numpy_dtype
@@ -107,7 +109,8 @@ def run_plain(
     before: float | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Call:
-    """Run a loop function by its plain translation.
+    """Run a loop function by its plain translation, or, if it has ops from outside of the package,
+    by the loop interpreter, which asks what they mean.
 
     Args:
         shapes: of its stages, as far as they are known.
@@ -116,6 +119,8 @@ def run_plain(
     Raises:
         NativeFault: it leaves a buffer, races or does not end.
     """
+    if any(op.name in MEANINGS for op in function.walk()):
+        return _run_interpreted(function, arrays, written)
     plain = translate(function, shapes=shapes)
     process, steps = native_process(), _steps(function)
     effort = 1 if steps > _STEPS_WORTH_EFFORT else 0
@@ -152,6 +157,15 @@ def run_plain(
         for array, stage in zip(stages, plain.stages, strict=True)
     ]
     return Call(*_outputs(function, arrays, buffers, written), tuple(kept), seconds)
+
+
+def _run_interpreted(
+    function: loop.FuncOp, arrays: Sequence[Array], written: Sequence[int]
+) -> Call:
+    buffers, started = _private(arrays), time.perf_counter()
+    run_func(function, buffers)
+    seconds = time.perf_counter() - started
+    return Call(*_outputs(function, arrays, buffers, written), seconds=seconds)
 
 
 def run_kernel(

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # An optional value would swallow the input file, so the bare flag is spelled out.
     arguments = ["--verify-each=structure" if a == "--verify-each" else a for a in arguments]
     args = _argument_parser().parse_args(arguments)
-    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback)
+    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback, plugins=args.load)
 
 
 def _argument_parser() -> argparse.ArgumentParser:
@@ -68,7 +68,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("-f", "--frontend", choices=("mlir", "onnx"), help="how to read the input")
     cli.add_shapes(parser)
     cli.add_limits(parser)
-    add("--load", action="append", default=[], metavar="FILE.py", help="file with passes of yours")
+    cli.add_load(parser)
     add("--list-passes", action="store_true", help="print the passes there are, and stop")
     add("--list-targets", action="store_true", help="print the targets there are, and stop")
     _add_text_arguments(parser.add_argument_group("text"))
@@ -121,11 +121,6 @@ def _add_check_arguments(group: argparse._ArgumentGroup) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     passes = all_passes()
-    if args.load:
-        from tcopt.tools.user_passes import load_passes
-
-        for path in args.load:
-            passes.update(load_passes(path))
     if args.list_passes or args.list_targets:
         names = passes if args.list_passes else all_targets()
         print("\n".join(sorted(names)))

@@ -32,7 +32,7 @@ Feeds = Mapping[str, NDArray[Any]]
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     args = _argument_parser().parse_args(argv)
-    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback)
+    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback, plugins=args.load)
 
 
 def _argument_parser() -> argparse.ArgumentParser:
@@ -43,6 +43,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     cli.add_accuracy(parser)
     cli.add_limits(parser)
     cli.add_inputs(parser)
+    cli.add_insert(parser)
     cli.add_cache(parser)
     add("--random-weights", action="store_true", help="give weights random values first")
     add("--threads", type=int, nargs="+", default=[1], help="numbers of threads to run on (1)")
@@ -56,6 +57,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("--least", action="store_true", help="show the least times, not medians: on a busy machine")
     add("--rows", type=int, default=30, help="entries of the profile (30)")
     add("--trace", metavar="FILE.json", help="write a Chrome trace of profiled runs")
+    cli.add_load(parser)
     cli.add_common_arguments(parser)
     return parser
 
@@ -98,6 +100,7 @@ def _settings(args: argparse.Namespace, given: Feeds) -> Settings:
         raise InputError("--rounds and --threads are numbers from 1 on")
     peers = installed_peers() if args.peers is None else check_peers(args.peers)
     shapes = {name: array.shape for name, array in given.items()} | parse_shapes(args.shape)
+    passes = cli.inserted_passes(args)
     return Settings(
         # A profile has clocks of its own; nothing else is timed then.
         threads=[] if args.profile or args.trace else args.threads,
@@ -106,6 +109,8 @@ def _settings(args: argparse.Namespace, given: Feeds) -> Settings:
         target=args.target,
         options={"accuracy": args.accuracy, "precision": args.precision}
         | ({"shapes": shapes} if shapes else {})
+        | ({"plugins": args.load} if args.load else {})
+        | ({"passes": passes} if passes else {})
         | {"dims": parse_dims(args.dim), "limits": parse_limits(args.limit)}
         | {"follow_links": args.follow_links}
         | ({"cache": False} if args.no_cache else {}),

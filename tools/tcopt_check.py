@@ -28,7 +28,7 @@ _LINE_LENGTH = 5000
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     args = _argument_parser().parse_args(argv)
-    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback)
+    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback, plugins=args.load)
 
 
 def _argument_parser() -> argparse.ArgumentParser:
@@ -46,6 +46,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     )
     add("--target", default="cpu", help="what --kernels is asked for (cpu: this machine)")
     add("--json", action="store_true", help="print everything found as JSON")
+    cli.add_load(parser)
     cli.add_common_arguments(parser)
     return parser
 

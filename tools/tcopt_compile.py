@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.errors import InputError
 from tcopt.support.files import is_replaced
-from tcopt.support.phases import Phase, pipeline_text
+from tcopt.support.phases import Phase, pipeline_text, with_passes
 from tcopt.tools import cli
 from tcopt.tools.compiling import compile_model
 from tcopt.tools.inputs import read_arrays
@@ -23,7 +22,7 @@ PROG = "tcopt-compile"
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     args = _argument_parser().parse_args(argv)
-    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback)
+    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback, plugins=args.load)
 
 
 def _argument_parser() -> argparse.ArgumentParser:
@@ -59,15 +58,16 @@ def _argument_parser() -> argparse.ArgumentParser:
         help="for CUDA: print what each kernel takes, registers above all; a model is written "
         "with -o only",
     )
+    cli.add_insert(parser)
     cli.add_cache(parser)
+    cli.add_load(parser)
     cli.add_common_arguments(parser)
     return parser
 
 
 def _run(args: argparse.Namespace) -> int:
     if args.print_pipeline:
-        phases = phases_up_to(args.target, args.compile_to, args.accuracy, args.precision)
-        print(pipeline_text(phases))
+        print(pipeline_text(_phases(args)))
         return 0
     if args.model is None:
         raise InputError("no model given", hint=f"{PROG} model.onnx -o model.tcm")
@@ -108,23 +108,23 @@ def _explain(args: argparse.Namespace) -> int:
     return 0
 
 
-def phases_up_to(
-    target: str, last: str | None, accuracy: str = DEFAULT, precision: str = PRECISE
-) -> list[Phase]:
-    """The phases of a target's pipeline with their passes, up to and including `last`.
+def _phases(args: argparse.Namespace) -> list[Phase]:
+    """The phases of a compile, up to and including the one to stop after.
 
     Raises:
         InputError: there is no such phase.
     """
     from tcopt import compiler
 
-    known = compiler.pipeline(target, accuracy, precision)
-    if last is None:
+    added = {place: Phase(place, text).passes for place, text in cli.inserted_passes(args).items()}
+    known = with_passes(compiler.pipeline(args.target, args.accuracy, args.precision), added)
+    if args.compile_to is None:
         return known
     names = [phase.name for phase in known]
-    if last not in names:
-        raise InputError(f"there is no phase '{last}'", hint=f"phases are {', '.join(names)}")
-    return known[: names.index(last) + 1]
+    if args.compile_to not in names:
+        hint = f"phases are {', '.join(names)}"
+        raise InputError(f"there is no phase '{args.compile_to}'", hint=hint)
+    return known[: names.index(args.compile_to) + 1]
 
 
 def _compile(args: argparse.Namespace) -> int:
@@ -154,7 +154,7 @@ def _print_level(args: argparse.Namespace) -> int:
     from tcopt.tools.instruments import Instrument, Timing
     from tcopt.tools.weight_files import TextOutput
 
-    phases = phases_up_to(args.target, args.compile_to, args.accuracy, args.precision)
+    phases = _phases(args)
     ctx = new_context()
     read = partial(
         import_model,

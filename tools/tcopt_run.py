@@ -34,7 +34,7 @@ Feeds = dict[str, Array]
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     args = _argument_parser().parse_args(argv)
-    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback)
+    return cli.run_tool(PROG, partial(_run, args), show_traceback=args.traceback, plugins=args.load)
 
 
 def _argument_parser() -> argparse.ArgumentParser:
@@ -45,6 +45,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     cli.add_accuracy(parser)
     cli.add_limits(parser)
     cli.add_inputs(parser)
+    cli.add_insert(parser)
     cli.add_cache(parser)
     add("--output", metavar="FILE.npz", help="write the results")
     add(
@@ -65,6 +66,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("--threads", type=int, help="threads to run on, default one a core")
     add("--timeout", type=float, metavar="SECONDS", help="give up a run that takes longer")
     add("--repeat", type=int, default=1, help="timed runs (1)")
+    cli.add_load(parser)
     cli.add_common_arguments(parser)
     return parser
 

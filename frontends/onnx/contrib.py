@@ -1,4 +1,5 @@
-"""The form of operators outside of ONNX that models hold: those of onnxruntime's quantiser.
+"""The form of operators outside of ONNX that models hold: those of onnxruntime's quantiser, and
+those that a program brings.
 
 The onnx package has no schemas of them. Element types are left to the ops that handlers make.
 """
@@ -6,13 +7,14 @@ The onnx package has no schemas of them. Element types are left to the ops that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from onnx import AttributeProto
 from xdsl.ir import Attribute
 
 from tcopt.frontends.onnx.schemas import AttributeValue, NodeSchema
-from tcopt.support.errors import UnsupportedError
+from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.registration import Registry
 
 MICROSOFT = "com.microsoft"
 
@@ -84,7 +86,7 @@ def _schema(
 
 
 _MANY = 1 << 30
-_SCHEMAS = {
+_MICROSOFT_SCHEMAS = {
     schema.op_type: schema
     for schema in (
         _schema("QuantizeLinear", 2, 3, {"axis": (_INT, 1), "block_size": (_INT, 0)}),
@@ -117,6 +119,63 @@ _SCHEMAS = {
 }
 
 
+SCHEMAS: Registry[str, ContribSchema] = Registry("schema of operator")
+"""Schemas of operators of other domains that a program brings, by domain and name."""
+
+_KINDS: dict[Any, tuple[int, int]] = {
+    int: (_INT, _INTS),
+    float: (_FLOAT, AttributeProto.FLOATS),
+    str: (_STRING, AttributeProto.STRINGS),
+}
+
+
+def register_schema(
+    name: str,
+    *,
+    inputs: tuple[int, int] = (1, 1),
+    results: tuple[int, int] = (1, 1),
+    attributes: Mapping[str, Any] | None = None,
+) -> None:
+    """Say what nodes of an operator of another domain may look like.
+
+    Args:
+        name: the domain and the operator, as in `my.company.Gate`.
+        inputs, results: how many there are at least and at most.
+        attributes: defaults by name: a number, a text or a list of these; the type itself, such
+            as `float`, or `list[float]`, for one that has to be given.
+    Raises:
+        InputError: there is a schema already, or a default is of no such type.
+    """
+    known = {attribute: _attribute(name, value) for attribute, value in (attributes or {}).items()}
+    schema = _schema(name.rpartition(".")[2], *inputs, known, results)
+    SCHEMAS.add(name, schema)
+
+
+def _attribute(name: str, value: Any) -> tuple[int, Any]:
+    """The kind and the default of an attribute."""
+    inner = get_args(value)
+    if inner or isinstance(value, type):
+        items, default = [], _REQUIRED
+        of, many = (inner or (value,))[0], bool(inner)
+    else:
+        many = isinstance(value, list)
+        items: list[Any] = [*value] if many else [value]
+        of = type(items[0]) if items else None
+        plain = [_plain(item) for item in items]
+        default = plain if many else plain[0]
+    kinds = _KINDS.get(of)
+    if kinds is None or any(type(item) is not of for item in items):
+        raise InputError(f"an attribute of {name} cannot be {value!r}")
+    return kinds[many], default
+
+
+def _plain(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
 def find_contrib_schema(domain: str, op_type: str) -> NodeSchema | None:
     """The schema of an operator of another domain; None where it is not known."""
-    return _SCHEMAS.get(op_type) if domain == MICROSOFT else None
+    given = SCHEMAS.get(f"{domain}.{op_type}")
+    if given is not None:
+        return given
+    return _MICROSOFT_SCHEMAS.get(op_type) if domain == MICROSOFT else None

@@ -233,7 +233,8 @@ class NodeImporter:
                 raise UnsupportedError(
                     f"operator {operator_name(node)} is not supported",
                     where=where,
-                    hint="define it as a function of the model, or export standard operators",
+                    hint="define it as a function of the model, export standard operators, or load "
+                    "a plugin with a handler and register_schema (docs/plugins.md)",
                 )
             return schema
         check_form_of(node.op_type, opset)

@@ -23,12 +23,14 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.passes.kernel.memory_sizes import memref_bytes
-from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, GRID_SIZE, sizes_of
+from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, GRID_SIZE, KERNEL, sizes_of
 from tcopt.runtime.profile import TimedKernel
 from tcopt.support.errors import PassFailedError
 from tcopt.support.origins import call_origin
 
 Sizes = tuple[int, int, int]
+_ONCE = (1, 1, 1)
+"""The grid of a function that is for no threads in particular."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,9 @@ def launches_of(caller: func.FuncOp, module: ModuleOp) -> tuple[list[KernelLaunc
     for call in caller.body.block.ops:
         if isinstance(call, func.CallOp):
             kernel = functions[call.callee.string_value()]
-            grid, block = sizes_of(kernel, GRID_SIZE), sizes_of(kernel, BLOCK_SIZE)
+            grid, block = _ONCE, _ONCE
+            if KERNEL in kernel.attributes:
+                grid, block = sizes_of(kernel, GRID_SIZE), sizes_of(kernel, BLOCK_SIZE)
             places = tuple(positions[value] for value in call.arguments)
             launches.append(KernelLaunch(kernel.sym_name.data, grid, block, places))
     return launches, buffers

@@ -21,11 +21,11 @@ from tcopt.frontends.onnx import import_model
 from tcopt.support.errors import TcoptError
 from tcopt.support.phases import pipeline_text
 from tcopt.support.pipelines import parse_pipeline
+from tcopt.support.plugins import plugins_loaded
 from tcopt.support.registry import all_passes
 from tcopt.tools.driver import new_context, run_passes
 from tcopt.tools.exec_check import ExecCheck
 from tcopt.tools.instruments import Instrument
-from tcopt.tools.user_passes import load_passes
 
 TARGET = "cpu:haswell"
 
@@ -108,7 +108,7 @@ class Checked:
             rest[0] = Faulty(rest[0], fault)  # pyright: ignore
         else:
             index += 1
-            rest[:1] = [load_passes(str(USER_PASSES))[fault.user]()()]
+            (rest[0],) = _user_pass(fault.user)
         module, check, before = self.marks.states[index]
         check = _Going(check.fork())
         copy, message, started = module.clone(), "", time.perf_counter()
@@ -131,6 +131,11 @@ class _Going(Instrument):
 
     def finish(self, module: ModuleOp) -> None:
         self.check.finish(module)
+
+
+def _user_pass(name: str) -> tuple[ModulePass, ...]:
+    with plugins_loaded([USER_PASSES]):
+        return parse_pipeline(name)
 
 
 def _passes() -> tuple[ModulePass, ...]:

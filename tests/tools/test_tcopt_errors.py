@@ -67,7 +67,7 @@ CASES = {
     "pass file missing": (
         ["--load", "no.py"],
         b"",
-        "tcopt: bad-input: there is no file 'no.py' to load passes from",
+        "tcopt: bad-input: there is no file 'no.py' to load",
     ),
     "pass file broken": (
         ["--load", str(PASSES / "broken_pass.py")],

@@ -1,0 +1,46 @@
+"""What ops from outside of the package mean, as functions on numpy arrays.
+
+    @meaning(CubeOp)
+    def cube(op: CubeOp, x: Array) -> Array:
+        return x * x * x
+
+It is asked by the interpreters of the loop and kernel levels for an op with one result that they
+have no rule for. Operands are arrays of the types that the op has, of any shapes that broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
+from xdsl.ir import Operation
+
+from tcopt.support.registration import Registry
+
+Array = NDArray[Any]
+_Meaning = TypeVar("_Meaning", bound=Callable[..., Any])
+
+MEANINGS: Registry[str, Callable[..., Any]] = Registry("meaning of")
+"""By the names of ops."""
+
+
+def meaning(*ops: type[Operation]) -> Callable[[_Meaning], _Meaning]:
+    """Register a function as what ops compute, element by element.
+
+    Raises:
+        InputError: an op has a meaning from outside already.
+    """
+
+    def register(function: _Meaning) -> _Meaning:
+        for op in ops:
+            MEANINGS.add(op.name, function)
+        return function
+
+    return register
+
+
+def meaning_of(op: Operation) -> Callable[..., Any] | None:
+    """What an op computes, given its operands alone; None where nobody has said it."""
+    function = MEANINGS.get(op.name)
+    return None if function is None else lambda *operands: function(op, *operands)

@@ -1,0 +1,108 @@
+"""A device whose memory is this process's own, and which does each step at once.
+
+The base of simulators, and of devices that are reached through plain functions. A subclass says
+what kernels are:
+
+    class Simulator(HostMemoryDevice):
+        name = "simulator"
+
+        def load(self, sources):
+            return {name: functions[name] for source in sources for name in source.kernels}
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.runtime.device.interface import KernelSource, Times
+from tcopt.runtime.device.steps import Copy, Launch, Place, Step
+from tcopt.runtime.outputs import align
+from tcopt.support.alignment import ALIGNMENT
+
+Array = NDArray[Any]
+Bytes = NDArray[np.uint8]
+Call = Callable[[Launch, Sequence[Bytes]], None]
+"""Runs a launch on the bytes from each argument's place to the end of its buffer."""
+
+
+class HostMemoryDevice(ABC):
+    """A device that runs each step when it is asked for."""
+
+    name: str
+
+    @abstractmethod
+    def load(self, sources: Sequence[KernelSource]) -> Mapping[str, Call]:
+        """What runs a launch of each kernel, by the kernels' names.
+
+        Raises:
+            BackendError: the device does not take them.
+        """
+
+    def allocate(self, size: int) -> Bytes:
+        return align(np.empty(size + ALIGNMENT, np.uint8), size)
+
+    def write(self, array: Array, buffer: Bytes) -> None:
+        buffer[: array.nbytes] = array.reshape(-1).view(np.uint8)
+
+    def read(self, buffer: Bytes, array: Array) -> None:
+        array.reshape(-1).view(np.uint8)[:] = buffer[: array.nbytes]
+
+    def copy(self, source: Bytes, target: Bytes, size: int) -> None:
+        target[:size] = source[:size]
+
+    def wait(self) -> None:
+        """Return at once: nothing is ever under way."""
+        return None
+
+    def prepare(
+        self, kernels: Mapping[str, Call], steps: Sequence[Step], buffers: Sequence[Bytes]
+    ) -> HostSteps:
+        return HostSteps([self._call(kernels, step, buffers) for step in steps])
+
+    def _call(
+        self, kernels: Mapping[str, Call], step: Step, buffers: Sequence[Bytes]
+    ) -> Callable[[], None]:
+        def bytes_at(place: Place) -> Bytes:
+            return buffers[place.buffer][place.offset :]
+
+        if isinstance(step, Copy):
+            source, target, size = bytes_at(step.source), bytes_at(step.target), step.size
+            return lambda: self.copy(source, target, size)
+        run, arguments = kernels[step.kernel], [bytes_at(place) for place in step.arguments]
+        return lambda: run(step, arguments)
+
+
+class HostSteps:
+    """Launches and copies on certain buffers."""
+
+    def __init__(self, calls: Sequence[Callable[[], None]]):
+        self._calls = calls
+
+    def start(self) -> None:
+        for call in self._calls:
+            call()
+
+    def start_checked(self, check: Callable[[], None]) -> None:
+        check()
+        for call in self._calls:
+            call()
+            check()
+
+    def seconds(self, runs: int) -> float:
+        begin = time.perf_counter()
+        for _ in range(runs):
+            self.start()
+        return (time.perf_counter() - begin) / runs
+
+    def times(self) -> Times:
+        marks = [time.perf_counter_ns()]
+        for call in self._calls:
+            call()
+            marks.append(time.perf_counter_ns())
+        return np.array([marks[:-1], marks[1:]], np.int64).T

@@ -1,0 +1,134 @@
+"""The target of docs/adding_a_target.md outside of the tree: every tool, with the cache on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+import tcopt
+from tcopt.compiler.extensions import is_extended
+from tcopt.runtime import load
+from tcopt.runtime.archive import read_program
+from tcopt.support.errors import InputError
+from tcopt.support.phases import pipeline_text
+from tcopt.support.plugins import load_plugins, unload
+from tcopt.tools import tcopt as driver
+from tcopt.tools import tcopt_check, tcopt_compile, tcopt_run
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MODEL = """<ir_version: 10, opset_import: ["" : 21]>
+net (float[1, 3, 8, 8] x, float[4, 3, 3, 3] w, float[4, 4] v) => (float[1, 4] y) {
+  c = Conv<pads = [1, 1, 1, 1]>(x, w)
+  r = Relu(c)
+  p = GlobalAveragePool(r)
+  f = Flatten(p)
+  m = MatMul(f, v)
+  y = Softmax(m)
+}"""
+SIZES = {"x": (1, 3, 8, 8), "w": (4, 3, 3, 3), "v": (4, 4)}
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of the target, outside of the tree, and a cache that keeps programs."""
+    monkeypatch.setenv("TCOPT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TCOPT_CACHE", "1")
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "toy.py"
+    shutil.copy(EXAMPLES / "toy_target.py", path)
+    yield path
+    unload(path)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "net.onnx"
+    onnx.save(onnx.parser.parse_model(MODEL), path)
+    return path
+
+
+def feeds() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {name: rng.standard_normal(shape, np.float32) for name, shape in SIZES.items()}
+
+
+@pytest.mark.parametrize("machine", ["toy", "toy:wide", "wide"])
+def test_a_model_computes_what_it_does_on_a_cpu(toy: Path, model: Path, machine: str) -> None:
+    expected = tcopt.compile(model).run(feeds())
+    compiled = tcopt.compile(model, machine, plugins=[toy])
+    np.testing.assert_allclose(compiled.run(feeds())[0], expected[0], rtol=1e-5)
+    compiled.save("net.tcm")
+    again = load("net.tcm")
+    assert again.program.kind == "toy"
+    np.testing.assert_array_equal(again.run(feeds())[0], compiled.run(feeds())[0])
+    profile = compiled.profile(feeds(), runs=1)
+    assert len(profile.kernels) == 4
+    assert {kernel.rule for kernel in profile.kernels} == {"toy-unrolled"}
+
+
+def test_machines_differ_in_code(toy: Path, model: Path) -> None:
+    load_plugins([toy])
+    plain, wide = (
+        tcopt.compile(model, target).program.size for target in ("toy:plain", "toy:wide")
+    )
+    assert wide > plain
+
+
+def test_every_tool_takes_it(toy: Path, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loaded = ["--load", str(toy)]
+    assert tcopt_compile.main([*loaded, "--target", "toy:wide", "--print-pipeline"]) == 0
+    passes = capsys.readouterr().out.strip()
+    assert passes.startswith('set-target{target="toy:wide"},')
+    checked = [str(model), *loaded, "-p", passes, "-t", "toy", "--verify-each=exec"]
+    assert driver.main(checked) == 0
+    assert "void softmax" in capsys.readouterr().out
+    assert tcopt_compile.main([str(model), *loaded, "--target", "toy", "-o", "net.tcm"]) == 0
+    assert tcopt_run.main(["net.tcm", *loaded]) == 0
+    compared = [str(model), *loaded, "--target", "toy", "--compare", "onnxruntime"]
+    assert tcopt_run.main(compared) == 0
+    assert tcopt_check.main([str(model), *loaded]) == 0
+    assert driver.main([*loaded, "--list-targets"]) == 0
+    assert "toy" in capsys.readouterr().out.splitlines()
+
+
+def test_its_facts_are_read_back(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loaded = ["--load", str(toy)]
+    text = "builtin.module attributes {tcopt.target = #toy.machine<unroll = 3>} {}"
+    Path("in.mlir").write_text(text)
+    assert driver.main([*loaded, "in.mlir"]) == 0
+    assert "#toy.machine<unroll = 3>" in capsys.readouterr().out
+    assert driver.main(["in.mlir"]) == 1
+    assert driver.main([*loaded, "in.mlir", "-p", "set-target{target=toy}"]) == 0
+    assert "#toy.machine<unroll = 1>" in capsys.readouterr().out
+
+
+def test_what_an_edit_of_the_file_changes_is_seen(toy: Path, model: Path) -> None:
+    """In one process, with the cache on; and nothing of it stays when it is unloaded."""
+    first = tcopt.compile(model, "toy", plugins=[toy]).run(feeds())[0]
+    changed = toy.read_text().replace('"add": "{} + {}"', '"add": "{} - {}"')
+    toy.write_text(changed)
+    second = tcopt.compile(model, "toy", plugins=[toy]).run(feeds())[0]
+    assert not np.allclose(first, second)
+    toy.write_text(changed.replace('"wide"', '"broad"'))
+    load_plugins([toy])
+    assert is_extended()
+    assert "toy:wide" not in pipeline_text(tcopt.pipeline("toy:broad"))
+    with pytest.raises(InputError, match=r"target toy has no machine 'wide'.*plain, broad"):
+        tcopt.pipeline("toy:wide")
+    unload(toy)
+    assert not is_extended()
+
+
+def test_a_saved_model_of_a_target_that_is_not_loaded(toy: Path, model: Path) -> None:
+    tcopt.compile(model, "toy", plugins=[toy]).save("net.tcm")
+    unload(toy)
+    with pytest.raises(InputError, match=r"target 'toy', which is not known here.*plugin"):
+        load("net.tcm")
+    load_plugins([toy])
+    assert read_program(Path("net.tcm")).kind == "toy"
