@@ -93,7 +93,9 @@ class Imported:
         """Tell the program of the module what its inputs and outputs are of the model's."""
         arguments, results = self._names
         program.inputs = [
-            s._replace(dims=d) for s, d in zip(program.inputs, arguments, strict=True)
+            # A key lies behind what the model has.
+            s._replace(dims=d)
+            for s, d in zip(program.inputs, arguments, strict=False)
         ]
         program.outputs = [
             # Checks lie behind what the model has.

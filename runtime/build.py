@@ -145,7 +145,7 @@ def describe(module: ModuleOp, main: FuncOp, weights: Mapping[str, Array]) -> Ho
         types.pop()
     weight_bytes, workspace_bytes = (_bytes(t) for t in types[-2:])
     return HostFacts(
-        inputs=_with_texts(module, TEXT_INPUTS, _specs(names[0], types[: len(names[0])])),
+        inputs=_inputs(module, _specs(names[0], types[: len(names[0])])),
         outputs=_outputs(module, _specs(names[1], types[len(names[0]) : -2])),
         weights=pack_weights(_weight_layout(main), weights, weight_bytes),
         workspace_bytes=workspace_bytes,
@@ -196,6 +196,14 @@ def _specs(names: list[str], types: list[Attribute]) -> list[TensorSpec]:
         dtype = np.dtype(numpy_dtype(type_.get_element_type()))
         specs.append(TensorSpec(name, tuple(type_.get_shape()), dtype))
     return specs
+
+
+def _inputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
+    """The inputs, the last of which may be a random key."""
+    number = module.attributes.get("graph.keys")
+    count = len(specs) - (number.value.data if isa(number, IntegerAttr) else 0)
+    own = _with_texts(module, TEXT_INPUTS, specs[:count])
+    return [*own, *(spec._replace(kind=Kind.KEY) for spec in specs[count:])]
 
 
 def _outputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:

@@ -29,6 +29,12 @@ def split_checks(outputs: Sequence[TensorSpec]) -> tuple[list[TensorSpec], list[
     return list(outputs[: len(outputs) - len(checks)]), checks
 
 
+def split_keys(inputs: Sequence[TensorSpec]) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """The inputs of a model, and the random keys behind them, see `support.random_keys`."""
+    keys = [spec for spec in inputs if spec.kind is Kind.KEY]
+    return list(inputs[: len(inputs) - len(keys)]), keys
+
+
 class CheckMemory:
     """What a program writes its checks to: one block, so that asking costs next to nothing.
 

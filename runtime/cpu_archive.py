@@ -111,7 +111,7 @@ def _describe(program: Program) -> dict[str, Any]:
     return {
         "target": program.target.facts(),
         "externals": program.externals,
-        "inputs": [spec_facts(s) for s in program.inputs],
+        "inputs": [spec_facts(s) for s in (*program.inputs, *program.keys)],
         "outputs": [spec_facts(s) for s in (*program.outputs, *program.checks)],
         "workspace_bytes": program.workspace_bytes,
         "report": program.report,

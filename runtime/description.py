@@ -66,17 +66,19 @@ def fixed_specs(facts: Facts, side: str) -> list[TensorSpec]:
     specs = [spec_of(each) for each in facts.items(side)]
     for spec in specs:
         is_check = spec.kind is Kind.CHECK and side == "outputs" and spec.dtype == np.bool_
-        if (spec.kind is not Kind.TENSOR and not is_check) or spec.any_rank:
+        is_key = spec.kind is Kind.KEY and side == "inputs" and spec.dtype == np.int64
+        if (spec.kind is not Kind.TENSOR and not is_check and not is_key) or spec.any_rank:
             facts.refuse(side, f"has {spec.name!r}, which is no tensor of a known shape")
         if not all(isinstance(extent, int) for extent in spec.shape):
             facts.refuse(side, f"has {spec.name!r} with an open dimension")
         if spec.dims and len(spec.dims) != len(spec.shape):
             facts.refuse(side, f"has {spec.name!r} with names for other dimensions than it has")
-    names = [spec.name for spec in specs if spec.kind is not Kind.CHECK]
+    own = (Kind.CHECK, Kind.KEY)
+    names = [spec.name for spec in specs if spec.kind not in own]
     if len(set(names)) < len(names):
         facts.refuse(side, "has a name twice")
-    if any(spec.kind is Kind.CHECK for spec in specs[: len(names)]):
-        facts.refuse(side, "has a check in front of other outputs")
+    if any(spec.kind in own for spec in specs[: len(names)]):
+        facts.refuse(side, "has a check or key in front of others")
     return specs
 
 
@@ -131,7 +133,7 @@ def signature_of(
         specs = tuple(spec_of(each) for each in own.items(f"{side}s"))
         counts = _counts(own.facts(f"{side}_counts"), len(tensors))
         names = chain.from_iterable(_tensors_of(own, spec, counts) for spec in specs)
-        own_names = [tensor.name for tensor in tensors if tensor.kind is not Kind.CHECK]
+        own_names = [tensor.name for tensor in tensors if tensor.kind is Kind.TENSOR]
         if list(names) != own_names:
             own.refuse(f"{side}s", "are other tensors than the program's")
         sides.append((specs, counts))

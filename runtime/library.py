@@ -118,7 +118,7 @@ def _digests(path: Path) -> dict[str, Any]:
 
 def _describe(program: Program) -> dict[str, Any]:
     arguments = [
-        *(_argument("input", spec) for spec in program.inputs),
+        *(_argument("input", spec) for spec in (*program.inputs, *program.keys)),
         *(_argument("output", spec) for spec in program.outputs),
         *(_argument("check", spec) for spec in program.checks),
         {"role": "weights", "bytes": program.weights.nbytes},

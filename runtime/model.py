@@ -22,6 +22,7 @@ from tcopt.runtime.stopping import Cancellation, Control
 from tcopt.runtime.whole_program import WholeProgram
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
 from tcopt.support.files import as_path
+from tcopt.support.random_keys import seeded
 from tcopt.support.structures import Kind
 from tcopt.support.target_registry import target_named
 
@@ -189,6 +190,7 @@ class Model:
         *,
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
+        seed: int | None = None,
     ) -> list[Any]:
         """Run the model.
 
@@ -199,6 +201,8 @@ class Model:
             timeout: seconds after which the run ends; those in which it waits for another run,
                 or compiles for new shapes, count.
             cancellation: ends the run from another thread.
+            seed: of the random numbers that the model draws without a seed of its own; runs with
+                one seed give the same results, those without draw new ones.
         Returns:
             An array for each output, or a list or None as for inputs.
         Raises:
@@ -210,6 +214,9 @@ class Model:
         control = None
         if timeout is not None or cancellation is not None:
             control = Control(timeout, cancellation)
+        if seed is not None:
+            with seeded(seed):
+                return self.run_under(control, feeds, outputs)
         return self.run_under(control, feeds, outputs)
 
     def run_under(

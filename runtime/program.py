@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.llvm.host import default_threads, obstacle, usable_cores
-from tcopt.runtime.checks import CheckMemory, split_checks
+from tcopt.runtime.checks import CheckMemory, split_checks, split_keys
 from tcopt.runtime.description import argument_facts
 from tcopt.runtime.host_calls import HostCall, Texts, as_code_has_it
 from tcopt.runtime.loading import Entry, check_runs_here
@@ -23,6 +23,7 @@ from tcopt.runtime.stopping import Control
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.random_keys import new_key
 from tcopt.support.remarks import Remark
 from tcopt.support.strings import is_text
 from tcopt.support.threads import map_side_by_side
@@ -79,6 +80,7 @@ class Program:
         cached: whether nothing was compiled, as the cache had the whole program.
         signature: what its inputs and outputs are of the model's; None if they are the same.
         checks: the last of the outputs given, of kind `CHECK`; they are not among `outputs`.
+        keys: the last of the inputs given, of kind `KEY`; they are not among `inputs`.
         calls: functions that the code calls and Python computes.
         strings: those of the model, by the places that code has for them.
     """
@@ -104,6 +106,7 @@ class Program:
         if self.workspace_bytes < 0:
             raise ValueError(f"a workspace of {self.workspace_bytes} bytes")
         self.outputs, self.checks = split_checks(self.outputs)
+        self.inputs, self.keys = split_keys(self.inputs)
         self._entry = None
         if obstacle(self.target) is None:
             self._entry = Entry(self.objects, self.externals, self.calls)
@@ -117,7 +120,7 @@ class Program:
         blocks: list[Array] = [self.weights, self._workspace]
         if self.timed is not None:
             blocks.append(self.times)
-        first = len(self.inputs) + len(self.outputs)
+        first = len(self.inputs) + len(self.keys) + len(self.outputs)
         count = first + len(self.checks)
         self._arguments = (ctypes.c_void_p * (count + len(blocks)))()
         for position, address in enumerate(self._checks.addresses, first):
@@ -129,7 +132,7 @@ class Program:
         """Check that arguments are what the code takes them to be."""
         sizes = self.weights.nbytes, self.workspace_bytes
         results = [as_code_has_it(spec) for spec in (*self.outputs, *self.checks)]
-        given = [as_code_has_it(spec) for spec in self.inputs]
+        given = [as_code_has_it(spec) for spec in (*self.inputs, *self.keys)]
         if entry.argument_facts != argument_facts(given, results, *sizes):
             raise InputError(
                 "the code of the model is for other inputs, outputs or weights than are described",
@@ -183,6 +186,8 @@ class Program:
         entry = self.entry
         entry.threads = threads or default_threads()
         arguments = self._arguments
+        if self.keys:
+            feeds = [*feeds, *(new_key() for _ in self.keys)]
         for position, array in enumerate(feeds):
             arguments[position] = array.ctypes.data
         outputs: list[Array] = []

@@ -19,6 +19,9 @@ class Kind(StrEnum):
     CHECK = "check"
     """Of outputs that a program has beside the model's: where one is true, the run is refused."""
 
+    KEY = "random key"
+    """Of inputs that a program has beside the model's: what it draws random numbers by."""
+
     @property
     def is_sequence(self) -> bool:
         """Whether there may be any number of tensors."""

@@ -13,14 +13,22 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import FunctionType, LocationAttr, NameLoc, NoneAttr, StringAttr
+from xdsl.dialects.builtin import FunctionType, LocationAttr, NameLoc, NoneAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tcopt.dialects.graph import AndOp, ConstantOp, NotOp, ReshapeOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.scan import ScanOp
-from tcopt.dialects.graph.types import element_of, is_float, like, numpy_dtype, shape_of, type_of
+from tcopt.dialects.graph.types import (
+    element_of,
+    is_float,
+    like,
+    numpy_dtype,
+    shape_of,
+    tensor,
+    type_of,
+)
 from tcopt.dialects.graph.weights import WeightStore
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.tensors import TensorReader
@@ -51,6 +59,8 @@ class GraphBuilder:
         strings: those of the model, by the places that stand for them.
         texts: values that are places of strings.
         measured: what earlier stages computed in order to know shapes, see `stages`.
+        key: of random numbers, if some are drawn.
+        is_main: whether ops are those of @main, not of the step of a loop.
     """
 
     def __init__(
@@ -74,6 +84,8 @@ class GraphBuilder:
         self.strings = StringTable()
         self.texts: set[SSAValue] = set()
         self.measured: dict[str, SSAValue] = {}
+        self.key: SSAValue | None = None
+        self.is_main = True
         self._argument_names: dict[SSAValue, str] = {}
         # Weights with a name are data to keep, however small: they fold nothing.
         self._named: set[SSAValue] = set()
@@ -83,6 +95,7 @@ class GraphBuilder:
         inner = GraphBuilder(Block(arg_types=types), self.weights, self.reader, self.limits)
         inner.functions = self.functions
         inner.strings, inner.texts = self.strings, self.texts
+        inner.is_main = False
         inner.sequence_items = self.sequence_items
         inner.location = self.location
         taken = sum(f.sym_name.data.startswith(name) for f in self.functions)
@@ -92,6 +105,13 @@ class GraphBuilder:
         function.location = self.location
         self.functions.append(function)
         return inner
+
+    def random_key(self) -> SSAValue | None:
+        """The key of a run's random numbers, an argument of the block; None inside of a loop."""
+        if self.key is None and self.is_main:
+            self.key = self.block.insert_arg(tensor((1,), i64), len(self.block.args))
+            self.key.name_hint = "random_key"
+        return self.key
 
     def finish(self, results: Sequence[SSAValue]) -> FuncOp:
         """End the function whose body this builder wrote."""

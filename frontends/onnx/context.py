@@ -300,6 +300,27 @@ class NodeContext:
         self.builder.texts.add(value)
         return value
 
+    def get_seed(self) -> float | None:
+        """The attribute `seed` of what draws random numbers; None where the node has none."""
+        if not self.has("seed"):
+            return None
+        value = self._get("seed", object, None)
+        self.check(isinstance(value, int | float), "attribute 'seed' should be a number")
+        return float(value)  # pyright: ignore[reportArgumentType]
+
+    def random_key(self) -> SSAValue:
+        """The key of a run's random numbers.
+
+        Raises:
+            UnsupportedError: in a loop, all of whose steps would draw the same ones.
+        """
+        key = self.builder.random_key()
+        if key is None:
+            self.unsupported(
+                f"{self.op_type} without a seed in a loop that is not written out is not supported"
+            )
+        return key
+
     def place_of(self, text: str) -> int:
         """The place of a string in the model's table."""
         return self.builder.strings.place(text)

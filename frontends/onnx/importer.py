@@ -41,6 +41,7 @@ from tcopt.frontends.onnx.tensors import TensorReader
 from tcopt.frontends.onnx.values import FAILED, NOTHING, Deferred, Failed, Scope, SequenceValue
 from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
 from tcopt.support.host_calls import STRINGS, TEXT_INPUTS, TEXT_OUTPUTS
+from tcopt.support.random_keys import KEY_INPUT
 from tcopt.support.remarks import remark
 from tcopt.support.strings import is_text
 from tcopt.support.structures import Count, Kind
@@ -267,13 +268,16 @@ class ModelImporter:
         function.location = named_location(self.graph.name or "main")
         name_dims(
             function,
-            [item.declared for item in inputs],
+            [item.declared for item in inputs] + [(1,)] * (self.builder.key is not None),
             result_dims(inputs, self.graph.output, results),
         )
         for message in stale_shapes(self.graph.output, results):
             remark("import-onnx", function, message, missed=True)
         module = ModuleOp([*_called(self.builder.functions, function), function])
-        module.attributes["graph.inputs"] = _names(item.name for item in inputs)
+        keys = [KEY_INPUT] if self.builder.key is not None else []
+        module.attributes["graph.inputs"] = _names([*(item.name for item in inputs), *keys])
+        if keys:
+            module.attributes["graph.keys"] = IntegerAttr(len(keys), i64)
         module.attributes["graph.outputs"] = _names(name for name, _ in results)
         if self.builder.checks:
             module.attributes["graph.checks"] = IntegerAttr(len(self.builder.checks), i64)

@@ -64,7 +64,7 @@ def program_in(
 def _describe(program: DeviceProgram) -> dict[str, Any]:
     return {
         "target": program.target.facts(),
-        "inputs": [spec_facts(spec) for spec in program.inputs],
+        "inputs": [spec_facts(spec) for spec in (*program.inputs, *program.keys)],
         "outputs": [spec_facts(spec) for spec in (*program.outputs, *program.checks)],
         "workspace_bytes": program.workspace_bytes,
         "report": program.report,

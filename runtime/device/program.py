@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.dialects.target import TargetFacts
-from tcopt.runtime.checks import split_checks
+from tcopt.runtime.checks import split_checks, split_keys
 from tcopt.runtime.device.interface import Device, KernelSource, Times
 from tcopt.runtime.device.session import DeviceSession, Resident
 from tcopt.runtime.device.steps import Step
@@ -60,6 +60,7 @@ class DeviceProgram:
         self._resident: Resident | None = None
         self._session: DeviceSession | None = None
         self.outputs, self.checks = split_checks(self.outputs)
+        self.inputs, self.keys = split_keys(self.inputs)
         self.times: Times = np.zeros((len(self.timed or ()), 2), np.int64)
 
     @property

@@ -21,6 +21,7 @@ from tcopt.runtime.device.interface import Buffer, Device, Kernels, Times
 from tcopt.runtime.feeds import array_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.errors import InputError
+from tcopt.support.random_keys import new_key
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.program import DeviceProgram
@@ -99,7 +100,8 @@ class DeviceSession:
         self.outputs = {spec.name: DeviceArray(self.device, spec) for spec in program.outputs}
         self._specs = program.checks
         self._checks = [DeviceArray(self.device, spec) for spec in program.checks]
-        arrays = (*self.inputs.values(), *self.outputs.values(), *self._checks)
+        self._keys = [DeviceArray(self.device, spec) for spec in program.keys]
+        arrays = (*self.inputs.values(), *self._keys, *self.outputs.values(), *self._checks)
         workspace = self.device.allocate(program.workspace_bytes)
         # Steps know the places of buffers, which stay as long as somebody holds on to them.
         self._buffers = [*(array.buffer for array in arrays), resident.weights, workspace]
@@ -107,6 +109,7 @@ class DeviceSession:
 
     def start(self) -> None:
         """Run on what the inputs hold; returns when everything is asked for."""
+        self._draw()
         self._steps.start()
 
     def wait(self) -> None:
@@ -148,6 +151,12 @@ class DeviceSession:
         """How long a run takes of so many one after the other, without copies to and fro."""
         return self._steps.seconds(runs)
 
+    def _draw(self) -> None:
+        """Give the next run a random key of its own."""
+        for key in self._keys:
+            self.device.write(new_key(), key.buffer)
+
     def _write(self, feeds: Sequence[Array]) -> None:
+        self._draw()
         for array, place in zip(feeds, self.inputs.values(), strict=True):
             self.device.write(array, place.buffer)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import unittest
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 PASSING = Path(__file__).with_name("passing.txt")
 
@@ -24,6 +26,27 @@ def tensor_pairs(expected: Any, actual: Any) -> Iterator[tuple[Any, Any]]:
     assert len(expected) == len(actual), f"{len(actual)} values instead of {len(expected)}"
     for wanted, given in zip(expected, actual, strict=True):
         yield from tensor_pairs(wanted, given)
+
+
+_current: list[str] = []
+"""The case that is run."""
+
+
+def is_drawn(name: str) -> bool:
+    """Whether a case draws random numbers, of which ONNX says that they differ from one
+    implementation to another whatever the seed is."""
+    is_dropout = name.startswith("test_training_dropout") and "zero_ratio" not in name
+    return is_dropout or name.startswith("test_bernoulli")
+
+
+def check_drawn(expected: Sequence[Any], actual: Sequence[Any]) -> None:
+    """Check shapes and types, and elements where neither side dropped one."""
+    assert len(actual) == len(expected)
+    for wanted, given in zip(expected, actual, strict=True):
+        assert (given.shape, given.dtype) == (wanted.shape, wanted.dtype)
+        both = (wanted != 0) & (given != 0)
+        np.testing.assert_allclose(given[both], wanted[both], rtol=1e-3)
+        assert (given == 0).any() and (given != 0).any(), "nothing is drawn"
 
 
 @cache
@@ -43,6 +66,9 @@ def all_cases() -> dict[str, tuple[str, type[unittest.TestCase]]]:
                 """Sequences by their tensors: the suite's own cannot compare scalars in them."""
                 pairs = list(tensor_pairs(list(ref_outputs), list(outputs)))
                 expected, actual = [e for e, _ in pairs], [a for _, a in pairs]
+                if _current[-1:] and is_drawn(_current[-1]):
+                    check_drawn(expected, actual)
+                    return
                 super().assert_similar_outputs(expected, actual, rtol, atol, model_dir)
 
         suite = Suite(Backend, __name__)
@@ -58,6 +84,7 @@ def run_case(name: str) -> str | None:
     """Run a case; None if it passes, else what went wrong."""
     _, holder = all_cases()[name]
     test = holder(f"{name}_cpu")
+    _current[:] = [name]
     result = unittest.TestResult()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -33,8 +33,9 @@ _HEAD = """# Conformance
 
 ONNX {version} ships a suite for backends, {total} cases for the CPU. Every one is compiled and run,
 its outputs compared with the suite's: shapes and types exactly, numbers within a relative 1e-3.
-**{passed} pass.** `make conformance` runs them all and writes this page; `make test` runs a
-part of those that pass.
+Of random numbers, which differ from one implementation to another, shapes and types are compared,
+and elements that neither side drops. **{passed} pass.** `make conformance` runs them all and writes
+this page; `make test` runs a part of those that pass.
 
 {deviating} fail on purpose:
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
@@ -153,18 +152,3 @@ def _clip(ctx: NodeContext, x: SSAValue, low: float | None, high: float | None) 
 def identity(ctx: NodeContext) -> SSAValue:
     """The operand itself."""
     return ctx.input(0)
-
-
-@handler("Dropout")
-def dropout(ctx: NodeContext) -> list[SSAValue | None]:
-    """Nothing: models run for inference, or drop nothing."""
-    x = ctx.input(0)
-    if ctx.optional_input(2) is not None and bool(ctx.constant(2, "training mode").any()):
-        ratio = 0.5 if ctx.optional_input(1) is None else ctx.constant(1, "the ratio").any()
-        if ratio:
-            ctx.unsupported("Dropout that drops elements at random, in training, is not supported")
-    if not ctx.output_used(1):
-        return [x, None]
-    boolean = ctx.opset >= 10 or ctx.element(x) == i1
-    kept = np.bool_(True) if boolean else ctx.builder.dtype_of(x).type(1)
-    return [x, ctx.builder.splat(ctx.shape(x), kept)]
