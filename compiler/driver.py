@@ -23,6 +23,7 @@ from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph.dims import Dims, dims_of
 from tcopt.dialects.graph.weights import release_weights, weights_of
 from tcopt.frontends.onnx.importer import import_stage
+from tcopt.frontends.onnx.inferred_outputs import typed_outputs
 from tcopt.frontends.onnx.inputs import ModelInput, declared_input, narrow_inputs
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
 from tcopt.frontends.onnx.lists import Shapes, expand_lists
@@ -141,6 +142,9 @@ def _declared(
         return given[info.name]
     if info.type.WhichOneof("value") is not None:
         return _spec(declared_input(info, what))
+    values = given.get(tensor_names(info.name, Kind.MAPS, 2)[1])
+    if values is not None and counts[info.name] == 2:
+        return TensorSpec(info.name, (), values.dtype, any_rank=True, kind=Kind.MAPS)
     # A sequence of which the model does not even say that it is one.
     first = given.get(tensor_names(info.name, Kind.SEQUENCE, 1)[0])
     dtype = np.dtype(np.float32) if first is None else first.dtype
@@ -236,15 +240,22 @@ def declared_specs(
     Raises:
         InputError: it does not fit the model.
     """
-    graph = load_model(source)[0].graph
+    model = load_model(source)[0]
+    graph = model.graph
     weights = {t.name for t in graph.initializer}
     inputs = [declared_input(info) for info in graph.input if info.name not in weights]
     tensors, _, plain = expand_lists(inputs, shapes or {})
     symbols = narrow_inputs(tensors, plain, values or {}, dims)
-    outputs = [declared_input(info, "output") for info in graph.output]
-    for item in outputs:
+    found: list[TensorSpec] = []
+    for info in typed_outputs(model):
+        if info.type.WhichOneof("value") is None:
+            # What the nodes compute is known once they are compiled.
+            found.append(TensorSpec(info.name, (), np.dtype(np.float32), any_rank=True))
+            continue
+        item = declared_input(info, "output")
         item.dims = item.dims and symbols.resolved(item.dims)
-    return [_spec(item) for item in inputs], [_spec(item) for item in outputs]
+        found.append(_spec(item))
+    return [_spec(item) for item in inputs], found
 
 
 def _spec(item: ModelInput) -> TensorSpec:

@@ -151,6 +151,10 @@ def _tensors_of(own: Facts, spec: TensorSpec, counts: dict[str, Count]) -> Itera
     if spec.name not in counts:
         own.refuse("signature", f"does not say of how many tensors {spec.name!r} consists")
     count = counts[spec.name]
+    if spec.kind is Kind.MAPS:
+        if count != 2:
+            own.refuse("signature", f"says that {spec.name!r} consists of {count} tensors")
+        return tensor_names(spec.name, spec.kind, count)
     if (count is None and not spec.kind.is_optional) or (
         count not in (None, 1) and not spec.kind.is_sequence
     ):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from tcopt.support.errors import InputError
 from tcopt.support.structures import Count, Kind, tensor_names
 
 Array = NDArray[Any]
-Feed = Array | list[Array] | None
-"""What stands for an input or output: an array, a sequence of them, or nothing."""
+Feed = Array | list[Any] | None
+"""What stands for an input or output: an array, a sequence of them or of maps, or nothing."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,10 @@ def group(
     values: list[Feed] = []
     for spec in specs:
         count = counts.get(spec.name)
-        if spec.kind.is_sequence and count is not None:
+        if spec.kind is Kind.MAPS:
+            keys, rows = next(rest).tolist(), next(rest).tolist()
+            values.append([dict(zip(keys, row, strict=True)) for row in rows])
+        elif spec.kind.is_sequence and count is not None:
             values.append([next(rest) for _ in range(count)])
         else:
             values.append(None if spec.kind.is_optional and count is None else next(rest))
@@ -119,7 +122,11 @@ def group(
 
 def flat_arrays(name: str, value: Feed) -> Iterator[tuple[str, Array]]:
     """The arrays of an input, by the names that a program has for them."""
-    if isinstance(value, list):
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        maps = cast("list[dict[Any, Any]]", value)
+        columns = {key: np.array([each[key] for each in maps]) for key in maps[0]}
+        yield from ((f"{name}[{key}]", column) for key, column in columns.items())
+    elif isinstance(value, list):
         yield from zip(tensor_names(name, Kind.SEQUENCE, len(value)), value, strict=True)
     elif value is not None:
         yield name, value

@@ -16,6 +16,9 @@ class Kind(StrEnum):
     SEQUENCE = "sequence of tensors"
     OPTIONAL = "optional tensor"
     OPTIONAL_SEQUENCE = "optional sequence of tensors"
+    MAPS = "sequence of maps"
+    """Of outputs: a map for each row of a matrix of values, whose columns are the keys."""
+
     CHECK = "check"
     """Of outputs that a program has beside the model's: where one is true, the run is refused."""
 
@@ -41,4 +44,6 @@ def tensor_names(name: str, kind: Kind, count: Count) -> list[str]:
     """What a program calls the tensors of an input or output."""
     if count is None:
         return []
+    if kind is Kind.MAPS:
+        return [f"{name}[keys]", f"{name}[values]"]
     return [f"{name}[{place}]" for place in range(count)] if kind.is_sequence else [name]

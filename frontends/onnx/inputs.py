@@ -63,6 +63,11 @@ def declared_input(info: ValueInfoProto, what: str = "input") -> ModelInput:
             f"{what} {info.name!r} is of type {error}",
             hint="tensors, and sequences and optionals of tensors are supported",
         ) from None
+    if kind is Kind.MAPS and what == "input":
+        raise UnsupportedError(
+            f"{what} {info.name!r} is of type sequence of map",
+            hint="tensors, and sequences and optionals of tensors are supported",
+        )
     if kind is None:
         raise ImportModelError(f"{what} {info.name!r} has no type")
     element = declared_element(tensor.elem_type, info.name)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tcopt.frontends.onnx.inputs import ModelInput
 from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
-from tcopt.frontends.onnx.values import NOTHING, OptionalValue, SequenceValue, Value
+from tcopt.frontends.onnx.values import NOTHING, MapsValue, OptionalValue, SequenceValue, Value
 from tcopt.support.errors import ImportModelError, InputError
 from tcopt.support.structures import Count, Kind, tensor_names
 
@@ -99,6 +99,8 @@ def described(value: Value) -> str:
     match value:
         case SequenceValue():
             return f"a sequence of {len(value.items)} tensors"
+        case MapsValue():
+            return "a sequence of maps"
         case OptionalValue():
             return "an optional without an element"
         case _:

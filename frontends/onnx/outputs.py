@@ -12,7 +12,7 @@ from tcopt.frontends.onnx.errors import Dimension
 from tcopt.frontends.onnx.inputs import ModelInput, declared_dims
 from tcopt.frontends.onnx.lists import described
 from tcopt.frontends.onnx.types import element_type, tensor_declaration
-from tcopt.frontends.onnx.values import OptionalValue, SequenceValue, Value
+from tcopt.frontends.onnx.values import MapsValue, OptionalValue, SequenceValue, Value
 from tcopt.support.errors import ImportModelError, UnsupportedError
 from tcopt.support.shape_text import shape_text
 from tcopt.support.strings import TEXT_NAME
@@ -38,9 +38,14 @@ def expand_output(
         kind, tensor = tensor_declaration(info.type)
     except TypeError as error:
         raise UnsupportedError(f"output {info.name!r} is of type {error}") from None
-    kind = kind or (Kind.SEQUENCE if isinstance(value, SequenceValue) else Kind.TENSOR)
+    if kind is None:
+        kinds = {SequenceValue: Kind.SEQUENCE, MapsValue: Kind.MAPS}
+        kind = kinds.get(type(value), Kind.TENSOR)  # pyright: ignore[reportArgumentType]
     match value:
-        case SSAValue() if not kind.is_sequence:
+        case MapsValue() if kind is Kind.MAPS:
+            names = tensor_names(info.name, kind, 2)
+            return kind, list(zip(names, (value.keys, value.values), strict=True)), 2
+        case SSAValue() if not kind.is_sequence and kind is not Kind.MAPS:
             check_output(info.name, tensor, value, value in texts)
             return kind, [(info.name, value)], 1
         case SequenceValue() if kind.is_sequence:
@@ -52,7 +57,7 @@ def expand_output(
             return kind, list(zip(names, value.items, strict=True)), len(names)
         case OptionalValue() if kind.is_optional:
             return kind, [], None
-        case SSAValue() | SequenceValue() | OptionalValue():
+        case SSAValue() | SequenceValue() | MapsValue() | OptionalValue():
             raise ImportModelError(
                 f"output {info.name!r} is declared as a {kind}, the nodes compute "
                 f"{described(value)}"

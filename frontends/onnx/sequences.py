@@ -10,8 +10,16 @@ from xdsl.ir import SSAValue
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import shape_of
 from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.values import NOTHING, OptionalValue, SequenceValue, Value, Values
+from tcopt.frontends.onnx.values import (
+    NOTHING,
+    MapsValue,
+    OptionalValue,
+    SequenceValue,
+    Value,
+    Values,
+)
 from tcopt.support.registration import Registry
+from tcopt.support.strings import TEXT
 
 _Handler = Callable[[NodeContext, Values], Value]
 SEQUENCE_HANDLERS: Registry[str, _Handler] = Registry("handler of operator on sequences")
@@ -167,6 +175,20 @@ def _concat(ctx: NodeContext, operands: Values) -> Value:
         ]
     whole = ctx.emit(graph.ConcatOp(items, axis=axis))
     return ctx.text(whole) if is_text else whole
+
+
+@_handles("ai.onnx.ml.ZipMap")
+def _zip_map(ctx: NodeContext, operands: Values) -> Value:
+    """A map from labels to scores for each row."""
+    scores = _tensor(ctx, operands[0])
+    texts, numbers = ctx.get_strings("classlabels_strings"), ctx.get_ints("classlabels_int64s")
+    ctx.check((texts is None) != (numbers is None), "there should be one kind of labels")
+    keys = np.array(texts, TEXT) if texts is not None else np.array(numbers, np.int64)
+    shape = shape_of(scores)
+    ctx.check(len(shape) in (1, 2), "scores should have one dimension or two")
+    ctx.check(shape[-1] == len(keys), f"{len(keys)} labels for {shape[-1]} scores")
+    rows = ctx.emit(graph.ReshapeOp(scores, (1, *shape))) if len(shape) == 1 else scores
+    return MapsValue(ctx.array(keys), rows)
 
 
 @_handles("Optional")

@@ -24,6 +24,7 @@ from tcopt.frontends.onnx.subgraphs import used_names
 from tcopt.frontends.onnx.values import (
     DEFERRED,
     Deferred,
+    MapsValue,
     OptionalValue,
     Scope,
     SequenceValue,
@@ -35,7 +36,7 @@ _GIVEN_LIMIT = 64
 """Inputs of together so many elements are shapes, sizes and the like: a program is made for their
 values. A value computed from more is data, and awaited."""
 
-_COMPUTED = SSAValue | SequenceValue | OptionalValue
+_COMPUTED = SSAValue | SequenceValue | MapsValue | OptionalValue
 
 EXTENTS = ":extents"
 """What the output with a result's own extents is called after it."""

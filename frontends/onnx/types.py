@@ -121,6 +121,9 @@ def tensor_declaration(type_: TypeProto) -> tuple[Kind | None, TypeProto.Tensor]
     match names:
         case ["tensor_type"]:
             kind = Kind.TENSOR
+        case ["sequence_type", "map_type"]:
+            value = kinds[-1].map_type.value_type.tensor_type
+            return Kind.MAPS, TypeProto.Tensor(elem_type=value.elem_type)
         case ["sequence_type", "tensor_type" | None]:
             kind = Kind.SEQUENCE
         case ["optional_type", "tensor_type"]:

@@ -30,12 +30,20 @@ class SequenceValue:
 
 
 @dataclass(frozen=True)
+class MapsValue:
+    """A sequence of maps with the same keys: a row of `values` [maps, keys] for each."""
+
+    keys: SSAValue
+    values: SSAValue
+
+
+@dataclass(frozen=True)
 class OptionalValue:
     """An optional without an element; one with an element is that element."""
 
 
 NOTHING = OptionalValue()
 
-Value = SSAValue | SequenceValue | OptionalValue | Failed | Deferred | None
+Value = SSAValue | SequenceValue | MapsValue | OptionalValue | Failed | Deferred | None
 Scope = dict[str, Value]
 Values = Sequence[Value]

@@ -9,20 +9,36 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context import NodeContext
+from tcopt.support.strings import TEXT, is_text
 
 _TINY = 1e-7
 """What is nearer to zero is zero to SOFTMAX_ZERO."""
 
 
 def class_labels(ctx: NodeContext) -> np.ndarray:
-    """The integers that classes are called."""
+    """The integers or strings that classes are called."""
     for name in ("classlabels_int64s", "classlabels_ints"):
         found = ctx.get_ints(name)
         if found:
             return np.array(found, np.int64)
-    if ctx.get_strings("classlabels_strings"):
-        ctx.unsupported(f"{ctx.op_type} with labels that are strings is not supported")
+    texts = ctx.get_strings("classlabels_strings")
+    if texts:
+        return np.array(texts, TEXT)
     ctx.malformed("it has no labels of classes")
+
+
+def chosen_label(ctx: NodeContext, scores: SSAValue, labels: np.ndarray) -> SSAValue:
+    """The label of the class with the highest score in each row, the first of several."""
+    best = ctx.emit(graph.ArgReduceOp(scores, kind="max", axis=1, keepdims=False))
+    label = ctx.emit(graph.GatherOp(ctx.array(labels), best, axis=0))
+    return ctx.text(label) if is_text(labels.dtype) else label
+
+
+def chosen_of_two(ctx: NodeContext, second: SSAValue, labels: np.ndarray) -> SSAValue:
+    """The second label where a condition [rows] holds, the first elsewhere."""
+    no, yes = (ctx.array(np.array(label, labels.dtype)) for label in labels)
+    label = ctx.emit(graph.SelectOp(second, yes, no))
+    return ctx.text(label) if is_text(labels.dtype) else label
 
 
 def transformed(ctx: NodeContext, scores: SSAValue, transform: str) -> SSAValue:
@@ -91,8 +107,7 @@ def two_classes(
     limit = 0.5 if votes and None in scores else 0.0
     above = ctx.emit(graph.CompareOp(decisive, ctx.literal(limit, decisive), predicate="gt"))
     chosen = ctx.emit(graph.ReshapeOp(above, ctx.shape(above)[:1]))
-    no, yes = (ctx.array(np.array(label)) for label in labels)
-    label = ctx.emit(graph.SelectOp(chosen, yes, no))
+    label = chosen_of_two(ctx, chosen, labels)
     if second is None and first is not None and len(base) < 2:
         return label, _both_of_one(ctx, first, transform, votes)
     pair = [plus(None, 0.0) if score is None else score for score in (first, second)]

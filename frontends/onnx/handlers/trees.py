@@ -15,7 +15,12 @@ from tcopt.dialects.graph.attributes import TreeAggregate
 from tcopt.dialects.graph.tree_ensemble import Relation, TreeEnsembleOp
 from tcopt.frontends.onnx.context import NodeContext
 from tcopt.frontends.onnx.handlers.casting import cast
-from tcopt.frontends.onnx.handlers.scores import class_labels, transformed, two_classes
+from tcopt.frontends.onnx.handlers.scores import (
+    chosen_label,
+    class_labels,
+    transformed,
+    two_classes,
+)
 from tcopt.frontends.onnx.registry import handler
 
 _LESS, _EQUAL, _GREATER = Relation.LESS, Relation.EQUAL, Relation.GREATER
@@ -169,8 +174,7 @@ def tree_ensemble_classifier(ctx: NodeContext) -> Sequence[SSAValue]:
     count = max(len(labels), 1)
     scores = _scores(ctx, x, trees, count, "SUM")
     scores = _with_base(ctx, scores, count)
-    best = ctx.emit(graph.ArgReduceOp(scores, kind="max", axis=1, keepdims=False))
-    label = ctx.emit(graph.GatherOp(ctx.array(labels), best, axis=0))
+    label = chosen_label(ctx, scores, labels)
     return label, cast(ctx, transformed(ctx, scores, transform), f32)
 
 
