@@ -10,6 +10,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -32,13 +33,14 @@ def seeded(seed: Any) -> Generator[None]:
     Raises:
         InputError: it is none.
     """
-    if (
-        isinstance(seed, bool)
-        or not isinstance(seed, int | np.integer)
-        or not -(2**63) <= seed < 2**64
-    ):
+    try:
+        number = -1 if isinstance(seed, bool) else index(seed)
+        is_one = not isinstance(seed, bool) and -(2**63) <= number < 2**64
+    except TypeError:
+        number, is_one = -1, False
+    if not is_one:
         raise InputError(f"a seed should be an integer of 64 bits, got {seed!r}")
-    token = _seed.set(int(seed) % 2**64)
+    token = _seed.set(number % 2**64)
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import Array, type_of
 from tcopt.dialects.loop.structure import FuncOp
-from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.loop.writer import LANES, Buffer, KernelWriter
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.scalar import storage_type
 
@@ -49,14 +49,18 @@ class OpaqueOp(GraphOp, ABC):
         """There is none."""
         raise te.ExpressionError(f"{self.name} is written as loops, not as a tensor expression")
 
-    def define(self, name: str) -> FuncOp | func.FuncOp:
-        """The loops: a function of the operands' buffers and the results'."""
+    def define(self, name: str, lanes: Sequence[int] = LANES) -> FuncOp | func.FuncOp:
+        """The loops: a function of the operands' buffers and the results'.
+
+        Args:
+            lanes: of vectors along a row, the longest first.
+        """
         buffers: dict[str, tuple[MemRefType[Attribute], Attribute]] = {}
         for kind, values in (("in", self.operands), ("out", self.results)):
             for place, value in enumerate(values):
                 dtype = type_of(value).element_type
                 shape = type_of(value).get_shape()
                 buffers[f"{kind}{place}"] = (MemRefType(storage_type(dtype), shape), dtype)
-        writer = KernelWriter(name, buffers)
+        writer = KernelWriter(name, buffers, lanes)
         self.write(writer, *(writer[label] for label in buffers))
         return writer.finish()

@@ -271,10 +271,17 @@ class KernelWriter:
         name: the function's symbol.
         buffers: its arguments by name, inputs first: type, and the element type as the graph
             level has it, whose sign decides the arithmetic.
+        lanes: of the vectors that a row is divided into, the longest first.
     """
 
-    def __init__(self, name: str, buffers: Mapping[str, tuple[AnyMemRef, Attribute]]):
+    def __init__(
+        self,
+        name: str,
+        buffers: Mapping[str, tuple[AnyMemRef, Attribute]],
+        lanes: Sequence[int] = LANES,
+    ):
         self.name = name
+        self._lanes = lanes
         types = [type_ for type_, _ in buffers.values()]
         self.block = Block(arg_types=types)
         self.emitter = Emitter(self.block)
@@ -382,7 +389,7 @@ class KernelWriter:
                     ...
         """
         first = 0
-        for lanes in (*LANES, 1):
+        for lanes in (*self._lanes, 1):
             count = (extent - first) // lanes
             if count:
                 yield self._parts(first, count, lanes, parallel=parallel)

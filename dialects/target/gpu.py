@@ -93,6 +93,11 @@ class GpuTargetAttr(TargetFacts):
         return feature in self.features.data.split(",")
 
     @property
+    def lanes_are_threads(self) -> bool:
+        """They are."""
+        return True
+
+    @property
     def capabilities(self) -> frozenset[str]:
         """What intrinsics may require: the way to reach it, and its features."""
         return frozenset({self.api.data, *filter(None, self.features.data.split(","))})

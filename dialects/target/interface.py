@@ -54,6 +54,11 @@ class TargetFacts(ParametrizedAttribute):
         """What intrinsics, rules and passes may require by name."""
         return frozenset()
 
+    @property
+    def lanes_are_threads(self) -> bool:
+        """Whether neighbours are computed by threads beside each other, not by one in vectors."""
+        return False
+
     @classmethod
     def fact_names(cls) -> tuple[list[str], list[str]]:
         """The names of its parameters: texts, and numbers."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-
-from xdsl.ir import SSAValue
+from typing import TYPE_CHECKING
 
 from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
 from tcopt.support.structures import Kind
+
+if TYPE_CHECKING:
+    from xdsl.ir import SSAValue
 
 Dimension = int | str | None
 

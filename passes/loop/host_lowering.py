@@ -29,6 +29,8 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.opaque import OpaqueOp
 from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.weights import WeightStore, attach_weights, weights_of
+from tcopt.dialects.loop.writer import LANES
+from tcopt.dialects.target import target_facts_of
 from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.passes.kernel.memory_sizes import memref_bytes
@@ -47,11 +49,14 @@ class HostLowering:
         joins: which values lie in another's buffer.
         targets: what gives the buffer that a call has to write a result to.
         builder: where calls and views go.
+        lanes: the vectors of operators that are written as loops, the longest first.
         setup: where buffers and weights go: in front of the outermost loop over time.
     """
 
     def __init__(self, module: ModuleOp):
         self.module = module
+        target = target_facts_of(module)
+        self.lanes = () if target is not None and target.lanes_are_threads else LANES
         self.copies: dict[Attribute, str] = {}
         self.opaque: dict[object, str] = {}
         self.names = symbols_of(module)
@@ -155,7 +160,8 @@ class HostLowering:
         )
         name = self.opaque.get(key)
         if name is None:
-            function = op.define(unique_name(op.name.rpartition(".")[2], self.names))
+            name = unique_name(op.name.rpartition(".")[2], self.names)
+            function = op.define(name, self.lanes)
             name = self.opaque[key] = function.sym_name.data
             function.location = op.location
             set_location([function], op.location)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from io import BytesIO
 from typing import Any
 
@@ -36,12 +37,12 @@ def check_library() -> None:
 def _opened(data: Array) -> Generator[Any]:
     """The image that bytes are; InputError if they are none."""
     check_library()
-    from PIL import Image  # pyright: ignore
+    reader: Any = import_module("PIL.Image")
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(BytesIO(data.tobytes())) as image:
+            with reader.open(BytesIO(data.tobytes())) as image:
                 yield image
     # Readers of formats fail in their own ways on what is damaged.
     except Exception as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 from onnx import ModelProto
@@ -25,6 +23,7 @@ from tcopt.passes.graph.winograd_cost import Layer
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.support.cuda_files import find_ptxas
 from tcopt.support.remarks import Remark, collect_remarks
+from tcopt.targets import gpu_blocks
 
 # Largest error over the largest result, for a few dozen channels: see docs/accuracy.md.
 ERRORS = {2: 1e-6, 4: 5e-6, 6: 3e-5}
@@ -51,9 +50,8 @@ def compiled(
     model: ModelProto, tile: int, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[tcopt.Model, list[Remark]]:
     """A model with all convolutions through tiles of this size, and what was said."""
-    pipelines = importlib.import_module("tcopt.compiler.pipeline")
-    passes = [f"winograd{{tile={tile}}}" if p == "winograd" else p for p in pipelines._GPU_GRAPH]
-    monkeypatch.setattr(pipelines, "_GPU_GRAPH", tuple(passes))
+    passes = [p.having(tile=tile) if p.name == "winograd" else p for p in gpu_blocks._GRAPH]
+    monkeypatch.setattr(gpu_blocks, "_GRAPH", tuple(passes))
     with collect_remarks() as remarks:
         made = tcopt.compile(model, target, cache=False)
     return made, remarks

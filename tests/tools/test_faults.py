@@ -17,4 +17,3 @@ CHOSEN = [fault for fault in FAULTS if fault.network == "small" and "endless" no
 def test_is_found(fault: Fault) -> None:
     outcome = checked(fault.network).plant(fault)
     assert outcome.names(fault.culprit), outcome.message
-    assert outcome.share < 2
