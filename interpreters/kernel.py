@@ -291,7 +291,7 @@ class _Launch:
         self, buffer: Buffer, indices: Sequence[SSAValue], lanes: int, op: Operation
     ) -> Numbers:
         values = [self.values[index] for index in indices]
-        places = buffer.places(values, self.active, op)
+        places = buffer.places(values, self.active, op, leaves_row=lanes > 0)
         if not lanes:
             return places
         last = buffer.size * (buffer.owner + 1) - lanes

@@ -80,15 +80,23 @@ class Buffer:
         self.size = prod(shape)
         self.watch: list[Watch] = []
 
-    def places(self, indices: Sequence[Any], active: Array, op: Operation) -> Numbers:
+    def places(
+        self, indices: Sequence[Any], active: Array, op: Operation, *, leaves_row: bool = False
+    ) -> Numbers:
         """Where in `values` each thread's element is.
 
+        Args:
+            leaves_row: whether the last index may be beyond its dimension, as that of a vector
+                with every other element of a row, which goes on in the next.
         Raises:
             InputError: an index is outside of the buffer.
         """
         place: Any = np.zeros(self.owner.shape, np.int64)
         for dim, (index, extent) in enumerate(zip(indices, self.shape, strict=True)):
-            outside = active & ((index < 0) | (index >= extent))
+            beyond = index >= extent
+            if leaves_row and dim == len(self.shape) - 1:
+                beyond = np.zeros_like(beyond)
+            outside = active & ((index < 0) | beyond)
             if outside.any():
                 first = int(np.broadcast_to(index, outside.shape)[outside][0])
                 raise InputError(
