@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.linear_models import features, products
+from tcopt.frontends.onnx.handlers.scores import chosen_label, class_labels, transformed
 from tcopt.frontends.onnx.registry import handler
+
+_LEAST = 1e-7
+"""The least probability there is."""
 
 
 def _kernel(ctx: NodeContext, x: SSAValue, vectors: np.ndarray) -> SSAValue:
@@ -63,3 +71,80 @@ def svm_regressor(ctx: NodeContext) -> SSAValue:
         return sums
     above = ctx.emit(graph.CompareOp(sums, ctx.literal(0.0, sums), predicate="gt"))
     return ctx.emit(graph.SelectOp(above, ctx.literal(1.0, sums), ctx.literal(-1.0, sums)))
+
+
+@handler("ai.onnx.ml.SVMClassifier")
+def svm_classifier(ctx: NodeContext) -> list[SSAValue]:
+    """The label of each row, by votes of all pairs of classes, and the scores of the pairs; of two
+    classes both scores, or their probabilities where the model has what these take."""
+    x, labels = features(ctx), class_labels(ctx)
+    sizes, transform = ctx.get_ints("vectors_per_class") or [], ctx.get_string("post_transform")
+    if not sizes:
+        ctx.unsupported(f"{ctx.op_type} without support vectors is not supported")
+    ctx.check(min(sizes) >= 0 and len(sizes) == len(labels) > 1, "classes and labels differ")
+    pairs = list(combinations(range(len(sizes)), 2))
+    sums = _pair_scores(ctx, x, sizes, pairs)
+    wins = cast(ctx, ctx.emit(graph.CompareOp(sums, ctx.literal(0.0, sums), predicate="gt")), f32)
+    won, start = np.zeros((len(sizes), len(pairs))), np.zeros(len(sizes))
+    for place, (first, second) in enumerate(pairs):
+        won[first, place], won[second, place] = 1, -1
+        start[second] += 1
+    votes = products(ctx, wins, won)
+    votes = ctx.emit(graph.AddOp(votes, ctx.literal(start, votes)))
+    label = chosen_label(ctx, votes, labels)
+    slopes, offsets = ctx.get_floats("prob_a") or [], ctx.get_floats("prob_b") or []
+    if slopes or offsets:
+        ctx.check(len(slopes) == len(offsets) == len(pairs), "prob_a and prob_b do not fit")
+        return [label, _probabilities(ctx, sums, slopes[0], offsets[0], transform)]
+    return [label, _class_scores(ctx, sums, transform)]
+
+
+def _pair_scores(
+    ctx: NodeContext, x: SSAValue, sizes: list[int], pairs: list[tuple[int, int]]
+) -> SSAValue:
+    """Of each pair of classes, above 0 where data is of the first one: [rows, pairs]."""
+    width, count, classes = ctx.shape(x)[1], sum(sizes), len(sizes)
+    vectors = np.array(ctx.get_floats("support_vectors") or [], np.float32)
+    weights = np.array(ctx.get_floats("coefficients") or [], np.float32)
+    rho = np.array(ctx.get_floats("rho") or [], np.float32)
+    ctx.check(
+        len(vectors) == count * width
+        and len(weights) == (classes - 1) * count
+        and len(rho) == len(pairs),
+        f"the numbers of {count} vectors of {width} features and {classes} classes do not fit",
+    )
+    weights = weights.reshape(classes - 1, count)
+    ends = np.cumsum(sizes)
+    matrix = np.zeros((len(pairs), count), np.float32)
+    for place, (first, second) in enumerate(pairs):
+        for own, row in ((first, second - 1), (second, first)):
+            part = slice(ends[own] - sizes[own], ends[own])
+            matrix[place, part] = weights[row, part]
+    sums = products(ctx, _kernel(ctx, x, vectors.reshape(count, width)), matrix)
+    return ctx.emit(graph.AddOp(sums, ctx.array(rho)))
+
+
+def _class_scores(ctx: NodeContext, sums: SSAValue, transform: str) -> SSAValue:
+    """The scores of pairs; of one pair those of both classes."""
+    if ctx.shape(sums)[1] > 1:
+        return transformed(ctx, sums, transform)
+    if transform not in ("NONE", "LOGISTIC"):
+        ctx.unsupported(f"post_transform {transform} of two classes is not supported")
+    both = ctx.emit(graph.ConcatOp([ctx.emit(graph.NegOp(sums)), sums], axis=1))
+    return transformed(ctx, both, transform)
+
+
+def _probabilities(
+    ctx: NodeContext, sums: SSAValue, slope: float, offset: float, transform: str
+) -> SSAValue:
+    """The probabilities of two classes (Platt, 1999); labels go by the votes all the same."""
+    if ctx.shape(sums)[1] > 1 or transform != "NONE":
+        ctx.unsupported(
+            f"probabilities of {ctx.op_type} are supported for two classes and no post_transform"
+        )
+    scaled = ctx.emit(graph.MulOp(sums, ctx.literal(-slope, sums)))
+    scaled = ctx.emit(graph.SubOp(scaled, ctx.literal(offset, scaled)))
+    first = ctx.emit(graph.SigmoidOp(scaled))
+    first = ctx.emit(graph.ClipOp(first, min=_LEAST, max=1 - _LEAST))
+    second = ctx.emit(graph.SubOp(ctx.literal(1.0, first), first))
+    return ctx.emit(graph.ConcatOp([first, second], axis=1))
