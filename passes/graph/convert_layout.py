@@ -1,4 +1,7 @@
-"""Conversion of convolutions, and what lies between them, to channels in blocks."""
+"""Conversion of convolutions, and what lies between them, to channels in blocks.
+
+A walk by hand: which values are in blocks, and what their spare lanes hold, is threaded through.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,7 @@ from tcopt.passes.graph.plain_conv import stays_plain
 from tcopt.passes.graph.skipped_taps import skipped_dimensions
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
+from tcopt.support.rewriting import erase
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -209,8 +213,7 @@ class _Conversion:
             self.computed.add(op.results[0])
             replaced.append(op)
         for op in reversed(replaced):
-            op.detach()
-            op.erase()
+            erase(op)
         return replaced
 
     def _converted(self, op: GraphOp) -> GraphOp | None:
@@ -320,8 +323,7 @@ class _Conversion:
 
     def _erase_between(self, before: Operation | None, after: Operation) -> None:
         while (op := after.prev_op) is not before and op is not None:
-            op.detach()
-            op.erase()
+            erase(op)
 
     def _fits(self, value: SSAValue, op: GraphOp) -> bool:
         shape, rank = shape_of(value), len(op.shape)

@@ -1,4 +1,7 @@
-"""Operators on dequantised values as operators on the integers."""
+"""Operators on dequantised values as operators on the integers.
+
+A walk by hand: which values are known as integers, with their limits, is threaded through.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ from tcopt.dialects.graph.scaled import Scaled
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.constants import Constants
 from tcopt.support.remarks import remark
+from tcopt.support.rewriting import erase
 
 _SCALES = 65536
 """Elements of scales and zero points, which are evaluated here."""
@@ -102,8 +106,7 @@ class _Conversion:
                 self.on_integers(op)
         for op in reversed(list(self.body.ops)):
             if isinstance(op, GraphOp) and not any(result.uses for result in op.results):
-                op.detach()
-                op.erase()
+                erase(op)
 
     # Operators
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -12,6 +13,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
 from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.constant import ConstantOp
@@ -22,6 +25,7 @@ from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, g
 from tcopt.passes.graph.fusion_remarks import remark_groups
 from tcopt.passes.graph.permuted_stores import may_permute, stores_vectors
 from tcopt.support.remarks import listening
+from tcopt.support.rewriting import function_bodies, move, rewrite
 
 
 @dataclass(frozen=True)
@@ -82,18 +86,82 @@ class FuseOpsPass(ModulePass):
           graph.yield %0 : tensor<12x128x64xf32>
         } : tensor<12x128x64xf32>
 
-    Options: `max-ops` limits the number of operators in a group.
+    Options:
+        max_ops: most operators in a group.
+        print_plan: print the groups to stderr before they are made.
     """
 
     name = "fuse-ops"
 
     max_ops: int = 64
+    print_plan: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = cpu_target_of(op) or gpu_target_of(op)
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
-                _Fusion(function.body.block, self.max_ops, target).run()
+        for body in function_bodies(op):
+            plan = plan_groups(body, self.max_ops, target)
+            if self.print_plan:
+                print(plan, file=sys.stderr)
+            rewrite(body, [BuildGroup(plan)], once=True)
+
+
+@dataclass
+class FusionPlan:
+    """Which operators of a block become groups; each group in program order."""
+
+    groups: list[list[Operation]]
+
+    def __str__(self) -> str:
+        lines = [f"fuse-ops: {len(self.groups)} groups"]
+        for group in self.groups:
+            kind, result = _kind(group), group[-1].results[0].type
+            lines.append(f"  {kind}: {', '.join(op.name for op in group)} -> {result}")
+        return "\n".join(lines)
+
+
+def plan_groups(
+    body: Block, max_ops: int = 64, target: CpuTargetAttr | GpuTargetAttr | None = None
+) -> FusionPlan:
+    """Choose the groups of a function's body, by the rules of `fuse-ops`."""
+    return _Fusion(body, max_ops, target).run()
+
+
+class BuildGroup(RewritePattern):
+    """Move the operators of a planned group into one, in the place of the last.
+
+        %a = graph.add %x, %b : tensor<4x8xf32>
+        %r = graph.relu %a : tensor<4x8xf32>
+    ->
+        %r = graph.group kind = injective {
+          %a = graph.add %x, %b : tensor<4x8xf32>
+          %0 = graph.relu %a : tensor<4x8xf32>
+          graph.yield %0 : tensor<4x8xf32>
+        } : tensor<4x8xf32>
+    """
+
+    def __init__(self, plan: FusionPlan):
+        self.by_last = {group[-1]: group for group in plan.groups}
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
+        members = self.by_last.pop(op, None)
+        if members is None:
+            return
+        body = Block()
+        fused = GroupOp(_kind(members), Region(body), op.result_types)
+        fused.location = max(members, key=_work).location
+        rewriter.insert(fused, InsertPoint.after(op))
+        move(members, body)
+        for old, new in zip(op.results, fused.results, strict=True):
+            new.name_hint, old.name_hint = old.name_hint, None
+            rewriter.replace_all_uses_with(old, new)
+        body.add_op(YieldOp(*op.results))
+
+
+def _kind(members: Sequence[Operation]) -> FusionKind:
+    """The heaviest kind of a group's operators."""
+    kinds = {op.fusion_kind for op in members if isinstance(op, GraphOp)}
+    return next(iter(kinds - {FusionKind.INJECTIVE}), FusionKind.INJECTIVE)
 
 
 class _Fusion:
@@ -108,8 +176,8 @@ class _Fusion:
         self.grouped: set[int] = set()
         self.groups: list[list[int]] = []
 
-    def run(self) -> None:
-        """Form the groups, heavy ops first, later ops first; then build them."""
+    def run(self) -> FusionPlan:
+        """Form the groups, heavy ops first, later ops first."""
         for kind in (FusionKind.COMPLEX_OUT_FUSABLE, FusionKind.REDUCTION):
             places = list(self.candidates(kind))
             # The first of several reductions along one row takes the others in.
@@ -127,13 +195,10 @@ class _Fusion:
                 self.claim(group)
         for place in self.candidates(FusionKind.OPAQUE):
             self.claim([place])
-        groups = [sorted(group) for group in self.groups]
+        groups = [[self.ops[place] for place in sorted(group)] for group in self.groups]
         if listening():
-            remark_groups(
-                [[self.ops[place] for place in group] for group in groups], FuseOpsPass.name
-            )
-        for group in groups:
-            self.build(group)
+            remark_groups(groups, FuseOpsPass.name)
+        return FusionPlan(groups)
 
     def candidates(self, kind: FusionKind) -> Iterator[int]:
         """Places of ungrouped ops of a kind, last first."""
@@ -293,27 +358,6 @@ class _Fusion:
                     seen.add(producer)
                     heapq.heappush(heap, -producer)
         return sorted(members)
-
-    def build(self, group: list[int]) -> None:
-        """Move the ops into a group in the place of the last one."""
-        members = [self.ops[place] for place in group]
-        last = members[-1]
-        heaviest = max(members, key=_work)
-        body = Block()
-        region = Region(body)
-        kinds = {op.fusion_kind for op in members if isinstance(op, GraphOp)}
-        kind = next(iter(kinds - {FusionKind.INJECTIVE}), FusionKind.INJECTIVE)
-        fused = GroupOp(kind, region, last.result_types)
-        fused.location = heaviest.location
-        self.block.insert_op_after(fused, last)
-        for op in members:
-            op.detach()
-            body.add_op(op)
-        for old, new in zip(last.results, fused.results, strict=True):
-            new.name_hint = old.name_hint
-            old.name_hint = None
-            old.replace_all_uses_with(new)
-        body.add_op(YieldOp(*last.results))
 
 
 def _widens(op: GraphOp) -> bool:

@@ -1,4 +1,7 @@
-"""Slices moved in front of the ops whose results they take a part of."""
+"""Slices moved in front of the ops whose results they take a part of.
+
+A walk by hand: parts of values, by what is used of them, are threaded through.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.graph.types import element_type, shape_of, tensor
 from tcopt.passes.graph.followed_axes import followed_axes
 from tcopt.support.remarks import remark
+from tcopt.support.rewriting import erase, insert
 
 PART = 2
 """An op is done on a part of its result if that is at most the whole divided by this: what is
@@ -87,8 +91,7 @@ def _hoist(block: Block) -> None:
         if isinstance(op, GraphOp) and demand.is_partial(op) and narrowing.pays(op):
             narrowing.narrow(op)
     for op in reversed(narrowing.replaced):
-        op.detach()
-        op.erase()
+        erase(op)
 
 
 @dataclass
@@ -194,7 +197,7 @@ class _Narrowing:
             new = self._sliced(op, part)
         else:
             operands = [self._part(v, b, op) for v, b in zip(op.operands, boxes, strict=True)]
-            new = _insert(_rebuilt(op, operands, part), op)
+            new = insert(_rebuilt(op, operands, part), op)
             remark("hoist-slices", op, f"{list(part.shape)} of {list(op.shape)} is used")
         new.name_hint = result.name_hint
         if part == Box.whole(result):
@@ -213,7 +216,7 @@ class _Narrowing:
             return value
         if (value, box) not in self.slices:
             starts = [a - b for a, b in zip(box.starts, start, strict=True)]
-            self.slices[value, box] = _insert(SliceOp(value, starts, box.shape), before)
+            self.slices[value, box] = insert(SliceOp(value, starts, box.shape), before)
         return self.slices[value, box]
 
     def _sliced(self, op: SliceOp, part: Box) -> SSAValue:
@@ -225,7 +228,7 @@ class _Narrowing:
         if new.type == self.values[op.x].type and min(op.strides, default=1) == 1:
             new.erase()
             return self.values[op.x]
-        return _insert(new, op)
+        return insert(new, op)
 
 
 def _before_slice(op: SliceOp, box: Box) -> list[Box] | None:
@@ -246,13 +249,6 @@ def _rebuilt(op: GraphOp, operands: list[SSAValue] | tuple[SSAValue, ...], part:
         properties=dict(op.properties),
         attributes=dict(op.attributes),
     )
-
-
-def _insert(new: GraphOp, before: Operation) -> SSAValue:
-    assert before.parent is not None
-    new.location = before.location
-    before.parent.insert_op_before(new, before)
-    return new.results[0]
 
 
 def _is_tensor(value: SSAValue) -> bool:

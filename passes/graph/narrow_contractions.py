@@ -1,4 +1,7 @@
-"""Contractions of centred 16-bit integers as contractions of bytes."""
+"""Contractions of centred 16-bit integers as contractions of bytes.
+
+A walk by hand: how each value is stored in bytes is threaded through.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Padding moved from the windows that need it to the ops that produce what they read."""
+"""Padding moved from the windows that need it to the ops that produce what they read.
+
+A walk by hand, users first: borders that were given are what those before are asked for.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import ConcatOp, PadOp, SliceOp
 from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.support.remarks import remark
+from tcopt.support.rewriting import erase
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ class _Propagation:
                 own = None
             if isinstance(user, PadOp) and own == border:
                 user.results[0].replace_all_uses_with(inside)
-                self._erase(user)
+                erase(user)
             elif own is None or isinstance(user, PadOp):
                 part = SliceOp(inside, border.low, shape_of(value))
                 self._insert(part, user, before=True)
@@ -128,7 +132,7 @@ class _Propagation:
                 assert isinstance(user, GraphOp)
                 self._replace(user, user.inside_border(inside, border))
         if isinstance(op, ConcatOp) and not value.uses:
-            self._erase(op)
+            erase(op)
         remark("propagate-padding", op, f"border {list(border.low)}, {list(border.high)}")
 
     def _bordered(self, op: GraphOp, border: Border) -> SSAValue:
@@ -173,11 +177,7 @@ class _Propagation:
         if old.results[0] in self.nonnegative:
             self.nonnegative.add(new.results[0])
         old.results[0].replace_all_uses_with(new.results[0])
-        self._erase(old)
-
-    def _erase(self, op: Operation) -> None:
-        op.detach()
-        op.erase()
+        erase(old)
 
 
 def _needs_memory(user: GraphOp) -> bool:

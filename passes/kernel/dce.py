@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tcopt.passes.kernel.effects import effects_of, is_removable
+from tcopt.support.rewriting import erase
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,12 @@ def _sweep(block: Block) -> bool:
                 again |= _sweep(inner)
         if all(result.first_use is None for result in op.results) and is_removable(op):
             if op.regions or op.results or effects_of(op).none:
-                _erase(op)
+                erase(op)
         elif isinstance(op, scf.ForOp) and op.iter_args:
             again |= _drop_dead_arguments(op)
         elif isinstance(op, memref.AllocaOp | memref.AllocOp):
             again |= _drop_unread_buffer(op)
     return again
-
-
-def _erase(op: Operation) -> None:
-    op.detach()
-    op.erase()
 
 
 def _drop_dead_arguments(op: scf.ForOp) -> bool:
@@ -85,7 +81,7 @@ def _drop_dead_arguments(op: scf.ForOp) -> bool:
     for index, result in zip(kept, new.results, strict=True):
         result.name_hint = op.results[index].name_hint
         op.results[index].replace_all_uses_with(result)
-    _erase(op)
+    erase(op)
     return True
 
 
@@ -100,8 +96,8 @@ def _drop_unread_buffer(op: memref.AllocaOp | memref.AllocOp) -> bool:
     if not all(_is_pure_write(use.operation, use.index, op.memref) for use in uses):
         return False
     for use in uses:
-        _erase(use.operation)
-    _erase(op)
+        erase(use.operation)
+    erase(op)
     return True
 
 

@@ -27,6 +27,7 @@ from tcopt.passes.kernel.constant_vectors import base_and_offset, constant_step
 from tcopt.passes.kernel.effects import accessed
 from tcopt.passes.kernel.lane_layouts import constant_prefix
 from tcopt.support.quick_ir import ops_of
+from tcopt.support.rewriting import erase
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,7 @@ def _interleave(group: _Group) -> None:
         remaining -= lanes
     block.insert_ops_before(ops, place)
     for part in parts:
-        part.detach()
-        part.erase()
+        erase(part)
 
 
 def _prefix_mask(count: int, lanes: int) -> arith.ConstantOp:

@@ -1,4 +1,7 @@
-"""The pass `lower-loop-to-kernel`."""
+"""The pass `lower-loop-to-kernel`.
+
+A walk by hand: what loops and guards say of indices is threaded through.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""promote-registers: small stack buffers become SSA values."""
+"""promote-registers: small stack buffers become SSA values.
+
+A walk by hand: what each register holds is threaded through loops and branches.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import arith_, vector_
 from tcopt.passes.kernel.register_slots import Access, Promotion, Slot, analyse
+from tcopt.support.rewriting import erase
 
 _Values = dict[Slot, SSAValue]
 
@@ -94,8 +98,7 @@ class _Rewriter:
     def erase_dead(self) -> None:
         """Erase the buffers, whose accesses are gone."""
         for op in self.dead:
-            op.detach()
-            op.erase()
+            erase(op)
 
     def _rewrite_regions(self, op: Operation, values: _Values) -> None:
         carried = list(self.promotion.stored_inside.get(op, ()))
@@ -150,8 +153,7 @@ class _Rewriter:
         for slot, result in zip(carried, new.results[kept:], strict=True):
             result.name_hint = slot.name_hint
             values[slot] = result
-        old.detach()
-        old.erase()
+        erase(old)
 
     def _current(self, slot: Slot, values: _Values) -> SSAValue:
         """The value of a slot; zero, made where the buffer was, if nothing was stored."""
@@ -202,8 +204,7 @@ class _Rewriter:
             if new and op.results[0].name_hint:
                 result.name_hint = op.results[0].name_hint
             op.results[0].replace_all_uses_with(result)
-        op.detach()
-        op.erase()
+        erase(op)
 
 
 def _reads(op: Operation, access: Access) -> bool:

@@ -31,6 +31,7 @@ from tcopt.passes.kernel.lane_layouts import constant_prefix
 from tcopt.passes.kernel.register_squares import CHUNK_BITS, transpose_chunks
 from tcopt.support.literals import number_attr
 from tcopt.support.quick_ir import ops_of
+from tcopt.support.rewriting import erase
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,7 @@ class _Transposition:
             value.name_hint = gather.result.name_hint
             gather.result.replace_all_uses_with(value)
         for gather in tile.columns.values():
-            gather.detach()
-            gather.erase()
+            erase(gather)
 
     def _insert(self, op: Operation) -> SSAValue:
         block = self.first.parent

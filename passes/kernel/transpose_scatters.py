@@ -29,6 +29,7 @@ from tcopt.passes.kernel.effects import accessed
 from tcopt.passes.kernel.lane_layouts import constant_prefix
 from tcopt.passes.kernel.register_squares import CHUNK_BITS, transpose_chunks
 from tcopt.support.quick_ir import ops_of
+from tcopt.support.rewriting import erase
 
 
 @dataclass(frozen=True)
@@ -192,8 +193,7 @@ class _Transposition:
                         first = start + run * count
                         self._store(value, range(first, first + count), row)
         for column in self.columns:
-            column.detach()
-            column.erase()
+            erase(column)
 
     def _store(self, value: SSAValue, picks: Sequence[int], row: int) -> None:
         """Store some lanes next to each other in a row."""

@@ -9,6 +9,7 @@ from xdsl.traits import IsTerminator, Pure, is_side_effect_free
 
 from tcopt.dialects import loop
 from tcopt.support.quick_ir import erase_op
+from tcopt.support.rewriting import erase
 
 
 def erase_dead_buffers(function: loop.FuncOp) -> None:
@@ -19,10 +20,8 @@ def erase_dead_buffers(function: loop.FuncOp) -> None:
         for op in tuple(function.walk()):
             if isinstance(op, loop.AllocOp) and _is_never_read(op):
                 for use in tuple(op.result.uses):
-                    use.operation.detach()
-                    use.operation.erase()
-                op.detach()
-                op.erase()
+                    erase(use.operation)
+                erase(op)
                 changed = True
         if changed:
             erase_dead_ops(function.body.block)

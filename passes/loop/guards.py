@@ -11,6 +11,7 @@ from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
 from tcopt.support.access_syntax import unique_operands
+from tcopt.support.rewriting import erase
 
 Condition = tuple[AffineMap, tuple[SSAValue, ...], int]
 """One expression over index values, and its extent."""
@@ -125,8 +126,7 @@ def _remove_conditions(guard: loop.GuardOp, conditions: Sequence[Condition]) -> 
         for inner in tuple(guard.body.block.ops):
             inner.detach()
             Rewriter.insert_op(inner, InsertPoint.before(guard))
-    guard.detach()
-    guard.erase()
+    erase(guard)
 
 
 def _join_neighbours(block: Block) -> None:
@@ -137,8 +137,7 @@ def _join_neighbours(block: Block) -> None:
             continue
         if previous is not None and _may_join(previous, op):
             _move(op.body.block, previous.body.block)
-            op.detach()
-            op.erase()
+            erase(op)
         else:
             previous = op
 

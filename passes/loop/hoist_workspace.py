@@ -15,6 +15,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from tcopt.dialects import loop
 from tcopt.passes.loop.calls import calls_by_name
 from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.rewriting import erase
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,7 @@ def _hoist(function: loop.FuncOp, calls: list[loop.CallOp]) -> None:
         argument = block.insert_arg(alloc.result.type, len(block.args))
         argument.name_hint = alloc.result.name_hint
         alloc.result.replace_all_uses_with(argument)
-        alloc.detach()
-        alloc.erase()
+        erase(alloc)
     function.function_type = FunctionType.from_lists(list(block.arg_types), [])
     new_types = block.arg_types[-len(allocs) :]
     for call in calls:

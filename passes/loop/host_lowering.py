@@ -39,6 +39,7 @@ from tcopt.passes.loop.stage_nests import AnyMemRef, copy_function, memref_of
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
 from tcopt.support.locations import set_location
+from tcopt.support.rewriting import erase
 
 
 class HostLowering:
@@ -397,8 +398,7 @@ def _erase_unused_views(block: Block) -> None:
             op, memref.ReinterpretCastOp | memref.ViewOp | UnrealizedConversionCastOp | loop.SliceOp
         )
         if is_view and not any(result.uses for result in op.results):
-            op.detach()
-            op.erase()
+            erase(op)
 
 
 def _origin(value: SSAValue) -> SSAValue | None:

@@ -23,6 +23,7 @@ from tcopt.passes.loop.lane_reductions import Update, neutral, update_of
 from tcopt.passes.loop.substitution import substitute_values
 from tcopt.passes.loop.tails import split_tails
 from tcopt.support.affine import Dim, coarser, linear_sum, sum_range, used_dims
+from tcopt.support.rewriting import erase
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,7 @@ def _lower_guard(op: loop.GuardOp, known: Knowledge) -> None:
     exprs, extents = op.map.data.results, op.condition_extents
     decided = [known.decide(e, op.indices, n) for e, n in zip(exprs, extents, strict=True)]
     if False in decided:
-        op.detach()
-        op.erase()
+        erase(op)
         return
     open_ = [i for i, holds in enumerate(decided) if holds is None]
     with known.inside_guard(exprs, op.indices, extents):
@@ -117,8 +117,7 @@ def _lower_guard(op: loop.GuardOp, known: Knowledge) -> None:
     guard = _guard([exprs[i] for i in open_], op.indices, [extents[i] for i in open_], known)
     Rewriter.insert_op(guard, InsertPoint.before(op))
     _move(op.body.block, guard.body.block)
-    op.detach()
-    op.erase()
+    erase(op)
 
 
 def _lower_block(op: loop.BlockOp, known: Knowledge) -> None:
@@ -132,8 +131,7 @@ def _lower_block(op: loop.BlockOp, known: Knowledge) -> None:
         environment[variable] = (binding, operands)
         holds = known.decide(binding, operands, extent)
         if holds is False or extent == 0:
-            op.detach()
-            op.erase()
+            erase(op)
             return
         if holds is None:
             exprs.append(binding)
@@ -158,8 +156,7 @@ def _lower_block(op: loop.BlockOp, known: Knowledge) -> None:
         guard = _guard(exprs, operands, extents, known)
         Rewriter.insert_op(guard, InsertPoint.before(op))
         _move(body, guard.body.block)
-        op.detach()
-        op.erase()
+        erase(op)
     else:
         _inline(body, op)
 
@@ -261,8 +258,7 @@ def _lower_init(op: loop.BlockOp, init: loop.InitOp, known: Knowledge) -> None:
     guard = _guard(exprs, op.operands, [1] * len(exprs), known)
     Rewriter.insert_op(guard, InsertPoint.before(init))
     _move(init.body.block, guard.body.block)
-    init.detach()
-    init.erase()
+    erase(init)
 
 
 def _zero_conditions(
@@ -308,5 +304,4 @@ def _inline(source: Block, op: Operation) -> None:
     for inner in tuple(source.ops):
         inner.detach()
         Rewriter.insert_op(inner, InsertPoint.before(op))
-    op.detach()
-    op.erase()
+    erase(op)

@@ -1,4 +1,7 @@
-"""Lowering of tensor expressions to loop nests over buffers."""
+"""Lowering of tensor expressions to loop nests over buffers.
+
+A walk by hand: host functions are lowered in order, with the buffers of their values.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pass `unroll-loops`."""
+"""The pass `unroll-loops`.
+
+A walk by hand: what loops and guards around say of indices is threaded through.
+"""
 
 from __future__ import annotations
 

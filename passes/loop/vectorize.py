@@ -1,4 +1,7 @@
-"""The pass `vectorize`."""
+"""The pass `vectorize`.
+
+A walk by hand: what loops and guards around say of indices is threaded through.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from tcopt.dialects import loop
 from tcopt.passes.loop.dead_code import erase_dead_ops
 from tcopt.passes.loop.indexing import Knowledge
 from tcopt.passes.loop.lanes import LaneRewriter, NotVectorizable
+from tcopt.support.rewriting import erase
 
 
 @dataclass(frozen=True)
@@ -97,5 +101,4 @@ class VectorizePass(ModulePass):
             op.attributes["not_vectorized"] = StringAttr(str(reason))
             return
         Rewriter.insert_op(ops, InsertPoint.before(op))
-        op.detach()
-        op.erase()
+        erase(op)

@@ -11,6 +11,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import shape_of
 from tcopt.dialects.te import CallOp
+from tcopt.support.rewriting import erase
 
 
 def adapt_calls(module: ModuleOp, changed: Mapping[str, FunctionType]) -> None:
@@ -54,8 +55,7 @@ def _adapt_call(call: CallOp, type_: FunctionType) -> None:
         result.name_hint = old.name_hint
         old.replace_all_uses_with(view(result, shape_of(old)))
     users = [value.owner for value in call.arguments]
-    call.detach()
-    call.erase()
+    erase(call)
     _drop_unused_views(users)
 
 
@@ -63,8 +63,7 @@ def _drop_unused_views(owners: Sequence[object]) -> None:
     for op in owners:
         while isinstance(op, ReshapeOp) and op.parent is not None and not op.results[0].uses:
             source = op.x.owner
-            op.detach()
-            op.erase()
+            erase(op)
             op = source
 
 

@@ -16,6 +16,7 @@ from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import bounds, simplify, substitute
 from tcopt.support.literals import number_attr
 from tcopt.support.locations import set_location
+from tcopt.support.rewriting import erase
 
 
 def inline_read(read: ReadOp, producer: ComputeOp) -> None:
@@ -26,8 +27,7 @@ def inline_read(read: ReadOp, producer: ComputeOp) -> None:
     """
     new = _Inliner(read, producer).run()
     read.result.replace_all_uses_with(new)
-    read.detach()
-    read.erase()
+    erase(read)
 
 
 def composed_accesses(read: ReadOp, producer: ComputeOp) -> list[tuple[AffineExpr, ...]]:
@@ -217,5 +217,4 @@ def simplify_body(stage: ComputeOp) -> None:
             op.results[0].replace_all_uses_with(known.results[0])
     for op in reversed(list(block.ops)):
         if not isinstance(op, YieldOp) and not any(result.uses for result in op.results):
-            op.detach()
-            op.erase()
+            erase(op)

@@ -1,4 +1,7 @@
-"""Lowering of fused graphs to tensor expressions."""
+"""Lowering of fused graphs to tensor expressions.
+
+A walk by hand: each group is lowered with the values that those before it became.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,7 @@ from tcopt.support.errors import PassFailedError
 from tcopt.support.locations import is_known
 from tcopt.support.memo import memo
 from tcopt.support.origins import ORIGIN, Origin, node_names
+from tcopt.support.rewriting import erase, erase_unused
 
 
 @dataclass(frozen=True)
@@ -126,15 +130,8 @@ class LowerGraphToTePass(ModulePass):
                     unit = unit_of(inner)
                     if unit is not None:
                         lowering.lower(unit)
-                _erase_unused_constants(function)
+                erase_unused(function.body.block, ConstantOp)
                 forget_dims(function)
-
-
-def _erase_unused_constants(function: func.FuncOp) -> None:
-    for op in list(function.body.block.ops):
-        if isinstance(op, ConstantOp) and not op.result.uses:
-            op.detach()
-            op.erase()
 
 
 class _Lowering:
@@ -172,8 +169,7 @@ class _Lowering:
         for old, new in zip(unit.op.results, call.res, strict=True):
             new.name_hint = old.name_hint
             old.replace_all_uses_with(self.with_type(new, old.type, unit.op))
-        unit.op.detach()
-        unit.op.erase()
+        erase(unit.op)
 
     def number(self, value: SSAValue) -> float | int | None:
         """The number that all elements of a constant are, if it is small enough to know."""

@@ -14,6 +14,7 @@ from tcopt.passes.te.axis_groups import find_grouping
 from tcopt.passes.te.call_views import adapt_calls
 from tcopt.passes.te.regroup import regroup
 from tcopt.passes.te.te_inline import PRODUCTS, is_contraction, uses_table
+from tcopt.support.rewriting import erase
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,7 @@ class MergeAxesPass(ModulePass):
                 if not grouping.is_trivial:
                     new = regroup(function, grouping)
                     op.body.block.insert_op_before(new, function)
-                    function.detach()
-                    function.erase()
+                    erase(function)
                     changed[new.sym_name.data] = new.function_type
         adapt_calls(op, changed)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, IndexType, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 
@@ -17,6 +17,7 @@ from tcopt.passes.te.call_views import adapt_calls
 from tcopt.passes.te.te_inline import is_contraction, uses_table
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import Dim, FloorDiv, Mod, linear_sum, simplify, substitute
+from tcopt.support.rewriting import erase, replace
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,7 @@ def _split(stage: ComputeOp, position: int, size: int) -> None:
             case user:
                 user.operands[use.index] = new.result
     users = [use.operation for use in new.result.uses]
-    stage.detach()
-    stage.erase()
+    erase(stage)
     for user in users:
         reader = user.parent_op()
         if not isinstance(user, ReadOp) or not isinstance(reader, ComputeOp):
@@ -183,9 +183,9 @@ def _index_parts(user: Operation, outer: SSAValue, inner: SSAValue, size: int) -
     ]
     map, operands = _simplified([substitute(e, dims) for e in user.map.data.results], indices)
     if isinstance(user, ReadOp):
-        _replace(user, ReadOp(user.source, map, operands, user.default))
+        replace(user, ReadOp(user.source, map, operands, user.default))
     else:
-        _replace(user, IndexOp(map, operands))
+        replace(user, IndexOp(map, operands))
 
 
 def _read_parts(read: ReadOp, source: SSAValue, position: int, size: int) -> None:
@@ -194,7 +194,7 @@ def _read_parts(read: ReadOp, source: SSAValue, position: int, size: int) -> Non
     whole = exprs[position]
     exprs[position : position + 1] = [whole // size, whole % size]
     map, operands = _simplified(exprs, list(read.indices))
-    _replace(read, ReadOp(source, map, operands, read.default))
+    replace(read, ReadOp(source, map, operands, read.default))
 
 
 def _simplified(
@@ -203,14 +203,3 @@ def _simplified(
     ranges = index_ranges(indices)
     results = tuple(simplify(expr, ranges) for expr in exprs)
     return unique_operands(AffineMap(len(indices), 0, results), indices)
-
-
-def _replace(old: Operation, new: Operation) -> None:
-    block = old.parent
-    assert isinstance(block, Block)
-    block.insert_op_before(new, old)
-    new.location = old.location
-    new.results[0].name_hint = old.results[0].name_hint
-    old.results[0].replace_all_uses_with(new.results[0])
-    old.detach()
-    old.erase()

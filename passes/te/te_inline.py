@@ -18,6 +18,7 @@ from tcopt.dialects.te.access import index_ranges
 from tcopt.dialects.te.borders import match_border
 from tcopt.passes.te.inlining import composed_accesses, inline_read, simplify_body
 from tcopt.support.affine import Dim, linear_sum, to_expr, used_dims
+from tcopt.support.rewriting import erase
 
 _FREE = (ReadOp, IndexOp, YieldOp, arith.ConstantOp)
 _EXPENSIVE = (
@@ -151,8 +152,7 @@ def _gathers(stage: ComputeOp) -> int:
 def _drop_unused(function: FuncOp) -> None:
     for stage in reversed(function.stages):
         if not stage.result.uses:
-            stage.detach()
-            stage.erase()
+            erase(stage)
 
 
 def _reads_of(stage: ComputeOp) -> list[ReadOp] | None:
