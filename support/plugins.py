@@ -114,7 +114,7 @@ def _load_file(path: Path) -> ModuleType:
 
     def run() -> ModuleType:
         # What was read is what runs, whatever is kept compiled beside it.
-        exec(compile(code, str(place), "exec"), module.__dict__)
+        exec(compile(code, str(place), "exec", dont_inherit=True), module.__dict__)
         _register(module)
         return module
 

@@ -111,6 +111,38 @@ class PrintAfter(Instrument):
 
 
 @dataclass
+class PrintBefore(Instrument):
+    """The IR before the chosen passes, to stderr; arguments as for `PrintAfter`."""
+
+    names: Collection[str] | None
+    print_module: PrintModule
+
+    def before(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
+        if self.names is None or module_pass.name in self.names:
+            print(f"// before {index + 1}: {module_pass.name}", file=sys.stderr)
+            print(self.print_module(module), file=sys.stderr)
+
+
+@dataclass
+class PrintAfterChange(Instrument):
+    """The IR after each pass that changed its text, to stderr."""
+
+    print_module: PrintModule
+
+    def start(self, ctx: Context, module: ModuleOp) -> None:
+        self._text = self.print_module(module)
+
+    def after(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
+        text = self.print_module(module)
+        if text == self._text:
+            print(f"// after {index + 1}: {module_pass.name}: no change", file=sys.stderr)
+        else:
+            print(f"// after {index + 1}: {module_pass.name}", file=sys.stderr)
+            print(text, file=sys.stderr)
+        self._text = text
+
+
+@dataclass
 class PrintDiff(Instrument):
     """What each pass added, removed and changed, function by function, to stderr."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from tcopt.frontends.onnx.limits import parse_limits
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.pipelines import parse_pipeline
-from tcopt.support.registry import all_passes, all_targets
+from tcopt.support.registry import PassFactory, all_passes, all_targets
 from tcopt.support.rewriting import limit_rewrites
 from tcopt.support.suggestions import suggest
 from tcopt.support.verify import verify
@@ -32,10 +32,13 @@ from tcopt.tools.driver import (
     print_module,
     run_passes,
 )
+from tcopt.tools.expected_errors import Expected, complaints, expected_errors
 from tcopt.tools.instruments import (
     DumpToFolder,
     Instrument,
     PrintAfter,
+    PrintAfterChange,
+    PrintBefore,
     PrintDiff,
     Timing,
     VerifyEach,
@@ -70,6 +73,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     cli.add_limits(parser)
     cli.add_load(parser)
     add("--list-passes", action="store_true", help="print the passes there are, and stop")
+    add("--help-pass", metavar="NAME", help="print what a pass does, and its options, and stop")
     add("--list-targets", action="store_true", help="print the targets there are, and stop")
     _add_text_arguments(parser.add_argument_group("text"))
     _add_watch_arguments(parser.add_argument_group("watching (stderr or files)"))
@@ -90,8 +94,11 @@ def _add_watch_arguments(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--time-passes", action="store_true", help="print a table of the time of each pass")
     add("--dump-ir", metavar="FOLDER", help="write the IR after each pass to a folder")
+    add("--print-before", action="append", default=[], metavar="PASS", help="print IR before it")
+    add("--print-before-all", action="store_true", help="print IR before every pass")
     add("--print-after", action="append", default=[], metavar="PASS", help="print IR after a pass")
     add("--print-after-all", action="store_true", help="print IR after every pass")
+    add("--print-after-change", action="store_true", help="print IR after passes that change it")
     add("--diff", action="store_true", help="print what each pass changed, op by op")
     add(
         "--most-rewrites",
@@ -115,27 +122,34 @@ def _add_check_arguments(group: argparse._ArgumentGroup) -> None:
     add("--rtol", type=float, default=5e-5, help="share of a value's magnitude for =exec (5e-5)")
     add("--atol", type=float, default=0.0, help="absolute tolerance for =exec (0)")
     add("--allow-unchecked", action="store_true", help="accept for =exec that nothing runs the end")
-    add("--verify-diagnostics", action="store_true", help="print verify errors to stdout, exit 0")
+    add(
+        "--verify-diagnostics",
+        action="store_true",
+        help="check the errors that comments '// expected-error @+1 {{text}}' expect; where there "
+        "are none, print verify errors to stdout, exit 0",
+    )
     add("--parsing-diagnostics", action="store_true", help="print syntax errors to stdout, exit 0")
 
 
 def _run(args: argparse.Namespace) -> int:
     passes = all_passes()
-    if args.list_passes or args.list_targets:
-        names = passes if args.list_passes else all_targets()
-        print("\n".join(sorted(names)))
+    if args.help_pass or args.list_passes or args.list_targets:
+        print(_listing(args, passes))
         return 0
     parse_target_spec(args.target)
     pipeline = parse_pipeline(args.passes, passes)
     limits = parse_limits(args.limit)
     given = Given(parse_shapes(args.shape), parse_dims(args.dim), limits, args.follow_links)
-    _check_print_after(args, pipeline)
+    _check_printed(args, pipeline)
     source = Source.read(args.input_file, args.frontend, given)
     chunks = source.split() if args.split_input_file else (source,)
     texts: list[str] = []
     output = TextOutput(args.output_file)
     failed = False
     for index, chunk in enumerate(chunks):
+        if expected := _expected(args, chunk):
+            failed |= not _check_expected(args, chunk, expected, pipeline, output)
+            continue
         number = index if len(chunks) > 1 else None
         try:
             texts.append(_run_chunk(args, chunk, pipeline, number, output))
@@ -151,19 +165,57 @@ def _run(args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _print_after(args: argparse.Namespace) -> set[str]:
-    """The passes to print after."""
-    return {name.strip() for text in args.print_after for name in text.split(",")}
+def _listing(args: argparse.Namespace, passes: Mapping[str, PassFactory]) -> str:
+    """What there is, or what a pass says of itself."""
+    from tcopt.tools.pass_help import pass_help, pass_list
+
+    if args.help_pass:
+        return pass_help(args.help_pass, passes)
+    return pass_list(passes) if args.list_passes else "\n".join(sorted(all_targets()))
 
 
-def _check_print_after(args: argparse.Namespace, pipeline: tuple[ModulePass, ...]) -> None:
-    """Raise InputError where a pass to print after is none of those that run."""
+def _names_in(texts: Sequence[str]) -> set[str]:
+    """The passes that the values of an option name."""
+    return {name.strip() for text in texts for name in text.split(",")}
+
+
+def _check_printed(args: argparse.Namespace, pipeline: tuple[ModulePass, ...]) -> None:
+    """Raise InputError where a pass to print before or after is none of those that run."""
     running = {module_pass.name for module_pass in pipeline}
-    for name in sorted(_print_after(args) - running):
-        hint = (
-            suggest(name, running) or f"passes that run are {', '.join(sorted(running)) or 'none'}"
-        )
-        raise InputError(f"--print-after: no pass '{name}' runs", hint=hint)
+    for option, texts in (("before", args.print_before), ("after", args.print_after)):
+        for name in sorted(_names_in(texts) - running):
+            listed = ", ".join(sorted(running)) or "none"
+            hint = suggest(name, running) or f"passes that run are {listed}"
+            raise InputError(f"--print-{option}: no pass '{name}' runs", hint=hint)
+
+
+def _check_expected(
+    args: argparse.Namespace,
+    source: Source,
+    expected: list[Expected],
+    passes: tuple[ModulePass, ...],
+    output: TextOutput,
+) -> bool:
+    """Whether a part of a file fails as its comments say; what differs goes to stderr."""
+    error: Exception | None = None
+    try:
+        _run_chunk(args, source, passes, None, output)
+    except (ParseError, TcoptError, DiagnosticException) as raised:
+        error = raised
+    found = complaints(expected, error)
+    for text in found:
+        print(f"{PROG}: {source.name}: {text}", file=sys.stderr)
+    return not found
+
+
+def _expected(args: argparse.Namespace, source: Source) -> list[Expected]:
+    """The errors that the comments of a part of a file expect."""
+    if not args.verify_diagnostics or source.frontend != "mlir":
+        return []
+    try:
+        return expected_errors(source.data.decode(errors="replace"))
+    except ValueError as error:
+        raise InputError(f"{source.name}: {error}") from None
 
 
 def _is_expected(args: argparse.Namespace, error: Exception) -> bool:
@@ -222,9 +274,14 @@ def _instruments(
         found.append(VerifyEach(None if args.verify_each else _VERIFIED_OPS))
     if args.diff:
         found.append(PrintDiff())
+    if args.print_before or args.print_before_all:
+        before = _names_in(args.print_before)
+        found.append(PrintBefore(None if args.print_before_all else before, show))
     if args.print_after or args.print_after_all:
-        names = _print_after(args)
-        found.append(PrintAfter(None if args.print_after_all else names, show))
+        after = _names_in(args.print_after)
+        found.append(PrintAfter(None if args.print_after_all else after, show))
+    if args.print_after_change:
+        found.append(PrintAfterChange(show))
     if args.dump_ir:
         folder = Path(args.dump_ir)
         found.append(DumpToFolder(folder if number is None else folder / f"part{number}", show))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -308,3 +311,19 @@ def test_plugins_that_are_not_there() -> None:
             load_plugins([Path(name)])
     with pytest.raises(InputError, match="no plugin or module 'no_such'"):
         load_plugins(["no_such"])
+
+
+def test_lit_runs_from_a_folder_of_ones_own(folder: Path) -> None:
+    """The files that docs/plugins.md shows."""
+    page = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
+    for name, text in re.findall(r"^```text\n(?:#|//) ([\w.]+)\n(.*?)^```", page, re.M | re.S):
+        (folder / name).write_text(text)
+    plugin(CUBE)
+    lit = [str(Path(sys.executable).parent / "lit"), "-v", str(folder)]
+    done = subprocess.run(lit, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout
+    assert "Passed: 1" in done.stdout
+    broken = (folder / "cube.mlir").read_text().replace("output types", "output kinds")
+    (folder / "cube.mlir").write_text(broken)
+    done = subprocess.run(lit, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1

@@ -12,6 +12,7 @@ import pytest
 from tcopt.tools.tcopt import main
 
 PASSES = Path(__file__).resolve().parents[2] / "lit_tests" / "tools" / "Inputs"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FUNCTION = """func.func @f(%a: i32) -> i32 {
   %b = arith.addi %a, %a : i32
   %c = arith.addi %b, %b : i32
@@ -130,6 +131,84 @@ def test_help_lists_no_thousand_passes(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit) as stop:
         main(["--help"])
     assert stop.value.code == 0
-    assert len(capsys.readouterr().out.splitlines()) < 80
+    assert len(capsys.readouterr().out.splitlines()) < 90
     assert main(["--list-passes"]) == 0
-    assert "canonicalize" in capsys.readouterr().out.splitlines()
+    ours, _, xdsl = capsys.readouterr().out.partition("\nof xDSL:\n")
+    groups = [line for line in ours.splitlines() if line and not line.startswith(" ")]
+    assert groups[:4] == ["passes/graph:", "passes/te:", "passes/loop:", "passes/kernel:"]
+    assert "  fuse-ops                      Put every operator into a group" in ours
+    assert "  fuse-ops" not in xdsl
+    assert "  convert-scf-to-cf" in xdsl.splitlines()
+
+
+def test_help_of_a_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help-pass", "fuse-ops"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("fuse-ops (passes/graph)")
+    assert "->" in text and "`max-ops`" in text
+    assert main(["--help-pass", "dce"]) == 0
+    assert "It takes no options." in capsys.readouterr().out
+    assert main(["--help-pass", "fuse-opps"]) == 1
+    assert "there is no pass 'fuse-opps'; did you mean 'fuse-ops'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["before", "after"])
+def test_ir_is_printed_around_a_pass(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file, passes = str(EXAMPLES / "dense.mlir"), ["-p", "canonicalize,fuse-ops,dce"]
+    assert main([file, *passes, f"--print-{option}", "fuse-ops"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"// {option} 2: fuse-ops\n")
+    assert ("graph.group" in captured.err) == (option == "after")
+    assert main([file, *passes, f"--print-{option}", "fuse-opps"]) == 1
+    wanted = f"--print-{option}: no pass 'fuse-opps' runs; did you mean 'fuse-ops'?"
+    assert wanted in capsys.readouterr().err
+    assert main([file, *passes, f"--print-{option}-all"]) == 0
+    assert capsys.readouterr().err.count(f"// {option} ") == 3
+
+
+def test_ir_is_printed_after_a_change(capsys: pytest.CaptureFixture[str]) -> None:
+    file, passes = str(EXAMPLES / "dense.mlir"), ["-p", "canonicalize,fuse-ops,dce"]
+    assert main([file, *passes, "--print-after-change"]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("//")]
+    assert lines == [
+        "// after 1: canonicalize: no change",
+        "// after 2: fuse-ops",
+        "// after 3: dce: no change",
+    ]
+
+
+EXPECTED = """func.func @f(%x: tensor<4xf32>, %y: tensor<4xi32>) -> tensor<4xf32> {
+  {above}
+  %0 = graph.matmul %x, %y : tensor<4xf32>{beside}
+  func.return %0 : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("above", "beside", "said"),
+    [
+        ("// expected-error @+1 {{two dimensions}}", "", None),
+        ("// expected-error @below {{two dimensions}}", "", None),
+        ("", " // expected-error {{two dimensions}}", None),
+        ("// expected-error {{two dimensions}}", "", "unexpected error"),
+        ("// expected-error @+1 {{no such text}}", "", "'no such text' at line 3 was not produced"),
+        ("// expected-error @unknown {{two dimensions}}", "", "unexpected error"),
+        ("// expected-error @+1 type", "", "expected-error needs a text in {{...}}"),
+        ("// expected-error @under {{two dimensions}}", "", "'@under' is no place"),
+    ],
+)
+def test_expected_errors(
+    above: str,
+    beside: str,
+    said: str | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "in.mlir"
+    file.write_text(EXPECTED.replace("{above}", above).replace("{beside}", beside))
+    status = main([str(file), "--verify-diagnostics", "--split-input-file"])
+    captured = capsys.readouterr()
+    assert status == (said is not None), captured.err
+    assert (said or "") in captured.err
+    assert not captured.out
