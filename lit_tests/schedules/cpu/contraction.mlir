@@ -52,23 +52,23 @@ func.func @conv(%x: tensor<1x8x14x14xf32>, %w: tensor<16x8x3x3xf32>) -> tensor<1
 // CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, %rows]
 // CHECK-NEXT: %vectors = sched.knob "vectors" of {{.*}} = 2
 // CHECK-NEXT: %oo, %oi = sched.split %o by [?, %vectors]
-// CHECK-NEXT: sched.reorder %n, %i2, %i3o, %oo, %rc, %ry, %rx, %ri, %i3i, %oi, %i4
-// CHECK-NEXT: %n_i2_i3o = sched.fuse %n, %i2, %i3o
-// CHECK-NEXT: sched.parallel %n_i2_i3o
+// CHECK-NEXT: sched.reorder %n, %oo, %i2, %i3o, %rc, %ry, %rx, %ri, %i3i, %oi, %i4
+// CHECK-NEXT: %n_oo_i2 = sched.fuse %n, %oo, %i2
+// CHECK-NEXT: sched.parallel %n_oo_i2
 // CHECK-NEXT: %conv_init = sched.decompose_reduction %conv at %rc
 // CHECK-NEXT: sched.set_scope %conv to register
 // CHECK-NEXT: sched.vectorize %i4
 // CHECK-NEXT: sched.unroll %i3i
 // CHECK-NEXT: sched.unroll %oi
-// CHECK-NEXT: %n_i2_i3o_1, %oo_1, %i3i_1, %oi_1, %i4_1 = sched.get_loops %conv_init
+// CHECK-NEXT: %n_oo_i2_1, %i3o_1, %i3i_1, %oi_1, %i4_1 = sched.get_loops %conv_init
 // CHECK-NEXT: sched.vectorize %i4_1
 // CHECK-NEXT: sched.unroll %i3i_1
 // CHECK-NEXT: sched.unroll %oi_1
 // CHECK-NEXT: sched.unroll %ri
 // CHECK-NEXT: sched.unroll %rx
 // CHECK-NEXT: sched.unroll %ry
-// CHECK-NEXT: sched.reverse_compute_at %conv_store at %oo
-// CHECK-NEXT: %n_i2_i3o_2, %oo_2, %d1, %d3, %d4 = sched.get_loops %conv_store
+// CHECK-NEXT: sched.reverse_compute_at %conv_store at %i3o
+// CHECK-NEXT: %n_oo_i2_2, %i3o_2, %d1, %d3, %d4 = sched.get_loops %conv_store
 // CHECK-NEXT: sched.vectorize %d4
 // CHECK-NEXT: sched.unroll %d1
 // CHECK-NEXT: sched.unroll %d3
