@@ -118,7 +118,7 @@ def _cases(args: argparse.Namespace) -> Iterator[Case]:
     try:
         pattern = re.compile(args.filter)
     except re.error as error:
-        raise InputError(f"--filter '{args.filter}' is no pattern: {error}") from None
+        raise InputError(f"--filter '{args.filter}' is not a pattern: {error}") from None
     for name in args.only:
         if name not in suites:
             raise InputError(f"there is no suite '{name}'", hint=f"suites are {', '.join(suites)}")

@@ -112,7 +112,7 @@ def _chosen(args: argparse.Namespace) -> dict[str, list[Case]]:
     try:
         pattern = re.compile(args.filter)
     except re.error as error:
-        raise InputError(f"--filter '{args.filter}' is no pattern: {error}") from None
+        raise InputError(f"--filter '{args.filter}' is not a pattern: {error}") from None
     return {name: [c for c in cases if pattern.match(c.name)] for name, cases in wanted.items()}
 
 

@@ -77,7 +77,7 @@ class ShuffleOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.distance < 1 or self.distance & (self.distance - 1):
-            raise VerifyException(f"{self.distance} is no power of two")
+            raise VerifyException(f"{self.distance} is not a power of two")
 
 
 @irdl_op_definition

@@ -226,7 +226,7 @@ class _Launch:
     def _warp(self, op: Operation) -> None:
         """What the lanes of each warp do together, all of which must be there."""
         if self.threads.per_block % LANES:
-            raise UnsupportedError(f"a block is no whole warps of {LANES} threads", op=op)
+            raise UnsupportedError(f"a block is not whole warps of {LANES} threads", op=op)
         there = self.active.reshape(-1, LANES)
         if (there.any(axis=1) & ~there.all(axis=1)).any():
             warp = int(np.flatnonzero(there.any(axis=1) & ~there.all(axis=1))[0])

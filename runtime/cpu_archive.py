@@ -103,7 +103,7 @@ def _calls(facts: Facts) -> list[HostCall]:
 def _strings(facts: Facts) -> list[str]:
     strings = facts.texts("strings") if "strings" in facts else []
     if strings and (strings[0] or len(set(strings)) < len(strings)):
-        facts.refuse("strings", "is no table of different strings after the empty one")
+        facts.refuse("strings", "is not the empty string followed by different ones")
     return strings
 
 

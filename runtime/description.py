@@ -68,7 +68,7 @@ def fixed_specs(facts: Facts, side: str) -> list[TensorSpec]:
         is_check = spec.kind is Kind.CHECK and side == "outputs" and spec.dtype == np.bool_
         is_key = spec.kind is Kind.KEY and side == "inputs" and spec.dtype == np.int64
         if (spec.kind is not Kind.TENSOR and not is_check and not is_key) or spec.any_rank:
-            facts.refuse(side, f"has {spec.name!r}, which is no tensor of a known shape")
+            facts.refuse(side, f"has {spec.name!r}, which is not a tensor of a known shape")
         if not all(isinstance(extent, int) for extent in spec.shape):
             facts.refuse(side, f"has {spec.name!r} with an open dimension")
         if spec.dims and len(spec.dims) != len(spec.shape):
@@ -180,7 +180,7 @@ def _dtype(facts: Facts) -> np.dtype[Any]:
         dtype = None
     # Other ways to say a type, such as "f4,i8" or "O", are none that is written.
     if dtype is None or dtype.name != name or dtype.hasobject or not dtype.itemsize:
-        facts.refuse("dtype", f"is {name!r}, which is no element type")
+        facts.refuse("dtype", f"is {name!r}, which is not an element type")
     return dtype
 
 

@@ -28,7 +28,7 @@ def array_of(what: object, dtype: np.dtype[Any], value: object) -> Array:
         what: the input, for messages; its text is made when there is one.
         dtype: what it wants, in which numbers and lists of them are.
     Raises:
-        InputError: it is no array, and nothing that can be made one.
+        InputError: it is not an array, and nothing that can be made one.
     """
     if isinstance(value, np.ndarray):
         return _plain(what, value)
@@ -58,7 +58,7 @@ def _of_texts(what: object, value: Any) -> Array:
     try:
         array = np.asarray(value, TEXT)
     except (ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"the list given for input {what} is no array: {error}") from error
+        raise InputError(f"the list given for input {what} is not an array: {error}") from error
     return array
 
 
@@ -103,7 +103,7 @@ def _of_numbers(what: object, dtype: np.dtype[Any], value: Any) -> Array:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         cause = "its parts have different lengths" if _is_ragged(error) else str(error)
-        raise InputError(f"the list given for input {what} is no array: {cause}") from error
+        raise InputError(f"the list given for input {what} is not an array: {cause}") from error
     if array.dtype == dtype:
         return array
     fits = _takes(dtype, array)

@@ -170,7 +170,7 @@ def call_of(facts: Facts) -> HostCall:
         facts.refuse("symbol", f"is {symbol!r}, which no C function is called")
     settings = facts.facts("settings").values()
     if not all(map(_is_setting, settings.values())):
-        facts.refuse("settings", "hold what is no setting")
+        facts.refuse("settings", "hold what is not a setting")
     try:
         call = HostCall(
             symbol,
@@ -198,7 +198,7 @@ def _form(facts: Facts) -> Form:
     except (TypeError, ValueError, SyntaxError):
         dtype = None
     if dtype is None or dtype.name != name or dtype.hasobject or not dtype.itemsize:
-        facts.refuse("dtype", f"is {name!r}, which is no element type")
+        facts.refuse("dtype", f"is {name!r}, which is not an element type")
     if len(shape) > _MOST_DIMENSIONS or prod(shape) * dtype.itemsize > 2**48:
         facts.refuse("shape", "is too large")
     return Form(shape, dtype)

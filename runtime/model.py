@@ -390,7 +390,7 @@ def check_programs_kept(number: int) -> int:
     """How many programs are to be kept.
 
     Raises:
-        InputError: it is no number from 1 on.
+        InputError: it is not a number from 1 on.
     """
     return _check_count("programs kept", number)
 

@@ -32,7 +32,7 @@ def as_path(place: object) -> Path:
     """A path that a caller gave.
 
     Raises:
-        InputError: it is no path, or none that a system could have.
+        InputError: it is not a path, or none that a system could have.
     """
     if isinstance(place, bytes):
         place = os.fsdecode(place)
@@ -44,7 +44,7 @@ def as_path(place: object) -> Path:
     except UnicodeError:
         known = b""
     if not known or b"\0" in known:
-        raise InputError(f"{text!r} is no path")
+        raise InputError(f"{text!r} is not a path")
     return Path(os.fsdecode(text))
 
 
@@ -141,7 +141,7 @@ def open_source(path: str | Path) -> IO[bytes]:
 
     Raises:
         OSError: there is none, or it is a folder or a device, which might have no end.
-        InputError: it is no path.
+        InputError: it is not a path.
     """
     descriptor = os.open(as_path(path), os.O_RDONLY | _NONBLOCK | _NOCTTY | _BINARY)
     try:

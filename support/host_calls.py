@@ -61,4 +61,4 @@ def _plain(value: Any) -> Any:
         case IntegerAttr() | FloatAttr():
             return value.value.data
         case _:
-            raise VerifyException(f"{value} is no setting of a host function")
+            raise VerifyException(f"{value} is not a setting of a host function")

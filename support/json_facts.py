@@ -121,7 +121,7 @@ def parse_facts(data: bytes | str) -> Facts:
     except ValueError as error:
         raise FactError(f"the JSON text is malformed: {error}") from None
     if not isinstance(value, dict):
-        raise FactError("the JSON text is no object")
+        raise FactError("the JSON text is not an object")
     members = cast("dict[str, Any]", value)
     _check_depth(members)
     return Facts(members)
@@ -159,7 +159,7 @@ def _integer(text: str) -> int:
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise FactError(f"{text} is no number")
+    raise FactError(f"{text} is not a number")
 
 
 def _number(value: Any, at: str, least: int, most: int) -> int:

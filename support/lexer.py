@@ -31,7 +31,7 @@ class BoundedLexer(MLIRLexer):
         try:
             StringLiteral(token.span.start, token.span.end, self.input).string_contents.encode()
         except UnicodeError:
-            raise ParseError(token.span, "the string is no valid UTF-8") from None
+            raise ParseError(token.span, "the string is not valid UTF-8") from None
         return MLIRToken(MLIRTokenKind.STRING_LIT, token.span)
 
     def _lex_number(self, start_pos: Position) -> MLIRToken:

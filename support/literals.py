@@ -69,7 +69,7 @@ def number_attr(value: float | int, type: Attribute) -> IntegerAttr | FloatAttr:
     """
     if isa(type, IndexType) or isa(type, IntegerType):
         if not math.isfinite(value) or value != int(value):
-            raise VerifyException(f"{value} is no number of type {type}")
+            raise VerifyException(f"{value} is not a number of type {type}")
         return IntegerAttr(int(value), type)
     if not isinstance(type, AnyFloat):
         raise VerifyException(f"there are no numbers of type {type}")

@@ -78,7 +78,7 @@ def inverse_permutation(
 
 
 def _digits(total: LinearSum, extents: Sequence[int]) -> list[_Digit] | None:
-    """The digits of an index, the lowest first; None if it is no number in mixed radix."""
+    """The digits of an index, the lowest first; None if it is not a number in mixed radix."""
     found: list[_Digit] = []
     below = 1
     for atom, factor in sorted(total.terms, key=lambda term: term[1]):

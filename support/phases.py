@@ -158,7 +158,7 @@ def with_passes(phases: Iterable[Phase], added: dict[str, Passes]) -> list[Phase
         where, _, name = place.partition(":")
         if where not in _PLACES or not name:
             hint = "it is before:NAME, after:NAME or instead-of:NAME, of a pass or a phase"
-            raise ParsingError(f"'{place}' is no place in a pipeline", hint=hint)
+            raise ParsingError(f"'{place}' is not a place in a pipeline", hint=hint)
         found = _with_passes_at(found, where, name, passes)
     return found
 

@@ -190,7 +190,9 @@ def limit_rewrites(text: str) -> Generator[RewriteCounter]:
     """
     pattern, _, number = text.rpartition("=")
     if not number.isdecimal():
-        raise InputError(f"'{text}' is no limit of rewrites", hint="write 17, or PatternClass=17")
+        raise InputError(
+            f"'{text}' is not a limit of rewrites", hint="write 17, or PatternClass=17"
+        )
     token = _COUNTER.set(counter := RewriteCounter(int(number), pattern))
     try:
         yield counter

@@ -144,7 +144,7 @@ class BlockedConvOp(ContractionOp):
             raise VerifyException(f"{w[0]} blocks do not split into {self.group_count} groups")
         skips = values_of(self.skips) or ()
         if any(not 0 <= d < rank for d in skips) or (skips and self.pad_value.value.data):
-            raise VerifyException(f"skips {list(skips)} are no dimensions padded with zeros")
+            raise VerifyException(f"skips {list(skips)} are not dimensions padded with zeros")
         if not fits:
             raise VerifyException(f"channels of data {list(x)} and weights {list(w)} differ")
         output = self.window.output(x[2 : 2 + rank])

@@ -106,7 +106,7 @@ class BlockedConvTransposeOp(ContractionOp):
         if len(starts) != rank or any(
             not 0 <= start < stride for start, stride in zip(starts, self.phases, strict=True)
         ):
-            raise VerifyException(f"starts {list(starts)} are no phases of {list(self.phases)}")
+            raise VerifyException(f"starts {list(starts)} are not phases of {list(self.phases)}")
         output = [n * stride for n, stride in zip(self.places, self.phases, strict=True)]
         return (tensor((x[0], w[0], *output, w[-1]), self.sum_element()),)
 

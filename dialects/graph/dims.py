@@ -97,7 +97,7 @@ def _verify_one(
     dims: Sequence[Dimension], where: str, type_: Attribute, extents: dict[str, tuple[int, str]]
 ) -> None:
     if not isinstance(type_, TensorType):
-        raise VerifyException(f"{where} has {DIMS}, but is no tensor: {type_}")
+        raise VerifyException(f"{where} has {DIMS}, but is not a tensor: {type_}")
     shape = type_.get_shape()
     if len(dims) != len(shape):
         raise VerifyException(

@@ -166,7 +166,7 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
         """The border around the first operand in which the op could read its padding.
 
         It is empty where nothing is padded, and None for ops that do not move a window over
-        that operand, or whose padding is no number that is known.
+        that operand, or whose padding is not a number that is known.
 
         Args:
             nonnegative: whether the operand has no element below zero.

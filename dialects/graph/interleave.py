@@ -80,7 +80,7 @@ class InterleaveOp(MovementOp):
             raise VerifyException("strides and output should be at least 1, starts at least 0")
         kept, groups = self.kept_phases, self.groups.value.data
         if len(kept) != rank or any(not 0 < k <= s for k, s in zip(kept, strides, strict=True)):
-            raise VerifyException(f"{list(kept)} are no phases of strides {list(strides)}")
+            raise VerifyException(f"{list(kept)} are not phases of strides {list(strides)}")
         if groups < 1 or shape[1] % (self.phases * groups):
             each = f" in {groups} groups" if groups > 1 else ""
             raise VerifyException(f"{shape[1]} channels do not hold {self.phases} phases{each}")

@@ -103,7 +103,7 @@ class RoiAlignOp(OpaqueOp):
         if len(elements) > 1 or not is_float(element_type(self.x)):
             raise VerifyException(f"{self.x.type} and {self.boxes.type} should be floats alike")
         if len(size) != 2 or min(size) < 1 or self.samples.value.data < 0:
-            raise VerifyException(f"a size of {list(size)} is no grid of bins")
+            raise VerifyException(f"a size of {list(size)} is not a grid of bins")
         return (tensor((regions[0], shape[1], *size), element_type(self.x)),)
 
     def work(self) -> int:

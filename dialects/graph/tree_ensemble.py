@@ -112,7 +112,7 @@ class TreeEnsembleOp(OpaqueOp):
         count = self.count.value.data
         if not fits or count < 1:
             types = ", ".join(str(value.type) for value in self.operands)
-            raise VerifyException(f"operands of {types} are no trees with {count} targets")
+            raise VerifyException(f"operands of {types} are not trees with {count} targets")
         return (tensor((x[0], count), element_type(self.weights)),)
 
     @property

@@ -147,7 +147,7 @@ class WinogradTilesOp(GraphOp, ABC):
         if w[0] != w[1] or w[0] % phases or self.taps < 2:
             raise VerifyException(f"data {list(x)} and weights {list(w)} do not fit tiles")
         if len(self.offsets) != 2 or not all(0 <= start < phases for start in self.offsets):
-            raise VerifyException(f"starts {list(self.offsets)} are no pair of {phases} phases")
+            raise VerifyException(f"starts {list(self.offsets)} are not a pair of {phases} phases")
         tables_for(self.tile, self.taps, phases)
 
     def image_extents(self) -> tuple[int, ...]:

@@ -63,7 +63,9 @@ def _verify_strides(wanted: Attribute, type: Attribute) -> None:
         raise VerifyException(f"{STORAGE_ALIGN} is a dimension, a factor and an offset")
     dim, factor, offset = integers(wanted)
     if not 0 <= dim < len(type.get_shape()) - 1:
-        raise VerifyException(f"{STORAGE_ALIGN}: {dim} is no dimension of {type} before the last")
+        raise VerifyException(
+            f"{STORAGE_ALIGN}: {dim} is not a dimension of {type} before the last"
+        )
     if not 0 <= offset < factor:
         raise VerifyException(f"{STORAGE_ALIGN}: {offset} is not in [0, {factor})")
 

@@ -34,9 +34,9 @@ def verify_buffer_type(type: Attribute) -> None:
     """Check that a buffer's shape is known, and that its rows follow one another.
 
     Raises:
-        VerifyException: they do not, or it is no buffer.
+        VerifyException: they do not, or it is not a buffer.
     """
     if not isa(type, MemRefType):
-        raise VerifyException(f"{type} is no buffer with a shape")
+        raise VerifyException(f"{type} is not a buffer with a shape")
     if any(extent < 0 for extent in type.get_shape()):
         raise VerifyException(f"{type} has a dimension that is not known")

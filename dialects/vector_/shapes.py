@@ -203,6 +203,8 @@ class TransposeOp(IRDLOperation):
         shape = shape_of(self.vector)
         permutation = self.permutation.get_values()
         if sorted(permutation) != list(range(len(shape))):
-            raise VerifyException(f"{list(permutation)} is no permutation of {len(shape)} numbers")
+            raise VerifyException(
+                f"{list(permutation)} is not a permutation of {len(shape)} numbers"
+            )
         if shape_of(self.result) != tuple(shape[d] for d in permutation):
             raise VerifyException(f"result type {self.result.type} does not match the permutation")

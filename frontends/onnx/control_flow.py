@@ -207,7 +207,7 @@ class Bodies:
             for column, value in zip(collected, rest[len(states) :], strict=True):
                 if not isinstance(value, SSAValue):
                     raise UnsupportedError(
-                        "a step of Loop has a result that is no tensor", where=self.ctx.where
+                        "a step of Loop has a result that is not a tensor", where=self.ctx.where
                     )
                 column.append(self._moved(value, graph.ReshapeOp(value, (1, *shape_of(value)))))
             step += 1
@@ -260,7 +260,7 @@ class Bodies:
         values: list[SSAValue] = []
         for value in operands:
             if not isinstance(value, SSAValue):
-                self.ctx.unsupported("Scan of what is no tensor is not supported")
+                self.ctx.unsupported("Scan over values that are not tensors is not supported")
             values.append(value)
         axes = self._per_item("scan_input_axes", inputs)
         turned = self._per_item("scan_input_directions", inputs)
@@ -287,7 +287,7 @@ class Bodies:
             outputs: list[SSAValue] = []
             for value in results:
                 if not isinstance(value, SSAValue):
-                    self.ctx.unsupported("a step of Scan has a result that is no tensor")
+                    self.ctx.unsupported("a step of Scan has a result that is not a tensor")
                 outputs.append(value)
             for new, old in zip(outputs, states, strict=False):
                 if new.type != old.type:
@@ -312,7 +312,7 @@ class Bodies:
         if operands[0] is not None:
             self.ctx.unsupported("Scan with sequence lengths is not supported")
         values = [value for value in operands[1:] if isinstance(value, SSAValue)]
-        self.ctx.check(len(values) == len(operands) - 1, "an operand is no tensor")
+        self.ctx.check(len(values) == len(operands) - 1, "an operand is not a tensor")
         turned = self._per_item("directions", inputs)
         count, batch = len(values) - inputs, shape_of(values[0])[0]
         entries: list[list[SSAValue]] = []

@@ -236,7 +236,7 @@ def _fix_shape(item: ModelInput, shape: Sequence[int], symbols: Symbols) -> None
     try:
         extents = [int(d) for d in shape]
     except (TypeError, ValueError):
-        raise InputError(f"{shape!r} is no shape for input {item.name!r}, a tensor") from None
+        raise InputError(f"{shape!r} is not a shape for input {item.name!r}, a tensor") from None
     if any(d < 0 for d in extents):
         raise InputError(f"shape {extents} of input {item.name!r} has a negative dimension")
     if item.dims is None:

@@ -43,7 +43,7 @@ def _handles(*op_types: str) -> Callable[[_Handler], _Handler]:
 
 def _sequence(ctx: NodeContext, value: Value) -> tuple[SSAValue, ...]:
     if not isinstance(value, SequenceValue):
-        ctx.malformed("its operand is no sequence")
+        ctx.malformed("its operand is not a sequence")
     return value.items
 
 
@@ -61,7 +61,7 @@ def _made(ctx: NodeContext, items: Sequence[SSAValue]) -> SequenceValue:
 
 def _tensor(ctx: NodeContext, value: Value) -> SSAValue:
     if not isinstance(value, SSAValue):
-        ctx.malformed("its operand is no tensor")
+        ctx.malformed("its operand is not a tensor")
     return value
 
 

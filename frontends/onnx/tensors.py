@@ -190,7 +190,7 @@ def _number(text: str, where: str) -> int:
     """An offset or a length."""
     if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS:
         raise ImportModelError(
-            f"external data has the offset or length {text[:40]!r}, which is no number of bytes",
+            f"external data has the offset or length {text[:40]!r}, which is not a number of bytes",
             where=where,
         )
     return int(text)

@@ -55,7 +55,7 @@ class PackDotsPass(ModulePass):
 
     A dot product instruction (`dialects/intrinsics/`) takes a group of a row's terms, which lie
     side by side in data anyhow, and for each lane the same terms of a column. Weights are
-    reordered at compile time by `fold-constants`; a sum whose terms are no whole groups gets
+    reordered at compile time by `fold-constants`; a sum whose terms are not whole groups gets
     zeros. What has no such form, or no instruction for its element types, stays.
 
         %p = graph.constant @p : tensor<4x768x32xbf16>

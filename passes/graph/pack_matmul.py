@@ -67,7 +67,7 @@ class PackMatmul(RewritePattern):
             return "the right operand is not constant"
         element = element_type(op.rhs)
         if len(shape_of(op.rhs)) != 2 or not (is_float(element) or is_quantized(element)):
-            return "the right operand is no matrix of floats or narrow integers"
+            return "the right operand is not a matrix of floats or narrow integers"
         if 0 in op.shape or 0 in shape_of(op.lhs):
             return "it has no elements"
         if self.width:
@@ -77,7 +77,7 @@ class PackMatmul(RewritePattern):
         assert isinstance(element, FixedBitwidthType)
         _, columns, _ = op.extents
         if not isinstance(self.target, CpuTargetAttr):
-            return columns if is_of_bytes(op) else "its elements are no bytes"
+            return columns if is_of_bytes(op) else "its elements are not 8-bit integers"
         lanes = self.target.vector_lanes(max(element.bitwidth, 32))
         if columns < lanes // 2:
             return f"{columns} columns fill less than half of a vector of {lanes}"

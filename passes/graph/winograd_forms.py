@@ -120,7 +120,7 @@ def form_of(op: Convolution) -> Form | str:
     if isinstance(op, ConvOp):
         return _of_pixels(op)
     if (isinstance(op, BlockedConvOp) and op.is_plain) or len(shape_of(op.x)) != 5:
-        return "its data is no images in blocks of channels"
+        return "its data is not stored in blocks of channels"
     return _of_phases(op) if isinstance(op, BlockedConvTransposeOp) else _of_strides(op)
 
 

@@ -196,7 +196,7 @@ class _Rewriter:
                 values[access.slot] = _with_part(current, select.result, access, new)
                 result = None
             case _:
-                raise AssertionError(f"{op.name} is no access")
+                raise AssertionError(f"{op.name} is not an access")
         block = op.parent
         assert block is not None
         block.insert_ops_before(new, op)

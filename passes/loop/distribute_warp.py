@@ -270,7 +270,7 @@ class _Sums:
         self.alloc = owner
         rows, columns = (list(steps) for steps in tile.lane_steps)
         if sorted(map(sum, (rows, columns))) != [1, 1] or 1 not in rows or 1 not in columns:
-            raise PassFailedError("a tile of sums lies aslant in its buffer", op=tile)
+            raise PassFailedError("a tile of sums is not a rectangle in its buffer", op=tile)
         self.row, self.column = rows.index(1), columns.index(1)
         shape = list(shape_of(buffer))
         for dim, size in ((self.row, ROWS), (self.column, COLUMNS)):

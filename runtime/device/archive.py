@@ -153,7 +153,7 @@ def _sizes(facts: Facts, name: str, most: int) -> Sizes:
 
 def _place(numbers: list[int], facts: Facts, name: str, sizes: list[int], count: int = 0) -> Place:
     if len(numbers) != 2 or numbers[0] >= len(sizes):
-        facts.refuse(name, f"has {numbers}, which is no place in a buffer")
+        facts.refuse(name, f"has {numbers}, which is not a place in a buffer")
     buffer, offset = numbers
     if offset + count > sizes[buffer]:
         facts.refuse(name, f"ends at {offset + count} in a buffer of {sizes[buffer]} bytes")

@@ -124,7 +124,7 @@ class Matmul:
             return product
         lanes = facts.lanes(element_bits(product.pattern.block))
         if product.panel % lanes:
-            return Declined(f"panels of {product.panel} columns are no whole vectors of {lanes}")
+            return Declined(f"panels of {product.panel} columns are not whole vectors of {lanes}")
         schedule_product(sch, product, facts)
         return None
 
@@ -132,7 +132,7 @@ class Matmul:
 def find_product(pattern: BlockPattern, dot: Dot | None = None) -> Product | Declined:
     """The parts of a block's variables and operands, or why it is no product of matrices."""
     if len(pattern.reduce) != 1 or len(pattern.terms) != 2:
-        return Declined("it is no sum over one variable of products of two operands")
+        return Declined("it is not a sum over one variable of products of two operands")
     columns = pattern.spatial[-1] if pattern.spatial else -1
     if columns < 0 or not pattern.store.is_unit(columns):
         return Declined("its columns are not contiguous in the output")

@@ -82,7 +82,7 @@ _DIVISIONS = (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod)
 
 
 def _divisors(expr: AffineExpr, positions: set[int]) -> set[int]:
-    """What an index divides any of some variables by; 0 for what is no number."""
+    """What an index divides any of some variables by; 0 for what is not a number."""
     if not isinstance(expr, AffineBinaryOpExpr) or positions.isdisjoint(expr.used_dims()):
         return set()
     if expr.kind in _DIVISIONS and isinstance(expr.rhs, AffineConstantExpr):

@@ -27,7 +27,7 @@ STEPS = (4, 8, 16, 32)
 
 UNPAIRED = 2.0
 """How many times as long loads from shared memory take where threads of a warp that read one
-address are no neighbours in pairs: blocks whose width is no power of two."""
+address are no neighbours in pairs: blocks whose width is not a power of two."""
 
 BANK_SPACING = (8, 4)
 """Rows that the threads of a warp read at a time are a multiple of the first words apart, and the
@@ -208,7 +208,7 @@ class TileCosts:
         loads = tile.rows + tile.spans * tile.columns / tile.lanes
         if tile.across & (tile.across - 1):
             loads *= UNPAIRED
-        # A block whose threads are no whole warps pays for those that idle.
+        # A block whose threads are not whole warps pays for those that idle.
         threads = ceil(tile.threads / facts.warp) * facts.warp
         at_once = facts.resident(blocks, threads, tile.sums + ceil(loads), shared_bytes)
         wait = WAIT / at_once

@@ -32,7 +32,7 @@ def permute_layout(state: State, block: BlockOp, order: Sequence[int]) -> None:
         order: for each new dimension the old one.
     Raises:
         ScheduleError: the buffer is an argument, has accesses of other kinds than of elements,
-            or the order is no permutation.
+            or the order is not a permutation.
     """
     buffer = written_buffer(block, _NAME)
     alloc, label = alloc_of(buffer), value_label(buffer)

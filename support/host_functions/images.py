@@ -46,7 +46,7 @@ def _opened(data: Array) -> Generator[Any]:
                 yield image
     # Readers of formats fail in their own ways on what is damaged.
     except Exception as error:
-        raise InputError(f"the data is no image that can be decoded: {error}") from error
+        raise InputError(f"the data is not an image that can be decoded: {error}") from error
 
 
 @host_function("image_size", takes=(False,), gives=(False,))

@@ -33,7 +33,7 @@ def string_to_number(
     wanted = _INTEGER if is_integer else _FLOAT
     for text in texts:
         if wanted.fullmatch(text) is None:
-            raise InputError(f"the string {text[:40]!a} is no number of type {dtype}")
+            raise InputError(f"the string {text[:40]!a} is not a number of type {dtype}")
     if is_integer:
         limits = np.iinfo(dtype)
         numbers = [int(text) for text in texts]

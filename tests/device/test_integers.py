@@ -19,7 +19,7 @@ from tcopt.support.remarks import collect_remarks
 
 
 def layers() -> ModelProto:
-    """Products of matrices whose rows are no whole groups, and a depthwise convolution."""
+    """Products of matrices whose rows are not whole groups, and a depthwise convolution."""
     net = Network("layers", seed=3)
     x = net.input("image", [1, 4, 9, 9])
     y = net.add("Sigmoid", net.conv(x, 4, 12))

@@ -172,11 +172,11 @@ def test_what_is_given_is_checked(rng):
     for shape, message in (
         ([3], "its shape cannot be"),
         (None, "cannot be None"),
-        ([[2], None], "None is no shape"),
+        ([[2], None], "None is not a shape"),
     ):
         with pytest.raises(InputError, match=message):
             import_model(model_of(SHIFTED), shapes={"s": shape})
-    with pytest.raises(InputError, match="is no shape for input 'x', a tensor"):
+    with pytest.raises(InputError, match="is not a shape for input 'x', a tensor"):
         import_model(model_of(SHIFTED), shapes={"s": [], "x": [[3]]})
     report = check_model(model_of(SHIFTED))
     assert report.passed and report.summary is not None

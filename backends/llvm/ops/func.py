@@ -25,7 +25,7 @@ def emit_call(e: FunctionEmitter, op: func.CallOp) -> None:
         check_stop(e)
         return
     if len(op.results) > 1 or isinstance(op.results[0].type, MemRefType):
-        raise UnsupportedError("calls return at most one value, which is no memref", op=op)
+        raise UnsupportedError("calls return at most one value, which is not a memref", op=op)
     e.define_result(op, f"call {llvm_type(op.results[0].type)} @{symbol}({arguments})")
 
 
@@ -39,6 +39,6 @@ def emit_return(e: FunctionEmitter, op: func.ReturnOp) -> None:
         e.write("  ret void")
         return
     if len(op.operands) > 1 or isinstance(op.operands[0].type, MemRefType):
-        raise UnsupportedError("functions return at most one value, which is no memref", op=op)
+        raise UnsupportedError("functions return at most one value, which is not a memref", op=op)
     (value,) = op.operands
     e.write(f"  ret {llvm_type(value.type)} {e.value(value)}")

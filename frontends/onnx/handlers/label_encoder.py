@@ -59,7 +59,7 @@ def _in_table(ctx: NodeContext, x: SSAValue, codes: np.ndarray, least: int, most
 
 
 def _among(ctx: NodeContext, x: SSAValue, codes: np.ndarray) -> SSAValue:
-    """By comparisons with all keys; a key that is no number equals such data."""
+    """By comparisons with all keys; a key that is not a number equals such data."""
     shape = ctx.shape(x)
     column = reshaped(ctx, x, (*shape, 1))
     row = ctx.literal(codes, x)

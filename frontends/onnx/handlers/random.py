@@ -134,7 +134,7 @@ def bernoulli(ctx: NodeContext) -> SSAValue:
 def multinomial(ctx: NodeContext) -> SSAValue:
     """Classes, drawn with probabilities whose logarithms, up to a constant, are given."""
     x, count = ctx.input(0), ctx.get_int("sample_size", 1)
-    ctx.check(ctx.rank(x) == 2, f"{list(ctx.shape(x))} is no batch of distributions")
+    ctx.check(ctx.rank(x) == 2, f"{list(ctx.shape(x))} is not a batch of distributions")
     batch, classes = ctx.shape(x)
     ctx.check(classes > 0 and count > 0, "there is nothing to draw")
     wide = cast(ctx, x, f64 if ctx.element(x) == f64 else f32)

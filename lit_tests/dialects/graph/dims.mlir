@@ -37,7 +37,7 @@ func.func @main(%x: tensor<2x3xf32> {graph.dims = #graph.dims<n, 4>}) -> tensor<
 // -----
 
 // Only tensors have dimensions.
-// CHECK: invalid-ir: 'func.func': argument 0 has graph.dims, but is no tensor: f32
+// CHECK: invalid-ir: 'func.func': argument 0 has graph.dims, but is not a tensor: f32
 func.func @main(%x: f32 {graph.dims = #graph.dims<n>}) -> f32 {
   return %x : f32
 }

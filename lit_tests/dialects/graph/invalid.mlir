@@ -218,7 +218,7 @@ func.func @boxes(%b: tensor<1x9x4xf32>, %s: tensor<1x2x9xf32>, %o: tensor<1x2x9x
 // -----
 
 // A node of a decision tree has a feature, a threshold, a test and two ways to go.
-// CHECK: are no trees with 3 targets
+// CHECK: are not trees with 3 targets
 func.func @trees(%x: tensor<8x5xf32>, %f: tensor<7xi32>, %t: tensor<7xf32>, %n: tensor<6x2xi32>, %r: tensor<2xi32>, %l: tensor<4x1xi32>, %w: tensor<4x1xf32>) {
   %0 = graph.tree_ensemble %x, %f, %t, %f, %n, %r, %r, %l, %w {count = 3} : tensor<8x3xf32>
   return

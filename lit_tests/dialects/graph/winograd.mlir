@@ -70,7 +70,7 @@ func.func @channels(%x: tensor<1x4x9x7x4xf32>, %u: tensor<6x6x3x2x8x8xf32>) {
 // -----
 
 // Phases start at one of them.
-// CHECK: starts [1, 2] are no pair of 2 phases
+// CHECK: starts [1, 2] are not a pair of 2 phases
 func.func @starts(%x: tensor<1x2x20x20x8xf32>, %u: tensor<6x6x3x2x8x8xf32>) {
   %y = graph.winograd_conv %x, %u {tile = 2, phases = 2, starts = [1, 2], pads = [1, 1, 1, 1]} : tensor<1x3x40x40x8xf32>
   return

@@ -10,7 +10,7 @@ func.func @shuffle(%v: f32) {
 // -----
 
 // Threads come in pairs.
-// CHECK: 3 is no power of two
+// CHECK: 3 is not a power of two
 func.func @shuffle(%v: f32) {
   %r = simt.shuffle %v xor 3 : f32
   func.return

@@ -14,7 +14,7 @@ func.func @transpose(%v: vector<2x3xf32>) {
   %a = vector.transpose %v, [0, 0] : vector<2x3xf32> to vector<2x2xf32>
   func.return
 }
-// CHECK: [0, 0] is no permutation of 2 numbers
+// CHECK: [0, 0] is not a permutation of 2 numbers
 
 // -----
 

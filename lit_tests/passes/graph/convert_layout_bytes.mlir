@@ -29,7 +29,7 @@ func.func @matrix(%x: tensor<5x8xi8>) -> tensor<5x10xi32> {
 
 // -----
 
-// All else stays as it is, such as layers of real numbers, and groups that are no whole blocks.
+// All else stays as it is, such as layers of real numbers, and groups that are not whole blocks.
 // CHECK-NOT: graph.layout_transform
 func.func @others(%x: tensor<1x8x4x4xf32>, %g: tensor<1x6x4x4xi8>) -> (tensor<1x8x4x4xf32>, tensor<1x6x4x4xi32>) {
   %w = graph.constant dense<3.0> : tensor<8x8x1x1xf32>
