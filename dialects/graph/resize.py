@@ -469,7 +469,7 @@ def fit_division(table: Array, slope: float) -> tuple[int, int, int] | None:
     """(a, b, c) with table[i] == (i * a + b) // c for every i, if such small numbers exist."""
     ratio = Fraction(slope).limit_denominator(1 << 12)
     a, c = ratio.numerator, ratio.denominator
-    if abs(a) * table.size > _LARGEST_NUMBER:
+    if not table.size or abs(a) * table.size > _LARGEST_NUMBER:
         return None
     places = np.arange(table.size)
     for factor in (1, 2):
@@ -478,6 +478,6 @@ def fit_division(table: Array, slope: float) -> tuple[int, int, int] | None:
         # b must satisfy table * divisor <= scaled + b < (table + 1) * divisor everywhere.
         low = int(np.max(table * divisor - scaled, initial=-_LARGEST_NUMBER))
         high = int(np.min((table + 1) * divisor - scaled, initial=_LARGEST_NUMBER))
-        if low < high and table.size:
+        if low < high:
             return a * factor, low, divisor
     return None

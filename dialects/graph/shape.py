@@ -375,6 +375,12 @@ class TriluOp(MovementOp):
         """Elements beside the triangle are zeros."""
         return False
 
+    @property
+    def diagonal(self) -> int:
+        """`k`, no further from the matrix than the first diagonal outside of it."""
+        *_, rows, columns = shape_of(self.x)
+        return min(max(self.k.value.data, -rows), columns)
+
     def infer(self) -> Sequence[AnyTensor]:
         """The operand's type."""
         if len(shape_of(self.x)) < 2:
@@ -384,11 +390,11 @@ class TriluOp(MovementOp):
     def compute(self, x: Array) -> Array:
         """The value by numpy."""
         keep = np.triu if self.upper is not None else np.tril
-        return keep(x, self.k.value.data)
+        return keep(x, self.diagonal)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
         """One stage that selects by the distance from the diagonal."""
-        k, upper = self.k.value.data, self.upper is not None
+        k, upper = self.diagonal, self.upper is not None
 
         def body(*axes: te.Axis) -> te.Expr:
             distance = axes[-1] - axes[-2]

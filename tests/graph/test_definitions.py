@@ -282,7 +282,7 @@ def test_movement():
         run(graph.DepthToSpaceOp, f32(2, 12, 3, 4), blocksize=2, mode=mode)
     run(graph.SpaceToDepthOp, f32(2, 3, 4, 6), blocksize=2)
     for upper in (False, True):
-        for k in (-1, 0, 2):
+        for k in (-1, 0, 2, -4, 5, -(2**63), 2**63 - 1):
             run(graph.TriluOp, f32(2, 4, 5), k=k, upper=upper)
 
 

@@ -43,6 +43,8 @@ def findings(
         compiled = tcopt.compile(model, f"cpu:{cpu}")
         if not isinstance(compiled.program, Program) or compiled.program.signature is not None:
             return []
+        if any(spec.dtype.kind not in "biufV" for spec in (*compiled.inputs, *compiled.outputs)):
+            return []  # Strings are the host's.
         values = [np.ascontiguousarray(feeds[spec.name]) for spec in compiled.inputs]
         for fill in FILLS:
             try:

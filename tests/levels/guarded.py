@@ -73,15 +73,19 @@ def run_guarded(
 ) -> list[np.ndarray]:
     """What a program gives for inputs that are read-only and buffers that end at guard pages.
 
+    Random numbers are those of the key 0, and checks are written as outputs are.
+
     Args:
         fill: the value of every byte of outputs and workspace before.
     Raises:
         OutsideError: bytes between a buffer and its guard page were written.
     """
+    feeds = [*feeds, *(np.zeros([int(n or 0) for n in k.shape], k.dtype) for k in program.keys)]
+    specs = [*program.outputs, *program.checks]
     inputs = [GuardedBytes(a.nbytes, max(1, a.dtype.itemsize)) for a in feeds]
     for place, array in zip(inputs, feeds, strict=True):
         place.bytes[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    sizes = [spec.dtype.itemsize * int(np.prod(spec.shape)) for spec in program.outputs]
+    sizes = [spec.dtype.itemsize * int(np.prod(spec.shape)) for spec in specs]
     outputs = [GuardedBytes(size, ALIGNMENT, fill) for size in sizes]
     weights = GuardedBytes(program.weights.nbytes, ALIGNMENT)
     weights.bytes[:] = program.weights

@@ -22,10 +22,12 @@ from numpy.typing import NDArray
 
 from tcopt.backends.llvm.host import default_threads
 from tcopt.runtime.checks import refuse_if_any
+from tcopt.runtime.host_calls import as_code_has_it
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
 from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.random_keys import new_key
 
 Array = NDArray[Any]
 PAGE = mmap.PAGESIZE
@@ -94,7 +96,7 @@ def _read_only(data: Array, side: str, alignment: int) -> GuardedBuffer:
 
 def _results(program: Program) -> list[TensorSpec]:
     """What a program gives: outputs and checks."""
-    return [*program.outputs, *program.checks]
+    return [as_code_has_it(spec) for spec in (*program.outputs, *program.checks)]
 
 
 def _shape(spec: TensorSpec) -> list[int]:
@@ -142,12 +144,13 @@ def run_guarded(
     threads: int | None = None,
     control: Control | None = None,
 ) -> list[Array]:
-    """As `Program.run`, once for each of `FILLS`.
+    """As a run of arrays as code has them, once for each of `FILLS`, with one random key.
 
     Raises:
         GuardError: bytes beside a buffer were written, or results differ.
         InputError: the data is refused.
     """
+    feeds = [*feeds, *(new_key() for _ in self.keys)]
     results = [_Run.of(self, feeds, *way).call(self, threads, control) for way in FILLS]
     for spec, first, second in zip(_results(self), *results, strict=True):
         different = np.frombuffer(first.tobytes(), np.uint8) != np.frombuffer(
@@ -167,9 +170,9 @@ def run_guarded(
 @contextmanager
 def guarded() -> Iterator[None]:
     """While it is open, all programs run between guard pages."""
-    plain = Program.run
-    Program.run = run_guarded
+    plain = Program._run
+    Program._run = run_guarded
     try:
         yield
     finally:
-        Program.run = plain
+        Program._run = plain
