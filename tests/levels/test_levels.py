@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import tcopt
@@ -17,6 +18,16 @@ from levels.integer_models import feeds_of, integer_model
 def test_all_cpus_give_the_same_integers(seed: int) -> None:
     model = integer_model(seed)
     assert findings(model, feeds_of(model, seed), levels(), exact=True) == []
+
+
+def test_checks_and_random_keys_have_buffers() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        f (float[8] x, int64[3] i) => (float[3] y, float[2] z) {
+          y = Gather (x, i)
+          z = RandomUniform <shape = [2]> ()
+        }""")
+    feeds = {"x": np.arange(8, dtype=np.float32), "i": np.array([7, 0, -2])}
+    assert findings(model, feeds, levels(), exact=True) == []
 
 
 def test_what_is_written_beside_a_buffer_is_noticed() -> None:
