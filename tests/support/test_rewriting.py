@@ -214,7 +214,7 @@ def test_rewrites_can_be_limited(limit: str, kept: int, last: str) -> None:
         rewrite(module, [AnyOp(), AddToOr()])
     assert names(module).count("arith.addi") == kept
     assert counter.last == last
-    with pytest.raises(InputError, match="no limit of rewrites"), limit_rewrites("AddToOr"):
+    with pytest.raises(InputError, match="not a limit of rewrites"), limit_rewrites("AddToOr"):
         pass
 
 
