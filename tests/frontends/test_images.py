@@ -43,7 +43,7 @@ def test_formats_and_sizes(rng):
 def test_what_is_no_image(rng):
     model, data = tcopt.compile(model_of("RGB")), encoded(np.zeros((5, 7, 3), np.uint8))
     for damaged in (data[:20], data[: len(data) - 30], np.zeros(100, np.uint8)):
-        with pytest.raises(InputError, match="no image that can be decoded"):
+        with pytest.raises(InputError, match="not an image that can be decoded"):
             model.run({"data": damaged})
     assert model.run({"data": data})[0].shape == (5, 7, 3)
 
