@@ -9,8 +9,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from tcopt.passes.kernel.effects import effects_of
-from tcopt.passes.kernel.thread_axes import KERNEL
+from tcopt.passes.kernel.cleanup.effects import effects_of
+from tcopt.passes.kernel.lowering.thread_axes import KERNEL
 
 
 def kernels_of(module: ModuleOp) -> Iterable[FuncOp]:

@@ -27,9 +27,9 @@ from onnx.reference import ReferenceEvaluator
 import tcopt
 from models import dcgan_generator, dqn, resnet18
 from tcopt.compiler import Phase, pipeline
-from tcopt.frontends.onnx.examples import find_example_model
-from tcopt.frontends.onnx.network import Network
-from tcopt.frontends.onnx.random_weights import randomize_weights
+from tcopt.frontends.onnx.building.examples import find_example_model
+from tcopt.frontends.onnx.building.network import Network
+from tcopt.frontends.onnx.building.random_weights import randomize_weights
 from tcopt.support.accuracy import ACCURACIES
 
 Array = NDArray[Any]

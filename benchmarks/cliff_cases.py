@@ -14,7 +14,7 @@ from onnx import ModelProto
 
 from cliff_layers import LAYERS
 from cliff_space import MOST_WORK, Space
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 EPILOGUES = (
     "none",

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto
 
 from cliff_space import MOST_WORK, Space
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 
 def _select(c: Any) -> ModelProto | None:

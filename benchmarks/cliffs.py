@@ -30,8 +30,8 @@ from cliff_cases import SPACES
 from cliff_space import Choice
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.tools.benchmarking.report import geometric_mean
-from tcopt.tools.cli import ArgumentParser, run_tool
-from tcopt.tools.text_tables import render
+from tcopt.tools.command_line.cli import ArgumentParser, run_tool
+from tcopt.tools.command_line.text_tables import render
 
 _PEER = "onnxruntime"
 

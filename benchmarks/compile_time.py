@@ -81,8 +81,8 @@ def _source(name: str, folder: Path) -> Path:
         return Path(name)
     import onnx
 
-    from tcopt.frontends.onnx.examples import find_example_model
-    from tcopt.frontends.onnx.random_weights import randomize_weights
+    from tcopt.frontends.onnx.building.examples import find_example_model
+    from tcopt.frontends.onnx.building.random_weights import randomize_weights
 
     path = folder / f"{name}.onnx"
     onnx.save(randomize_weights(onnx.load(str(find_example_model(name))), 0), path)

@@ -35,8 +35,9 @@ from suites import conv, depthwise, matmul, models
 from tcopt.compiler.driver import Imported, compile_model
 from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.report import Report
-from tcopt.frontends.onnx.network import Network
-from tcopt.schedules import rules, schedule
+from tcopt.frontends.onnx.building.network import Network
+from tcopt.schedules.passes import schedule
+from tcopt.schedules.rules import rule as rules
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files import write_output
 from tcopt.support.phases import configured

@@ -29,25 +29,25 @@ from assembly import Loop, hottest_loops, independent_products
 from case import Case
 from mca import Mca, find_mca
 from suites import all_suites
-from tcopt.backends.llvm.host import NAMED
-from tcopt.backends.llvm.machine import assemble_text
+from tcopt.backends.llvm.emit.names import symbol_of
+from tcopt.backends.llvm.machine.host import NAMED
+from tcopt.backends.llvm.machine.machine import assemble_text
 from tcopt.backends.llvm.module import target_of
-from tcopt.backends.llvm.names import symbol_of
 from tcopt.backends.llvm.objects import emit_text
 from tcopt.compiler.driver import Imported
 from tcopt.compiler.passes import run_passes
 from tcopt.compiler.pipeline import pipeline
 from tcopt.dialects import loop
 from tcopt.dialects.loop.analysis import access_regions, buffer_shape
-from tcopt.schedules.patterns import buffer_bits
-from tcopt.schedules.schedule_remarks import SCHEDULED
+from tcopt.schedules.analysis.patterns import buffer_bits
+from tcopt.schedules.rules.schedule_remarks import SCHEDULED
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError
 from tcopt.support.files import write_output
 from tcopt.support.quick_ir import walk_ops
 from tcopt.support.remarks import collect_remarks
-from tcopt.tools.cli import ArgumentParser, run_tool
-from tcopt.tools.text_tables import render
+from tcopt.tools.command_line.cli import ArgumentParser, run_tool
+from tcopt.tools.command_line.text_tables import render
 
 TARGETS = ("haswell", "skylake-avx512", "sapphirerapids", "znver4", "znver5", "neoverse-v1")
 """CPUs of `cpu:NAME` whose cores llvm-mca has models of, under the same names."""

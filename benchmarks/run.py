@@ -32,8 +32,8 @@ from tcopt.tools.benchmarking.measure import Settings, measure
 from tcopt.tools.benchmarking.memory import peak_memory
 from tcopt.tools.benchmarking.report import Outcome, comparison_table, outcomes
 from tcopt.tools.benchmarking.sides import check_peers, installed_peers
-from tcopt.tools.cli import ArgumentParser, add_accuracy, run_tool
-from tcopt.tools.text_tables import render
+from tcopt.tools.command_line.cli import ArgumentParser, add_accuracy, run_tool
+from tcopt.tools.command_line.text_tables import render
 
 
 def main() -> int:

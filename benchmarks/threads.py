@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 import llvmlite.binding as llvm
 
-from tcopt.backends.llvm.host import default_threads, host_target
-from tcopt.backends.llvm.machine import assemble_object
+from tcopt.backends.llvm.machine.host import default_threads, host_target
+from tcopt.backends.llvm.machine.machine import assemble_object
 from tcopt.backends.llvm.pool.process import pool_address
 
 _ITERATIONS = 16

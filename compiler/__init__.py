@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tcopt.compiler.pipeline import PHASES, pipeline
 from tcopt.compiler.report import STEPS
 from tcopt.support.collector import quiet_collector
-from tcopt.support.phases import PassSpec, Phase
+from tcopt.support.pass_specs import PassSpec
+from tcopt.support.phases import Phase
 
 if TYPE_CHECKING:
     from tcopt.compiler.driver import lower

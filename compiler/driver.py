@@ -23,12 +23,12 @@ from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph.dims import Dims, dims_of
 from tcopt.dialects.graph.weights import release_weights, weights_of
 from tcopt.frontends.onnx.importer import import_stage
-from tcopt.frontends.onnx.inferred_outputs import typed_outputs
-from tcopt.frontends.onnx.inputs import ModelInput, declared_input, narrow_inputs
-from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
-from tcopt.frontends.onnx.lists import Shapes, expand_lists
-from tcopt.frontends.onnx.loading import load_model
-from tcopt.frontends.onnx.stages import Rest, Stage
+from tcopt.frontends.onnx.model.inferred_outputs import typed_outputs
+from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, narrow_inputs
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.lists import Shapes, expand_lists
+from tcopt.frontends.onnx.model.loading import load_model
+from tcopt.frontends.onnx.nodes.stages import Rest, Stage
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram

@@ -19,8 +19,8 @@ from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
 from tcopt.compiler.report import Progress, Report
 from tcopt.compiler.source import ModelSource
-from tcopt.frontends.onnx.errors import MissingShapesError, MissingValuesError
-from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.errors import MissingShapesError, MissingValuesError
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.runtime.model import (
     PROGRAMS_KEPT,
     AnyProgram,
@@ -41,7 +41,7 @@ from tcopt.support.strings import is_text
 from tcopt.support.target_registry import find_target
 
 if TYPE_CHECKING:
-    from tcopt.frontends.onnx.stages import Rest, Stage
+    from tcopt.frontends.onnx.nodes.stages import Rest, Stage
     from tcopt.runtime.whole_program import WholeProgram
 
 Array = NDArray[Any]
@@ -87,7 +87,7 @@ def compile(
             `compiler.program_cache` and `compiler.kernel_cache`.
         workers: processes that compile kernels beside this one; by default one for each other
             core, and none for a model that is small or whose kernels are all kept.
-        limits: how much the model may ask for, see `tcopt.frontends.onnx.limits`.
+        limits: how much the model may ask for, see `tcopt.frontends.onnx.model.limits`.
         follow_links: whether links of the model's external data may lead out of its folder, as
             they do in the folders of model hubs. What they lead to is read.
         plugins: files and modules that bring targets, operators, passes and so on, see

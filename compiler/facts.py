@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tcopt.runtime.whole_program import WholeProgram
-from tcopt.schedules.schedule_remarks import SCHEDULED
+from tcopt.schedules.rules.schedule_remarks import SCHEDULED
 from tcopt.support.remarks import Remark
 
 

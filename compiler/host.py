@@ -18,8 +18,8 @@ from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.passes import shared_context
 from tcopt.compiler.units import KernelFunction
 from tcopt.dialects import loop
-from tcopt.passes.kernel.instrument import PARALLEL_ATTRIBUTE
-from tcopt.passes.loop.hoist_workspace import pass_buffers
+from tcopt.passes.kernel.checks.instrument import PARALLEL_ATTRIBUTE
+from tcopt.passes.loop.bufferize.hoist_workspace import pass_buffers
 
 
 def take_kernels(module: ModuleOp) -> dict[str, KernelFunction]:

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tcopt.backends.llvm.host import usable_cores
+from tcopt.backends.llvm.machine.host import usable_cores
 from tcopt.compiler.canonical import CanonicalText
 from tcopt.compiler.extensions import is_plain, obstacles
 from tcopt.compiler.fingerprint import fingerprint

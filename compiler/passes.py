@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, PassFailedException, VerifyException
 
 from tcopt.support.errors import PassFailedError, TcoptError
-from tcopt.support.phases import Passes
+from tcopt.support.pass_specs import Passes
 from tcopt.support.pipelines import make_passes, parse_specs
 from tcopt.support.registry import DIALECTS, PASSES, all_dialects
 

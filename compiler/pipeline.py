@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.phases import KERNEL_PHASES, PHASES, Passes, PassSpec, Phase
+from tcopt.support.pass_specs import Passes, PassSpec
+from tcopt.support.phases import KERNEL_PHASES, PHASES, Phase
 from tcopt.support.target_registry import HOST_KIND, find_target
 from tcopt.targets.interface import lacks_precision
 

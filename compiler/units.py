@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region
 from xdsl.printer import Printer
 
-from tcopt.backends.llvm.names import symbol_of
+from tcopt.backends.llvm.emit.names import symbol_of
 from tcopt.compiler.canonical import CanonicalText, base_name, compile_attributes, symbol_name
 from tcopt.compiler.kernel import Kernel, without_place
 from tcopt.compiler.passes import run_passes, shared_context

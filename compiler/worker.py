@@ -67,7 +67,7 @@ def _load() -> None:
     """Import what compiling a unit needs, as the parent is still at work on the graph."""
     from tcopt.compiler.passes import passes_of, shared_context
     from tcopt.compiler.pipeline import kernel_phases, pipeline
-    from tcopt.schedules.rules import rules_for
+    from tcopt.schedules.rules.rule import rules_for
     from tcopt.support.target_registry import HOST_KIND, target_named
 
     shared_context()

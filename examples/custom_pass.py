@@ -16,8 +16,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from tcopt.dialects import graph
 from tcopt.passes.canonicalize import simplifications
-from tcopt.passes.graph.constants import Constants
-from tcopt.passes.graph.fold_scale import MultiplyByInverse
+from tcopt.passes.graph.folding.constants import Constants
+from tcopt.passes.graph.folding.fold_scale import MultiplyByInverse
 from tcopt.support.rewriting import rewrite
 
 

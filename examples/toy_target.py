@@ -23,9 +23,10 @@ from tcopt.dialects.target import TargetFacts
 from tcopt.runtime.device.host_memory import HostMemoryDevice
 from tcopt.runtime.device.interface import KernelSource
 from tcopt.schedules import Schedule
-from tcopt.schedules.rules import schedule_rule
+from tcopt.schedules.rules.rule import schedule_rule
 from tcopt.support.errors import BackendError, UnsupportedError
-from tcopt.support.phases import Phase, specs
+from tcopt.support.pass_specs import specs
+from tcopt.support.phases import Phase
 from tcopt.support.registration import Registry
 from tcopt.support.target_registry import register_target
 from tcopt.targets.launched import LaunchedTarget

@@ -12,13 +12,13 @@ from functools import partial
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.jit import compile_module
+from tcopt.backends.llvm.machine.host import host_target
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.dialects.te import api as te
-from tcopt.passes.loop.stage_nests import lower_function
+from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
 
 SIZE = 192

@@ -21,9 +21,9 @@ from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
 from tcopt.backends.llvm.jit import external_names
-from tcopt.backends.llvm.machine import assemble_object, data_layout
+from tcopt.backends.llvm.machine.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
-from tcopt.passes.kernel.instrument import PROFILE
+from tcopt.passes.kernel.checks.instrument import PROFILE
 from tcopt.runtime.description import argument_facts
 from tcopt.runtime.host_calls import HostCall, as_code_has_it
 from tcopt.runtime.loading import argument_table

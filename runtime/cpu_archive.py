@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tcopt.backends.llvm.host import obstacle
+from tcopt.backends.llvm.machine.host import obstacle
 from tcopt.runtime.container import Container
 from tcopt.runtime.description import (
     MOST_BYTES,

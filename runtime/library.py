@@ -24,7 +24,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tcopt.backends.llvm.linker import linked_library
+from tcopt.backends.llvm.machine.linker import linked_library
 from tcopt.backends.llvm.pool.text import pool_objects
 from tcopt.runtime.loading import description
 from tcopt.runtime.program import Program

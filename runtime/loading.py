@@ -6,8 +6,8 @@ import ctypes
 import time
 from collections.abc import Iterable, Sequence
 
-from tcopt.backends.llvm.host import default_threads, host_target, obstacle
 from tcopt.backends.llvm.jit_link import link_objects, threads_object
+from tcopt.backends.llvm.machine.host import default_threads, host_target, obstacle
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.runtime.host_calls import HostCall, HostCalls

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.llvm.host import default_threads, obstacle, usable_cores
+from tcopt.backends.llvm.machine.host import default_threads, obstacle, usable_cores
 from tcopt.runtime.checks import CheckMemory, split_checks, split_keys
 from tcopt.runtime.description import argument_facts
 from tcopt.runtime.host_calls import HostCall, Texts, as_code_has_it

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tcopt.schedules.api import Schedule as Schedule
-    from tcopt.schedules.handles import Block as Block
-    from tcopt.schedules.handles import Loop as Loop
+    from tcopt.schedules.api.handles import Block as Block
+    from tcopt.schedules.api.handles import Loop as Loop
+    from tcopt.schedules.api.schedule import Schedule as Schedule
 
 
 def __getattr__(name: str) -> Any:
     # Passes live in this package too, and need not wait for the API to be imported.
     if name in ("Schedule", "Block", "Loop"):
-        from tcopt.schedules import api
+        from tcopt.schedules.api import schedule
 
-        return getattr(api, name)
+        return getattr(schedule, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

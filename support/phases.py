@@ -7,83 +7,18 @@ there is anything to compile.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from tcopt.support.errors import ParsingError
+from tcopt.support.pass_specs import Passes, PassSpec, Value, passes_text
 from tcopt.support.suggestions import suggest
-
-Value = str | int | bool | float
-Passes = tuple["PassSpec", ...]
 
 PHASES = ("import", "graph", "te", "loop", "schedule", "kernel", "code")
 """Names of all phases of a compile; `import` and `code` hold no passes."""
 
 KERNEL_PHASES = ("loop", "schedule", "kernel")
 """The phases that each kernel goes through, and that may be run on one kernel alone."""
-
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_ESCAPES = str.maketrans(
-    {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\f": "\\f", "\v": "\\v"}
-)
-_NO_WORDS = ("true", "false")
-"""What is a truth value where it has no quotes."""
-
-
-class PassSpec(NamedTuple):
-    """A pass as a pipeline names it.
-
-    Attributes:
-        name: of the pass.
-        options: names, as text has them, and values, in their order.
-    """
-
-    name: str
-    options: tuple[tuple[str, tuple[Value, ...]], ...] = ()
-
-    @classmethod
-    def of(cls, name: str, **options: Value) -> PassSpec:
-        """A pass with options by the names of its fields."""
-        given = ((key.replace("_", "-"), (value,)) for key, value in options.items())
-        return cls(name, tuple(given))
-
-    def having(self, **options: Value) -> PassSpec:
-        """The same pass with these options, whatever they were."""
-        changed = PassSpec.of(self.name, **options).options
-        names = {name for name, _ in changed}
-        kept = (option for option in self.options if option[0] not in names)
-        return PassSpec(self.name, (*kept, *changed))
-
-    def __str__(self) -> str:
-        if not self.options:
-            return self.name
-        return f"{self.name}{{{' '.join(_option_text(*option) for option in self.options)}}}"
-
-
-def _option_text(name: str, values: tuple[Value, ...]) -> str:
-    return f"{name}={','.join(map(_value_text, values))}" if values else name
-
-
-def _value_text(value: Value) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if not isinstance(value, str):
-        return str(value)
-    if _WORD.fullmatch(value) and value not in _NO_WORDS:
-        return value
-    return f'"{value.translate(_ESCAPES)}"'
-
-
-def passes_text(passes: Iterable[PassSpec]) -> str:
-    """The text that reads as these passes."""
-    return ",".join(map(str, passes))
-
-
-def specs(*passes: str | PassSpec) -> Passes:
-    """Passes, of which those without options may be names alone."""
-    return tuple(PassSpec(each) if isinstance(each, str) else each for each in passes)
 
 
 @dataclass(frozen=True, init=False)

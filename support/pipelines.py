@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import ArgSpecParseError
 from xdsl.utils.hints import type_repr
 
 from tcopt.support.errors import ParsingError
-from tcopt.support.phases import Passes, PassSpec, passes_text
+from tcopt.support.pass_specs import Passes, PassSpec, passes_text
 from tcopt.support.registry import PassFactory, all_passes
 from tcopt.support.suggestions import suggest
 

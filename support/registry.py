@@ -45,7 +45,7 @@ def import_all(package_name: str) -> tuple[ModuleType, ...]:
     """Import every module below a package, so that their decorators register.
 
     Args:
-        package_name: full name, such as `tcopt.schedules.cpu`.
+        package_name: full name, such as `tcopt.schedules.rules.cpu`.
     Returns:
         The modules, in the order of their names.
     """

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tcopt.support.accuracy import PRECISE
 from tcopt.support.errors import PassFailedError
-from tcopt.support.phases import PassSpec, Phase, specs, with_passes
+from tcopt.support.pass_specs import PassSpec, specs
+from tcopt.support.phases import Phase, with_passes
 from tcopt.targets.interface import CompiledKernel, KernelCode, TargetKind
 from tcopt.targets.pipelines import SIMPLIFY, make_phases
 
@@ -74,7 +75,7 @@ class CpuKind(TargetKind):
 
     @property
     def machines(self) -> MutableMapping[str, CpuTarget]:
-        from tcopt.backends.llvm.host import NAMED
+        from tcopt.backends.llvm.machine.host import NAMED
 
         return NAMED
 
@@ -82,7 +83,7 @@ class CpuKind(TargetKind):
         return name in HOST or name in self.machines
 
     def attribute(self, machine: str = "") -> CpuTargetAttr:
-        from tcopt.backends.llvm.host import named_target
+        from tcopt.backends.llvm.machine.host import named_target
 
         return self.facts.of(named_target(machine or "host"))
 
@@ -100,7 +101,7 @@ class CpuKind(TargetKind):
         from xdsl.dialects import func, memref
 
         from tcopt.backends.llvm.jit import external_names
-        from tcopt.backends.llvm.machine import assemble_object
+        from tcopt.backends.llvm.machine.machine import assemble_object
         from tcopt.backends.llvm.module import target_of
         from tcopt.backends.llvm.objects import emit_text
 
@@ -156,14 +157,14 @@ class CpuKind(TargetKind):
         release_code_pages()
 
     def cache_facts(self, machine: str) -> CpuTarget:
-        from tcopt.backends.llvm.host import named_target
+        from tcopt.backends.llvm.machine.host import named_target
 
         return named_target(machine or "host")
 
     def warm_up(self) -> None:
-        from tcopt.backends.llvm.host import default_target
-        from tcopt.backends.llvm.machine import target_machine
-        from tcopt.backends.llvm.registry import emit_rules
+        from tcopt.backends.llvm.emit.registry import emit_rules
+        from tcopt.backends.llvm.machine.host import default_target
+        from tcopt.backends.llvm.machine.machine import target_machine
 
         emit_rules()
         target_machine(default_target())

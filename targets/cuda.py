@@ -6,7 +6,8 @@ from collections.abc import Iterable, MutableMapping
 from typing import TYPE_CHECKING
 
 from tcopt.support.accuracy import PRECISE
-from tcopt.support.phases import PassSpec, Phase, specs
+from tcopt.support.pass_specs import PassSpec, specs
+from tcopt.support.phases import Phase
 from tcopt.targets.gpu_blocks import GpuKind
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol
 
 from tcopt.support.accuracy import PRECISE
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.phases import PassSpec, Phase, configured
+from tcopt.support.pass_specs import PassSpec
+from tcopt.support.phases import Phase, configured
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

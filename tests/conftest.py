@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from tcopt.backends.llvm.host import default_target
+from tcopt.backends.llvm.machine.host import default_target
 from tcopt.compiler.extensions import extensions
 from tcopt.support.errors import InputError
 

@@ -13,7 +13,7 @@ from tcopt.dialects.intrinsics import intrinsic
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.dtypes import element_type
-from tcopt.passes.loop.stage_nests import lower_function
+from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
 
 

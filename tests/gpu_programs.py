@@ -16,9 +16,9 @@ from tcopt.dialects import loop
 from tcopt.dialects.target import TARGET_ATTRIBUTE, GpuTargetAttr
 from tcopt.dialects.te import api as te
 from tcopt.interpreters.kernel import run_kernel
-from tcopt.passes.loop.stage_nests import lower_function
+from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
-from tcopt.schedules.api import Block, Loop
+from tcopt.schedules.api.schedule import Block, Loop
 
 LOOP_PASSES = (
     "compact-buffers,align-storage,lower-blocks,lower-thread-reductions,"

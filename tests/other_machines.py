@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from tcopt.backends.llvm.host import host_target, named_target
-from tcopt.backends.llvm.linker import find_linker
+from tcopt.backends.llvm.machine.host import host_target, named_target
+from tcopt.backends.llvm.machine.linker import find_linker
 
 
 def runner_for(name: str) -> list[str]:

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.te import api as te
 from tcopt.interpreters.loop import run_func
-from tcopt.passes.loop.stage_nests import lower_function
+from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.support.verify import verify
 
 

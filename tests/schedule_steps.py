@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from tcopt.schedules import Schedule
-from tcopt.schedules.handles import Block, Loop
+from tcopt.schedules.api.handles import Block, Loop
 from tcopt.support.errors import ScheduleError
 
 Step = tuple[str, Callable[[], object]]

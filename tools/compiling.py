@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from tcopt.frontends.onnx.limits import parse_limits
-from tcopt.tools.cli import inserted_passes
-from tcopt.tools.progress import CompileProgress
-from tcopt.tools.shapes import dims_text, parse_dims, parse_shapes
+from tcopt.frontends.onnx.model.limits import parse_limits
+from tcopt.tools.command_line.cli import inserted_passes
+from tcopt.tools.command_line.progress import CompileProgress
+from tcopt.tools.command_line.shapes import dims_text, parse_dims, parse_shapes
 
 if TYPE_CHECKING:
     from tcopt.runtime import Model

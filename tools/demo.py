@@ -12,16 +12,16 @@ from rich.console import Console
 from rich.table import Table
 
 import tcopt
-from tcopt.backends.llvm.host import default_threads
-from tcopt.frontends.onnx.examples import find_example_model
-from tcopt.frontends.onnx.random_weights import randomize_weights
-from tcopt.tools import cli
+from tcopt.backends.llvm.machine.host import default_threads
+from tcopt.frontends.onnx.building.examples import find_example_model
+from tcopt.frontends.onnx.building.random_weights import randomize_weights
 from tcopt.tools.benchmarking.sides import load_peer
 from tcopt.tools.benchmarking.turns import Times, take_turns
-from tcopt.tools.inputs import input_specs, make_inputs
-from tcopt.tools.progress import CompileProgress
+from tcopt.tools.command_line import cli
+from tcopt.tools.command_line.inputs import input_specs, make_inputs
+from tcopt.tools.command_line.progress import CompileProgress
+from tcopt.tools.command_line.terminal import bare
 from tcopt.tools.tcopt_run import compare_outputs
-from tcopt.tools.terminal import bare
 
 PROG = "tcopt-demo"
 _MODEL = "light_resnet50"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from tcopt.runtime.profile import KernelTime, Profile
-from tcopt.tools.text_tables import render
+from tcopt.tools.command_line.text_tables import render
 
 _NAMES_SHOWN = 3
 

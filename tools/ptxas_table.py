@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from tcopt.support.errors import UnsupportedError
-from tcopt.tools.text_tables import render
+from tcopt.tools.command_line.text_tables import render
 
 if TYPE_CHECKING:
     from tcopt.runtime import Model

@@ -13,15 +13,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
-from tcopt.frontends.onnx.limits import parse_limits
+from tcopt.frontends.onnx.model.limits import parse_limits
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.registry import PassFactory, all_passes, all_targets
 from tcopt.support.rewriting import limit_rewrites
 from tcopt.support.suggestions import suggest
 from tcopt.support.verify import verify
-from tcopt.tools import cli
-from tcopt.tools.driver import (
+from tcopt.tools.command_line import cli
+from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
+from tcopt.tools.passes.driver import (
     Given,
     PrintOptions,
     Source,
@@ -32,8 +33,8 @@ from tcopt.tools.driver import (
     print_module,
     run_passes,
 )
-from tcopt.tools.expected_errors import Expected, complaints, expected_errors
-from tcopt.tools.instruments import (
+from tcopt.tools.passes.expected_errors import Expected, complaints, expected_errors
+from tcopt.tools.passes.instruments import (
     DumpToFolder,
     Instrument,
     PrintAfter,
@@ -43,8 +44,7 @@ from tcopt.tools.instruments import (
     Timing,
     VerifyEach,
 )
-from tcopt.tools.shapes import parse_dims, parse_shapes
-from tcopt.tools.weight_files import TextOutput
+from tcopt.tools.passes.weight_files import TextOutput
 
 PROG = "tcopt"
 
@@ -167,7 +167,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _listing(args: argparse.Namespace, passes: Mapping[str, PassFactory]) -> str:
     """What there is, or what a pass says of itself."""
-    from tcopt.tools.pass_help import pass_help, pass_list
+    from tcopt.tools.passes.pass_help import pass_help, pass_list
 
     if args.help_pass:
         return pass_help(args.help_pass, passes)
@@ -266,7 +266,7 @@ def _instruments(
     show = partial(print_module, options=options)
     found: list[Instrument] = []
     if args.verify_each == "exec":
-        from tcopt.tools.exec_check import ExecCheck
+        from tcopt.tools.execution.exec_check import ExecCheck
 
         unchecked = args.allow_unchecked
         found.append(ExecCheck(args.input, args.seed, args.rtol, args.atol, unchecked))

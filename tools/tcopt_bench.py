@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from tcopt.frontends.onnx.limits import parse_limits
+from tcopt.frontends.onnx.model.limits import parse_limits
 from tcopt.support.errors import InputError
 from tcopt.support.files import write_output
-from tcopt.tools import cli
+from tcopt.tools.command_line import cli
+from tcopt.tools.command_line.inputs import read_arrays
+from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
 from tcopt.tools.compiling import print_extents
-from tcopt.tools.inputs import read_arrays
-from tcopt.tools.shapes import parse_dims, parse_shapes
 
 if TYPE_CHECKING:
     from tcopt.runtime import Model
@@ -64,7 +64,7 @@ def _argument_parser() -> argparse.ArgumentParser:
 
 def _run(args: argparse.Namespace) -> int:
     from tcopt.tools.benchmarking.measure import measure
-    from tcopt.tools.progress import CompileProgress
+    from tcopt.tools.command_line.progress import CompileProgress
 
     source = _source(args)
     given = read_arrays(args.input)
@@ -126,7 +126,7 @@ def _source(args: argparse.Namespace) -> str | bytes:
         return args.model
     import onnx
 
-    from tcopt.frontends.onnx.random_weights import randomize_weights
+    from tcopt.frontends.onnx.building.random_weights import randomize_weights
 
     return randomize_weights(onnx.load(args.model), args.seed).SerializeToString()
 

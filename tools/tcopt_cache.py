@@ -8,7 +8,7 @@ from functools import partial
 
 from tcopt.compiler.disk_store import DiskStore
 from tcopt.compiler.kernel_cache import KernelCache, user_programs
-from tcopt.tools import cli
+from tcopt.tools.command_line import cli
 
 PROG = "tcopt-cache"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcopt.support.errors import InputError, TcoptError, printable
-from tcopt.tools import cli
-from tcopt.tools.inputs import read_arrays, show_shape
-from tcopt.tools.shapes import dims_text, parse_dims, parse_shapes
+from tcopt.tools.command_line import cli
+from tcopt.tools.command_line.inputs import read_arrays, show_shape
+from tcopt.tools.command_line.shapes import dims_text, parse_dims, parse_shapes
 
 if TYPE_CHECKING:
     from tcopt.frontends.onnx.checking import CheckReport, ModelSummary, Shape
@@ -53,7 +53,7 @@ def _argument_parser() -> argparse.ArgumentParser:
 
 def _run(args: argparse.Namespace) -> int:
     from tcopt.frontends.onnx.checking import check_model
-    from tcopt.frontends.onnx.limits import parse_limits
+    from tcopt.frontends.onnx.model.limits import parse_limits
 
     path = Path(args.model)
     if not path.is_file():
@@ -85,7 +85,7 @@ def _slow_kernels(args: argparse.Namespace, report: CheckReport) -> list[Remark]
     from tcopt.compiler import pipeline
     from tcopt.compiler.slow_kernels import slow_kernels
     from tcopt.frontends.onnx.importer import import_model
-    from tcopt.frontends.onnx.limits import parse_limits
+    from tcopt.frontends.onnx.model.limits import parse_limits
 
     phases = pipeline(args.target)
     if not report.passed or report.at_first_run:

@@ -11,10 +11,10 @@ from pathlib import Path
 from tcopt.support.errors import InputError
 from tcopt.support.files import is_replaced
 from tcopt.support.phases import Phase, pipeline_text, with_passes
-from tcopt.tools import cli
+from tcopt.tools.command_line import cli
+from tcopt.tools.command_line.inputs import read_arrays
+from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
 from tcopt.tools.compiling import compile_model
-from tcopt.tools.inputs import read_arrays
-from tcopt.tools.shapes import parse_dims, parse_shapes
 
 PROG = "tcopt-compile"
 
@@ -147,12 +147,12 @@ def _compile(args: argparse.Namespace) -> int:
 
 def _print_level(args: argparse.Namespace) -> int:
     from tcopt.frontends.onnx.importer import import_model
-    from tcopt.frontends.onnx.limits import parse_limits
+    from tcopt.frontends.onnx.model.limits import parse_limits
     from tcopt.support.pipelines import make_passes
     from tcopt.support.verify import verify
-    from tcopt.tools.driver import PrintOptions, blame, emit, new_context, run_passes
-    from tcopt.tools.instruments import Instrument, Timing
-    from tcopt.tools.weight_files import TextOutput
+    from tcopt.tools.passes.driver import PrintOptions, blame, emit, new_context, run_passes
+    from tcopt.tools.passes.instruments import Instrument, Timing
+    from tcopt.tools.passes.weight_files import TextOutput
 
     phases = _phases(args)
     ctx = new_context()

@@ -16,11 +16,17 @@ from numpy.typing import NDArray
 from tcopt.support.errors import InputError
 from tcopt.support.files import is_replaced, open_output
 from tcopt.support.strings import dtype_text, is_text
-from tcopt.tools import cli
-from tcopt.tools.accuracy import Accuracy, compare, report
+from tcopt.tools.command_line import cli
+from tcopt.tools.command_line.inputs import (
+    input_specs,
+    make_inputs,
+    output_arrays,
+    read_arrays,
+    show_shape,
+)
 from tcopt.tools.compiling import compile_model, print_extents
-from tcopt.tools.inputs import input_specs, make_inputs, output_arrays, read_arrays, show_shape
-from tcopt.tools.references import REFERENCE, RUNTIMES, measure, reference_run
+from tcopt.tools.results.accuracy import Accuracy, compare, report
+from tcopt.tools.results.references import REFERENCE, RUNTIMES, measure, reference_run
 
 if TYPE_CHECKING:
     from tcopt.runtime import Model
@@ -152,7 +158,12 @@ def _feeds(model: Model, args: argparse.Namespace) -> Feeds:
 
 
 def _compare_layers(args: argparse.Namespace) -> int:
-    from tcopt.tools.layers import compare_layers, layers_report, outputs_of, with_all_results
+    from tcopt.tools.results.layers import (
+        compare_layers,
+        layers_report,
+        outputs_of,
+        with_all_results,
+    )
 
     source, layers = with_all_results(args.model)
     given = argparse.Namespace(**{**vars(args), "model": source, "no_cache": True})

@@ -8,7 +8,7 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
-from tcopt.backends.llvm.machine import assemble_object, check_room, initialize_native
+from tcopt.backends.llvm.machine.machine import assemble_object, check_room, initialize_native
 from tcopt.backends.llvm.pool.text import STOP_VARIABLE, THREADS_VARIABLE
 from tcopt.backends.llvm.runtime import helper_addresses, symbol_address
 from tcopt.support.cpu_target import CpuTarget

@@ -24,13 +24,13 @@ from xdsl.dialects.memref import GlobalOp
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
-from tcopt.backends.llvm.emitter import FunctionEmitter, ModuleState
-from tcopt.backends.llvm.host import default_target
-from tcopt.backends.llvm.names import entry_symbol, external_symbol, global_symbol, symbol_of
+from tcopt.backends.llvm.emit.emitter import FunctionEmitter, ModuleState
+from tcopt.backends.llvm.emit.names import entry_symbol, external_symbol, global_symbol, symbol_of
+from tcopt.backends.llvm.emit.types import byte_size, is_bool, llvm_type, memory_type
+from tcopt.backends.llvm.machine.host import default_target
 from tcopt.backends.llvm.ops.func import emit_return
 from tcopt.backends.llvm.ops.memref import memref_bytes
 from tcopt.backends.llvm.pool.text import STOP_VARIABLE
-from tcopt.backends.llvm.types import byte_size, is_bool, llvm_type, memory_type
 from tcopt.dialects.target import cpu_target_of
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.cpu_target import CpuTarget

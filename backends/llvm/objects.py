@@ -12,8 +12,8 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 
 from tcopt.backends.llvm.jit import external_names
-from tcopt.backends.llvm.linker import link_library
-from tcopt.backends.llvm.machine import assemble_object, assemble_text, data_layout
+from tcopt.backends.llvm.machine.linker import link_library
+from tcopt.backends.llvm.machine.machine import assemble_object, assemble_text, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, STOP_VARIABLE, pool_text, setting_text
 from tcopt.support.cpu_target import CpuTarget

@@ -15,14 +15,14 @@ from tcopt.support.cpu_target import CpuTarget
 
 def _cpu(name: str) -> CpuTarget | None:
     """The named CPU; nothing named means the module's own target, or this machine."""
-    from tcopt.backends.llvm.host import named_target
+    from tcopt.backends.llvm.machine.host import named_target
 
     return named_target(name) if name else None
 
 
 @dataclass(frozen=True)
 class LLVMTarget(Target):
-    """LLVM IR text. The option `cpu` names a target, see `tcopt.backends.llvm.host`.
+    """LLVM IR text. The option `cpu` names a target, see `tcopt.backends.llvm.machine.host`.
 
     Without a target, in the option or the module, the text carries no triple and no data
     layout and is the same on every machine.

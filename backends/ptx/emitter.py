@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.backends.llvm.emitter import Buffer, FunctionEmitter, ModuleState
-from tcopt.backends.llvm.linear import ZERO
+from tcopt.backends.llvm.emit.emitter import Buffer, FunctionEmitter, ModuleState
+from tcopt.backends.llvm.emit.linear import ZERO
+from tcopt.backends.llvm.emit.types import I32, I64, LlvmType, pointer_in
 from tcopt.backends.llvm.ops.memref import memref_bytes
-from tcopt.backends.llvm.types import I32, I64, LlvmType, pointer_in
 from tcopt.backends.ptx.registry import ptx_rules
 from tcopt.backends.strides import static_strides
 from tcopt.dialects.target import GpuTargetAttr

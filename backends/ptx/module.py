@@ -14,14 +14,14 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.backends.kernels import is_read_only, kernels_of
-from tcopt.backends.llvm.emitter import ModuleState
+from tcopt.backends.llvm.emit.emitter import ModuleState
 from tcopt.backends.llvm.module import argument_alignment, assemble
 from tcopt.backends.llvm.ops.memref import memref_bytes
 from tcopt.backends.ptx.emitter import GLOBAL, KernelEmitter
 from tcopt.backends.ptx.names import entry_name
 from tcopt.dialects.simt import MmaSyncOp
 from tcopt.dialects.target import GpuTargetAttr
-from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, GRID_SIZE, sizes_of
+from tcopt.passes.kernel.lowering.thread_axes import BLOCK_SIZE, GRID_SIZE, sizes_of
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import UnsupportedError
 

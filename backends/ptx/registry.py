@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tcopt.backends.llvm.registry import emit_rules
+from tcopt.backends.llvm.emit.registry import emit_rules
 from tcopt.backends.rule_table import RuleTable
 
 if TYPE_CHECKING:

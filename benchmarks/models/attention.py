@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 
 def split_heads(net: Network, x: str, batch: int, tokens: int, heads: int, width: int) -> str:

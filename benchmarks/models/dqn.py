@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 # Output channels, kernel and stride of each convolution.
 _CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))

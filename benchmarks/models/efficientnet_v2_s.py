@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx import ModelProto
 
 from models.efficientnet import Stage, head, silu, stage
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 _STAGES = (
     Stage(1, 3, 1, 24, 2, fused=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 _STEPS, _WIDTH, _LAYERS, _VOCABULARY = 35, 650, 2, 10_000
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from onnx import ModelProto, TensorProto
 
 from models.attention import attend, feed_forward, split_heads
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 _BATCH, _PAST, _SOURCE = 32, 32, 32
 _WIDTH, _HEADS, _LAYERS, _VOCABULARY = 512, 8, 6, 32_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 _STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import ModelProto
 
 from models.attention import feed_forward, self_attention
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 _PATCH, _WIDTH, _HEADS, _LAYERS = 16, 384, 6, 12
 _TOKENS = (224 // _PATCH) ** 2 + 1

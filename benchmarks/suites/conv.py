@@ -7,7 +7,7 @@ from functools import partial
 from onnx import ModelProto
 
 from case import Case
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 # Name, height and width, input and output channels, kernel, stride; padded by half the kernel.
 _LAYERS = (

@@ -8,7 +8,7 @@ from functools import partial
 from onnx import ModelProto
 
 from case import Case
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 # Rows, terms, columns of products with a constant.
 _DENSE = ((1024, 1024, 1024), (128, 768, 3072), (128, 3072, 768), (128, 768, 768))

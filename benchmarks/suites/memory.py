@@ -9,7 +9,7 @@ from onnx import ModelProto
 
 from case import Case
 from models.attention import gelu
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 Body = Callable[[Network, str], str]
 

@@ -12,8 +12,8 @@ from onnx import ModelProto
 import models
 from case import Case
 from models import resnet18
-from tcopt.frontends.onnx.examples import example_models, find_example_model
-from tcopt.frontends.onnx.random_weights import randomize_weights
+from tcopt.frontends.onnx.building.examples import example_models, find_example_model
+from tcopt.frontends.onnx.building.random_weights import randomize_weights
 
 
 def _light(name: str) -> ModelProto:

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from case import Case
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 
 def _layer(

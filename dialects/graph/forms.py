@@ -27,7 +27,7 @@ COUNTS_ON_ATTRIBUTE = "tcopt.counts_on"
 Answer = Callable[[str, Operation, Attribute | None], str | None]
 
 _ANSWERS: Registry[str, Answer] = Registry(
-    "answer", lambda: importlib.import_module("tcopt.schedules.rules")
+    "answer", lambda: importlib.import_module("tcopt.schedules.rules.rule")
 )
 
 

@@ -34,6 +34,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from tcopt.dialects.loop.attrs import IterKind
 from tcopt.dialects.loop.types import parse_buffer_type, reach_of
 from tcopt.support.access_syntax import parse_access, print_access
 from tcopt.support.index_maps import verify_index_map
@@ -89,6 +90,20 @@ def _verify_vector(
         raise VerifyException("the mask must hold one i1 for each lane")
     if (access.mask is not None or has_default) and dimensions > 1:
         raise VerifyException("mask and else belong to vectors of one dimension")
+
+
+def _verify_spatial(store: StoreOp) -> None:
+    from tcopt.dialects.loop.block import BlockOp
+
+    for index in store.indices:
+        block = index.block.parent_op() if isinstance(index, BlockArgument) else None
+        if not isinstance(block, BlockOp) or not isinstance(index, BlockArgument):
+            continue
+        # The block itself, which is verified later, may have too few kinds.
+        if block.iter_kinds[index.index : index.index + 1] == (IterKind.REDUCE,):
+            raise VerifyException(
+                "a reduce variable indexes a store; make it spatial, or reduce over it"
+            )
 
 
 def _verify_bounds(access: LoadOp | StoreOp, shape: Sequence[int]) -> None:
@@ -330,6 +345,7 @@ class StoreOp(IRDLOperation):
     def verify_(self) -> None:
         _verify_access(self, self.value.type)
         _verify_limits(self)
+        _verify_spatial(self)
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:

@@ -27,7 +27,6 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.loop.access import StoreOp
 from tcopt.dialects.loop.attrs import IterKind, IterKindAttr
 from tcopt.dialects.loop.conditions import merge_maps, parse_conditions, print_conditions
 from tcopt.support.access_syntax import parse_index_expr, print_expr
@@ -144,7 +143,6 @@ class BlockOp(IRDLOperation):
         verify_index_map(self.bindings.data, len(self.operands), "the map of bindings")
         if any(extent < 0 for extent in self.domain):
             raise VerifyException("a domain has a negative extent")
-        self._verify_reduce_variables_not_stored()
         self._verify_no_loops_used()
 
     def _verify_no_loops_used(self) -> None:
@@ -160,16 +158,6 @@ class BlockOp(IRDLOperation):
                     raise VerifyException(
                         f"the body uses {name} of a loop around; bind an iteration variable to it"
                     )
-
-    def _verify_reduce_variables_not_stored(self) -> None:
-        reduce = {
-            v for v, k in zip(self.iter_vars, self.iter_kinds, strict=True) if k is IterKind.REDUCE
-        }
-        for op in self.body.walk():
-            if isinstance(op, StoreOp) and not reduce.isdisjoint(op.indices):
-                raise VerifyException(
-                    "a reduce variable indexes a store; make it spatial, or reduce over it"
-                )
 
     @classmethod
     def parse(cls, parser: Parser) -> BlockOp:

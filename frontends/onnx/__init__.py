@@ -6,21 +6,21 @@ The names below are imported when they are first used: errors and readers need n
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tcopt.frontends.onnx.building.examples import example_models, find_example_model
+    from tcopt.frontends.onnx.building.random_weights import randomize_weights
     from tcopt.frontends.onnx.checking import CheckReport, check_model
-    from tcopt.frontends.onnx.errors import MissingShapesError, MissingValuesError
-    from tcopt.frontends.onnx.examples import example_models, find_example_model
     from tcopt.frontends.onnx.importer import import_model
-    from tcopt.frontends.onnx.random_weights import randomize_weights
+    from tcopt.frontends.onnx.model.errors import MissingShapesError, MissingValuesError
 
 _HOMES = {
     "CheckReport": "checking",
-    "MissingShapesError": "errors",
-    "MissingValuesError": "errors",
+    "MissingShapesError": "model.errors",
+    "MissingValuesError": "model.errors",
     "check_model": "checking",
-    "example_models": "examples",
-    "find_example_model": "examples",
+    "example_models": "building.examples",
+    "find_example_model": "building.examples",
     "import_model": "importer",
-    "randomize_weights": "random_weights",
+    "randomize_weights": "building.random_weights",
 }
 
 __all__ = [

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto
 
-from tcopt.frontends.onnx.errors import Dimension, MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.importer import ModelImporter
-from tcopt.frontends.onnx.inputs import declared_dims, terms_of
-from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
-from tcopt.frontends.onnx.lists import Shapes
-from tcopt.frontends.onnx.loading import domain_opsets, header_problems, load_model
-from tcopt.frontends.onnx.node_facts import general_advice, operator_name
-from tcopt.frontends.onnx.problems import Problems
-from tcopt.frontends.onnx.tensors import TensorReader
-from tcopt.frontends.onnx.types import numpy_dtype, onnx_type_name, tensor_declaration
+from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError, MissingValuesError
+from tcopt.frontends.onnx.model.inputs import declared_dims, terms_of
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.lists import Shapes
+from tcopt.frontends.onnx.model.loading import domain_opsets, header_problems, load_model
+from tcopt.frontends.onnx.model.node_facts import general_advice, operator_name
+from tcopt.frontends.onnx.model.problems import Problems
+from tcopt.frontends.onnx.model.tensors import TensorReader
+from tcopt.frontends.onnx.model.types import numpy_dtype, onnx_type_name, tensor_declaration
 from tcopt.support.errors import ImportModelError, InputError, TcoptError
 from tcopt.support.remarks import collect_remarks
 from tcopt.support.shape_text import shape_text

@@ -28,17 +28,24 @@ from tcopt.dialects.graph.dims import name_dims
 from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.types import tensor
 from tcopt.dialects.graph.weights import WeightStore, attach_weights
-from tcopt.frontends.onnx.builder import GraphBuilder, named_location
-from tcopt.frontends.onnx.inputs import ModelInput, declared_input, fix_inputs
-from tcopt.frontends.onnx.limits import DEFAULT_LIMITS, Limits
-from tcopt.frontends.onnx.lists import Shapes, expand_lists, value_of
-from tcopt.frontends.onnx.loading import check_header, load_model
-from tcopt.frontends.onnx.nodes import NodeImporter
-from tcopt.frontends.onnx.outputs import Results, expand_output, result_dims, stale_shapes
-from tcopt.frontends.onnx.problems import Problems
-from tcopt.frontends.onnx.stages import Rest, Stage, Staging
-from tcopt.frontends.onnx.tensors import TensorReader
-from tcopt.frontends.onnx.values import FAILED, NOTHING, Deferred, Failed, Scope, SequenceValue
+from tcopt.frontends.onnx.context.builder import GraphBuilder, named_location
+from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, fix_inputs
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.lists import Shapes, expand_lists, value_of
+from tcopt.frontends.onnx.model.loading import check_header, load_model
+from tcopt.frontends.onnx.model.outputs import Results, expand_output, result_dims, stale_shapes
+from tcopt.frontends.onnx.model.problems import Problems
+from tcopt.frontends.onnx.model.tensors import TensorReader
+from tcopt.frontends.onnx.model.values import (
+    FAILED,
+    NOTHING,
+    Deferred,
+    Failed,
+    Scope,
+    SequenceValue,
+)
+from tcopt.frontends.onnx.nodes.nodes import NodeImporter
+from tcopt.frontends.onnx.nodes.stages import Rest, Stage, Staging
 from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
 from tcopt.support.host_calls import STRINGS, TEXT_INPUTS, TEXT_OUTPUTS
 from tcopt.support.random_keys import KEY_INPUT

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.opencl.names import kernel_name
+from tcopt.backends.opencl.emit.names import kernel_name
 from tcopt.runtime.device.interface import KernelSource, Times
 from tcopt.runtime.device.steps import Copy, Launch, Step
 from tcopt.support.alignment import ALIGNMENT

@@ -22,8 +22,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
-from tcopt.passes.kernel.memory_sizes import memref_bytes
-from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, GRID_SIZE, KERNEL, sizes_of
+from tcopt.dialects.memory_sizes import memref_bytes
+from tcopt.passes.kernel.lowering.thread_axes import BLOCK_SIZE, GRID_SIZE, KERNEL, sizes_of
 from tcopt.runtime.profile import TimedKernel
 from tcopt.support.errors import PassFailedError
 from tcopt.support.origins import call_origin

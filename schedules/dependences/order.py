@@ -21,8 +21,8 @@ from tcopt.dialects.loop import (
 from tcopt.schedules.dependences.overlap import Relation, may_meet
 from tcopt.schedules.dependences.single_assignment import classify, updates_commute
 from tcopt.schedules.dependences.touches import Touch, touches
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.state import alloc_of, ancestor_in, common_block, loops_of, value_label
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import alloc_of, ancestor_in, common_block, loops_of, value_label
 
 
 class Dependences:

@@ -47,9 +47,9 @@ from tcopt.dialects.loop import (
 )
 from tcopt.dialects.loop.analysis import Box, access_box, accesses
 from tcopt.dialects.loop.structure import enclosing_loops
+from tcopt.schedules.analysis.distinct import determines
 from tcopt.schedules.dependences.texts import access_text, block_text
-from tcopt.schedules.distinct import determines
-from tcopt.schedules.state import block_label, owning_block, path, value_label
+from tcopt.schedules.state.state import block_label, owning_block, path, value_label
 from tcopt.support.affine import extents_to_ranges
 from tcopt.support.literals import integers
 

@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.printer import Printer
 
 from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
-from tcopt.schedules.state import block_label, owning_block, value_label
+from tcopt.schedules.state.state import block_label, owning_block, value_label
 from tcopt.support.access_syntax import print_expr
 
 

@@ -14,7 +14,7 @@ from tcopt.dialects.loop import loop_of as owner_loop
 from tcopt.dialects.loop.analysis import accesses as accesses_of
 from tcopt.dialects.loop.analysis import block_of
 from tcopt.schedules.dependences.texts import access_text
-from tcopt.schedules.state import loops_of, owning_block
+from tcopt.schedules.state.state import loops_of, owning_block
 from tcopt.support.affine import substitute
 
 

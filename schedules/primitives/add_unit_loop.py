@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tcopt.dialects.loop import BlockOp, ForOp, LoopKind
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.nest import new_loop
-from tcopt.schedules.state import State, loops_of
+from tcopt.schedules.edits.nest import new_loop
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State, loops_of
 
 
 def add_unit_loop(state: State, target: BlockOp | ForOp) -> ForOp:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.ir import Attribute
 
 from tcopt.dialects.loop import BlockOp, ForOp
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.state import State
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State
 
 
 def annotate(state: State, target: BlockOp | ForOp, key: str, value: Attribute) -> None:

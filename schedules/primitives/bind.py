@@ -14,11 +14,11 @@ from tcopt.dialects.loop import (
     ThreadAxisAttr,
 )
 from tcopt.dialects.loop.analysis import binding_values
-from tcopt.passes.loop.lane_reductions import THREAD_KINDS
-from tcopt.schedules.conflicts import check_independent, check_serial, combines_terms
+from tcopt.passes.loop.analysis.lane_reductions import THREAD_KINDS
+from tcopt.schedules.dependences.conflicts import check_independent, check_serial, combines_terms
 from tcopt.schedules.dependences.order import check_iterations
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.state import (
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import (
     State,
     alloc_of,
     block_label,

@@ -7,12 +7,12 @@ from xdsl.ir import SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import AllocOp, BlockOp, Scope
-from tcopt.schedules.copies import copy_nest, redirect
+from tcopt.schedules.analysis.regions import box_under, reads_of
 from tcopt.schedules.dependences.order import check_passed
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.nest import alloc_like
-from tcopt.schedules.regions import box_under, reads_of
-from tcopt.schedules.state import (
+from tcopt.schedules.edits.copies import copy_nest, redirect
+from tcopt.schedules.edits.nest import alloc_like
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import (
     State,
     alloc_of,
     ancestor_in,

@@ -9,12 +9,12 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import AllocOp, BlockOp, IntrinOp, Scope
 from tcopt.dialects.loop.analysis import Box, Interval, buffer_shape
-from tcopt.schedules.copies import copy_nest, redirect, shift
+from tcopt.schedules.analysis.regions import box_under, variable_at, variables_of, writes_of
 from tcopt.schedules.dependences.order import check_runs, check_single
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.nest import alloc_like, check_movable
-from tcopt.schedules.regions import box_under, variable_at, variables_of, writes_of
-from tcopt.schedules.state import (
+from tcopt.schedules.edits.copies import copy_nest, redirect, shift
+from tcopt.schedules.edits.nest import alloc_like, check_movable
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import (
     State,
     alloc_of,
     ancestor_in,

@@ -6,9 +6,16 @@ from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind
 from tcopt.dialects.loop.analysis import Box
+from tcopt.schedules.analysis.regions import (
+    box_under,
+    over,
+    reads_of,
+    sharing_loops,
+    variables_of,
+    writes_of,
+)
 from tcopt.schedules.dependences.order import check_move, check_single
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.nest import (
+from tcopt.schedules.edits.nest import (
     Span,
     build_nest,
     check_movable,
@@ -18,15 +25,8 @@ from tcopt.schedules.nest import (
     hoist_alloc,
     sink_alloc,
 )
-from tcopt.schedules.regions import (
-    box_under,
-    over,
-    reads_of,
-    sharing_loops,
-    variables_of,
-    writes_of,
-)
-from tcopt.schedules.state import (
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import (
     State,
     alloc_of,
     ancestor_in,

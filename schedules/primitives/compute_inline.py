@@ -11,19 +11,25 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
 from tcopt.dialects.loop import BlockOp, IndexOp, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
-from tcopt.schedules.bodies import IndexExpr, substitute_indices
+from tcopt.schedules.analysis.regions import reads_of, variables_of, writes_of
 from tcopt.schedules.dependences.order import check_move, check_single
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.inlining import (
+from tcopt.schedules.edits.bodies import IndexExpr, substitute_indices
+from tcopt.schedules.edits.inlining import (
     check_body,
     check_temporary,
     erase,
     erase_alloc,
     pointwise_store,
 )
-from tcopt.schedules.nest import check_visible, hoist_alloc
-from tcopt.schedules.regions import reads_of, variables_of, writes_of
-from tcopt.schedules.state import State, block_label, buffers_read, value_label, written_buffer
+from tcopt.schedules.edits.nest import check_visible, hoist_alloc
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import (
+    State,
+    block_label,
+    buffers_read,
+    value_label,
+    written_buffer,
+)
 from tcopt.support.affine import bounds
 from tcopt.support.literals import number_attr
 

@@ -8,11 +8,17 @@ from xdsl.ir.affine import AffineMap
 
 from tcopt.dialects.loop import BlockOp, ForOp, InitOp, IterKind, LoadOp, LoopKind
 from tcopt.dialects.loop.analysis import binding_values
+from tcopt.schedules.analysis.distinct import runs_once
 from tcopt.schedules.dependences.order import check_passed, check_runs, check_single
-from tcopt.schedules.distinct import runs_once
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.nest import bound_values, check_visible, hoist_alloc, new_loop, set_bindings
-from tcopt.schedules.state import State, block_label, buffers_written, loops_of, value_label
+from tcopt.schedules.edits.nest import (
+    bound_values,
+    check_visible,
+    hoist_alloc,
+    new_loop,
+    set_bindings,
+)
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State, block_label, buffers_written, loops_of, value_label
 
 _NAME = "decompose_reduction"
 _KEPT_KINDS = (LoopKind.VECTORIZED, LoopKind.UNROLLED)

@@ -6,8 +6,8 @@ from xdsl.dialects.builtin import UnitAttr
 
 from tcopt.dialects.loop import BlockOp, ForOp, Scope
 from tcopt.dialects.loop.memory import DOUBLE_BUFFER
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.state import (
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import (
     State,
     alloc_of,
     block_label,

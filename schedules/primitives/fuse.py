@@ -10,9 +10,9 @@ from xdsl.ir.affine import AffineDimExpr
 
 from tcopt.dialects.loop import ForOp, LoopKind
 from tcopt.schedules.dependences.order import check_blocks_only
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.nest import move_ops, new_loop, replace_variable
-from tcopt.schedules.state import State, value_label
+from tcopt.schedules.edits.nest import move_ops, new_loop, replace_variable
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State, value_label
 
 
 def fuse(state: State, loops: Sequence[ForOp]) -> ForOp:

@@ -10,14 +10,14 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 
 from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, LoadOp, LoopKind, StoreOp
 from tcopt.dialects.loop.analysis import binding_values, buffer_shape
-from tcopt.schedules.buffers import with_shape
+from tcopt.schedules.analysis.patterns import Access, BlockPattern, match_block
+from tcopt.schedules.analysis.regions import reads_of, variable_at, variables_of, writes_of
 from tcopt.schedules.dependences.order import check_single
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.inlining import check_body
-from tcopt.schedules.nest import bound_blocks, set_variables
-from tcopt.schedules.patterns import Access, BlockPattern, match_block
-from tcopt.schedules.regions import reads_of, variable_at, variables_of, writes_of
-from tcopt.schedules.state import State, alloc_of, block_label, loops_of, value_label
+from tcopt.schedules.edits.buffers import with_shape
+from tcopt.schedules.edits.inlining import check_body
+from tcopt.schedules.edits.nest import bound_blocks, set_variables
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State, alloc_of, block_label, loops_of, value_label
 from tcopt.support.affine import bounds
 from tcopt.support.literals import number_attr
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tcopt.dialects.loop import ForOp, LoopKind, LoopKindAttr
-from tcopt.schedules.conflicts import check_independent, check_serial
-from tcopt.schedules.state import State
+from tcopt.schedules.dependences.conflicts import check_independent, check_serial
+from tcopt.schedules.state.state import State
 
 
 def parallel(state: State, loop: ForOp) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.memory import STORAGE_ALIGN
-from tcopt.schedules.buffers import permute_indices, with_shape
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.state import State, alloc_of, value_label, written_buffer
+from tcopt.schedules.edits.buffers import permute_indices, with_shape
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State, alloc_of, value_label, written_buffer
 
 _NAME = "permute_layout"
 

@@ -12,10 +12,10 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import BlockOp, ForOp, GuardOp, PrefetchOp
 from tcopt.dialects.loop.analysis import Box, buffer_shape, value_ranges
+from tcopt.schedules.analysis.regions import box_under, over, reads_of
 from tcopt.schedules.dependences.order import check_runs
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.regions import box_under, over, reads_of
-from tcopt.schedules.state import (
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import (
     State,
     alloc_of,
     ancestor_in,

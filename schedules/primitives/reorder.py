@@ -8,11 +8,11 @@ from itertools import pairwise
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind
+from tcopt.schedules.analysis.distinct import runs_once
 from tcopt.schedules.dependences.order import check_permutation
-from tcopt.schedules.distinct import runs_once
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.nest import bound_values, move_ops
-from tcopt.schedules.state import (
+from tcopt.schedules.edits.nest import bound_values, move_ops
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import (
     State,
     block_label,
     blocks_under,

@@ -9,10 +9,10 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind
 from tcopt.dialects.loop.analysis import Access, Box, binding_values, value_ranges
+from tcopt.schedules.analysis.distinct import determines
+from tcopt.schedules.analysis.regions import box_under, over, reads_of, variable_at, writes_of
 from tcopt.schedules.dependences.order import check_move, check_single
-from tcopt.schedules.distinct import determines
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.nest import (
+from tcopt.schedules.edits.nest import (
     Span,
     build_nest,
     check_movable,
@@ -21,8 +21,8 @@ from tcopt.schedules.nest import (
     hoist_alloc,
     sink_alloc,
 )
-from tcopt.schedules.regions import box_under, over, reads_of, variable_at, writes_of
-from tcopt.schedules.state import (
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import (
     State,
     ancestor_in,
     block_label,

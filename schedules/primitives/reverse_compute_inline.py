@@ -7,19 +7,19 @@ from xdsl.ir import Block, SSAValue
 
 from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import buffer_shape
-from tcopt.schedules.bodies import IndexExpr, substitute_indices
+from tcopt.schedules.analysis.regions import reads_of, variables_of
 from tcopt.schedules.dependences.order import check_move, check_single
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.inlining import (
+from tcopt.schedules.edits.bodies import IndexExpr, substitute_indices
+from tcopt.schedules.edits.inlining import (
     check_body,
     check_temporary,
     erase,
     erase_alloc,
     pointwise_store,
 )
-from tcopt.schedules.nest import hoist_alloc
-from tcopt.schedules.regions import reads_of, variables_of
-from tcopt.schedules.state import (
+from tcopt.schedules.edits.nest import hoist_alloc
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import (
     State,
     alloc_of,
     block_label,

@@ -14,11 +14,10 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, InitOp, IterKind, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import binding_values, value_ranges
-from tcopt.schedules.bodies import IndexExpr, set_access, substitute_indices
 from tcopt.schedules.dependences.order import check_blocks_only, check_runs, check_single
 from tcopt.schedules.dependences.single_assignment import COMMUTING
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.nest import (
+from tcopt.schedules.edits.bodies import IndexExpr, set_access, substitute_indices
+from tcopt.schedules.edits.nest import (
     bound_blocks,
     bound_values,
     insert_first,
@@ -26,7 +25,8 @@ from tcopt.schedules.nest import (
     set_bindings,
     set_variables,
 )
-from tcopt.schedules.state import (
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import (
     State,
     block_label,
     loops_of,

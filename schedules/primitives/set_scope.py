@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tcopt.dialects.loop import BlockOp, Scope, ScopeAttr
 from tcopt.schedules.dependences.order import check_single
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.state import State, alloc_of, value_label, written_buffer
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State, alloc_of, value_label, written_buffer
 
 
 def set_scope(state: State, block: BlockOp, scope: Scope) -> None:

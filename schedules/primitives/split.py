@@ -12,8 +12,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from tcopt.dialects.loop import ForOp, LoopKind
 from tcopt.schedules.dependences.order import check_blocks_only, check_repeatable
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.nest import (
+from tcopt.schedules.edits.nest import (
     add_guard,
     bound_blocks,
     move_ops,
@@ -21,7 +20,8 @@ from tcopt.schedules.nest import (
     overshoot_is_clipped,
     replace_variable,
 )
-from tcopt.schedules.state import State, blocks_under, buffers_written, value_label
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State, blocks_under, buffers_written, value_label
 
 _LETTERS = {2: "oi", 3: "omi"}
 """What is appended to a loop's name: outer, middle, inner."""

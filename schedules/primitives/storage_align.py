@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from tcopt.dialects.loop import BlockOp
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.memory import STORAGE_ALIGN
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.state import State, alloc_of, value_label, written_buffer
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State, alloc_of, value_label, written_buffer
 
 
 def storage_align(state: State, block: BlockOp, dim: int, factor: int, offset: int) -> None:

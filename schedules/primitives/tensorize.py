@@ -8,11 +8,11 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tcopt.dialects.loop import BlockOp, ForOp, IntrinOp
 from tcopt.dialects.loop.conditions import merge_maps
-from tcopt.schedules.behaviours import Behaviour, Mismatch, behaviour_of, match_behaviour
-from tcopt.schedules.conflicts import check_serial
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.nest import set_bindings
-from tcopt.schedules.state import State, block_label, loops_of, value_label
+from tcopt.schedules.analysis.behaviours import Behaviour, Mismatch, behaviour_of, match_behaviour
+from tcopt.schedules.dependences.conflicts import check_serial
+from tcopt.schedules.edits.nest import set_bindings
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State, block_label, loops_of, value_label
 from tcopt.support.errors import UnsupportedError
 
 _NAME = "tensorize"

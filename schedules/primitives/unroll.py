@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tcopt.dialects.loop import ForOp, LoopKind, LoopKindAttr
-from tcopt.schedules.conflicts import check_serial
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.state import State
+from tcopt.schedules.dependences.conflicts import check_serial
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State
 
 UNROLL_LIMIT = 256
 """Most iterations that one loop may be written out for; more would only fill the cache."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind, LoopKindAttr
 from tcopt.dialects.loop.analysis import binding_values
-from tcopt.schedules.conflicts import check_independent, check_serial, combines_terms
-from tcopt.schedules.failure import illegal
-from tcopt.schedules.state import State
+from tcopt.schedules.dependences.conflicts import check_independent, check_serial, combines_terms
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State
 
 
 def vectorize(state: State, loop: ForOp) -> None:

@@ -27,11 +27,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 import tcopt
-from tcopt.backends.llvm import registry as llvm_rules
-from tcopt.backends.llvm.host import NAMED
-from tcopt.backends.llvm.types import llvm_type
+from tcopt.backends.llvm.emit import registry as llvm_rules
+from tcopt.backends.llvm.emit.types import llvm_type
+from tcopt.backends.llvm.machine.host import NAMED
 from tcopt.backends.named_gpus import OPENCL_DEVICES
-from tcopt.backends.opencl import registry as opencl_rules
+from tcopt.backends.opencl.emit import registry as opencl_rules
 from tcopt.backends.ptx import registry as ptx_rules
 from tcopt.compiler.extensions import extensions, is_extended
 from tcopt.compiler.program_cache import wait_for_writers
@@ -39,15 +39,15 @@ from tcopt.dialects import graph
 from tcopt.dialects.intrinsics import INTRINSICS, Intrinsic
 from tcopt.dialects.simd import DotOp
 from tcopt.dialects.te import api as te
-from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.registry import HANDLERS
-from tcopt.frontends.onnx.registry import _Entry as HandlerEntry
-from tcopt.frontends.onnx.sequences import SEQUENCE_HANDLERS
-from tcopt.passes.kernel.polynomials import exponential
-from tcopt.passes.kernel.polynomials.builder import EXPANSIONS, FloatBuilder
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import HANDLERS
+from tcopt.frontends.onnx.context.registry import _Entry as HandlerEntry
+from tcopt.frontends.onnx.nodes.sequences import SEQUENCE_HANDLERS
+from tcopt.passes.kernel.math.polynomials import exponential
+from tcopt.passes.kernel.math.polynomials.builder import EXPANSIONS, FloatBuilder
 from tcopt.schedules import Schedule
-from tcopt.schedules.cpu.facts import CpuFacts
-from tcopt.schedules.rules import FACTS, RULES, rules_for
+from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.schedules.rules.rule import FACTS, RULES, rules_for
 from tcopt.support import integrity
 from tcopt.support.errors import InputError
 from tcopt.support.registration import Registry
@@ -95,7 +95,7 @@ class FuseNothing(ModulePass):
     name = "fuse-ops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        from tcopt.passes.graph.fuse_ops import FuseOpsPass
+        from tcopt.passes.graph.fusion.fuse_ops import FuseOpsPass
 
         FuseOpsPass(max_ops=1).apply(ctx, op)
 
@@ -288,8 +288,8 @@ def test_workers_are_not_used_with_a_change():
 
 _PLUGIN = """
 from xdsl.dialects import math
-from tcopt.passes.kernel.polynomials import exponential
-from tcopt.passes.kernel.polynomials.builder import expands
+from tcopt.passes.kernel.math.polynomials import exponential
+from tcopt.passes.kernel.math.polynomials.builder import expands
 {first}
 @expands(math.ExpOp)
 def mine(b, x):
@@ -321,7 +321,7 @@ def test_other_processes_see_their_own_extensions_only(tmp_path):
 
     total = float(0.1 * WEIGHT[:, 0].sum())
     # The package's own expansion is registered after the plugin's, and before it.
-    for number, first in ((1, ""), (3, "import tcopt.passes.kernel.polynomials.exponential")):
+    for number, first in ((1, ""), (3, "import tcopt.passes.kernel.math.polynomials.exponential")):
         plugin.write_text(_PLUGIN.format(number=float(number), first=first))
         cached, value = told(plugin)
         assert cached == "False" and value == pytest.approx(2 * total + number, rel=1e-5)
@@ -350,7 +350,11 @@ def test_the_fingerprint_is_of_every_file_but_those_of_tools():
 
     fingerprint.program_fingerprint()
     root = Path(tcopt.__file__).parent
-    for name in ("interpreters/te.py", "backends/llvm/pool/pool.ll", "frontends/onnx/wire.py"):
+    for name in (
+        "interpreters/te.py",
+        "backends/llvm/pool/pool.ll",
+        "frontends/onnx/model/wire.py",
+    ):
         assert str(root / name) in fingerprint._hashed
     assert integrity.sources().keys() <= fingerprint._hashed.keys()
 
@@ -361,8 +365,8 @@ def test_the_fingerprint_is_of_every_file_but_those_of_tools():
         patched(graph.ReluOp, "FUSION", graph.FusionKind.OPAQUE),
         patched(graph.GraphOp, "fusion_kind", graph.FusionKind.OPAQUE),
         patched(graph.GraphOp, "work", lambda op: 1),
-        patched(import_module("tcopt.passes.graph.winograd").ALLOWED, "fast", 4),
-        patched(import_module("tcopt.passes.graph.fuse_ops").FuseOpsPass, "apply", print),
+        patched(import_module("tcopt.passes.graph.winograd.winograd").ALLOWED, "fast", 4),
+        patched(import_module("tcopt.passes.graph.fusion.fuse_ops").FuseOpsPass, "apply", print),
     ],
     ids=["inherited", "property", "method", "table", "pass"],
 )

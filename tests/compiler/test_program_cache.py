@@ -18,7 +18,7 @@ from models.light_models import random_inputs
 from models.network import Network
 from tcopt.compiler.content import hash_file, hash_source
 from tcopt.compiler.program_cache import wait_for_writers
-from tcopt.schedules import rules
+from tcopt.schedules.rules import rule as rules
 from tcopt.support.errors import InputError
 from tcopt.support.remarks import collect_remarks
 

@@ -18,8 +18,8 @@ from models import convolutional
 from models.checks import run_reference
 from models.light_models import random_inputs
 from models.network import Network
-from tcopt.backends.llvm.host import default_target
-from tcopt.backends.llvm.machine import assemble_object
+from tcopt.backends.llvm.machine.host import default_target
+from tcopt.backends.llvm.machine.machine import assemble_object
 from tcopt.backends.llvm.objects import emit_text
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.compiler.canonical import CanonicalText, base_name
@@ -30,7 +30,7 @@ from tcopt.compiler.pipeline import kernel_phases
 from tcopt.compiler.units import Unit, compile_text, compile_unit, make_unit
 from tcopt.compiler.workers import Workers
 from tcopt.frontends.onnx import import_model
-from tcopt.schedules import rules
+from tcopt.schedules.rules import rule as rules
 from tcopt.support.errors import ScheduleError, TcoptError
 from tcopt.support.remarks import collect_remarks
 

@@ -1,4 +1,4 @@
-"""The cases of ONNX's backend suite, run by `tcopt.frontends.onnx.backend.Backend`."""
+"""The cases of ONNX's backend suite, run by `tcopt.compiler.onnx_backend.Backend`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def all_cases() -> dict[str, tuple[str, type[unittest.TestCase]]]:
         warnings.simplefilter("ignore", RuntimeWarning)
         import onnx.backend.test
 
-        from tcopt.frontends.onnx.backend import Backend
+        from tcopt.compiler.onnx_backend import Backend
 
         class Suite(onnx.backend.test.BackendTest):
             @classmethod

@@ -45,7 +45,7 @@ this page; `make test` runs a part of those that pass.
 import numpy as np
 import onnx.parser
 
-from tcopt.frontends.onnx.backend import Backend
+from tcopt.compiler.onnx_backend import Backend
 
 model = onnx.parser.parse_model(\"\"\"<ir_version: 10, opset_import: ["" : 21]>
 layer (float[2, 3] x) => (float[2, 3] y) {{ y = Relu(x) }}\"\"\")

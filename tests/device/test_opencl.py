@@ -17,7 +17,7 @@ from opencl_device import TOLERANCE, needs_device
 from tcopt.runtime.device.opencl import DEVICE_ENVIRONMENT, opencl_device
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Launch
-from tcopt.schedules.rules import rules_for
+from tcopt.schedules.rules.rule import rules_for
 from tcopt.support.errors import InputError, UnsupportedError
 
 NETWORKS = {

@@ -23,9 +23,9 @@ from tcopt.support.phases import pipeline_text
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.plugins import plugins_loaded
 from tcopt.support.registry import all_passes
-from tcopt.tools.driver import new_context, run_passes
-from tcopt.tools.exec_check import ExecCheck
-from tcopt.tools.instruments import Instrument
+from tcopt.tools.execution.exec_check import ExecCheck
+from tcopt.tools.passes.driver import new_context, run_passes
+from tcopt.tools.passes.instruments import Instrument
 
 TARGET = "cpu:haswell"
 

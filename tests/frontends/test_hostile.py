@@ -16,7 +16,7 @@ import pytest
 import tcopt
 from models.hostile import KINDS, bombs, ints, model_of, node
 from tcopt.frontends.onnx import import_model
-from tcopt.frontends.onnx.limits import Limits, parse_limits
+from tcopt.frontends.onnx.model.limits import Limits, parse_limits
 from tcopt.runtime.program import Program
 from tcopt.support.errors import ImportModelError, InputError, ResourceError
 

@@ -25,10 +25,10 @@ from xdsl.printer import Printer
 
 import tcopt
 from opencl_device import needs_device
+from tcopt.backends.llvm.emit.names import entry_symbol, external_symbol, global_symbol, symbol_of
 from tcopt.backends.llvm.jit import compile_module, external_names
 from tcopt.backends.llvm.module import emit_module
-from tcopt.backends.llvm.names import entry_symbol, external_symbol, global_symbol, symbol_of
-from tcopt.backends.opencl.names import kernel_name, variable
+from tcopt.backends.opencl.emit.names import kernel_name, variable
 from tcopt.backends.ptx.names import entry_name
 from tcopt.compiler import lower, pipeline
 from tcopt.compiler.passes import shared_context

@@ -10,10 +10,10 @@ from onnx import TensorProto, helper
 
 import tcopt
 from models.checks import run_reference
+from tcopt.compiler.onnx_backend import Backend
 from tcopt.frontends.onnx import MissingShapesError, import_model
-from tcopt.frontends.onnx.backend import Backend
 from tcopt.frontends.onnx.checking import check_model
-from tcopt.frontends.onnx.limits import Limits
+from tcopt.frontends.onnx.model.limits import Limits
 from tcopt.support.errors import ImportModelError, InputError, TcoptError, UnsupportedError
 from tcopt.tools import tcopt_check, tcopt_run
 

@@ -7,10 +7,10 @@ import pytest
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from tcopt.frontends.onnx import wire
-from tcopt.frontends.onnx.loading import load_model
-from tcopt.frontends.onnx.tensors import TensorReader
-from tcopt.frontends.onnx.wire import cut_weights
+from tcopt.frontends.onnx.model import wire
+from tcopt.frontends.onnx.model.loading import load_model
+from tcopt.frontends.onnx.model.tensors import TensorReader
+from tcopt.frontends.onnx.model.wire import cut_weights
 from tcopt.support.errors import TcoptError
 
 

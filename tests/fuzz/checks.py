@@ -24,7 +24,14 @@ from tcopt.support.errors import TcoptError
 from tcopt.support.phases import pipeline_text
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.verify import verify
-from tcopt.tools.driver import PrintOptions, Source, emit, new_context, print_module, run_passes
+from tcopt.tools.passes.driver import (
+    PrintOptions,
+    Source,
+    emit,
+    new_context,
+    print_module,
+    run_passes,
+)
 
 MEANT = (TcoptError, DiagnosticException, ParseError)
 """Errors that say what is wrong with an input."""

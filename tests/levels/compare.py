@@ -9,7 +9,7 @@ from onnx import ModelProto
 
 import tcopt
 from levels.guarded import OutsideError, run_guarded
-from tcopt.backends.llvm.host import NAMED, runnable_targets
+from tcopt.backends.llvm.machine.host import NAMED, runnable_targets
 from tcopt.runtime.program import Program
 
 TOLERANCE = 1e-4

@@ -13,11 +13,11 @@ from tcopt.dialects import loop
 from tcopt.interpreters.loop import run_func
 from tcopt.support.errors import TcoptError, UnsupportedError
 from tcopt.support.parsing import LocatedParser
-from tcopt.tools.driver import new_context
-from tcopt.tools.executors import signature
-from tcopt.tools.inputs import InputSpec, random_value
-from tcopt.tools.native_process import NativeFault
-from tcopt.tools.stage_runs import run_plain
+from tcopt.tools.command_line.inputs import InputSpec, random_value
+from tcopt.tools.execution.executors import signature
+from tcopt.tools.execution.native_process import NativeFault
+from tcopt.tools.execution.stage_runs import run_plain
+from tcopt.tools.passes.driver import new_context
 
 LIT = Path(__file__).resolve().parents[2] / "lit_tests"
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.llvm.host import default_threads
+from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.runtime.checks import refuse_if_any
 from tcopt.runtime.host_calls import as_code_has_it
 from tcopt.runtime.program import Program

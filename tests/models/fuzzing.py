@@ -22,7 +22,7 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
 
 import tcopt
 from models.network import Network
-from tcopt.frontends.onnx.limits import Limits
+from tcopt.frontends.onnx.model.limits import Limits
 from tcopt.support.errors import TcoptError
 
 HANG_SECONDS = 120

@@ -1,5 +1,5 @@
 """The builder that the test networks are written with."""
 
-from tcopt.frontends.onnx.network import Network
+from tcopt.frontends.onnx.building.network import Network
 
 __all__ = ["Network"]

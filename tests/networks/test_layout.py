@@ -23,7 +23,7 @@ from tcopt.dialects.te import ComputeOp
 from tcopt.frontends.onnx import import_model
 from tcopt.interpreters.graph import run_module
 from tcopt.interpreters.te import run_module as run_te
-from tcopt.passes.graph.convert_layout import ConvertLayoutPass
+from tcopt.passes.graph.layout.convert_layout import ConvertLayoutPass
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.verify import verify
 

@@ -14,9 +14,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from models import convolutional, transformers
 from models.light_models import light_model, random_inputs
-from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.jit_link import _jit
-from tcopt.backends.llvm.machine import parse_llvm, target_machine
+from tcopt.backends.llvm.machine.host import host_target
+from tcopt.backends.llvm.machine.machine import parse_llvm, target_machine
 from tcopt.backends.llvm.runtime import helper_addresses
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.weights import weights_of

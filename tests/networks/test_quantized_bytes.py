@@ -18,7 +18,7 @@ from models.checks import run_imported
 from models.integer_products import DOTS, byte_feeds, integer_products
 from models.quantized import quantized
 from networks.test_quantized import mixed
-from tcopt.backends.llvm.host import named_target
+from tcopt.backends.llvm.machine.host import named_target
 from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph.contraction import ContractionOp
@@ -27,7 +27,7 @@ from tcopt.dialects.loop import IntrinOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.frontends.onnx import import_model
 from tcopt.support.remarks import collect_remarks
-from tcopt.tools.kernel_executor import run_planned
+from tcopt.tools.execution.kernel_executor import run_planned
 
 U8 = IntegerType(8, Signedness.UNSIGNED)
 SIGNED_ONLY = replace(named_target("neoverse-v1"), features="+neon,+dotprod")

@@ -15,13 +15,18 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from tcopt.dialects import graph
 from tcopt.passes.canonicalize import simplifications
-from tcopt.passes.graph.constants import Constants
+from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.decompose import Decompose
-from tcopt.passes.graph.fold_constants import FoldConstant
-from tcopt.passes.graph.fold_scale import AddNegated, JoinShifts, MultiplyByInverse, ScaleWeights
-from tcopt.passes.graph.fold_shapes import DropBroadcast, SinkReshape
-from tcopt.passes.graph.sink_concat import SinkConcat
-from tcopt.passes.loop.fuse_multiply_add import FuseMultiplyAdd
+from tcopt.passes.graph.folding.fold_constants import FoldConstant
+from tcopt.passes.graph.folding.fold_scale import (
+    AddNegated,
+    JoinShifts,
+    MultiplyByInverse,
+    ScaleWeights,
+)
+from tcopt.passes.graph.folding.fold_shapes import DropBroadcast, SinkReshape
+from tcopt.passes.graph.motion.sink_concat import SinkConcat
+from tcopt.passes.loop.blocks.fuse_multiply_add import FuseMultiplyAdd
 from tcopt.support.rewriting import rewrite
 
 

@@ -19,7 +19,7 @@ from models import convolutional
 from models.light_models import random_inputs
 from models.network import Network
 from saved_models import changes_of, rewritten, with_facts
-from tcopt.backends.llvm.host import host_target, named_target
+from tcopt.backends.llvm.machine.host import host_target, named_target
 from tcopt.runtime import Model, load
 from tcopt.runtime.container import FORMAT, read_container
 from tcopt.support.errors import InputError, TcoptError

@@ -16,8 +16,8 @@ from models import convolutional, transformers
 from models.checks import run_imported
 from models.integer_products import byte_feeds, integer_products
 from other_machines import runner_for
-from tcopt.backends.llvm.host import host_target, named_target
-from tcopt.backends.llvm.linker import find_linker
+from tcopt.backends.llvm.machine.host import host_target, named_target
+from tcopt.backends.llvm.machine.linker import find_linker
 from tcopt.support.errors import UnsupportedError
 
 MODELS = {

@@ -11,8 +11,8 @@ from xdsl.dialects.func import FuncOp
 
 from dot_products import CASES, Case, factors, lowered, scheduled
 from other_machines import runner_for
-from tcopt.backends.llvm.host import named_target
-from tcopt.backends.llvm.linker import find_linker
+from tcopt.backends.llvm.machine.host import named_target
+from tcopt.backends.llvm.machine.linker import find_linker
 from tcopt.backends.llvm.objects import emit_assembly, emit_library
 
 TARGET = "neoverse-v1"

@@ -18,8 +18,8 @@ from tcopt.support.errors import UnsupportedError
 from tcopt.support.origins import Origin
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.remarks import Remark, collect_remarks
-from tcopt.tools.driver import new_context
 from tcopt.tools.explain_text import explanation_text
+from tcopt.tools.passes.driver import new_context
 
 
 def call(kernel: str, *nodes: str, work: int = 10) -> TimedKernel:

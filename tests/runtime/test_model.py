@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto
 import tcopt
 from models import convolutional
 from models.network import Network
-from tcopt.backends.llvm.host import default_threads
+from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.runtime import Model, TensorSpec
 from tcopt.support.errors import InputError
 

@@ -207,8 +207,8 @@ def test_a_library_can_be_cancelled(tmp_path) -> None:
     """From C: the entry point returns what `tcopt_cancel` was given."""
     import ctypes
 
-    from tcopt.backends.llvm.host import default_target
-    from tcopt.backends.llvm.linker import find_linker
+    from tcopt.backends.llvm.machine.host import default_target
+    from tcopt.backends.llvm.machine.linker import find_linker
     from tcopt.runtime.program import aligned_empty
 
     if find_linker(default_target()) is None:

@@ -7,7 +7,7 @@ import pytest
 from schedule_programs import check, matmul, run, softmax
 from tcopt.dialects.loop import LoopKind
 from tcopt.schedules import Schedule
-from tcopt.schedules.apply import apply_sequence
+from tcopt.schedules.api.apply import apply_sequence
 from tcopt.support.errors import ScheduleError
 
 

@@ -8,7 +8,7 @@ from math import prod
 
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
-from tcopt.schedules.distinct import _known_dims
+from tcopt.schedules.analysis.distinct import _known_dims
 from tcopt.support.affine import Range, linear_sum
 
 

@@ -6,8 +6,8 @@ from schedule_programs import matmul
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects.loop import ForOp
 from tcopt.schedules import Schedule
-from tcopt.schedules.gpu.facts import gpu_facts
-from tcopt.schedules.gpu.fallback import Unfused
+from tcopt.schedules.rules.gpu.facts import gpu_facts
+from tcopt.schedules.rules.gpu.fallback import Unfused
 
 
 def test_loops_are_bound_one_by_one_as_a_last_resort() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schedule_programs import PROGRAMS, check, run
 from tcopt.dialects.loop import FuncOp
 from tcopt.schedules import Schedule
-from tcopt.schedules.apply import apply_sequence
+from tcopt.schedules.api.apply import apply_sequence
 from tcopt.support.errors import ScheduleError
 
 

@@ -6,8 +6,8 @@ from xdsl.dialects.builtin import StringAttr
 
 from schedule_programs import matmul
 from tcopt.schedules import Schedule
-from tcopt.schedules.rules import Declined
-from tcopt.schedules.schedule import write_schedule
+from tcopt.schedules.passes.schedule import write_schedule
+from tcopt.schedules.rules.rule import Declined
 
 
 class Picky:

@@ -20,11 +20,11 @@ from schedule_steps import random_schedule
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SequenceOp
 from tcopt.schedules import Schedule
-from tcopt.schedules.apply import apply_sequence
+from tcopt.schedules.api.apply import apply_sequence
 from tcopt.schedules.dependences.order import Dependences
 from tcopt.support.errors import ScheduleError
 from tcopt.support.verify import verify
-from tcopt.tools.driver import new_context
+from tcopt.tools.passes.driver import new_context
 
 CONTEXT = new_context()
 SEEDS = st.integers(0, 1 << 32)

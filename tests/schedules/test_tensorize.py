@@ -14,8 +14,8 @@ from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
 from dot_products import CASES, Case, factors, lowered, product, scheduled
-from tcopt.backends.llvm.host import named_target
 from tcopt.backends.llvm.jit import compile_module
+from tcopt.backends.llvm.machine.host import named_target
 from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import Phase, lower
 from tcopt.dialects.intrinsics import (
@@ -30,11 +30,11 @@ from tcopt.dialects.loop import IntrinOp
 from tcopt.dialects.simd import DotOp
 from tcopt.dialects.te import api as te
 from tcopt.interpreters.loop import run_func, run_module
-from tcopt.passes.loop.stage_nests import lower_function
+from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
-from tcopt.schedules.apply import apply_sequence
+from tcopt.schedules.api.apply import apply_sequence
 from tcopt.support.errors import InputError, ScheduleError, UnsupportedError
-from tcopt.tools.kernel_executor import run_function
+from tcopt.tools.execution.kernel_executor import run_function
 
 ROWS, COLUMNS, DEPTH, LANES = 3, 20, 16, 8
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

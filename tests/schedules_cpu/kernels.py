@@ -11,15 +11,15 @@ from unittest import mock
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from tcopt.backends.llvm.host import NAMED, default_target
 from tcopt.backends.llvm.jit import compile_module
+from tcopt.backends.llvm.machine.host import NAMED, default_target
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp, GraphOp
 from tcopt.dialects.graph.types import like
 from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.dialects.te import api as te
-from tcopt.schedules.cpu import granularity
+from tcopt.schedules.rules.cpu import granularity
 
 # float32 sums of a few hundred terms of size one, in another order than numpy's.
 TOLERANCE = 2e-5

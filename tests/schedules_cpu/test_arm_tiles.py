@@ -10,7 +10,7 @@ import pytest
 from xdsl.dialects.builtin import f32
 
 from schedules_cpu.kernels import data, te_module
-from tcopt.backends.llvm.host import named_target
+from tcopt.backends.llvm.machine.host import named_target
 from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp

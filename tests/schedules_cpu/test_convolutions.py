@@ -23,9 +23,9 @@ from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.winograd import WinogradConvOp
 from tcopt.frontends.onnx.importer import import_model
-from tcopt.schedules.cpu import contraction
-from tcopt.schedules.cpu.facts import CpuFacts
-from tcopt.schedules.cpu.tiles import Plan, Space, candidate_tiles, plan_tile
+from tcopt.schedules.rules.cpu import contraction
+from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.schedules.rules.cpu.tiles import Plan, Space, candidate_tiles, plan_tile
 
 FEW = settings(max_examples=8, deadline=None)
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp, StringAttr, f32
 
 from schedules_cpu.kernels import data, everything_parallel, te_module
-from tcopt.backends.llvm.host import host_target, named_target
 from tcopt.backends.llvm.jit import compile_module
+from tcopt.backends.llvm.machine.host import host_target, named_target
 from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp
@@ -30,7 +30,7 @@ from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.graph.types import like
 from tcopt.dialects.sched import SequenceOp, TensorizeOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
-from tcopt.schedules.cpu import matmul
+from tcopt.schedules.rules.cpu import matmul
 
 FEW = settings(max_examples=6, deadline=None, suppress_health_check=[*HealthCheck])
 PHASES = {phase.name: phase for phase in pipeline()}

@@ -14,8 +14,8 @@ from schedules_cpu.kernels import AVX2, check_op, data, everything_parallel, sch
 from tcopt.dialects.graph import GraphOp, MatmulOp, TransposeOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.loop import AllocOp, BlockOp, LoopKind, PrefetchOp, Scope
-from tcopt.schedules.cpu import matmul
-from tcopt.schedules.state import loops_of
+from tcopt.schedules.rules.cpu import matmul
+from tcopt.schedules.state.state import loops_of
 from tcopt.support.matmul_tiles import MAX_ROWS, best_tile, fits, tile_cost
 
 FEW = settings(max_examples=8, deadline=None, suppress_health_check=[*HealthCheck])

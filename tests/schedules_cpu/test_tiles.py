@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcopt.schedules.cpu.facts import CpuFacts
-from tcopt.schedules.cpu.tiles import Space, Tile, candidate_tiles, even_parts, plan_tile
+from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.schedules.rules.cpu.tiles import Space, Tile, candidate_tiles, even_parts, plan_tile
 
 AVX512 = CpuFacts(512, 32, 2, 32 << 10, 1 << 20)
 AVX2 = CpuFacts(256, 16, 2, 32 << 10, 256 << 10)

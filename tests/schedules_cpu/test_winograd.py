@@ -14,8 +14,8 @@ from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.types import like
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.te import api as te
-from tcopt.schedules.cpu.facts import CpuFacts
-from tcopt.schedules.cpu.winograd_plan import Problem, choose_plan
+from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.schedules.rules.cpu.winograd_plan import Problem, choose_plan
 
 # Largest error over the largest result, for a few dozen channels.
 ERRORS = {2: 1e-6, 4: 5e-6, 6: 3e-5}

@@ -22,7 +22,7 @@ from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.interpreters.kernel_memory import RaceError
 from tcopt.interpreters.loop import run_func
-from tcopt.passes.kernel.thread_axes import BLOCK_SIZE, sizes_of
+from tcopt.passes.kernel.lowering.thread_axes import BLOCK_SIZE, sizes_of
 from tcopt.schedules import Schedule
 
 # Both sides add the same float32 numbers, in different orders.

@@ -26,11 +26,11 @@ from tcopt.dialects.gpu_kernels import KERNEL
 from tcopt.dialects.target import TARGET_ATTRIBUTE, GpuTargetAttr
 from tcopt.dialects.te import api as te
 from tcopt.interpreters.kernel import run_kernel
-from tcopt.passes.loop.stage_nests import lower_function
+from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Launch
-from tcopt.schedules.gpu import launches, reduction_plan
-from tcopt.schedules.rules import facts_of
+from tcopt.schedules.rules.gpu import launches, reduction_plan
+from tcopt.schedules.rules.rule import facts_of
 
 # Both sides add some hundred float32 numbers, in different orders.
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
@@ -199,7 +199,9 @@ def test_one_thread_is_told() -> None:
         declined = launches.Declined("not now")
         patch.setattr(launches, "schedule_launches", lambda sch, facts: declined)
         patch.setattr(reduction_plan, "better_apart", lambda sch, facts: "apart")
-        patch.setattr("tcopt.schedules.gpu.reduction.better_apart", lambda sch, facts: "apart")
+        patch.setattr(
+            "tcopt.schedules.rules.gpu.reduction.better_apart", lambda sch, facts: "apart"
+        )
         works = launch_works(model, "cuda:sm_80")
     assert max(work.steps for work in works if work.threads == 1) == 3000000
 

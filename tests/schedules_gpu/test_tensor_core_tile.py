@@ -25,15 +25,15 @@ from tcopt.dialects import loop
 from tcopt.dialects.simt import ExchangeRowsOp, MmaSyncOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.dialects.te import api as te
-from tcopt.passes.loop.stage_nests import lower_function
+from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
-from tcopt.schedules.gpu.facts import gpu_facts
-from tcopt.schedules.gpu.register_tile import only_contraction
-from tcopt.schedules.gpu.tensor_core_choice import WarpTile, WarpTileCosts
-from tcopt.schedules.gpu.tensor_core_roles import find_warp_roles, matrix_products, mmas_for
-from tcopt.schedules.gpu.tensor_core_tile import TensorCoreTiles, schedule_tile
-from tcopt.schedules.patterns import BlockPattern
-from tcopt.schedules.rules import Declined
+from tcopt.schedules.analysis.patterns import BlockPattern
+from tcopt.schedules.rules.gpu.facts import gpu_facts
+from tcopt.schedules.rules.gpu.register_tile import only_contraction
+from tcopt.schedules.rules.gpu.tensor_core_choice import WarpTile, WarpTileCosts
+from tcopt.schedules.rules.gpu.tensor_core_roles import find_warp_roles, matrix_products, mmas_for
+from tcopt.schedules.rules.gpu.tensor_core_tile import TensorCoreTiles, schedule_tile
+from tcopt.schedules.rules.rule import Declined
 from tcopt.support.cuda_files import find_ptxas
 
 PASSES = f"lower-intrinsics,{LOOP_PASSES}".replace("lower-blocks", "lower-blocks,distribute-warp")

@@ -14,12 +14,12 @@ from tcopt.backends.named_gpus import named_gpu
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Launch
 from tcopt.schedules import Schedule
-from tcopt.schedules.gpu.facts import GpuFacts, gpu_facts
-from tcopt.schedules.gpu.register_tile import only_contraction
-from tcopt.schedules.gpu.shared_tile import find_roles
-from tcopt.schedules.gpu.shared_tile_choice import SharedTile, choose_tile
-from tcopt.schedules.patterns import BlockPattern
-from tcopt.schedules.rules import Declined
+from tcopt.schedules.analysis.patterns import BlockPattern
+from tcopt.schedules.rules.gpu.facts import GpuFacts, gpu_facts
+from tcopt.schedules.rules.gpu.register_tile import only_contraction
+from tcopt.schedules.rules.gpu.shared_tile import find_roles
+from tcopt.schedules.rules.gpu.shared_tile_choice import SharedTile, choose_tile
+from tcopt.schedules.rules.rule import Declined
 
 SM_80 = gpu_facts(named_gpu("sm_80"))
 

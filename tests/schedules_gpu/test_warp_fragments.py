@@ -21,7 +21,7 @@ from tcopt.dialects.simt import ExchangeRowsOp, MmaSyncOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, GpuTargetAttr
 from tcopt.dialects.te import api as te
 from tcopt.interpreters.kernel_warps import WARP_RULES
-from tcopt.passes.loop.stage_nests import lower_function
+from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
 from tcopt.support.cuda_files import find_ptxas
 

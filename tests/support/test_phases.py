@@ -7,15 +7,8 @@ from hypothesis import strategies as st
 from tcopt.compiler import pipeline
 from tcopt.compiler.pipeline import kernel_phases
 from tcopt.support.errors import ParsingError
-from tcopt.support.phases import (
-    PassSpec,
-    Phase,
-    configured,
-    passes_text,
-    pipeline_text,
-    specs,
-    with_passes,
-)
+from tcopt.support.pass_specs import PassSpec, passes_text, specs
+from tcopt.support.phases import Phase, configured, pipeline_text, with_passes
 from tcopt.support.pipelines import parse_specs
 from tcopt.support.target_registry import target_named
 

@@ -6,7 +6,7 @@ from xdsl.context import Context
 
 from tcopt.dialects.graph import weights_of
 from tcopt.interpreters.loop import run_module
-from tcopt.passes.loop.lower_te_to_loop import LowerTeToLoopPass
+from tcopt.passes.loop.bufferize.lower_te_to_loop import LowerTeToLoopPass
 from tcopt.support.errors import PassFailedError
 from tcopt.support.parsing import LocatedParser
 from tcopt.support.registry import all_dialects

@@ -12,7 +12,7 @@ from fuzz.corpus import lit_cases
 from tcopt.support.errors import TcoptError
 from tcopt.support.registry import own_dialects
 from tcopt.support.verify import verify
-from tcopt.tools.driver import Source, new_context
+from tcopt.tools.passes.driver import Source, new_context
 
 _PACKAGE = "tcopt.dialects"
 

@@ -18,7 +18,7 @@ from tcopt.frontends.onnx.importer import import_model
 from tcopt.support.errors import TcoptError
 from tcopt.support.pipelines import make_passes, parse_pipeline
 from tcopt.support.verify import verify
-from tcopt.tools.driver import PrintOptions, new_context, print_module
+from tcopt.tools.passes.driver import PrintOptions, new_context, print_module
 from te.programs import programs
 from texts.samples import parse
 

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from same_module import difference
 from tcopt.support.errors import TcoptError
 from tcopt.support.verify import verify
-from tcopt.tools.driver import PrintOptions, print_module
+from tcopt.tools.passes.driver import PrintOptions, print_module
 from texts.samples import own_ops, parse, sample
 from texts.strategies import others, property_changes, texts
 

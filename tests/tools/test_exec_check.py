@@ -11,7 +11,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tcopt.passes.loop import compact_buffers, guards
+from tcopt.passes.loop.blocks import guards
+from tcopt.passes.loop.buffers import compact_buffers
 from tcopt.tools.tcopt import main
 
 PASSES = Path(__file__).resolve().parents[2] / "lit_tests" / "tools" / "Inputs" / "wrong_passes.py"

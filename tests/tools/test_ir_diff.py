@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 
 from tcopt.support.parsing import LocatedParser
-from tcopt.tools.ir_diff import diff, snapshot
+from tcopt.tools.passes.ir_diff import diff, snapshot
 
 
 def difference(old: str, new: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tcopt.tools import tcopt_run
-from tcopt.tools.layers import compare_layers, layers_report, outputs_of, with_all_results
+from tcopt.tools.results.layers import compare_layers, layers_report, outputs_of, with_all_results
 from tool_models import dense_relu, save_dense_relu
 
 Output = pytest.CaptureFixture[str]

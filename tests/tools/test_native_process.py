@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tcopt.support.errors import BackendError
-from tcopt.tools.native_process import Buffer, NativeFault, NativeProcess, Scalar, Scratch
+from tcopt.tools.execution.native_process import Buffer, NativeFault, NativeProcess, Scalar, Scratch
 
 COPY = """define i64 @f(ptr %x, ptr %y, i64 %count, i64 %from) {
 entry:
@@ -144,7 +144,7 @@ def test_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
     for name in ("json.py", "ctypes.py", "llvmlite.py", "mmap.py"):
         (tmp_path / name).write_text("import os\nos.write(2, b'taken')\nos._exit(3)\n")
     program = (
-        "import os, sys, tcopt.tools.native_process as n\n"
+        "import os, sys, tcopt.tools.execution.native_process as n\n"
         "import numpy as np\n"
         f"os.chdir({str(tmp_path)!r})\n"
         f"p = n.NativeProcess(); h = p.load({ENDLESS!r}, ['f']); print(h); p.stop()\n"

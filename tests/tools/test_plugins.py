@@ -34,7 +34,7 @@ from xdsl.irdl import (IRDLOperation, irdl_attr_definition, irdl_op_definition, 
 from xdsl.traits import Pure
 from xdsl.irdl import traits_def
 
-from tcopt.backends.llvm.registry import emits
+from tcopt.backends.llvm.emit.registry import emits
 from tcopt.interpreters.meanings import meaning
 
 
@@ -84,8 +84,8 @@ from xdsl.irdl import irdl_op_definition
 
 from tcopt.dialects.graph.elementwise import UnaryOp
 from tcopt.dialects.te import api as te
-from tcopt.frontends.onnx.contrib import register_schema
-from tcopt.frontends.onnx.registry import handler
+from tcopt.frontends.onnx.nodes.contrib import register_schema
+from tcopt.frontends.onnx.context.registry import handler
 
 
 @irdl_op_definition
@@ -110,7 +110,7 @@ def triple(ctx):
 '''
 
 RULE = """
-from tcopt.schedules.rules import schedule_rule
+from tcopt.schedules.rules.rule import schedule_rule
 
 
 @schedule_rule(target="cpu", priority=9999)
@@ -242,7 +242,7 @@ def test_schemas_say_what_nodes_may_look_like() -> None:
 net (float[4] x) => (float[4] y) { y = my.company.Triple <scale = 2.0> (x) }""")
     with pytest.raises(TcoptError, match="scale"):
         tcopt.compile(wrong)
-    bad = "from tcopt.frontends.onnx.contrib import register_schema\n"
+    bad = "from tcopt.frontends.onnx.nodes.contrib import register_schema\n"
     bad += 'register_schema("a.B", attributes={"x": {}})\n'
     with pytest.raises(InputError, match=r"an attribute of a.B cannot be"):
         load_plugins([plugin(bad, "bad")])

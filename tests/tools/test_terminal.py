@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 from rich.table import Table
 
-from tcopt.tools import cli, tcopt, tcopt_check, tcopt_compile, tcopt_run
-from tcopt.tools.terminal import SafeStream, safe_output, shown
-from tcopt.tools.text_tables import render
+from tcopt.tools import tcopt, tcopt_check, tcopt_compile, tcopt_run
+from tcopt.tools.command_line import cli
+from tcopt.tools.command_line.terminal import SafeStream, safe_output, shown
+from tcopt.tools.command_line.text_tables import render
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\x08\u202e\u2028\x9b31m[red]x[/red]:smile:\x00"
 

@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tcopt.backends.llvm.host import host_target, usable_cores
+from tcopt.backends.llvm.machine.host import host_target, usable_cores
 
 _PACKAGES = ("tcopt", "onnxruntime", "openvino", "torch", "apache-tvm", "llvmlite", "numpy")
 

@@ -16,11 +16,11 @@ from tcopt.frontends.onnx.importer import import_model
 from tcopt.runtime import Model
 from tcopt.runtime.signature import flatten
 from tcopt.support.errors import InputError
-from tcopt.tools.accuracy import Accuracy, compare
 from tcopt.tools.benchmarking.limits import copy_gbps, peak_gflops
 from tcopt.tools.benchmarking.sides import Side, load_peer
 from tcopt.tools.benchmarking.turns import BURST_S, take_turns
-from tcopt.tools.inputs import input_specs, make_inputs
+from tcopt.tools.command_line.inputs import input_specs, make_inputs
+from tcopt.tools.results.accuracy import Accuracy, compare
 
 Array = NDArray[Any]
 

@@ -18,7 +18,7 @@ from tcopt.support.isolated import child_environment, isolated_command
 _BARE = "import tcopt.runtime, numpy"
 _COMPILE = """
 import json, sys, tcopt
-from tcopt.frontends.onnx.limits import Limits
+from tcopt.frontends.onnx.model.limits import Limits
 source, target, options, output = sys.argv[1:]
 options = json.loads(options)
 if "limits" in options:

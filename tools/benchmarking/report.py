@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from tcopt.tools.benchmarking.measure import OURS
-from tcopt.tools.text_tables import render
+from tcopt.tools.command_line.text_tables import render
 
 _MEMORY_BOUND = 4
 """Operations a byte below which a model is judged by bandwidth; any machine has more."""

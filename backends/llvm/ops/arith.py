@@ -19,12 +19,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Operation
 
-from tcopt.backends.llvm.emitter import FunctionEmitter
-from tcopt.backends.llvm.linear import Linear
-from tcopt.backends.llvm.literals import Literal, dense_constant, literal, scalar_constant
+from tcopt.backends.llvm.emit.emitter import FunctionEmitter
+from tcopt.backends.llvm.emit.linear import Linear
+from tcopt.backends.llvm.emit.literals import Literal, dense_constant, literal, scalar_constant
+from tcopt.backends.llvm.emit.registry import emits
+from tcopt.backends.llvm.emit.types import I1, LlvmType, integer, lanes, llvm_type
 from tcopt.backends.llvm.ops.casts import computing_type, computing_value, from_computing
-from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.types import I1, LlvmType, integer, lanes, llvm_type
 from tcopt.dialects import arith_
 from tcopt.support.errors import UnsupportedError
 

@@ -11,10 +11,10 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float32Type, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tcopt.backends.llvm.emitter import FunctionEmitter
-from tcopt.backends.llvm.literals import literal
-from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.types import FLOAT, I1, I16, I32, LlvmType, element_of, llvm_type
+from tcopt.backends.llvm.emit.emitter import FunctionEmitter
+from tcopt.backends.llvm.emit.literals import literal
+from tcopt.backends.llvm.emit.registry import emits
+from tcopt.backends.llvm.emit.types import FLOAT, I1, I16, I32, LlvmType, element_of, llvm_type
 from tcopt.dialects import arith_
 
 

@@ -6,12 +6,12 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
-from tcopt.backends.llvm.emitter import FunctionEmitter
-from tcopt.backends.llvm.names import symbol_of
+from tcopt.backends.llvm.emit.emitter import FunctionEmitter
+from tcopt.backends.llvm.emit.names import symbol_of
+from tcopt.backends.llvm.emit.registry import emits
+from tcopt.backends.llvm.emit.stops import check_stop
+from tcopt.backends.llvm.emit.types import llvm_type
 from tcopt.backends.llvm.ops.scf import operand
-from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.stops import check_stop
-from tcopt.backends.llvm.types import llvm_type
 from tcopt.support.errors import UnsupportedError
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import gcd, prod
 
-from tcopt.backends.llvm.emitter import Buffer, FunctionEmitter
+from tcopt.backends.llvm.emit.emitter import Buffer, FunctionEmitter
+from tcopt.backends.llvm.emit.registry import emits
+from tcopt.backends.llvm.emit.types import byte_size
 from tcopt.backends.llvm.ops.memref import memref_type
-from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.types import byte_size
 from tcopt.dialects.loop import SliceOp
 
 

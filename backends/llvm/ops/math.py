@@ -10,12 +10,12 @@ from xdsl.dialects import math
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float64Type
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tcopt.backends.llvm.emitter import FunctionEmitter
-from tcopt.backends.llvm.literals import literal
+from tcopt.backends.llvm.emit.emitter import FunctionEmitter
+from tcopt.backends.llvm.emit.literals import literal
+from tcopt.backends.llvm.emit.registry import emits
+from tcopt.backends.llvm.emit.types import LlvmType, element_of, lanes, llvm_type
 from tcopt.backends.llvm.ops.arith import fast_flags
 from tcopt.backends.llvm.ops.casts import bf16_to_f32, f32_to_bf16, f32_type_like
-from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.types import LlvmType, element_of, lanes, llvm_type
 
 _INTRINSICS: dict[type[Operation], str] = {
     math.AbsFOp: "fabs",

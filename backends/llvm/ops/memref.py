@@ -18,14 +18,14 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.backends.llvm.emitter import Buffer, FunctionEmitter
-from tcopt.backends.llvm.linear import Linear
-from tcopt.backends.llvm.literals import address_of, literal
-from tcopt.backends.llvm.names import global_symbol
+from tcopt.backends.llvm.emit.emitter import Buffer, FunctionEmitter
+from tcopt.backends.llvm.emit.linear import Linear
+from tcopt.backends.llvm.emit.literals import address_of, literal
+from tcopt.backends.llvm.emit.names import global_symbol
+from tcopt.backends.llvm.emit.registry import emits
+from tcopt.backends.llvm.emit.stops import check_allocated
+from tcopt.backends.llvm.emit.types import byte_size, is_bool, llvm_type, memory_type
 from tcopt.backends.llvm.ops.scf import counted_loop
-from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.stops import check_allocated
-from tcopt.backends.llvm.types import byte_size, is_bool, llvm_type, memory_type
 from tcopt.backends.strides import static_strides
 from tcopt.dialects.memref_ import PrefetchOp
 from tcopt.support.alignment import ALIGNMENT

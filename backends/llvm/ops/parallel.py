@@ -21,16 +21,16 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 
-from tcopt.backends.llvm.emitter import FunctionEmitter
-from tcopt.backends.llvm.linear import Linear
-from tcopt.backends.llvm.literals import Literal, literal
+from tcopt.backends.llvm.emit.emitter import FunctionEmitter
+from tcopt.backends.llvm.emit.linear import Linear
+from tcopt.backends.llvm.emit.literals import Literal, literal
+from tcopt.backends.llvm.emit.outline import BodyEmitter
+from tcopt.backends.llvm.emit.registry import emits
+from tcopt.backends.llvm.emit.stops import check_stop, stops_inside
+from tcopt.backends.llvm.emit.types import I64
+from tcopt.backends.llvm.emit.work import estimated_work
 from tcopt.backends.llvm.ops.scf import counted_loop, trip_count
-from tcopt.backends.llvm.outline import BodyEmitter
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
-from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.stops import check_stop, stops_inside
-from tcopt.backends.llvm.types import I64
-from tcopt.backends.llvm.work import estimated_work
 from tcopt.support.errors import UnsupportedError
 
 _RANGE_WORK = 4096

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tcopt.backends.llvm.emitter import FunctionEmitter
-from tcopt.backends.llvm.registry import emits
+from tcopt.backends.llvm.emit.emitter import FunctionEmitter
+from tcopt.backends.llvm.emit.registry import emits
 from tcopt.dialects.profile import ClockOp
 
 _MONOTONIC = 1

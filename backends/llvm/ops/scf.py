@@ -12,10 +12,10 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, SSAValue
 
-from tcopt.backends.llvm.emitter import FunctionEmitter, Lines
-from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.stops import check_stop, stops_inside
-from tcopt.backends.llvm.types import byte_size, element_of
+from tcopt.backends.llvm.emit.emitter import FunctionEmitter, Lines
+from tcopt.backends.llvm.emit.registry import emits
+from tcopt.backends.llvm.emit.stops import check_stop, stops_inside
+from tcopt.backends.llvm.emit.types import byte_size, element_of
 from tcopt.support.errors import UnsupportedError
 
 

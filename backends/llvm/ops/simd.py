@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float32Type, IntegerType, bf16, f32
 from xdsl.ir import Attribute
 
-from tcopt.backends.llvm.emitter import FunctionEmitter
-from tcopt.backends.llvm.literals import literal
+from tcopt.backends.llvm.emit.emitter import FunctionEmitter
+from tcopt.backends.llvm.emit.literals import literal
+from tcopt.backends.llvm.emit.registry import emits
+from tcopt.backends.llvm.emit.types import I32, LlvmType, element_of, lanes, llvm_type
 from tcopt.backends.llvm.ops.vector import shuffle
-from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.types import I32, LlvmType, element_of, lanes, llvm_type
 from tcopt.dialects.simd import DotOp
 
 _I8, _I16, _I32 = IntegerType(8), IntegerType(16), IntegerType(32)

@@ -10,13 +10,11 @@ from xdsl.dialects import vector
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, VectorType
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.backends.llvm.emitter import FunctionEmitter
-from tcopt.backends.llvm.linear import Linear
-from tcopt.backends.llvm.literals import Literal, literal, poison
-from tcopt.backends.llvm.ops.arith import fast_flags, float_min_max
-from tcopt.backends.llvm.ops.casts import computing_type, computing_value, from_computing
-from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.types import (
+from tcopt.backends.llvm.emit.emitter import FunctionEmitter
+from tcopt.backends.llvm.emit.linear import Linear
+from tcopt.backends.llvm.emit.literals import Literal, literal, poison
+from tcopt.backends.llvm.emit.registry import emits
+from tcopt.backends.llvm.emit.types import (
     I1,
     I32,
     LlvmType,
@@ -27,6 +25,8 @@ from tcopt.backends.llvm.types import (
     lanes,
     llvm_type,
 )
+from tcopt.backends.llvm.ops.arith import fast_flags, float_min_max
+from tcopt.backends.llvm.ops.casts import computing_type, computing_value, from_computing
 from tcopt.dialects import vector_
 from tcopt.support.errors import UnsupportedError
 

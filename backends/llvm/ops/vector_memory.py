@@ -9,12 +9,10 @@ from xdsl.dialects import vector
 from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tcopt.backends.llvm.emitter import FunctionEmitter
-from tcopt.backends.llvm.literals import Literal, literal
-from tcopt.backends.llvm.ops.memref import load, nontemporal, store
-from tcopt.backends.llvm.ops.vector import row_major, shuffle
-from tcopt.backends.llvm.registry import emits
-from tcopt.backends.llvm.types import (
+from tcopt.backends.llvm.emit.emitter import FunctionEmitter
+from tcopt.backends.llvm.emit.literals import Literal, literal
+from tcopt.backends.llvm.emit.registry import emits
+from tcopt.backends.llvm.emit.types import (
     DOUBLE,
     FLOAT,
     LlvmType,
@@ -25,6 +23,8 @@ from tcopt.backends.llvm.types import (
     llvm_type,
     memory_type,
 )
+from tcopt.backends.llvm.ops.memref import load, nontemporal, store
+from tcopt.backends.llvm.ops.vector import row_major, shuffle
 from tcopt.dialects import vector_
 from tcopt.support.errors import UnsupportedError
 

@@ -7,8 +7,8 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from tcopt.backends.llvm.host import host_target
-from tcopt.backends.llvm.machine import assemble_object, initialize_native
+from tcopt.backends.llvm.machine.host import host_target
+from tcopt.backends.llvm.machine.machine import assemble_object, initialize_native
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, interrupt_text, pool_text
 
 

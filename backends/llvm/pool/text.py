@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from string import Template
 
-from tcopt.backends.llvm.machine import assemble_object, data_layout
+from tcopt.backends.llvm.machine.machine import assemble_object, data_layout
 from tcopt.support.cpu_target import CpuTarget
 
 PARALLEL_SYMBOL = "tcopt_parallel"

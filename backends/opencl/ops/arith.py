@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.types import (
+from tcopt.backends.opencl.emit.registry import writes
+from tcopt.backends.opencl.emit.types import (
     float_literal,
     integer_literal,
     is_mask,
@@ -27,7 +27,7 @@ from tcopt.backends.opencl.types import (
     unsigned,
     value_type,
 )
-from tcopt.backends.opencl.writer import PRECEDENCE, KernelWriter, Text
+from tcopt.backends.opencl.emit.writer import PRECEDENCE, KernelWriter, Text
 from tcopt.dialects import arith_
 
 _BINARY: dict[type[Operation], str] = {

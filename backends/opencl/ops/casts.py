@@ -7,10 +7,10 @@ from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.type import get_element_type_or_self
 
+from tcopt.backends.opencl.emit.registry import writes
+from tcopt.backends.opencl.emit.types import is_mask, mask_bits, unsigned
+from tcopt.backends.opencl.emit.writer import PRECEDENCE, KernelWriter, Text
 from tcopt.backends.opencl.ops.arith import as_unsigned
-from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.types import is_mask, mask_bits, unsigned
-from tcopt.backends.opencl.writer import PRECEDENCE, KernelWriter, Text
 from tcopt.dialects import arith_
 
 _UNSIGNED_SOURCE = (arith_.ExtUIOp, arith_.UIToFPOp, arith_.IndexCastUIOp)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdsl.dialects import func
 
-from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.writer import KernelWriter
+from tcopt.backends.opencl.emit.registry import writes
+from tcopt.backends.opencl.emit.writer import KernelWriter
 
 
 @writes(func.ReturnOp)

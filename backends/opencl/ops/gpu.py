@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdsl.dialects import gpu
 
-from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.writer import KernelWriter
+from tcopt.backends.opencl.emit.registry import writes
+from tcopt.backends.opencl.emit.writer import KernelWriter
 from tcopt.dialects.loop.memory import FENCE
 
 _DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}

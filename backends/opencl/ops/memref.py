@@ -7,9 +7,9 @@ import math
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType
 
-from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.writer import KernelWriter
-from tcopt.passes.kernel.thread_axes import SHARED_SPACE
+from tcopt.backends.opencl.emit.registry import writes
+from tcopt.backends.opencl.emit.writer import KernelWriter
+from tcopt.passes.kernel.lowering.thread_axes import SHARED_SPACE
 
 
 @writes(memref.LoadOp)

@@ -9,11 +9,11 @@ from xdsl.dialects import memref, scf, vector
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tcopt.backends.opencl.emit.registry import writes
+from tcopt.backends.opencl.emit.types import is_mask, lanes, mask_type
+from tcopt.backends.opencl.emit.writer import PRECEDENCE, KernelWriter
 from tcopt.backends.opencl.ops.memref import loaded
 from tcopt.backends.opencl.ops.vector_memory import loaded_vector
-from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.types import is_mask, lanes, mask_type
-from tcopt.backends.opencl.writer import PRECEDENCE, KernelWriter
 from tcopt.dialects.loop.structure import PRAGMA_UNROLL
 
 

@@ -7,10 +7,10 @@ from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
+from tcopt.backends.opencl.emit.registry import writes
+from tcopt.backends.opencl.emit.types import lanes, scalar_type, unsigned, value_type
+from tcopt.backends.opencl.emit.writer import KernelWriter
 from tcopt.backends.opencl.ops.vector import lane, picked
-from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.types import lanes, scalar_type, unsigned, value_type
-from tcopt.backends.opencl.writer import KernelWriter
 from tcopt.dialects.simd import DotOp
 from tcopt.support.errors import UnsupportedError
 

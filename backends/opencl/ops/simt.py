@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.writer import KernelWriter
+from tcopt.backends.opencl.emit.registry import writes
+from tcopt.backends.opencl.emit.writer import KernelWriter
 from tcopt.dialects.simt import ShuffleOp
 
 

@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, VectorType
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Operation, SSAValue
 
+from tcopt.backends.opencl.emit.registry import writes
+from tcopt.backends.opencl.emit.types import is_mask, lanes, mask_type
+from tcopt.backends.opencl.emit.writer import PRECEDENCE, KernelWriter, Text
 from tcopt.backends.opencl.ops.arith import mask_literal
-from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.types import is_mask, lanes, mask_type
-from tcopt.backends.opencl.writer import PRECEDENCE, KernelWriter, Text
 from tcopt.dialects import vector_
 from tcopt.dialects.vector_.common import int_values
 from tcopt.support.errors import UnsupportedError

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from xdsl.dialects import vector
 from xdsl.ir import Attribute, SSAValue
 
+from tcopt.backends.opencl.emit.registry import writes
+from tcopt.backends.opencl.emit.types import is_mask, lanes, mask_type
+from tcopt.backends.opencl.emit.writer import PRECEDENCE, KernelWriter, Text
 from tcopt.backends.opencl.ops.vector import lane, vector_of
-from tcopt.backends.opencl.registry import writes
-from tcopt.backends.opencl.types import is_mask, lanes, mask_type
-from tcopt.backends.opencl.writer import PRECEDENCE, KernelWriter, Text
 from tcopt.dialects import vector_
 
 

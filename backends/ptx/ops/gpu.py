@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects import gpu
 
-from tcopt.backends.llvm.types import I32
+from tcopt.backends.llvm.emit.types import I32
 from tcopt.backends.ptx.emitter import KernelEmitter
 from tcopt.backends.ptx.registry import emits_ptx
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IndexType
 
-from tcopt.backends.llvm.literals import address_of
+from tcopt.backends.llvm.emit.literals import address_of
 from tcopt.backends.llvm.ops.memref import memref_bytes, memref_type
 from tcopt.backends.ptx.emitter import ROLLED, SHARED, KernelEmitter
 from tcopt.backends.ptx.registry import emits_ptx
-from tcopt.passes.kernel.thread_axes import SHARED_SPACE
+from tcopt.passes.kernel.lowering.thread_axes import SHARED_SPACE
 from tcopt.support.alignment import ALIGNMENT
 
 _THREAD_ALIGNMENT = 16

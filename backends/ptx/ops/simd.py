@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
+from tcopt.backends.llvm.emit.types import element_of, lanes, llvm_type
 from tcopt.backends.llvm.ops.simd import emit_dot
-from tcopt.backends.llvm.types import element_of, lanes, llvm_type
 from tcopt.backends.ptx.emitter import KernelEmitter
 from tcopt.backends.ptx.registry import emits_ptx
 from tcopt.dialects.simd import DotOp

@@ -8,11 +8,11 @@ from xdsl.dialects import gpu, vector
 from xdsl.dialects.builtin import Float16Type
 from xdsl.ir import Operation, SSAValue
 
-from tcopt.backends.llvm.types import element_of, lanes, pointer_in
+from tcopt.backends.llvm.emit.types import element_of, lanes, pointer_in
 from tcopt.backends.ptx.emitter import SHARED, KernelEmitter
 from tcopt.backends.ptx.registry import emits_ptx
 from tcopt.dialects.simt import ExchangeRowsOp, MmaSyncOp, ShuffleOp
-from tcopt.passes.kernel.effects import effects_of
+from tcopt.passes.kernel.cleanup.effects import effects_of
 from tcopt.support.errors import UnsupportedError
 
 _WORD = 32

@@ -1,1 +1,1 @@
-"""ONNX operators, one family a file; found by `tcopt.frontends.onnx.registry`."""
+"""ONNX operators, one family a file; found by `tcopt.frontends.onnx.context.registry`."""

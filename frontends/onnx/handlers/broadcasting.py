@@ -7,8 +7,8 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import is_float
-from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.registry import Handler, handler, register_handler
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import Handler, handler, register_handler
 
 
 def _operands(ctx: NodeContext) -> tuple[SSAValue, SSAValue]:

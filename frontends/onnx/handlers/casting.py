@@ -19,8 +19,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import element_of, is_float, numpy_dtype
-from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.registry import handler
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.support.dtypes import is_narrow
 
 _BYTE = element_of(np.dtype(np.uint8))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import graph
-from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.registry import handler
-from tcopt.frontends.onnx.windows import WindowAttributes
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.context.windows import WindowAttributes
 
 
 def _kernel(ctx: NodeContext, x: SSAValue, w: SSAValue) -> tuple[int, ...]:

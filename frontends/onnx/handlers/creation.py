@@ -7,9 +7,9 @@ import math
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.registry import handler
-from tcopt.frontends.onnx.types import numpy_dtype
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.model.types import numpy_dtype
 from tcopt.support.strings import TEXT, array_of_texts, is_text
 
 

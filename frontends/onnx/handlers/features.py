@@ -8,12 +8,12 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import is_float
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.indexing import check_range
 from tcopt.frontends.onnx.handlers.label_encoder import positions
 from tcopt.frontends.onnx.handlers.shaping import reshaped
-from tcopt.frontends.onnx.registry import handler
 from tcopt.support.strings import TEXT
 
 

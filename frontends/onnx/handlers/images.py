@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.types import element_of
-from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.registry import handler
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.support.host_functions.images import FORMATS, check_library
 
 

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.normalization import along_axis
-from tcopt.frontends.onnx.registry import handler
 
 
 def check_range(ctx: NodeContext, indices: SSAValue, extent: int) -> None:

@@ -7,7 +7,8 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.quantize import RequantizeOp
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.convolution import convolved
 from tcopt.frontends.onnx.handlers.matrix import product
 from tcopt.frontends.onnx.handlers.quantization import (
@@ -18,7 +19,6 @@ from tcopt.frontends.onnx.handlers.quantization import (
     scalar,
 )
 from tcopt.frontends.onnx.handlers.shaping import reshaped
-from tcopt.frontends.onnx.registry import handler
 
 
 def _rows(ctx: NodeContext, value: SSAValue | None) -> SSAValue | None:

@@ -9,8 +9,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.registry import handler
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 
 
 def _like(ctx: NodeContext, value: SSAValue, x: SSAValue) -> SSAValue:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import register_handler
 from tcopt.frontends.onnx.handlers.casting import cast
-from tcopt.frontends.onnx.registry import register_handler
 
 _DOMAIN = "ai.onnx.preview.training"
 

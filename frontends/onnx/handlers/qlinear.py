@@ -7,10 +7,10 @@ from collections.abc import Callable
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler, register_handler
 from tcopt.frontends.onnx.handlers.pooling import pooled
 from tcopt.frontends.onnx.handlers.quantization import dequantized, quantized
-from tcopt.frontends.onnx.registry import handler, register_handler
 
 Apply = Callable[[NodeContext, SSAValue], SSAValue]
 

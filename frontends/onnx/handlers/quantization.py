@@ -12,11 +12,11 @@ from xdsl.ir import Attribute, SSAValue
 from tcopt.dialects import graph
 from tcopt.dialects.graph.quantize import DequantizeOp, QuantizeOp, centred_type, is_quantized
 from tcopt.dialects.graph.types import is_float, numpy_dtype
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import byte_like, cast, converted, plain
 from tcopt.frontends.onnx.handlers.shaping import reshaped
-from tcopt.frontends.onnx.registry import handler
-from tcopt.frontends.onnx.types import element_type
+from tcopt.frontends.onnx.model.types import element_type
 from tcopt.support.dtypes import is_narrow
 
 

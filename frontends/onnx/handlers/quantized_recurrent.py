@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 from xdsl.ir import SSAValue
 
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.quantization import dequantized, dynamically_quantized
 from tcopt.frontends.onnx.handlers.recurrent import LSTM, recurrent_layer
-from tcopt.frontends.onnx.registry import handler
 
 
 @handler("com.microsoft.DynamicQuantizeLSTM")

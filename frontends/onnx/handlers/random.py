@@ -18,10 +18,10 @@ from xdsl.ir import Attribute, SSAValue
 from tcopt.dialects import graph
 from tcopt.dialects.graph.random_bits import RandomBitsOp
 from tcopt.dialects.graph.types import element_of, is_float
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast, plain
 from tcopt.frontends.onnx.handlers.shaping import reshaped
-from tcopt.frontends.onnx.registry import handler
 from tcopt.support.random_keys import key_of
 
 _MANTISSA: dict[Attribute, int] = {f32: 24, f16: 11, bf16: 8}

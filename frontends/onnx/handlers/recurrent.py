@@ -14,9 +14,9 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import AnyTensor, type_of
-from tcopt.frontends.onnx.activations import Activation, activations
-from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.registry import handler
+from tcopt.frontends.onnx.context.activations import Activation, activations
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 
 States = list[SSAValue]
 Rounding = Callable[[NodeContext, SSAValue], SSAValue]

@@ -8,8 +8,8 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import element_of
-from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.registry import Handler, register_handler
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import Handler, register_handler
 
 _KINDS = {
     "ReduceL1": "l1",

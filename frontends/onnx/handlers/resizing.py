@@ -12,9 +12,9 @@ from xdsl.ir import SSAValue
 from tcopt.dialects import graph
 from tcopt.dialects.graph.resize import cubic_weight
 from tcopt.dialects.graph.types import is_float
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
-from tcopt.frontends.onnx.registry import handler
 
 _COORDINATES = (
     "half_pixel",

@@ -8,9 +8,9 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.registry import handler
-from tcopt.frontends.onnx.windows import WindowAttributes
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.context.windows import WindowAttributes
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "cubic": "cubic"}
 

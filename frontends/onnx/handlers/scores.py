@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.support.strings import TEXT, is_text
 
 _TINY = 1e-7

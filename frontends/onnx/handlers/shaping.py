@@ -8,8 +8,8 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import broadcast_shapes
-from tcopt.frontends.onnx.context import NodeContext
-from tcopt.frontends.onnx.registry import handler
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 
 
 def reshaped(ctx: NodeContext, x: SSAValue, shape: list[int] | tuple[int, ...]) -> SSAValue:

@@ -8,10 +8,10 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import broadcast_shapes
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.selection import true_places
 from tcopt.frontends.onnx.handlers.shaping import reshaped
-from tcopt.frontends.onnx.registry import handler
 from tcopt.support.errors import InputError
 from tcopt.support.host_functions.matching import matcher_of
 from tcopt.support.strings import TEXT

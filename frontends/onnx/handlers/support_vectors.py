@@ -9,11 +9,11 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.linear_models import features, products
 from tcopt.frontends.onnx.handlers.scores import chosen_label, class_labels, transformed
-from tcopt.frontends.onnx.registry import handler
 
 _LEAST = 1e-7
 """The least probability there is."""

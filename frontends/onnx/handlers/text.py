@@ -9,10 +9,10 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.shaping import reshaped
-from tcopt.frontends.onnx.registry import handler
 
 _Gram = tuple[int, ...]
 

@@ -13,7 +13,8 @@ from xdsl.ir import SSAValue
 from tcopt.dialects import graph
 from tcopt.dialects.graph.attributes import TreeAggregate
 from tcopt.dialects.graph.tree_ensemble import Relation, TreeEnsembleOp
-from tcopt.frontends.onnx.context import NodeContext
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.scores import (
     chosen_label,
@@ -21,7 +22,6 @@ from tcopt.frontends.onnx.handlers.scores import (
     transformed,
     two_classes,
 )
-from tcopt.frontends.onnx.registry import handler
 
 _LESS, _EQUAL, _GREATER = Relation.LESS, Relation.EQUAL, Relation.GREATER
 _TESTS = {

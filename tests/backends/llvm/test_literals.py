@@ -20,8 +20,8 @@ from xdsl.dialects.builtin import (
     i32,
 )
 
-from tcopt.backends.llvm.literals import dense_constant, literal
-from tcopt.backends.llvm.types import DOUBLE, FLOAT, HALF, I1, I8, I32, LlvmType, llvm_type
+from tcopt.backends.llvm.emit.literals import dense_constant, literal
+from tcopt.backends.llvm.emit.types import DOUBLE, FLOAT, HALF, I1, I8, I32, LlvmType, llvm_type
 
 FLOATS = st.sampled_from([HALF, FLOAT, DOUBLE])
 SHORT = st.lists(st.integers(-128, 127), min_size=1, max_size=5)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from kernel_modules import parse_kernel
-from tcopt.backends.llvm.host import (
+from tcopt.backends.llvm.jit import compile_module
+from tcopt.backends.llvm.machine.host import (
     NAMED,
     default_target,
     host_target,
     named_target,
     runnable_targets,
 )
-from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.module import emit_module
 from tcopt.backends.llvm.objects import emit_assembly, emit_library, emit_object, link_library
 from tcopt.dialects.target import CpuTargetAttr

@@ -13,11 +13,11 @@ import pytest
 from xdsl.context import Context
 
 from kernel_modules import aligned, parse_kernel
-from tcopt.backends.llvm.host import host_target
 from tcopt.backends.llvm.jit import compile_module
-from tcopt.backends.llvm.machine import parse_llvm, target_machine
-from tcopt.passes.kernel.expand_math import ExpandMathPass
-from tcopt.passes.kernel.promote_registers import PromoteRegistersPass
+from tcopt.backends.llvm.machine.host import host_target
+from tcopt.backends.llvm.machine.machine import parse_llvm, target_machine
+from tcopt.passes.kernel.math.expand_math import ExpandMathPass
+from tcopt.passes.kernel.registers.promote_registers import PromoteRegistersPass
 
 pytestmark = pytest.mark.skipif(
     shutil.which("mlir-opt-19") is None or shutil.which("mlir-translate-19") is None,

@@ -9,9 +9,9 @@ from onnx import helper, numpy_helper
 import tcopt
 from kernel_modules import parse_kernel
 from store_widths import open_masked_stores, wide_lane_stores
-from tcopt.backends.llvm.host import NAMED, runnable_targets
 from tcopt.backends.llvm.jit import compile_module
-from tcopt.backends.llvm.machine import assemble_text, data_layout
+from tcopt.backends.llvm.machine.host import NAMED, runnable_targets
+from tcopt.backends.llvm.machine.machine import assemble_text, data_layout
 from tcopt.backends.llvm.module import emit_module
 from tcopt.backends.llvm.objects import emit_text
 from tcopt.compiler import lower, pipeline

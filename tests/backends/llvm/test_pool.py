@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tcopt.backends.llvm import host
-from tcopt.backends.llvm.host import NAMED, default_threads, host_target, usable_cores
-from tcopt.backends.llvm.machine import assemble_object, assemble_text, parse_llvm
+from tcopt.backends.llvm.machine import host
+from tcopt.backends.llvm.machine.host import NAMED, default_threads, host_target, usable_cores
+from tcopt.backends.llvm.machine.machine import assemble_object, assemble_text, parse_llvm
 from tcopt.backends.llvm.pool.process import load_pool, pool_address
 from tcopt.backends.llvm.pool.text import pool_objects, pool_text
 

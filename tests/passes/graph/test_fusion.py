@@ -13,9 +13,9 @@ from xdsl.ir import Block, Region
 from tcopt.dialects import graph
 from tcopt.dialects.graph import ConstantOp, GraphOp, GroupOp, tensor
 from tcopt.interpreters.graph import run_module
-from tcopt.passes.graph.fold_scale import FoldScalePass
-from tcopt.passes.graph.fold_shapes import FoldShapesPass
-from tcopt.passes.graph.fuse_ops import FuseOpsPass
+from tcopt.passes.graph.folding.fold_scale import FoldScalePass
+from tcopt.passes.graph.folding.fold_shapes import FoldShapesPass
+from tcopt.passes.graph.fusion.fuse_ops import FuseOpsPass
 from tcopt.support.verify import verify
 
 TYPE = tensor((1, 2, 3, 3), f32)

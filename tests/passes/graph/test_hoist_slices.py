@@ -13,8 +13,8 @@ from xdsl.ir import Block, Region, SSAValue
 from tcopt.dialects import graph
 from tcopt.dialects.graph import tensor
 from tcopt.interpreters.graph import run_module
-from tcopt.passes.graph.followed_axes import followed_axes
-from tcopt.passes.graph.hoist_slices import HoistSlicesPass
+from tcopt.passes.graph.motion.followed_axes import followed_axes
+from tcopt.passes.graph.motion.hoist_slices import HoistSlicesPass
 from tcopt.support.verify import verify
 
 SHAPE = (4, 6, 8)

@@ -9,8 +9,8 @@ from xdsl.passes import ModulePass
 
 from kernel_modules import parse_kernel
 from tcopt.backends.llvm.jit import compile_module
-from tcopt.passes.kernel.dce import DcePass
-from tcopt.passes.kernel.promote_registers import PromoteRegistersPass
+from tcopt.passes.kernel.cleanup.dce import DcePass
+from tcopt.passes.kernel.registers.promote_registers import PromoteRegistersPass
 
 _HEAD = """
 func.func private @k(%a: memref<8x32xf32>, %b: memref<8x32xf32>, %n: index, %p: i1) {

@@ -1,0 +1,1 @@
+"""LLVM text of single ops: values, types and names."""

@@ -1,0 +1,464 @@
+"""Writes one function as LLVM IR text, straight from structured IR.
+
+Regions become basic blocks as they are met, so no control-flow dialect lies between. Two
+things replace LLVM's IR passes, which are never run:
+
+- index values are kept as linear forms and only written out where a use needs a number, so
+  the addresses in an unrolled body are one base plus constant offsets;
+- the invariant part of such a form is written once, in front of the loop inside which it
+  first varies. Each open region therefore has a list of *entry lines* that lie in front of
+  it, to which code may still be added while the region is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from xdsl.dialects.builtin import IndexType, MemRefType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tcopt.backends.llvm.emit.linear import ZERO, Linear
+from tcopt.backends.llvm.emit.literals import Literal, literal
+from tcopt.backends.llvm.emit.registry import emit_rules
+from tcopt.backends.llvm.emit.types import I64, PTR, LlvmType, byte_size, llvm_type
+from tcopt.backends.strides import static_strides
+from tcopt.support.errors import UnsupportedError
+
+Lines = list["str | Lines"]
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class Buffer:
+    """A memref value: a pointer, a byte offset to its first element, strides in elements."""
+
+    root: str
+    offset: Linear
+    strides: tuple[int, ...]
+    element: Attribute
+    alignment: int
+    """Known alignment of `root` in bytes."""
+    is_local: bool = False
+    """Whether nothing but accesses through `root` reach this memory."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """An open region: where its invariant code goes and what has been written there."""
+
+    entry: Lines
+    """Lines in front of the region, at the end of the scope that encloses it."""
+    cache: dict[object, str] = field(default_factory=dict)
+    """Names of pure values already written in this scope, by what they compute."""
+
+
+@dataclass
+class ModuleState:
+    """What the functions of one LLVM module share."""
+
+    declarations: dict[str, str] = field(default_factory=dict)
+    """External functions by name, as `declare` lines."""
+    globals: dict[str, str] = field(default_factory=dict)
+    """Global variables by name."""
+    functions: list[str] = field(default_factory=list)
+    """Finished function texts, outlined parallel bodies included."""
+    external: dict[str, str] = field(default_factory=dict)
+    """Functions without a body in the source module, by name."""
+    capabilities: frozenset[str] = frozenset()
+    """What the target has beyond what all CPUs have; see `CpuTargetAttr.capabilities`."""
+    work: dict[int, int] = field(default_factory=dict)
+    """Estimated work of loops' bodies, by the identity of their blocks."""
+
+
+class FunctionEmitter:
+    """The state of writing one LLVM function; emit rules receive it."""
+
+    outer: FunctionEmitter | None = None
+    """The function around this one, for bodies of parallel loops."""
+
+    index_type: LlvmType = I64
+    """The LLVM type of index values."""
+
+    loop_metadata = "!llvm.loop !0"
+    """Marks every loop; `!0` asks LLVM not to unroll (`module.py` defines it)."""
+
+    can_stop = False
+    """Whether the function may return before its end."""
+
+    result = "void"
+    """The LLVM type that it returns."""
+
+    no_rule = "no LLVM emit rule for this op"
+    """What is said of an op that no rule takes."""
+
+    def __init__(self, module: ModuleState, name: str):
+        self.module = module
+        self.name = name
+        self.lines: Lines = []
+        self.allocas: Lines = []
+        self.block = "entry"
+        # Keyed by the identity of SSA values, whose own hash is slow; the IR stays alive.
+        self.values: dict[int, str] = {}
+        self.linear: dict[int, Linear] = {}
+        self.buffers: dict[int, Buffer] = {}
+        self.depths: dict[str, int] = {}
+        self.scopes: list[Scope] = [Scope(self.lines)]
+        self.parallel_count = 0
+        self.allocated: dict[int, str] = {}
+        """What malloc gave and nothing has freed yet, by the identity of memref values."""
+        self.stops: dict[tuple[str, ...], str] = {}
+        """Labels of blocks that return early, by what they free."""
+        self.tail: list[str] = []
+        """Lines of blocks behind all others."""
+        self._counter = 0
+        self._rules = emit_rules()
+
+    # Names and lines
+
+    def fresh(self) -> str:
+        """A new value name, defined in the current scope."""
+        self._counter += 1
+        name = f"%v{self._counter}"
+        self.depths[name] = len(self.scopes) - 1
+        return name
+
+    def label(self, hint: str) -> str:
+        """A new block label."""
+        self._counter += 1
+        return f"{hint}.{self._counter}"
+
+    def write(self, line: str) -> None:
+        """Write one instruction at the current position."""
+        self.lines.append(line)
+
+    def assign(self, expression: str) -> str:
+        """Write `%new = expression` and return the name."""
+        name = self.fresh()
+        self.lines.append(f"  {name} = {expression}")
+        return name
+
+    def assign_opaque(self, expression: str) -> str:
+        """Write an index that LLVM's address analysis should not look through.
+
+        Given a quotient or remainder, LLVM's loop strength reduction rewrites each address
+        that depends on it apart from the others, so that a body needs a register an address.
+        """
+        return self.assign(f"freeze {self.index_type} {self.assign(expression)}")
+
+    def start_block(self, label: str) -> None:
+        """Begin a basic block; later lines belong to it."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def call_intrinsic(
+        self, name: str, result: str, arguments: Iterable[tuple[str, str]], flags: str = ""
+    ) -> str:
+        """Call `llvm.<name>`, whose mangled name is given in full, and return the result."""
+        typed = list(arguments)
+        self.declare(name, result, [type for type, _ in typed])
+        listed = ", ".join(f"{type} {value}" for type, value in typed)
+        return self.assign(f"call {flags}{result} @{name}({listed})")
+
+    def unary_intrinsic(self, name: str, type: LlvmType, *operands: str, flags: str = "") -> str:
+        """Call `llvm.<name>.<type>` on operands of one type that is also the result's."""
+        mangled = f"llvm.{name}.{type.mangled}"
+        return self.call_intrinsic(mangled, type, [(type, v) for v in operands], flags)
+
+    def declare(self, name: str, result: str, parameters: Iterable[str]) -> None:
+        """Make sure the module declares an external function."""
+        if name not in self.module.declarations:
+            self.module.declarations[name] = f"declare {result} @{name}({', '.join(parameters)})"
+
+    # Values
+
+    def type(self, type: Attribute) -> LlvmType:
+        """The LLVM type of a value in this function."""
+        return self.index_type if type.__class__ is IndexType else llvm_type(type)
+
+    def library_name(self, function: str) -> str:
+        """What a function of the C library is called on the target."""
+        return function
+
+    def pointer_type(self, pointer: str) -> LlvmType:
+        """The LLVM type of a pointer, which says what memory it points to."""
+        return PTR
+
+    def value(self, value: SSAValue) -> str:
+        """The LLVM operand for a non-memref value, writing index arithmetic if need be."""
+        known = self.values.get(id(value))
+        if known is not None:
+            return known
+        form = self.linear.get(id(value))
+        if form is not None:
+            return self.materialize(form)
+        if self.outer is not None:
+            return self.capture_value(value)
+        raise UnsupportedError(f"value of type {value.type} is used before it is defined")
+
+    def index(self, value: SSAValue) -> Linear:
+        """The linear form of an index value."""
+        known = self.linear.get(id(value))
+        if known is not None:
+            return known
+        if self.outer is not None:
+            return self.capture_index(value)
+        raise UnsupportedError(f"value of type {value.type} is used before it is defined")
+
+    def buffer(self, value: SSAValue) -> Buffer:
+        """The pointer and layout of a memref value."""
+        known = self.buffers.get(id(value))
+        if known is None:
+            if self.outer is None:
+                raise UnsupportedError(f"value of type {value.type} is used before it is defined")
+            known = self.capture_buffer(value)
+        return known
+
+    def define(self, value: SSAValue, name: str) -> None:
+        """Bind an SSA value to an LLVM operand."""
+        self.values[id(value)] = name
+        if value.type.__class__ is IndexType:
+            self.linear[id(value)] = Linear(((name, 1),), 0)
+
+    def define_constant(self, value: SSAValue, constant: Literal) -> None:
+        """Bind a value to a constant."""
+        self.values[id(value)] = constant
+
+    def define_buffer(self, value: SSAValue, buffer: Buffer) -> None:
+        """Bind a memref value."""
+        self.buffers[id(value)] = buffer
+
+    def define_index(self, value: SSAValue, form: Linear) -> None:
+        """Bind an index value to a linear form."""
+        self.linear[id(value)] = form
+
+    def define_result(self, op: Operation, expression: str) -> None:
+        """Write the op's only result as `expression`."""
+        self.define(op.results[0], self.assign(expression))
+
+    def constant_index(self, value: SSAValue) -> int | None:
+        """The number an index value is known to be, or None."""
+        if not isinstance(value.type, IndexType):
+            return None
+        form = self.index(value)
+        return None if form.terms else form.const
+
+    # Values of an enclosing function; only outlined bodies have one
+
+    def capture_value(self, value: SSAValue) -> str:
+        raise NotImplementedError
+
+    def capture_index(self, value: SSAValue) -> Linear:
+        raise NotImplementedError
+
+    def capture_buffer(self, value: SSAValue) -> Buffer:
+        raise NotImplementedError
+
+    # Scopes and hoisting
+
+    def enter_scope(self, entry: Lines) -> None:
+        """Open a region whose invariant code goes to `entry`."""
+        self.scopes.append(Scope(entry))
+
+    def leave_scope(self) -> None:
+        self.scopes.pop()
+        if self.allocated:
+            depth = len(self.scopes) - 1
+            inside = (entry for entry in self.allocated.items() if self.depths[entry[1]] <= depth)
+            self.allocated = dict(inside)
+
+    def entry_lines(self) -> Lines:
+        """A place at the current position to which lines can be added later."""
+        place: Lines = []
+        self.lines.append(place)
+        return place
+
+    def pure(self, key: object, depth: int, expression: Callable[[], str]) -> str:
+        """Write a pure value once, in the scope of the given depth.
+
+        `key` says what is computed; a second request within the scope returns the first name.
+        """
+        scope = self.scopes[depth]
+        known = scope.cache.get(key)
+        if known is not None:
+            return known
+        text = expression()
+        innermost = depth == len(self.scopes) - 1
+        lines = self.lines if innermost else self.scopes[depth + 1].entry
+        self._counter += 1
+        name = f"%v{self._counter}"
+        self.depths[name] = depth
+        lines.append(f"  {name} = {text}")
+        scope.cache[key] = name
+        return name
+
+    def materialize(self, form: Linear) -> str:
+        """An index operand with the value of a linear form."""
+        if not form.terms:
+            return literal(self.index_type, form.const)
+        total: str | None = None
+        depth = 0
+        for depth, terms in self._by_depth(form):
+            part = self._sum(terms, depth)
+            total = part if total is None else self._add(total, part, depth)
+        assert total is not None
+        return total if form.const == 0 else self._add(total, str(form.const), depth)
+
+    def _add(self, left: str, right: str, depth: int) -> str:
+        type = self.index_type
+        return self.pure(("add", left, right), depth, lambda: f"add nsw {type} {left}, {right}")
+
+    def _sum(self, terms: list[tuple[str, int]], depth: int) -> str:
+        total: str | None = None
+        for name, coefficient in terms:
+            part = self._scale(name, coefficient, depth)
+            total = part if total is None else self._add(total, part, depth)
+        assert total is not None
+        return total
+
+    def _scale(self, name: str, coefficient: int, depth: int) -> str:
+        if coefficient == 1:
+            return name
+        type = self.index_type
+        if coefficient > 0 and coefficient & (coefficient - 1) == 0:
+            shift = coefficient.bit_length() - 1
+            return self.pure(("shl", name, shift), depth, lambda: f"shl nsw {type} {name}, {shift}")
+        return self.pure(
+            ("mul", name, coefficient), depth, lambda: f"mul nsw {type} {name}, {coefficient}"
+        )
+
+    def _by_depth(self, form: Linear) -> list[tuple[int, list[tuple[str, int]]]]:
+        groups: dict[int, list[tuple[str, int]]] = {}
+        for term in form.terms:
+            groups.setdefault(self.depths[term[0]], []).append(term)
+        return sorted(groups.items())
+
+    def pointer(self, root: str, offset: Linear) -> str:
+        """A pointer `offset` bytes behind `root`, sharing what other addresses computed."""
+        key = (root, offset)
+        depth = len(self.scopes) - 1
+        known = self.scopes[depth].cache.get(key)
+        if known is not None:
+            return known
+        pointer = root
+        at = self.depths.get(root, 0)
+        for level, terms in self._by_depth(Linear(offset.terms, 0)):
+            at = max(at, level)
+            pointer = self._advance(pointer, self._sum(terms, level), at)
+        if offset.const:
+            pointer = self._advance(pointer, str(offset.const), depth)
+        self.scopes[depth].cache[key] = pointer
+        return pointer
+
+    def _advance(self, pointer: str, offset: str, depth: int) -> str:
+        return self.pure(
+            ("gep", pointer, offset),
+            depth,
+            lambda: (
+                f"getelementptr i8, {self.pointer_type(pointer)} {pointer}, "
+                f"{self.index_type} {offset}"
+            ),
+        )
+
+    # Memory
+
+    def element_offset(self, buffer: Buffer, indices: Iterable[SSAValue]) -> Linear:
+        """The byte offset from the buffer's root to an element."""
+        size = byte_size(buffer.element)
+        form = buffer.offset
+        for index, stride in zip(indices, buffer.strides, strict=True):
+            form = form.plus(self.index(index).scaled(stride * size))
+        return form
+
+    def address(self, memref: SSAValue, indices: Iterable[SSAValue]) -> tuple[str, int]:
+        """Pointer to an element and its known alignment."""
+        buffer = self.buffer(memref)
+        offset = self.element_offset(buffer, indices)
+        return self.pointer(buffer.root, offset), known_alignment(buffer, offset)
+
+    def base_pointer(self, memref: SSAValue) -> str:
+        """Pointer to the first element of a memref."""
+        buffer = self.buffer(memref)
+        return self.pointer(buffer.root, buffer.offset)
+
+    def bind_memref(self, value: SSAValue, root: str, alignment: int, local: bool = False) -> None:
+        """Bind a memref whose first element lies at `root`."""
+        type = value.type
+        assert isinstance(type, MemRefType)
+        self.buffers[id(value)] = Buffer(
+            root, ZERO, static_strides(type), type.element_type, alignment, local
+        )
+
+    def alloca(self, type: str, alignment: int, count: int = 1) -> str:
+        """Reserve stack memory at the function's entry."""
+        self._counter += 1
+        name = f"%v{self._counter}"
+        self.depths[name] = 0
+        self.allocas.append(f"  {name} = alloca {type}, i64 {count}, align {alignment}")
+        return name
+
+    # Driving
+
+    def emit_block(self, block: Block) -> None:
+        """Emit every op of a block but its terminator."""
+        rules = self._rules
+        last = block.last_op
+        for op in block.ops:
+            if op is last:
+                break
+            rule = rules.get(op.name)
+            if rule is None:
+                raise UnsupportedError(self.no_rule, op=op)
+            rule(self, op)
+
+    def emit_op(self, op: Operation) -> None:
+        """Emit one op by its rule."""
+        rule = self._rules.get(op.name)
+        if rule is None:
+            raise UnsupportedError(self.no_rule, op=op)
+        rule(self, op)
+
+    def stop_label(self) -> str:
+        """The block that frees what is allocated here and returns early."""
+        allocated = tuple(self.allocated.values())
+        if allocated not in self.stops:
+            self.stops[allocated] = f"stopped.{len(self.stops)}"
+        return self.stops[allocated]
+
+    def _nothing(self) -> str:
+        zero = "null" if self.result == "ptr" else "zeroinitializer"
+        return f"{self.result} {zero}"
+
+    def body_text(self) -> str:
+        """The finished body, entry block first."""
+        flat: list[str] = ["entry:"]
+        _flatten(self.allocas, flat)
+        _flatten(self.lines, flat)
+        flat += self.tail
+        for allocated, label in self.stops.items():
+            flat.append(f"{label}:")
+            flat += [f"  call void @free(ptr {raw})" for raw in allocated]
+            flat.append("  ret void" if self.result == "void" else f"  ret {self._nothing()}")
+        return "\n".join(flat)
+
+
+def _flatten(lines: Lines, into: list[str]) -> None:
+    for line in lines:
+        if isinstance(line, str):
+            into.append(line)
+        else:
+            _flatten(line, into)
+
+
+def known_alignment(buffer: Buffer, offset: Linear) -> int:
+    """The largest power of two known to divide an address `offset` bytes behind the root."""
+    bits = buffer.alignment | offset.const
+    for _, coefficient in offset.terms:
+        bits |= coefficient
+    return bits & -bits
+
+
+def value_types(values: Iterable[SSAValue]) -> list[str]:
+    """LLVM types of several values."""
+    return [llvm_type(value.type) for value in values]

@@ -1,0 +1,90 @@
+"""Bodies of parallel loops as functions of their own.
+
+A body is written by a `BodyEmitter`, which turns every value it meets from the enclosing
+function into a parameter. So pointers stay `noalias` parameters, and nothing need be known
+about the body beforehand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IndexType
+from xdsl.ir import SSAValue
+
+from tcopt.backends.llvm.emit.emitter import Buffer, FunctionEmitter
+from tcopt.backends.llvm.emit.linear import Linear
+from tcopt.backends.llvm.emit.literals import Literal
+from tcopt.backends.llvm.emit.types import llvm_type
+
+
+@dataclass(slots=True, frozen=True)
+class Capture:
+    """A value of the enclosing function that the body receives as a parameter."""
+
+    outer: str
+    type: str
+    name: str
+    attributes: str = ""
+
+    @property
+    def parameter(self) -> str:
+        return f"{self.type} {self.attributes}{self.name}"
+
+
+class BodyEmitter(FunctionEmitter):
+    """Writes the body of a parallel loop that lies in another function."""
+
+    def __init__(self, outer: FunctionEmitter, name: str):
+        super().__init__(outer.module, name)
+        self.outer = outer
+        self.enclosing = outer
+        self.can_stop = outer.can_stop
+        self.captures: dict[str, Capture] = {}
+
+    def _capture(self, outer: str, type: str, attributes: str = "") -> str:
+        """The parameter for an operand of the enclosing function; constants stay."""
+        if isinstance(outer, Literal):
+            return outer
+        known = self.captures.get(outer)
+        if known is None:
+            known = Capture(outer, type, f"%c{len(self.captures)}", attributes)
+            self.captures[outer] = known
+            self.depths[known.name] = 0
+        return known.name
+
+    def capture_operand(self, outer: str) -> str:
+        """The operand by which the body sees an i64 operand of the enclosing function."""
+        return self._capture(outer, "i64")
+
+    def capture_value(self, value: SSAValue) -> str:
+        if isinstance(value.type, IndexType):
+            form = self.capture_index(value)
+            self.define_index(value, form)
+            return self.materialize(form)
+        name = self._capture(self.enclosing.value(value), llvm_type(value.type))
+        self.define(value, name)
+        return name
+
+    def _capture_linear(self, form: Linear) -> Linear:
+        terms = ((self._capture(name, "i64"), factor) for name, factor in form.terms)
+        return Linear(tuple(sorted(terms)), form.const)
+
+    def capture_index(self, value: SSAValue) -> Linear:
+        form = self._capture_linear(self.enclosing.index(value))
+        self.define_index(value, form)
+        return form
+
+    def capture_buffer(self, value: SSAValue) -> Buffer:
+        outer = self.enclosing.buffer(value)
+        attributes = f"{'noalias ' if outer.is_local else ''}nonnull align {outer.alignment} "
+        captured = Buffer(
+            self._capture(outer.root, "ptr", attributes),
+            self._capture_linear(outer.offset),
+            outer.strides,
+            outer.element,
+            outer.alignment,
+            outer.is_local,
+        )
+        self.define_buffer(value, captured)
+        return captured

@@ -1,0 +1,1 @@
+"""The CPU, the process and the linker that code is made for."""

@@ -1,0 +1,92 @@
+"""Shared libraries from object code, by the system's C compiler or a cross compiler."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tcopt.backends.llvm.machine.host import host_target
+from tcopt.support.cpu_target import CpuTarget
+from tcopt.support.errors import BackendError
+from tcopt.support.files import as_path, write_output
+
+_NATIVE = (("cc",), ("gcc",), ("clang",))
+_OPTIONS = ("-lm", "-lpthread")
+# The pool's threads run the library's code even after a program has closed it.
+_STAY = "-Wl,-z,nodelete"
+
+
+def linkers(target: CpuTarget) -> list[tuple[str, ...]]:
+    """The commands that may link for a target, those to prefer first."""
+    if target.machine == host_target().machine:
+        return list(_NATIVE)
+    cross = "clang", f"--target={target.triple}", "-fuse-ld=lld"
+    return [(f"{target.machine}-linux-gnu-gcc",), cross]
+
+
+def find_linker(target: CpuTarget) -> tuple[str, ...] | None:
+    """The first linker of a target that is installed."""
+    for command in linkers(target):
+        if shutil.which(command[0]):
+            return command
+    return None
+
+
+def link_library(
+    objects: Sequence[bytes], path: str | Path, target: CpuTarget | None = None
+) -> None:
+    """Link object code to a shared library, which is written whole or not at all.
+
+    Args:
+        target: what the code is for, by default this machine.
+    Raises:
+        BackendError: no C compiler for the target is installed, or it fails.
+        InputError: the place is not writable.
+    """
+    place = as_path(path)
+    write_output(place, linked_library(objects, target, place.name))
+
+
+def linked_library(
+    objects: Sequence[bytes], target: CpuTarget | None = None, name: str = "library.so"
+) -> bytes:
+    """The bytes of a shared library.
+
+    Args:
+        target: what the code is for, by default this machine.
+        name: what the library calls itself and messages call it.
+    Raises:
+        BackendError: no C compiler for the target is installed, or it fails.
+    """
+    target = target or host_target()
+    command = find_linker(target)
+    if command is None:
+        names = " or ".join(names[0] for names in linkers(target))
+        raise BackendError(
+            f"linking a shared library for {target.triple} needs a C compiler, and none was found",
+            hint=f"install {names}, or write an object file instead",
+        )
+    is_darwin = "darwin" in target.triple
+    options = (*_OPTIONS, f"-Wl,-install_name,@rpath/{name}" if is_darwin else _STAY)
+    with tempfile.TemporaryDirectory() as folder:
+        files: list[str] = []
+        for number, data in enumerate(objects):
+            file = Path(folder) / f"{number}.o"
+            file.write_bytes(data)
+            files.append(str(file))
+        # The folder is nobody else's, unlike the one that the library is for.
+        library = Path(folder) / "library.so"
+        done = subprocess.run(
+            [*command, "-shared", "-o", str(library), *files, *options],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if not done.returncode:
+            return library.read_bytes()
+    last = done.stderr.strip().splitlines()[-1:]
+    raise BackendError(f"{command[0]} failed to link {name}: {' '.join(last)}")

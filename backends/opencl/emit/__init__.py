@@ -1,0 +1,1 @@
+"""OpenCL C of single ops: values, types and names."""

@@ -1,0 +1,24 @@
+"""The table of rules that write OpenCL C.
+
+```python
+@writes(arith.AddfOp)
+def write_addf(k: KernelWriter, op: arith.AddfOp) -> None: ...
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tcopt.backends.rule_table import RuleTable
+
+if TYPE_CHECKING:
+    from tcopt.backends.opencl.emit.writer import KernelWriter
+
+WriteRule = Callable[["KernelWriter", Any], None]
+
+_TABLE: RuleTable[WriteRule] = RuleTable("tcopt.backends.opencl.ops")
+writes = _TABLE.rule_for
+rules = _TABLE.registry
+write_rules = _TABLE.rules

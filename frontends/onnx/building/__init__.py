@@ -1,0 +1,1 @@
+"""Models to try the compiler on."""

@@ -1,0 +1,1 @@
+"""What handlers of operators work with."""

@@ -1,0 +1,103 @@
+"""The table of operator handlers.
+
+A handler turns one ONNX node into graph ops:
+
+    @handler("Softsign")
+    def softsign(ctx: NodeContext) -> SSAValue:
+        x = ctx.input(0)
+        ...
+
+It is registered for the opset versions `since` to before `until`, so an operator whose
+meaning changed has one handler for each meaning. Every module in
+`tcopt.frontends.onnx.handlers` is found by itself: a new operator is a new file there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl.ir import SSAValue
+
+from tcopt.support.errors import InputError
+from tcopt.support.registration import Registry
+
+if TYPE_CHECKING:
+    from tcopt.frontends.onnx.context.context import NodeContext
+
+HandlerResult = SSAValue | Sequence[SSAValue | None]
+Handler = Callable[["NodeContext"], HandlerResult]
+HandlerT = Callable[[Handler], Handler]
+
+_FOREVER = 1 << 30
+
+
+@dataclass(frozen=True)
+class _Entry:
+    since: int
+    until: int
+    run: Handler
+
+
+def load_handlers() -> None:
+    """Import every module of the handlers package."""
+    package = importlib.import_module("tcopt.frontends.onnx.handlers")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+HANDLERS: Registry[tuple[str, int], _Entry] = Registry("handler of operator", load_handlers)
+"""Handlers by operator and the first opset version that they are for."""
+
+_versions: dict[str, list[int]] = {}
+"""These versions by operator; those of handlers from outside are in front."""
+
+
+def handler(*op_types: str, since: int = 1, until: int | None = None) -> HandlerT:
+    """Register the decorated function for `op_types` at opsets since <= version < until."""
+
+    def register(function: Handler) -> Handler:
+        for op_type in op_types:
+            register_handler(op_type, function, since=since, until=until)
+        return function
+
+    return register
+
+
+def register_handler(
+    op_type: str, function: Handler, *, since: int = 1, until: int | None = None
+) -> None:
+    """As `handler`, for functions made in a loop.
+
+    Raises:
+        InputError: another handler covers some of the same versions.
+    """
+    entry = _Entry(since, until or _FOREVER, function)
+    foreign = HANDLERS.add((op_type, since), entry)
+    versions = _versions.setdefault(op_type, [])
+    for other in versions:
+        known = HANDLERS.get((op_type, other))
+        if known is None or known is entry or HANDLERS.is_foreign((op_type, other)) != foreign:
+            continue
+        if known.since < entry.until and entry.since < known.until:
+            del HANDLERS[op_type, since]
+            raise InputError(f"two handlers for {op_type} cover opset {max(since, known.since)}")
+    versions.insert(0 if foreign else len(versions), since)
+
+
+def find_handler(op_type: str, opset: int) -> Handler | None:
+    """The handler of a standard operator at an opset version, None if there is none."""
+    handlers = HANDLERS.values_by_key()
+    for version in _versions.get(op_type, ()):
+        entry = handlers.get((op_type, version))
+        if entry is not None and entry.since <= opset < entry.until:
+            return entry.run
+    return None
+
+
+def handled_operators() -> Iterable[str]:
+    """Every operator with a handler, sorted."""
+    return sorted({op_type for op_type, _ in HANDLERS})

@@ -1,0 +1,69 @@
+"""The window attributes that convolution and pooling share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tcopt.frontends.onnx.context.context import NodeContext
+
+_AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+
+
+@dataclass(frozen=True)
+class WindowAttributes:
+    """kernel_shape, strides, dilations, pads and auto_pad of a node, checked.
+
+    `stated_pads` lists the begin of each dimension, then the ends.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    stated_pads: tuple[int, ...]
+    auto_pad: str
+
+    @staticmethod
+    def of(ctx: NodeContext, kernel: Sequence[int]) -> WindowAttributes:
+        """Read a node's attributes.
+
+        Raises:
+            ImportModelError: wrong lengths, or strides and dilations below one.
+        """
+        rank = len(kernel)
+        ctx.check(all(k > 0 for k in kernel), f"kernel {list(kernel)} has an extent below 1")
+        strides = ctx.get_ints("strides") or [1] * rank
+        dilations = ctx.get_ints("dilations") or [1] * rank
+        pads = ctx.get_ints("pads") or [0] * 2 * rank
+        for name, values, count in (
+            ("strides", strides, rank),
+            ("dilations", dilations, rank),
+            ("pads", pads, 2 * rank),
+        ):
+            ctx.check(len(values) == count, f"{name} {values} should have {count} entries")
+            ctx.check(name == "pads" or min(values) > 0, f"{name} {values} has an entry below 1")
+        auto_pad = ctx.get_string("auto_pad", "NOTSET") or "NOTSET"
+        ctx.check(auto_pad in _AUTO_PADS, f"auto_pad cannot be {auto_pad!r}")
+        if auto_pad != "NOTSET" and any(pads):
+            ctx.malformed(f"pads {pads} and auto_pad {auto_pad} exclude each other")
+        return WindowAttributes(
+            tuple(kernel), tuple(strides), tuple(dilations), tuple(pads), auto_pad
+        )
+
+    @property
+    def spans(self) -> tuple[int, ...]:
+        """Extents of the dilated kernel."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    def pads(self, extents: Sequence[int]) -> list[int]:
+        """The pads for an input of the given spatial extents."""
+        if not self.auto_pad.startswith("SAME"):
+            return list(self.stated_pads)
+        small: list[int] = []
+        large: list[int] = []
+        for extent, stride, span in zip(extents, self.strides, self.spans, strict=True):
+            count = -(-extent // stride)
+            total = max((count - 1) * stride + span - extent, 0)
+            small.append(total // 2)
+            large.append(total - total // 2)
+        return small + large if self.auto_pad == "SAME_UPPER" else large + small

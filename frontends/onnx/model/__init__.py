@@ -1,0 +1,1 @@
+"""What a model file holds: tensors, types, inputs and outputs."""

@@ -1,0 +1,257 @@
+"""The model's inputs: their types, and the shapes and values that the caller fixes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import TensorShapeProto, TypeProto, ValueInfoProto
+from xdsl.ir import Attribute
+
+from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError
+from tcopt.frontends.onnx.model.types import declared_dtype, declared_element, tensor_declaration
+from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
+from tcopt.support.strings import is_text
+from tcopt.support.structures import Kind
+
+
+@dataclass
+class ModelInput:
+    """One input: its name, element type and shape.
+
+    Attributes:
+        dims: a dimension is a number, a symbol's name, or None; None if the rank is open.
+            Those left open become numbers when they are fixed.
+        declared: the dimensions as the model has them.
+        value: the value it is specialised on, if any.
+        kind: what it is. Of what is no tensor, the rest speaks of its tensors; what is declared of
+            a sequence's dimensions holds for none of them for certain.
+    """
+
+    name: str
+    element: Attribute
+    dtype: np.dtype
+    dims: list[Dimension] | None
+    value: np.ndarray | None = None
+    shape: tuple[int, ...] = field(default=())
+    declared: tuple[Dimension, ...] | None = field(init=False)
+    kind: Kind = Kind.TENSOR
+
+    def __post_init__(self) -> None:
+        self.declared = None if self.dims is None else tuple(self.dims)
+
+
+def declared_input(info: ValueInfoProto, what: str = "input") -> ModelInput:
+    """Read an input's declaration.
+
+    Args:
+        what: what errors call it.
+
+    Raises:
+        ImportModelError: no name or no type.
+        UnsupportedError: neither a tensor nor a sequence or optional of them, or an element type
+            the compiler lacks.
+    """
+    if not info.name:
+        raise ImportModelError(f"an {what} of the model has no name")
+    try:
+        kind, tensor = tensor_declaration(info.type)
+    except TypeError as error:
+        raise UnsupportedError(
+            f"{what} {info.name!r} is of type {error}",
+            hint="tensors, and sequences and optionals of tensors are supported",
+        ) from None
+    if kind is Kind.MAPS and what == "input":
+        raise UnsupportedError(
+            f"{what} {info.name!r} is of type sequence of map",
+            hint="tensors, and sequences and optionals of tensors are supported",
+        )
+    if kind is None:
+        raise ImportModelError(f"{what} {info.name!r} has no type")
+    element = declared_element(tensor.elem_type, info.name)
+    dims = declared_dims(tensor)
+    dtype = declared_dtype(tensor.elem_type, info.name)
+    return ModelInput(info.name, element, dtype, dims, kind=kind)
+
+
+def declared_dims(tensor: TypeProto.Tensor) -> list[Dimension] | None:
+    """The dimensions of a declared tensor; None if it has an open rank."""
+    if not tensor.HasField("shape"):
+        return None
+    return [_declared_dim(dim) for dim in tensor.shape.dim]
+
+
+# Parts between dots as exporters number them, and sums, as in `past + length`.
+_NAME = r"[^\W\d]\w*(\.\w+)*"
+_TERM = rf"({_NAME}|[0-9]+)"
+_SYMBOL = re.compile(rf"(?=.*[^\W\d])\s*{_TERM}(\s*\+\s*{_TERM})*\s*")
+
+
+def _declared_dim(dim: TensorShapeProto.Dimension) -> Dimension:
+    """A number, a name, or None for a dimension of which nothing is said.
+
+    ONNX asks for identifiers as names. Others are what an exporter writes for what it does not
+    know: `?` at two places is not one dimension, nor is Python's `None`.
+    """
+    # Some exporters write -1 for a dimension they do not know.
+    if dim.HasField("dim_value"):
+        return dim.dim_value if dim.dim_value >= 0 else None
+    name = dim.dim_param
+    return name if name != "None" and _SYMBOL.fullmatch(name) else None
+
+
+def fix_inputs(
+    inputs: Sequence[ModelInput],
+    shapes: Mapping[str, Sequence[int]],
+    values: Mapping[str, np.ndarray],
+    dims: Mapping[str, int] | None = None,
+) -> None:
+    """Give every input its static shape.
+
+    Args:
+        shapes, values, dims: as in `narrow_inputs`.
+
+    Raises:
+        InputError: a name, shape or value that does not fit the model.
+        MissingShapesError: dimensions that remain open.
+    """
+    narrow_inputs(inputs, shapes, values, dims)
+    missing = {item.name: item.dims for item in inputs if not _is_static(item)}
+    if missing:
+        lists = {item.name: item.kind for item in inputs if item.kind is not Kind.TENSOR}
+        raise MissingShapesError(missing, lists)
+    for item in inputs:
+        item.shape = tuple(d for d in item.dims or () if isinstance(d, int))
+
+
+def narrow_inputs(
+    inputs: Sequence[ModelInput],
+    shapes: Mapping[str, Sequence[int]],
+    values: Mapping[str, np.ndarray],
+    dims: Mapping[str, int] | None = None,
+) -> Symbols:
+    """Fix what is known of the inputs' dimensions; the extents of symbols.
+
+    Args:
+        shapes, values: of inputs; their symbols are fixed in all inputs.
+        dims: extents of symbols.
+
+    Raises:
+        InputError: a name, shape or value that does not fit the model.
+    """
+    names = {item.name for item in inputs}
+    for name in (*shapes, *values):
+        if name not in names:
+            listed = ", ".join(f'"{n}"' for n in sorted(names)) or "none"
+            raise InputError(f"the model has no input {name!r}", hint=f"its inputs are {listed}")
+    symbols = Symbols(inputs, dims or {})
+    for item in inputs:
+        if item.name in values:
+            _fix_value(item, np.asarray(values[item.name]))
+        if item.name in shapes:
+            _fix_shape(item, shapes[item.name], symbols)
+        if item.value is not None:
+            _fix_shape(item, item.value.shape, symbols)
+    for item in inputs:
+        item.dims = item.dims and symbols.resolved(item.dims)
+    return symbols
+
+
+class Symbols:
+    """The extents of symbols that are known, each with what says so.
+
+    Args:
+        inputs: whose declarations have the symbols.
+        dims: extents that are given for them.
+
+    Raises:
+        InputError: there is no such symbol, or its extent is none.
+    """
+
+    def __init__(self, inputs: Sequence[ModelInput], dims: Mapping[str, int]):
+        tensors = (item for item in inputs if item.kind is Kind.TENSOR)
+        declared = (d for item in tensors for d in item.dims or ())
+        self._known = {d for d in declared if isinstance(d, str)}
+        self._parts = {term for d in self._known for term in terms_of(d) if isinstance(term, str)}
+        self.extents: dict[str, int] = {}
+        self._origins: dict[str, str] = {}
+        for name, extent in dims.items():
+            self._check(name, extent)
+            self.extents[name], self._origins[name] = int(extent), f"dims give {name} = {extent}"
+
+    def _check(self, name: str, extent: int) -> None:
+        if name not in self._known | self._parts:
+            listed = ", ".join(sorted(self._known)) or "none that has a name"
+            raise InputError(
+                f"the inputs of the model have no dimension {name!r}",
+                hint=f"open dimensions are {listed}",
+            )
+        if isinstance(extent, bool) or not isinstance(extent, int | np.integer) or extent < 0:
+            raise InputError(f"dimension {name!r} cannot be {extent!r}", hint="it is a number")
+
+    def fix(self, name: str, extent: int, origin: str) -> str | None:
+        """Fix a symbol, unless it is; what says otherwise, or None."""
+        if self.extents.setdefault(name, extent) != extent:
+            return self._origins[name]
+        self._origins.setdefault(name, origin)
+        return None
+
+    def resolved(self, dims: Sequence[Dimension]) -> list[Dimension]:
+        """Dimensions with what is known of them, as numbers."""
+        return [self._extent(d) if isinstance(d, str) else d for d in dims]
+
+    def _extent(self, name: str) -> Dimension:
+        """The extent of a symbol; sums such as `past + length` follow from their terms."""
+        if name in self.extents:
+            return self.extents[name]
+        terms = [t if isinstance(t, int) else self.extents.get(t) for t in terms_of(name)]
+        known = [t for t in terms if t is not None]
+        return sum(known) if len(terms) > 1 and len(known) == len(terms) else name
+
+
+def terms_of(name: str) -> list[int | str]:
+    """What is added in the name of a dimension such as `past + 1`: numbers, and other names."""
+    terms = [term.strip() for term in name.split("+")]
+    # Longer ones are the extent of nothing; Python does not even convert the longest.
+    return [int(t) if re.fullmatch(r"[0-9]{1,18}", t) else t for t in terms]
+
+
+def _is_static(item: ModelInput) -> bool:
+    if item.kind is not Kind.TENSOR or item.dims is None:
+        return False
+    return all(isinstance(d, int) for d in item.dims)
+
+
+def _fix_value(item: ModelInput, value: np.ndarray) -> None:
+    if is_text(item.dtype) and value.dtype.kind in "UT":
+        value = value.astype(item.dtype)
+    if value.dtype != item.dtype:
+        raise InputError(f"input {item.name!r} has type {item.dtype}, its value is {value.dtype}")
+    item.value = value
+
+
+def _fix_shape(item: ModelInput, shape: Sequence[int], symbols: Symbols) -> None:
+    try:
+        extents = [int(d) for d in shape]
+    except (TypeError, ValueError):
+        raise InputError(f"{shape!r} is not a shape for input {item.name!r}, a tensor") from None
+    if any(d < 0 for d in extents):
+        raise InputError(f"shape {extents} of input {item.name!r} has a negative dimension")
+    if item.dims is None:
+        item.dims = list(extents)
+        return
+    declared = "[" + ", ".join("?" if d is None else str(d) for d in item.dims) + "]"
+    if len(extents) != len(item.dims):
+        raise InputError(f"shape {extents} does not fit input {item.name!r}, which is {declared}")
+    for own, extent in zip(item.dims, extents, strict=True):
+        cause = None
+        if isinstance(own, str):
+            cause = symbols.fix(own, extent, f"input {item.name!r} is {extents}")
+        if cause or (isinstance(own, int) and own != extent):
+            fixed = f", where {own} is {symbols.extents[str(own)]}: {cause}" if cause else ""
+            raise InputError(
+                f"shape {extents} does not fit input {item.name!r}, which is {declared}{fixed}"
+            )
+    item.dims = list(extents)

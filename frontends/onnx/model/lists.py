@@ -1,0 +1,113 @@
+"""Inputs and outputs of a model that are sequences or optionals.
+
+They are tensors of the program, as many as the shapes that are given say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tcopt.frontends.onnx.model.inputs import ModelInput
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.values import (
+    NOTHING,
+    MapsValue,
+    OptionalValue,
+    SequenceValue,
+    Value,
+)
+from tcopt.support.errors import ImportModelError, InputError
+from tcopt.support.structures import Count, Kind, tensor_names
+
+Shapes = Mapping[str, Any]
+"""Shapes by the names of inputs: a shape, for a sequence a list of them, None for nothing."""
+
+
+def expand_lists(
+    inputs: Sequence[ModelInput], shapes: Shapes, limits: Limits = DEFAULT_LIMITS
+) -> tuple[list[ModelInput], dict[str, Count], Shapes]:
+    """The tensors that a model's inputs consist of.
+
+    An input that is no tensor and has no shapes stays as it is.
+
+    Returns:
+        The inputs; of how many tensors those consist that are none; the shapes of tensors.
+
+    Raises:
+        InputError: shapes that do not fit the inputs.
+        ImportModelError: a tensor of a sequence is called as another input.
+    """
+    found: list[ModelInput] = []
+    counts: dict[str, Count] = {}
+    plain = dict(shapes)
+    for item in inputs:
+        if item.kind is Kind.TENSOR or item.name not in shapes:
+            found.append(item)
+            continue
+        given = plain.pop(item.name)
+        shapes_of_item = _shapes_of(item, given, limits)
+        count = counts[item.name] = None if given is None else len(shapes_of_item)
+        names = tensor_names(item.name, item.kind, count)
+        for name, shape in zip(names, shapes_of_item, strict=True):
+            dims = None if item.kind.is_sequence else item.dims
+            found.append(replace(item, name=name, kind=Kind.TENSOR, dims=dims))
+            plain[name] = shape
+    names = [item.name for item in found]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ImportModelError(
+            f"an input and a tensor of a sequence are both called {twice!r}",
+            hint="give the input another name",
+        )
+    return found, counts, plain
+
+
+def _shapes_of(item: ModelInput, given: Any, limits: Limits) -> list[Any]:
+    """The shape of each tensor of an input that is none."""
+    if given is None:
+        if item.kind.is_optional:
+            return []
+        raise InputError(f"input {item.name!r} is a {item.kind}, which cannot be None")
+    if not item.kind.is_sequence:
+        return [given]
+    if not isinstance(given, list | tuple) or any(isinstance(s, int) for s in given):
+        raise InputError(
+            f"input {item.name!r} is a {item.kind}, its shape cannot be {given!r}",
+            hint=f'give the shape of each, as in shapes={{"{item.name}": [[1, 3], [2, 3]]}}',
+        )
+    if len(given) > limits.nodes:
+        raise InputError(
+            f"input {item.name!r} has {len(given)} tensors",
+            hint=f"if it is meant to be so long, raise the limit nodes={limits.nodes}",
+        )
+    return list(given)
+
+
+def value_of(item: ModelInput, counts: Mapping[str, Count], tensors: Mapping[str, Any]) -> Value:
+    """What the name of an input stands for.
+
+    Args:
+        tensors: those of all inputs, by their names.
+    """
+    if item.kind is Kind.TENSOR:
+        return tensors[item.name]
+    count = counts[item.name]
+    if count is None:
+        return NOTHING
+    found = tuple(tensors[name] for name in tensor_names(item.name, item.kind, count))
+    return SequenceValue(found) if item.kind.is_sequence else found[0]
+
+
+def described(value: Value) -> str:
+    """What a value is, for messages."""
+    match value:
+        case SequenceValue():
+            return f"a sequence of {len(value.items)} tensors"
+        case MapsValue():
+            return "a sequence of maps"
+        case OptionalValue():
+            return "an optional without an element"
+        case _:
+            return "a tensor"

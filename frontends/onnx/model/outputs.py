@@ -1,0 +1,136 @@
+"""The model's outputs: what is declared of them, and what the nodes compute."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+
+from onnx import TensorProto, TypeProto, ValueInfoProto
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.graph.types import shape_of, type_of
+from tcopt.frontends.onnx.model.errors import Dimension
+from tcopt.frontends.onnx.model.inputs import ModelInput, declared_dims
+from tcopt.frontends.onnx.model.lists import described
+from tcopt.frontends.onnx.model.types import element_type, tensor_declaration
+from tcopt.frontends.onnx.model.values import MapsValue, OptionalValue, SequenceValue, Value
+from tcopt.support.errors import ImportModelError, UnsupportedError
+from tcopt.support.shape_text import shape_text
+from tcopt.support.strings import TEXT_NAME
+from tcopt.support.structures import Count, Kind, tensor_names
+
+Results = list[tuple[str, SSAValue]]
+"""Values of the graph by the names of the outputs that they are."""
+
+
+def expand_output(
+    info: ValueInfoProto, value: Value, texts: Container[SSAValue] = ()
+) -> tuple[Kind, Results, Count]:
+    """What an output is, its tensors, and of how many it consists.
+
+    Args:
+        texts: values that are strings.
+
+    Raises:
+        ImportModelError: it is not what its declaration says.
+        UnsupportedError: it is declared as what there is not here.
+    """
+    try:
+        kind, tensor = tensor_declaration(info.type)
+    except TypeError as error:
+        raise UnsupportedError(f"output {info.name!r} is of type {error}") from None
+    if kind is None:
+        kinds = {SequenceValue: Kind.SEQUENCE, MapsValue: Kind.MAPS}
+        kind = kinds.get(type(value), Kind.TENSOR)  # pyright: ignore[reportArgumentType]
+    match value:
+        case MapsValue() if kind is Kind.MAPS:
+            names = tensor_names(info.name, kind, 2)
+            return kind, list(zip(names, (value.keys, value.values), strict=True)), 2
+        case SSAValue() if not kind.is_sequence and kind is not Kind.MAPS:
+            check_output(info.name, tensor, value, value in texts)
+            return kind, [(info.name, value)], 1
+        case SequenceValue() if kind.is_sequence:
+            names = tensor_names(info.name, kind, len(value.items))
+            # As of a sequence that is given, its tensors may have any shape.
+            tensor = TypeProto.Tensor(elem_type=tensor.elem_type)
+            for item in value.items:
+                check_output(info.name, tensor, item, item in texts)
+            return kind, list(zip(names, value.items, strict=True)), len(names)
+        case OptionalValue() if kind.is_optional:
+            return kind, [], None
+        case SSAValue() | SequenceValue() | MapsValue() | OptionalValue():
+            raise ImportModelError(
+                f"output {info.name!r} is declared as a {kind}, the nodes compute "
+                f"{described(value)}"
+            )
+        case _:
+            raise ImportModelError(f"nothing defines the output {info.name!r}")
+
+
+def check_output(
+    name: str, declared: TypeProto.Tensor, value: SSAValue, is_text: bool = False
+) -> None:
+    """Check that a tensor has the elements that its declaration says.
+
+    Raises:
+        ImportModelError: it has others.
+    """
+    if not declared.elem_type:
+        return
+    own = TEXT_NAME if is_text else type_of(value).element_type
+    element: object = TEXT_NAME
+    if declared.elem_type != TensorProto.STRING:
+        element = element_type(declared.elem_type, name)
+    if element != own:
+        raise ImportModelError(
+            f"output {name!r} is declared with {element} elements, the nodes compute {own}"
+        )
+
+
+def stale_shapes(infos: Sequence[ValueInfoProto], results: Results) -> Iterator[str]:
+    """What is declared of the shapes of results that the nodes do not compute, for each of them.
+
+    A declaration is stale when a file was edited or its exporter guessed: what the nodes compute
+    counts, as in other runtimes.
+    """
+    declared = {info.name: declared_dims(info.type.tensor_type) for info in infos}
+    for name, value in results:
+        dims, shape = declared.get(name), shape_of(value)
+        if dims is None:
+            continue
+        pairs = zip(dims, shape, strict=False)
+        if len(dims) != len(shape) or any(isinstance(d, int) and d != n for d, n in pairs):
+            yield (
+                f"output {name!r} is declared as [{shape_text(dims)}], "
+                f"the nodes compute [{shape_text(shape)}]"
+            )
+
+
+def result_dims(
+    inputs: Sequence[ModelInput], infos: Sequence[ValueInfoProto], results: Results
+) -> list[list[Dimension] | None]:
+    """The declared dimensions of results, as far as they agree with what nodes compute.
+
+    None for a result that is declared with another number of dimensions, or with none.
+    """
+    extents: dict[str, int] = {}
+    for item in inputs:
+        pairs = zip(item.declared or (), item.shape, strict=False)
+        extents.update((own, extent) for own, extent in pairs if isinstance(own, str))
+    declared = {info.name: declared_dims(info.type.tensor_type) for info in infos}
+    found: list[list[Dimension] | None] = []
+    for name, value in results:
+        dims = declared.get(name)
+        shape = shape_of(value)
+        if dims is None or len(dims) != len(shape):
+            found.append(None)
+            continue
+        pairs = zip(dims, shape, strict=True)
+        found.append([_agreed(own, extent, extents) for own, extent in pairs])
+    return found
+
+
+def _agreed(own: Dimension, extent: int, extents: dict[str, int]) -> Dimension:
+    """A name that is this extent elsewhere too; an open dimension, or the extent."""
+    if isinstance(own, str):
+        return own if extents.setdefault(own, extent) == extent else extent
+    return None if own is None else extent

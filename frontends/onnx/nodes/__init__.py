@@ -1,0 +1,1 @@
+"""Nodes, in their order, with bodies and functions."""

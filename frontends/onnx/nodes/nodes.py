@@ -1,0 +1,351 @@
+"""The nodes of a model, of its functions and of bodies: each becomes ops, by its handler."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.types import shape_of
+from tcopt.frontends.onnx.context.builder import GraphBuilder, name_hint, named_location
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import Handler, find_handler
+from tcopt.frontends.onnx.context.schemas import (
+    NodeSchema,
+    check_form_of,
+    find_schema,
+    opset_advice,
+)
+from tcopt.frontends.onnx.model.errors import ExpansionError, MissingValuesError
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.node_facts import STANDARD_DOMAINS, add_facts, operator_name
+from tcopt.frontends.onnx.model.problems import AlreadyReported, Problems
+from tcopt.frontends.onnx.model.values import FAILED, Failed, Scope, Value, Values
+from tcopt.frontends.onnx.nodes.contrib import find_contrib_schema
+from tcopt.frontends.onnx.nodes.control_flow import CONTROL_FLOW, Bodies
+from tcopt.frontends.onnx.nodes.functions import (
+    ExpansionBudget,
+    bound_nodes,
+    check_expansion,
+    function_opsets,
+    model_functions,
+    standard_body,
+)
+from tcopt.frontends.onnx.nodes.ordering import in_order, node_label
+from tcopt.frontends.onnx.nodes.sequences import sequence_handler
+from tcopt.frontends.onnx.nodes.stages import Staging
+from tcopt.support.errors import ImportModelError, ResourceError, TcoptError, UnsupportedError
+
+
+class NodeImporter:
+    """Imports nodes of one model.
+
+    Args:
+        builder: receives the ops.
+        weights: the model's weights by name.
+        opsets: the versions of operators that the model is written for, by domain.
+        problems: receives what is wrong; says by raising where to stop.
+
+    Attributes:
+        staging: what leaves nodes for later; None if all have to be imported.
+        opsets: those of the function whose nodes are imported, or of the model.
+    """
+
+    def __init__(
+        self,
+        model: ModelProto,
+        builder: GraphBuilder,
+        weights: Mapping[str, TensorProto],
+        opsets: Mapping[str, int],
+        problems: Problems,
+        limits: Limits = DEFAULT_LIMITS,
+    ):
+        self.builder = builder
+        self.weights = weights
+        self.opsets = opsets
+        self.problems = problems
+        self.staging: Staging | None = None
+        self._functions = model_functions(model)
+        check_expansion(model.graph.node, self._functions, limits)
+        self._budget = ExpansionBudget(limits)
+
+    @property
+    def opset(self) -> int:
+        """The version of the standard operators."""
+        return self.opsets[""]
+
+    @contextmanager
+    def _written_for(self, opsets: Mapping[str, int]) -> Iterator[None]:
+        """While the context is open, nodes are of a function with opsets of its own."""
+        around, self.opsets = self.opsets, opsets
+        try:
+            yield
+        finally:
+            self.opsets = around
+
+    def operand(self, name: str, scope: Scope, where: str) -> Value:
+        """What a name stands for; weights become constants when they are first used."""
+        if not name:
+            return None
+        if name in scope:
+            return scope[name]
+        value: Value = FAILED
+        try:
+            weight = self.weights.get(name)
+            if weight is None:
+                raise ImportModelError(
+                    f"the value {name!r} is used but nothing defines it", where=where
+                )
+            value = self.builder.constant(self.builder.reader.read(weight, name), name)
+        except TcoptError as error:
+            self.problems.add(error)
+        scope[name] = value
+        return value
+
+    def import_nodes(
+        self,
+        nodes: Sequence[NodeProto],
+        available: Container[str],
+        scope: Scope,
+        prefix: str,
+        depth: int,
+    ) -> None:
+        """Import nodes in an order in which each follows those it uses.
+
+        Args:
+            available: names that are defined before any node.
+            scope: what names stand for; receives the nodes' results.
+            prefix: of the nodes' names in locations.
+            depth: how deeply they are nested in functions and bodies.
+        """
+
+        def report(node: NodeProto, message: str) -> None:
+            error = ImportModelError(message)
+            self._report(error, node, scope, prefix + node_label(node))
+
+        order, stuck = in_order(nodes, available, report)
+        for node in stuck:
+            scope.update((name, FAILED) for name in node.output if name)
+        staging = None if depth else self.staging
+        for node in (*order, *stuck):
+            if staging is not None and staging.waits(node, scope):
+                continue
+            self._import_node(node, scope, prefix + node_label(node), depth)
+            if staging is not None:
+                staging.hold_back(node, scope)
+
+    def _import_node(self, node: NodeProto, scope: Scope, where: str, depth: int) -> None:
+        self.builder.location = named_location(where)
+        self.builder.may_bound = not depth and self.staging is not None
+        try:
+            operands = [self.operand(name, scope, where) for name in node.input]
+            results = self._results(node, operands, scope, where, depth)
+            for name in node.output[len(results) :]:
+                if name:
+                    raise ImportModelError(f"{node.op_type} has no output number {len(results)}")
+        except AlreadyReported:
+            results = [FAILED] * len(node.output)
+        except _MISTAKES as mistake:
+            if depth and self.staging is not None and isinstance(mistake, MissingValuesError):
+                # What is around may wait.
+                raise
+            if not depth and self._awaits(mistake, node, scope):
+                return
+            self._report(_as_error(mistake, node.op_type), node, scope, where)
+            results = [FAILED] * len(node.output)
+        for name, value in zip(node.output, results, strict=False):
+            if not name:
+                continue
+            scope[name] = value
+            if isinstance(value, SSAValue) and value.name_hint is None:
+                value.name_hint = name_hint(name)
+
+    def _awaits(self, mistake: Exception, node: NodeProto, scope: Scope) -> bool:
+        """Whether a node is left for a stage that knows more values."""
+        if self.staging is None or not isinstance(mistake, MissingValuesError):
+            return False
+        awaits = self.staging.awaits(mistake, node, scope)
+        if awaits:
+            self.staging.leave(node, scope)
+        return awaits
+
+    def _report(self, error: TcoptError, node: NodeProto, scope: Scope, where: str) -> None:
+        error.where = error.where or where
+        domain = "" if node.domain in STANDARD_DOMAINS else node.domain
+        add_facts(error, node, self.opsets.get(domain), scope, self.weights)
+        self.problems.add(error)
+
+    def _results(
+        self,
+        node: NodeProto,
+        operands: list[Value],
+        scope: Scope,
+        where: str,
+        depth: int,
+    ) -> Values:
+        opset = self.opset
+        function = self._functions.get((node.domain, node.op_type, node.overload))
+        if function is not None:
+            return self._call(function, node, operands, where, depth)
+        name = operator_name(node)
+        schema = self._schema(node, where)
+        takes_lists = sequence_handler(name, operands)
+        has_bodies = name in CONTROL_FLOW
+        handle = find_handler(name, opset)
+        if not (handle or schema.has_body or takes_lists or has_bodies):
+            raise UnsupportedError(f"operator {name} is not supported", where=where)
+        if any(isinstance(value, Failed) for value in operands):
+            return [FAILED] * len(node.output)
+        schema.check_form(node, where)
+        if takes_lists is not None or has_bodies:
+            ctx = NodeContext(node, schema, [], self.builder, opset, where)
+            if takes_lists is not None:
+                return [takes_lists(ctx, operands)]
+            return Bodies(self, ctx, scope, depth).run(operands)
+        present = [value for value in operands if value is None or isinstance(value, SSAValue)]
+        if len(present) == len(operands):
+            known = self.builder.texts
+            given = [value in known for value in present]
+            texts = schema.check_types([value and value.type for value in present], where, given)
+            if handle is not None:
+                results = self._handle(handle, node, schema, present, where)
+                if any(texts):
+                    last = len(texts) - 1
+                    found = enumerate(results)
+                    known.update(v for n, v in found if v is not None and texts[min(n, last)])
+                return results
+        body = standard_body(node, schema, opset, operands)
+        if body is None:
+            raise UnsupportedError(f"operator {name} is not supported", where=where)
+        return self._call(body, node, operands, where, depth)
+
+    def _schema(self, node: NodeProto, where: str) -> NodeSchema:
+        """The form of a node's operator.
+
+        Raises:
+            UnsupportedError: it is not known.
+        """
+        opset = self.opset
+        if node.domain not in STANDARD_DOMAINS:
+            schema = find_contrib_schema(node.domain, node.op_type)
+            version = self.opsets.get(node.domain)
+            if schema is None and version is not None:
+                schema = find_schema(node.op_type, version, node.domain)
+            if schema is None:
+                raise UnsupportedError(
+                    f"operator {operator_name(node)} is not supported",
+                    where=where,
+                    hint="define it as a function of the model, export standard operators, or load "
+                    "a plugin with a handler and register_schema (docs/plugins.md)",
+                )
+            return schema
+        check_form_of(node.op_type, opset)
+        schema = find_schema(node.op_type, opset)
+        if schema is None:
+            raise UnsupportedError(
+                f"there is no operator {node.op_type!r} in opset {opset}",
+                where=where,
+                hint=opset_advice(node.op_type, opset),
+            )
+        return schema
+
+    def _handle(
+        self,
+        handle: Handler,
+        node: NodeProto,
+        schema: NodeSchema,
+        operands: list[SSAValue | None],
+        where: str,
+    ) -> Sequence[SSAValue | None]:
+        context = NodeContext(node, schema, operands, self.builder, self.opset, where)
+        try:
+            results = handle(context)
+        except VerifyException as error:
+            shapes = ", ".join(str(list(shape_of(v))) for v in operands if v is not None)
+            raise ImportModelError(f"{node.op_type} of {shapes}: {error}", where=where) from error
+        return [results] if isinstance(results, SSAValue) else results
+
+    def _call(
+        self,
+        function: FunctionProto,
+        node: NodeProto,
+        operands: list[Value],
+        where: str,
+        depth: int,
+    ) -> Sequence[Value]:
+        self._budget.spend(len(function.node), depth, where)
+        if len(operands) > len(function.input):
+            raise ImportModelError(
+                f"function {function.name!r} takes {len(function.input)} inputs, here it has "
+                f"{len(operands)}",
+                where=where,
+            )
+        missing = [None] * (len(function.input) - len(operands))
+        scope: Scope = dict(zip(function.input, [*operands, *missing], strict=True))
+        body = bound_nodes(function, node)
+        with self._written_for(function_opsets(function, self.opsets)):
+            self.import_nodes(body, scope.keys(), scope, f"{where}/", depth + 1)
+        for name, wanted in zip(function.output, node.output, strict=False):
+            if wanted and name not in scope:
+                raise ImportModelError(
+                    f"nothing defines output {name!r} of function {function.name!r}", where=where
+                )
+        return [scope.get(name) for name in function.output]
+
+    def import_body(self, body: GraphProto, scope: Scope, where: str, depth: int) -> list[Value]:
+        """The values of a body's outputs; `scope` holds its inputs and the names around it."""
+        for weight in body.initializer:
+            value = self.builder.reader.read(weight, weight.name)
+            scope[weight.name] = self.builder.constant(value, weight.name)
+        self._budget.spend(len(body.node), depth, where)
+        available = scope.keys() | self.weights.keys()
+        self.import_nodes(body.node, available, scope, f"{where}/", depth)
+        return [self.operand(info.name, scope, where) for info in body.output]
+
+    def try_body(
+        self, body: GraphProto, scope: Scope, where: str, depth: int
+    ) -> tuple[list[TcoptError], list[Value]]:
+        """As `import_body`, and what is wrong with the body, which is not reported."""
+        around, self.problems = self.problems, Problems(keep_all=True)
+        try:
+            values = self.import_body(body, scope, where, depth)
+            return self.problems.errors, values
+        except ExpansionError:
+            raise
+        except TcoptError as error:
+            return [*self.problems.errors, error], []
+        finally:
+            self.problems = around
+
+
+# A file can hold any nonsense: whatever a node trips over while it is imported is its fault.
+_MISTAKES = (
+    TcoptError,
+    VerifyException,
+    ValueError,
+    TypeError,
+    IndexError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+)
+
+
+def _as_error(mistake: Exception, op_type: str) -> TcoptError:
+    if isinstance(mistake, TcoptError):
+        return mistake
+    error: TcoptError
+    if isinstance(mistake, MemoryError):
+        cause = str(mistake) or "no more is given"
+        error = ResourceError(
+            f"{op_type} needs more memory to import than there is: {cause}",
+            hint="see whether its tensors are meant to be so large, or end other programs",
+        )
+        error.__cause__ = mistake
+        return error
+    error = ImportModelError(f"{op_type} cannot be imported: {mistake}")
+    error.__cause__ = mistake
+    return error

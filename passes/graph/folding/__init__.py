@@ -1,0 +1,1 @@
+"""What depends on constants alone, scales that go into weights, reshapes that say nothing."""

@@ -1,0 +1,117 @@
+"""Evaluation of what depends on constants alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.types import Array, bytes_of, numpy_dtype, type_of
+from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
+from tcopt.support.rewriting import rewrite
+
+GROWTH = 4
+"""How many times larger than its operands a result may be, whatever its size."""
+
+SPREAD_BYTES = 2**28
+"""What uniform operands, each of them one stored element, may come to when they are computed
+with, and by how much all results may exceed the weights that are there."""
+
+
+class FoldConstant(RewritePattern):
+    """Put constants in the place of an operator whose operands are constants.
+
+        %c = graph.add %a, %b : tensor<8xf32>
+    ->
+        %c = graph.constant @scale.add : tensor<8xf32>
+
+    Attributes:
+        most_bytes: the largest result that may exceed its operands by far.
+        left: bytes that further results may come to together.
+    """
+
+    def __init__(self, constants: Constants, most_bytes: int):
+        self.constants = constants
+        self.most_bytes = most_bytes
+        weights = constants.store.values() if constants.store is not None else ()
+        stored = sum(array.nbytes for array in weights)
+        self.left = GROWTH * stored + SPREAD_BYTES
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
+        if isinstance(op, ConstantOp) or op.is_host_call:
+            return
+        known: list[Array] = []
+        for operand in op.operands:
+            if (array := self.constants.value(operand)) is None:
+                return
+            known.append(array)
+        if not (op.packs_weights or self.is_worthwhile(op)):
+            return
+        results = [self.constants.make(array, _hint(op)) for array in op.evaluate(*known)]
+        rewriter.replace(op, results, [constant.result for constant in results])
+
+    def is_worthwhile(self, op: GraphOp) -> bool:
+        """Whether results are not much larger than what they are made from, and not too much."""
+        operands = sum(_stored_bytes(operand) for operand in op.operands)
+        if bytes_of(op.type) > max(GROWTH * operands, self.most_bytes):
+            return False
+        size = sum(bytes_of(type_of(result)) for result in op.results)
+        spread = sum(bytes_of(type_of(v)) - _stored_bytes(v) for v in op.operands)
+        if size > self.left or spread > SPREAD_BYTES:
+            return False
+        self.left -= size
+        return True
+
+
+def _stored_bytes(value: SSAValue) -> int:
+    """Bytes of a constant as it is stored: a uniform literal is one element."""
+    type = type_of(value)
+    if isinstance(value.owner, ConstantOp) and value.owner.is_splat:
+        return numpy_dtype(type.element_type).itemsize
+    return bytes_of(type)
+
+
+def _hint(op: GraphOp) -> str:
+    """The first weight's name and the op's."""
+    owners = [operand.owner for operand in op.operands]
+    names = [owner.weight_name for owner in owners if isinstance(owner, ConstantOp)]
+    first = next((name for name in names if name is not None), "folded")
+    return f"{first}.{op.name.removeprefix('graph.')}"
+
+
+@dataclass(frozen=True)
+class FoldConstantsPass(ModulePass):
+    """Evaluate operators whose operands are all constants, and put constants in their place.
+
+    Small and uniform results become literals, others weights of the module's store. A
+    result that is much larger than its operands together, and larger than `max-bytes`, is
+    not evaluated: a broadcast of a constant stays a broadcast, but channels are filled up
+    to whole blocks. Ops that pack weights for others are always evaluated. A tensor without
+    elements is known too.
+    Constants that end up unused are removed.
+
+        %a = graph.constant @scale : tensor<8xf32>
+        %b = graph.constant dense<1.000000e+00> : tensor<f32>
+        %c = graph.add %a, %b : tensor<8xf32>
+        %y = graph.mul %x, %c : tensor<4x8xf32>
+    ->
+        %c = graph.constant @scale.add : tensor<8xf32>
+        %y = graph.mul %x, %c : tensor<4x8xf32>
+
+    Options: `max-bytes`, the largest result that may exceed its operands by far.
+    """
+
+    name = "fold-constants"
+
+    max_bytes: int = 65536
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [FoldConstant(Constants(op), self.max_bytes)], once=True)
+        rewrite(op, [EraseUnusedConstant()])

@@ -1,0 +1,201 @@
+"""Folding of constant scales and shifts into weights and biases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects.graph.binary import AddOp, DivOp, MulOp, SubOp
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.interfaces import GraphOp, LinearWeight
+from tcopt.dialects.graph.types import Array, element_type, is_float
+from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
+from tcopt.support.rewriting import rewrite
+
+
+@dataclass
+class _WithConstants(RewritePattern):
+    """A pattern on float constants of a module."""
+
+    constants: Constants
+
+    def known(self, value: SSAValue) -> Array | None:
+        """The array of a float constant."""
+        if not isinstance(value.owner, ConstantOp) or not is_float(element_type(value)):
+            return None
+        return self.constants.value(value)
+
+    def split(self, op: AddOp | MulOp) -> tuple[SSAValue, SSAValue, Array] | None:
+        """The variable operand, the constant operand and its value."""
+        for variable, constant in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            value = self.known(constant)
+            if value is not None and variable.type == op.type and self.known(variable) is None:
+                return variable, constant, value
+        return None
+
+    def subtrahend(self, op: SubOp | DivOp) -> Array | None:
+        """The right operand, if it alone is known."""
+        return self.known(op.rhs) if self.known(op.lhs) is None else None
+
+
+class AddNegated(_WithConstants):
+    """Subtraction of a constant as addition.
+
+        %y = graph.sub %x, %c : tensor<1x8x4x4xf32>
+    ->
+        %n = graph.constant @c.negated : tensor<8x1x1xf32>
+        %y = graph.add %x, %n : tensor<1x8x4x4xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: SubOp, rewriter: PatternRewriter) -> None:
+        value = self.subtrahend(op)
+        if value is not None:
+            negated = self.constants.like(-value, op.rhs, "negated")
+            rewriter.replace(op, [negated, AddOp(op.lhs, negated)])
+
+
+class MultiplyByInverse(_WithConstants):
+    """Division by a constant without zeros as multiplication.
+
+        %y = graph.div %x, %c : tensor<1x8x4x4xf32>
+    ->
+        %i = graph.constant @c.inverse : tensor<8x1x1xf32>
+        %y = graph.mul %x, %i : tensor<1x8x4x4xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: DivOp, rewriter: PatternRewriter) -> None:
+        value = self.subtrahend(op)
+        if value is not None and (value != 0).all():
+            inverse = self.constants.like(1 / value, op.rhs, "inverse")
+            rewriter.replace(op, [inverse, MulOp(op.lhs, inverse)])
+
+
+class JoinShifts(_WithConstants):
+    """Two constants that are added one after the other as one.
+
+        %0 = graph.add %x, %a : tensor<1x8x4x4xf32>
+        %y = graph.add %0, %b : tensor<1x8x4x4xf32>
+    ->
+        %c = graph.constant @a.joined : tensor<8x1x1xf32>
+        %y = graph.add %x, %c : tensor<1x8x4x4xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
+        outer = self.split(op)
+        if outer is None or not isinstance(inner := outer[0].owner, AddOp):
+            return
+        parts = self.split(inner)
+        if parts is None or not inner.result.has_one_use():
+            return
+        variable, shift, value = parts
+        total = self.constants.like(value + outer[2], shift, "joined")
+        rewriter.replace(op, [total, AddOp(variable, total)])
+        rewriter.erase(inner)
+
+
+class ScaleWeights(_WithConstants):
+    """Multiply the weights of an op that is linear in them, rather than its result.
+
+        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+        %y = graph.mul %c, %s : tensor<1x8x4x4xf32>
+    ->
+        %v = graph.constant @w.scaled : tensor<8x8x3x3xf32>
+        %y = graph.conv %x, %v : tensor<1x8x4x4xf32>
+
+    A constant that is added in between is multiplied, too.
+
+        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+        %0 = graph.add %c, %a : tensor<1x8x4x4xf32>
+        %y = graph.mul %0, %s : tensor<1x8x4x4xf32>
+    ->
+        %v = graph.constant @w.scaled : tensor<8x8x3x3xf32>
+        %c = graph.conv %x, %v : tensor<1x8x4x4xf32>
+        %b = graph.constant @a.scaled : tensor<8x1x1xf32>
+        %y = graph.add %c, %b : tensor<1x8x4x4xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: MulOp, rewriter: PatternRewriter) -> None:
+        parts = self.split(op)
+        if parts is None or not parts[0].has_one_use():
+            return
+        linear, _, scale = parts
+        shifted = self.split(add) if isinstance(add := linear.owner, AddOp) else None
+        if shifted is not None:
+            linear = shifted[0]
+        new = self.scaled(linear, scale) if linear.has_one_use() else None
+        if new is None:
+            return
+        if shifted is None:
+            new[-1].results[0].name_hint = None
+            rewriter.replace(op, new)
+        else:
+            shift = self.constants.like(shifted[2] * scale, shifted[1], "scaled")
+            rewriter.replace(op, [*new, shift, AddOp(new[-1], shift)])
+            assert isinstance(add, AddOp)
+            rewriter.erase(add)
+        assert isinstance(linear.owner, GraphOp)
+        rewriter.erase(linear.owner)
+
+    def scaled(self, value: SSAValue, scale: Array) -> tuple[ConstantOp, GraphOp] | None:
+        """The op of a value, with its weight scaled; None if that is impossible."""
+        op = value.owner
+        linear = op.linear_weight() if isinstance(op, GraphOp) else None
+        if linear is None or not isinstance(op, GraphOp):
+            return None
+        old = op.operands[linear.operand]
+        weight, factors = self.known(old), _by_channel(scale, op, linear)
+        if weight is None or factors is None:
+            return None
+        shape = [1] * weight.ndim
+        shape[linear.axis] = -1
+        new = op.clone()
+        constant = self.constants.like(weight * factors.reshape(shape), old, "scaled")
+        new.operands[linear.operand] = constant.result
+        return constant, new
+
+
+def _by_channel(scale: Array, op: GraphOp, linear: LinearWeight) -> Array | None:
+    """One factor for each channel of an op's result; None if the scale varies otherwise."""
+    rank = len(op.shape)
+    aligned = scale.reshape((1,) * (rank - scale.ndim) + scale.shape)
+    if any(extent != 1 for axis, extent in enumerate(aligned.shape) if axis != linear.channel):
+        return None
+    return np.broadcast_to(aligned.reshape(-1), (op.shape[linear.channel],))
+
+
+@dataclass(frozen=True)
+class FoldScalePass(ModulePass):
+    """Fold constant scales by channel into the weights of the op before, and join shifts.
+
+    What remains of a normalization after a convolution is one add, its bias. Works for every
+    op that names a `linear_weight`, on floats; sums are reassociated.
+
+        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+        %b = graph.add %c, %bias : tensor<1x8x4x4xf32>
+        %s = graph.mul %b, %scale : tensor<1x8x4x4xf32>
+        %y = graph.add %s, %shift : tensor<1x8x4x4xf32>
+    ->
+        %w1 = graph.constant @w.scaled : ...                // w * scale
+        %shift1 = graph.constant @shift.joined : ...        // bias * scale + shift
+        %c = graph.conv %x, %w1 : tensor<1x8x4x4xf32>
+        %y = graph.add %c, %shift1 : tensor<1x8x4x4xf32>
+    """
+
+    name = "fold-scale"
+    moves_values: ClassVar[bool] = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        constants = Constants(op)
+        patterns = (AddNegated, MultiplyByInverse, JoinShifts, ScaleWeights)
+        rewrite(op, [*(each(constants) for each in patterns), EraseUnusedConstant()])

@@ -1,0 +1,390 @@
+"""Fusion of graph operators into groups, by the rules of the TVM paper, section 3."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
+from xdsl.ir import Block, Operation, Region
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
+
+from tcopt.dialects.graph.attributes import FusionKind
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.group import GroupOp, YieldOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
+from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
+from tcopt.passes.graph.fusion.fusion_remarks import remark_groups
+from tcopt.passes.graph.fusion.permuted_stores import may_permute, stores_vectors
+from tcopt.support.remarks import listening
+from tcopt.support.rewriting import function_bodies, move, rewrite
+
+
+@dataclass(frozen=True)
+class FuseOpsPass(ModulePass):
+    """Put every operator into a group that becomes one kernel.
+
+    - A complex-out-fusable op (convolution, matmul) takes the elementwise ops of its own
+      shape that its result goes through.
+    - A reduction takes the injective ops that make its input, and what its result goes
+      through: elementwise ops, and further reductions along the same axes, so that a
+      normalization written out in small ops is one kernel. Where there are few rows, ops on
+      whole rows stay outside, because other threads could help with them.
+    - Injective ops fuse with one another.
+    - A border of one number (`graph.pad`) joins what produces its operand, and nothing else.
+    - Every group takes the slices that only it reads, and beside a heavy op what widens the
+      elements that it reads, such as a dequantisation. Slices of contiguous memory in front of
+      a heavy op need no group.
+    - A contraction takes ops that change the order of its result (transpose, with the views
+      around it, or the way back from blocks of channels), where vectors can be stored in
+      that order: then it writes them there, and nothing is moved. That needs a CPU target,
+      which knows how long vectors are.
+    - An opaque op stays alone. Constants, views (reshape) and
+      concatenations in memory stay outside of groups, and so does a slice of contiguous memory
+      that would be a kernel of its own: it is a view, unless it is a result or a part of a
+      concatenation, which is written to its place.
+
+    A group has one result. An op joins only if its result is used nowhere but in the group,
+    on every path: diamonds fuse, and nothing is computed twice. What the second input of an
+    elementwise op is makes no difference, so the add of a residual connection joins the
+    later of its two convolutions.
+
+    All of a group's inputs are defined before its last op, where it is placed, hence groups
+    cannot depend on each other in a cycle.
+
+        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+        %a = graph.add %c, %b : tensor<1x8x4x4xf32>
+        %r = graph.relu %a : tensor<1x8x4x4xf32>
+        %s = graph.softmax %r {axis = 1} : tensor<1x8x4x4xf32>
+    ->
+        %r = graph.group kind = complex_out_fusable {
+          %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+          %a = graph.add %c, %b : tensor<1x8x4x4xf32>
+          %0 = graph.relu %a : tensor<1x8x4x4xf32>
+          graph.yield %0 : tensor<1x8x4x4xf32>
+        } : tensor<1x8x4x4xf32>
+        %s = graph.group kind = reduction {...}
+
+    and for a target
+
+        %m = graph.matmul %x, %w : tensor<128x768xf32>
+        %h = graph.reshape %m : tensor<128x12x64xf32>
+        %t = graph.transpose %h {perm = [1, 0, 2]} : tensor<12x128x64xf32>
+    ->
+        %t = graph.group kind = complex_out_fusable {
+          %m = graph.matmul %x, %w : tensor<128x768xf32>
+          %h = graph.reshape %m : tensor<128x12x64xf32>
+          %0 = graph.transpose %h {perm = [1, 0, 2]} : tensor<12x128x64xf32>
+          graph.yield %0 : tensor<12x128x64xf32>
+        } : tensor<12x128x64xf32>
+
+    Options:
+        max_ops: most operators in a group.
+        print_plan: print the groups to stderr before they are made.
+    """
+
+    name = "fuse-ops"
+
+    max_ops: int = 64
+    print_plan: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = cpu_target_of(op) or gpu_target_of(op)
+        for body in function_bodies(op):
+            plan = plan_groups(body, self.max_ops, target)
+            if self.print_plan:
+                print(plan, file=sys.stderr)
+            rewrite(body, [BuildGroup(plan)], once=True)
+
+
+@dataclass
+class FusionPlan:
+    """Which operators of a block become groups; each group in program order."""
+
+    groups: list[list[Operation]]
+
+    def __str__(self) -> str:
+        lines = [f"fuse-ops: {len(self.groups)} groups"]
+        for group in self.groups:
+            kind, result = _kind(group), group[-1].results[0].type
+            lines.append(f"  {kind}: {', '.join(op.name for op in group)} -> {result}")
+        return "\n".join(lines)
+
+
+def plan_groups(
+    body: Block, max_ops: int = 64, target: CpuTargetAttr | GpuTargetAttr | None = None
+) -> FusionPlan:
+    """Choose the groups of a function's body, by the rules of `fuse-ops`."""
+    return _Fusion(body, max_ops, target).run()
+
+
+class BuildGroup(RewritePattern):
+    """Move the operators of a planned group into one, in the place of the last.
+
+        %a = graph.add %x, %b : tensor<4x8xf32>
+        %r = graph.relu %a : tensor<4x8xf32>
+    ->
+        %r = graph.group kind = injective {
+          %a = graph.add %x, %b : tensor<4x8xf32>
+          %0 = graph.relu %a : tensor<4x8xf32>
+          graph.yield %0 : tensor<4x8xf32>
+        } : tensor<4x8xf32>
+    """
+
+    def __init__(self, plan: FusionPlan):
+        self.by_last = {group[-1]: group for group in plan.groups}
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
+        members = self.by_last.pop(op, None)
+        if members is None:
+            return
+        body = Block()
+        fused = GroupOp(_kind(members), Region(body), op.result_types)
+        fused.location = max(members, key=_work).location
+        rewriter.insert(fused, InsertPoint.after(op))
+        move(members, body)
+        for old, new in zip(op.results, fused.results, strict=True):
+            new.name_hint, old.name_hint = old.name_hint, None
+            rewriter.replace_all_uses_with(old, new)
+        body.add_op(YieldOp(*op.results))
+
+
+def _kind(members: Sequence[Operation]) -> FusionKind:
+    """The heaviest kind of a group's operators."""
+    kinds = {op.fusion_kind for op in members if isinstance(op, GraphOp)}
+    return next(iter(kinds - {FusionKind.INJECTIVE}), FusionKind.INJECTIVE)
+
+
+class _Fusion:
+    """The groups of one block; ops are identified by their place in it."""
+
+    def __init__(self, block: Block, max_ops: int, target: CpuTargetAttr | GpuTargetAttr | None):
+        self.block = block
+        self.max_ops = max_ops
+        self.target = target
+        self.ops = list(block.ops)
+        self.place: dict[Operation, int] = {op: place for place, op in enumerate(self.ops)}
+        self.grouped: set[int] = set()
+        self.groups: list[list[int]] = []
+
+    def run(self) -> FusionPlan:
+        """Form the groups, heavy ops first, later ops first."""
+        for kind in (FusionKind.COMPLEX_OUT_FUSABLE, FusionKind.REDUCTION):
+            places = list(self.candidates(kind))
+            # The first of several reductions along one row takes the others in.
+            for place in reversed(places) if kind is FusionKind.REDUCTION else places:
+                if self.fusable(place) is None:
+                    continue
+                if kind is FusionKind.REDUCTION:
+                    self.claim(self.backward(self.forward(place)))
+                else:
+                    group = self.with_border(self.permuted(self.forward(place)))
+                    self.claim(self.with_parts(group))
+        for place in self.candidates(FusionKind.INJECTIVE):
+            group = self.backward([place])
+            if len(group) > 1 or not self.is_subview(place):
+                self.claim(group)
+        for place in self.candidates(FusionKind.OPAQUE):
+            self.claim([place])
+        groups = [[self.ops[place] for place in sorted(group)] for group in self.groups]
+        if listening():
+            remark_groups(groups, FuseOpsPass.name)
+        return FusionPlan(groups)
+
+    def candidates(self, kind: FusionKind) -> Iterator[int]:
+        """Places of ungrouped ops of a kind, last first."""
+        for place in range(len(self.ops) - 1, -1, -1):
+            op = self.fusable(place)
+            if op is not None and op.fusion_kind is kind:
+                yield place
+
+    def fusable(self, place: int) -> GraphOp | None:
+        """The op at a place if it may join a group."""
+        op = self.ops[place]
+        if place in self.grouped or not isinstance(op, GraphOp) or isinstance(op, ConstantOp):
+            return None
+        return None if op.is_view or op.is_joined or op.is_opaque else op
+
+    def claim(self, group: list[int]) -> None:
+        """Make a group of these places."""
+        self.groups.append(group)
+        self.grouped.update(group)
+
+    def users(self, place: int) -> set[int]:
+        """Places of the ops that use a result of the op at a place."""
+        results = self.ops[place].results
+        return {self.place[use.operation] for result in results for use in result.uses}
+
+    def is_subview(self, place: int) -> bool:
+        """Whether the op at a place can be a view, and some op reads it as one."""
+        op = self.ops[place]
+        return isinstance(op, GraphOp) and op.subview_offset is not None and self._is_read(place)
+
+    def _is_read(self, place: int) -> bool:
+        """Whether an op needs no copy of the result at a place of its own, through views."""
+        for user in self.users(place):
+            op = self.ops[user]
+            if isinstance(op, GraphOp) and op.is_view:
+                if self._is_read(user):
+                    return True
+            elif not (isinstance(op, func.ReturnOp) or (isinstance(op, GraphOp) and op.is_joined)):
+                return True
+        return False
+
+    def forward(self, anchor: int) -> list[int]:
+        """The anchor and the ops that may follow it and post-dominate it in turn."""
+        group = [anchor]
+        while (step := self._next_exit(group)) is not None:
+            group += step
+        return group
+
+    def permuted(self, group: list[int]) -> list[int]:
+        """The group and what changes the order of its result, if it can store it like that."""
+        anchor, last = self.ops[group[0]], self.ops[group[-1]]
+        assert isinstance(anchor, GraphOp) and isinstance(last, GraphOp)
+        if self.target is None or not anchor.stores_anywhere:
+            return group
+        element = last.type.element_type
+        if not isinstance(element, FixedBitwidthType):
+            return group
+        # Threads beside each other store neighbours, and hold no vectors to transpose.
+        transposes = isinstance(self.target, CpuTargetAttr)
+        if isinstance(self.target, CpuTargetAttr):
+            lanes = self.target.vector_lanes(element.bitwidth)
+        else:
+            lanes = self.target.vector_bits.data // element.bitwidth
+        places: list[int] = []
+        ops: list[GraphOp] = []
+        best = group
+        users = self.users(group[-1])
+        while len(users) == 1 and len(group) + len(places) < self.max_ops:
+            (place,) = users
+            op = self.ops[place]
+            if place in self.grouped or not isinstance(op, GraphOp) or not may_permute(op):
+                break
+            places.append(place)
+            ops.append(op)
+            if not op.is_view and stores_vectors(ops, lanes, transposes=transposes):
+                best = [*group, *places]
+            users = self.users(place)
+        return best
+
+    def with_border(self, group: list[int]) -> list[int]:
+        """The group and the border around its result, if nothing else uses that."""
+        users = self.users(group[-1])
+        op = self.fusable(min(users)) if len(users) == 1 else None
+        return [*group, *users] if op is not None and op.is_border else group
+
+    def with_parts(self, group: list[int]) -> list[int]:
+        """The group, the slices that its ops alone read, and what widens elements for them."""
+        members, pending = set(group), list(group)
+        while pending:
+            place = pending.pop()
+            for operand in self.ops[place].operands:
+                owner = operand.owner
+                producer = self.place.get(owner) if isinstance(owner, Operation) else None
+                op = None if producer is None else self.fusable(producer)
+                if op is None or producer is None or producer in members:
+                    continue
+                is_read_in_place = op.is_part and op.subview_offset is None
+                joins = is_read_in_place or (place != group[0] and _widens(op))
+                if joins and self.users(producer) <= members and len(members) < self.max_ops:
+                    members.add(producer)
+                    pending.append(producer)
+        return sorted(members)
+
+    def _next_exit(self, group: list[int]) -> list[int] | None:
+        """The ops from the group's last one to the first that all paths from it lead to.
+
+        Users are visited in order; when everything that is still unvisited uses the newest
+        op alone, that op post-dominates the ones before.
+        """
+        last = group[-1]
+        anchor = self.ops[group[0]]
+        assert isinstance(anchor, GraphOp)
+        step: list[int] = []
+        queued = self.users(last)
+        heap = list(queued)
+        heapq.heapify(heap)
+        open_users: dict[int, set[int]] = {last: set(queued)}
+        while heap:
+            place = heapq.heappop(heap)
+            op = self.fusable(place)
+            if op is None or not _follows(op, anchor):
+                return None
+            step.append(place)
+            if len(group) + len(step) > self.max_ops:
+                return None
+            for pending in open_users.values():
+                pending.discard(place)
+            own = self.users(place)
+            if all(not pending for pending in open_users.values()):
+                return step
+            open_users[place] = own
+            for user in own - queued:
+                queued.add(user)
+                heapq.heappush(heap, user)
+        return None
+
+    def backward(self, group: list[int]) -> list[int]:
+        """The group and the injective ops whose results go nowhere but into it."""
+        members = set(group)
+        heap = [-place for place in group]
+        heapq.heapify(heap)
+        seen = set(group)
+        while heap:
+            place = -heapq.heappop(heap)
+            if place not in members:
+                op = self.fusable(place)
+                full = len(members) >= self.max_ops
+                if op is None or op.fusion_kind is not FusionKind.INJECTIVE or full:
+                    continue
+                if op.is_border or not self.users(place) <= members:
+                    continue
+                members.add(place)
+            for operand in self.ops[place].operands:
+                owner = operand.owner
+                producer = self.place.get(owner) if isinstance(owner, Operation) else None
+                if producer is not None and producer not in seen:
+                    seen.add(producer)
+                    heapq.heappush(heap, -producer)
+        return sorted(members)
+
+
+def _widens(op: GraphOp) -> bool:
+    """Whether an elementwise op reads fewer bytes than it gives."""
+    read = sum(bytes_of(type_of(operand)) for operand in op.operands)
+    return op.is_elementwise and read < bytes_of(op.type)
+
+
+FEW_ROWS = 16
+"""Rows of a reduction with which threads are kept busy."""
+
+
+def _follows(op: GraphOp, anchor: GraphOp) -> bool:
+    """Whether an op may join a group that started with the anchor."""
+    if op.is_elementwise and op.shape == anchor.shape:
+        return True
+    axes = anchor.reduced_axes
+    if not axes:
+        return False
+    shape = shape_of(anchor.operands[0])
+    if op.reduced_axes:
+        return op.reduced_axes == axes and shape_of(op.operands[0]) == shape
+    kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
+    return op.is_elementwise and (
+        op.shape == kept or (op.shape == shape and math.prod(kept) >= FEW_ROWS)
+    )
+
+
+def _work(op: Operation) -> int:
+    return op.work() if isinstance(op, GraphOp) else 0

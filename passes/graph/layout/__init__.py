@@ -1,0 +1,1 @@
+"""Layouts of images in memory, and pads."""

@@ -1,0 +1,410 @@
+"""Conversion of convolutions, and what lies between them, to channels in blocks.
+
+A walk by hand: which values are in blocks, and what their spare lanes hold, is threaded through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerType, ModuleOp, f32
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.conv import ConvOp
+from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
+from tcopt.dialects.graph.forms import CONTRACTION, form_declined
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.shape import ReshapeOp
+from tcopt.dialects.graph.types import element_type, is_float, is_half, shape_of
+from tcopt.dialects.graph.weights import WeightStore, weights_of
+from tcopt.dialects.intrinsics import byte_group
+from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
+from tcopt.passes.graph.layout.channel_blocks import (
+    SMALLEST_BLOCK,
+    SpareLanes,
+    block_of,
+    fits_concat,
+)
+from tcopt.passes.graph.layout.layout_cost import plain_ops
+from tcopt.passes.graph.layout.plain_conv import stays_plain
+from tcopt.passes.graph.windows.conv_phases import phase_weights, phases_of
+from tcopt.passes.graph.windows.skipped_taps import skipped_dimensions
+from tcopt.support.errors import PassFailedError
+from tcopt.support.remarks import remark
+from tcopt.support.rewriting import erase
+
+_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+
+
+@dataclass(frozen=True)
+class ConvertLayoutPass(ModulePass):
+    """Store the channels of convolutions in blocks of a vector's size (NCHW to NCHW16c).
+
+    A vector then holds channels of one pixel, whatever the image's width. Weights are
+    reordered with them, which `fold-constants` does at compile time. Ops between that have a
+    blocked form (`in_blocks`) take it, unless less data moves between layouts if they stay
+    plain (see `layout_cost.py`); a transform stands only where plain and blocked meet.
+
+        %c = graph.conv %x, %w : tensor<1x64x56x56xf32>
+        %r = graph.relu %c : tensor<1x64x56x56xf32>
+    ->
+        %xb = graph.layout_transform %x {src = "NCHW", dst = "NCHW16c"} : ...
+        %wb = graph.layout_transform %w {src = "OIHW", dst = "OIHW16i16o"} : ...
+        %c = graph.blocked_conv %xb, %wb : tensor<1x4x56x56x16xf32>
+        %r = graph.relu %c : tensor<1x4x56x56x16xf32>
+        %y = graph.layout_transform %r {src = "NCHW16c", dst = "NCHW"} : ...
+
+    Few channels get the smallest block that holds them. Where channels do not fill the last
+    block, weights get zeros for the lanes that are left over, and nothing reads what ops
+    compute in these lanes, as long as it is a finite number; see `channel_blocks.py`.
+    Convolutions with groups other than depthwise keep their layout unless each group has
+    whole blocks.
+
+    On a GPU that has dot products of bytes, convolutions of 8-bit integers alone are converted,
+    to blocks of as many channels as these add up (NCHW4c): threads side by side have neighbouring
+    pixels there, so that nothing else gains by blocks.
+
+    Options:
+        block: most channels in a block; 0 takes what a vector register of the target holds.
+    """
+
+    name = "convert-layout"
+    moves_values: ClassVar[bool] = True
+
+    block: int = 0
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.block < 0:
+            raise PassFailedError(f"convert-layout: block = {self.block} is negative")
+        target, gpu = cpu_target_of(op), gpu_target_of(op)
+        block = self.block or (target.vector_lanes() if target is not None else 0)
+        if gpu is not None:
+            block = byte_group(gpu.capabilities)
+        if block < 2:
+            return
+        store = weights_of(op)
+        machine = _Machine(block, target or gpu)
+        for function in op.ops:
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                _convert(function, machine, store)
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """What a conversion asks of a target.
+
+    Attributes:
+        lanes: most channels in a block.
+        target: None if the module has none.
+    """
+
+    lanes: int
+    target: CpuTargetAttr | GpuTargetAttr | None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Those of the target."""
+        return frozenset() if self.target is None else self.target.capabilities
+
+    def accepts(self, op: ContractionOp) -> bool:
+        """Whether the target contracts blocks of such channels: GPUs those of bytes alone."""
+        if isinstance(self.target, GpuTargetAttr) and not is_of_bytes(op):
+            return False
+        declined = form_declined(CONTRACTION, op, self.target)
+        if declined is not None:
+            remark(ConvertLayoutPass.name, op, f"plain: {declined}", missed=True)
+        return declined is None
+
+
+def _convert(function: func.FuncOp, machine: _Machine, store: WeightStore | None) -> None:
+    """Convert what can be in one function, unless that moves more data than it leaves out.
+
+    What can be is found on a copy.
+    """
+    body = function.body.block
+    _keep_dims(body)
+    trial = function.clone().body.block
+    originals = dict(zip(trial.ops, body.ops, strict=True))
+    found = _Conversion(trial, machine, SpareLanes(store)).run()
+    blocked = {originals[op] for op in found}
+    plain = plain_ops(body, blocked, lambda op: isinstance(op, ConvOp | ConvTransposeOp))
+    spare = SpareLanes(store)
+    _Conversion(body, machine, spare, blocked - plain, plain).run()
+
+
+def _keep_dims(body: Block) -> None:
+    """Let what drops dimensions of a convolution's result do so after it has computed in blocks.
+
+        %r = graph.reduce %c {kind = max, axes = [2]} : tensor<1x64xf32>
+    ->
+        %0 = graph.reduce %c {kind = max, axes = [2], keepdims} : tensor<1x64x1xf32>
+        %r = graph.reshape %0 : tensor<1x64xf32>
+    """
+    convolved: set[SSAValue] = set()
+    for op in list(body.ops):
+        if isinstance(op, ConvOp | ConvTransposeOp):
+            convolved.update(op.results)
+        if not isinstance(op, GraphOp) or convolved.isdisjoint(op.operands):
+            continue
+        if op.is_elementwise:
+            convolved.update(op.results)
+        if (parts := op.with_dims_kept()) is not None:
+            for part in parts:
+                part.location = op.location
+            parts[-1].results[0].name_hint = op.results[0].name_hint
+            body.insert_ops_before(parts, op)
+            op.results[0].replace_all_uses_with(parts[-1].results[0])
+            op.detach()
+            op.erase()
+
+
+class _Conversion:
+    """The conversion of one function, op by op in order.
+
+    Attributes:
+        blocked: the blocked form of plain values that have one.
+        plain: plain forms made from blocked values.
+        computed: plain values that are computed in blocks.
+        spare: what the lanes beyond the last channel hold, of plain values.
+        wanted: ops between convolutions to convert even if all their operands are plain.
+        unwanted: ops to leave plain.
+        machine: what it is for.
+    """
+
+    def __init__(
+        self,
+        body: Block,
+        machine: _Machine,
+        spare: SpareLanes,
+        wanted: Collection[Operation] = (),
+        unwanted: Collection[Operation] = (),
+    ):
+        self.body = body
+        self.machine = machine
+        self.lanes = machine.lanes
+        self.spare = spare
+        self.wanted = wanted
+        self.unwanted = unwanted
+        self.blocked: dict[SSAValue, SSAValue] = {}
+        self.plain: dict[SSAValue, SSAValue] = {}
+        self.computed: set[SSAValue] = set()
+
+    def run(self) -> list[Operation]:
+        """Convert what can be, and give the rest plain operands; the ops that were replaced."""
+        replaced: list[Operation] = []
+        for op in list(self.body.ops):
+            new = self._converted(op) if isinstance(op, GraphOp) else None
+            if new is None:
+                self._use_plain_operands(op)
+                continue
+            new.location = op.location
+            self.body.insert_op_before(new, op)
+            new.results[0].name_hint = op.results[0].name_hint
+            self.blocked[op.results[0]] = new.results[0]
+            self.computed.add(op.results[0])
+            replaced.append(op)
+        for op in reversed(replaced):
+            erase(op)
+        return replaced
+
+    def _converted(self, op: GraphOp) -> GraphOp | None:
+        if len(op.results) != 1 or not _fits_lanes(op.results[0]) or op in self.unwanted:
+            return None
+        if isinstance(op, ContractionOp) and not self.machine.accepts(op):
+            return None
+        if isinstance(op, ConvOp):
+            return self._convolution(op)
+        if isinstance(op, ConvTransposeOp):
+            return self._transposed(op)
+        return self._between(op)
+
+    # Convolutions
+
+    def _convolution(self, op: ConvOp) -> GraphOp | None:
+        spatial = _SPATIAL.get(len(op.shape) - 2)
+        if spatial is None or 0 in op.shape:
+            return None
+        x, w, groups = shape_of(op.x), shape_of(op.w), op.group_count
+        block = block_of(w[0], self.lanes)
+        if groups == x[1] == w[0] and w[1] == 1 and groups > 1:
+            weights = self._insert(ReshapeOp(op.w, (w[0], *w[2:])), op)
+            data = self._block(op.x, op)
+            return self._blocked_conv(op, data, weights, f"O{spatial}", f"{block}o")
+        if op.x not in self.computed and stays_plain(op, self.lanes):
+            return None
+        form, inner = f"OI{spatial}", block_of(x[1], self.lanes)
+        is_few = groups == 1 and x[1] < min(inner, SMALLEST_BLOCK) and op.x not in self.computed
+        if is_few and is_float(element_type(op.x)):
+            # Images of one to three channels are read as they are; integers lie side by side.
+            if 2 * w[0] <= self.lanes:
+                return None
+            return self._blocked_conv(op, op.x, op.w, form, f"{block}o")
+        if groups > 1 and (w[1] % inner or w[0] // groups % block):
+            return None
+        return self._blocked_conv(op, self._block(op.x, op), op.w, form, f"{inner}i{block}o")
+
+    def _transposed(self, op: ConvTransposeOp) -> GraphOp | None:
+        rank = len(op.shape) - 2
+        phases = phases_of(op)
+        if phases is None or rank not in _SPATIAL:
+            return None
+        made = phase_weights(op.w, phases)
+        self.body.insert_ops_before(made, op)
+        block, inner = block_of(op.shape[1], self.lanes), block_of(shape_of(op.x)[1], self.lanes)
+        form = f"O{'PQR'[:rank]}I{_SPATIAL[rank]}"
+        reordered = LayoutTransformOp(made[-1], src=form, dst=f"{form}{inner}i{block}o")
+        return BlockedConvTransposeOp(
+            self._block(op.x, op),
+            self._insert(reordered, op),
+            starts=phases.starts,
+            pads=phases.pads,
+            result_element=op.result_element,
+        )
+
+    def _blocked_conv(
+        self, op: ConvOp, data: SSAValue, weights: SSAValue, form: str, blocks: str
+    ) -> GraphOp:
+        """The blocked form, with weights laid out as `form` put into `blocks`."""
+        reordered = self._insert(LayoutTransformOp(weights, src=form, dst=form + blocks), op)
+        window, is_plain = op.window, len(shape_of(data)) == len(op.shape)
+        return BlockedConvOp(
+            data,
+            reordered,
+            strides=window.strides,
+            pads=(*window.low, *window.high),
+            dilations=window.dilations,
+            groups=op.group_count if form.startswith("OI") else 1,
+            plain=is_plain,
+            pad_value=op.pad_value.value.data,
+            skips=skipped_dimensions(op, self.machine.capabilities),
+            result_element=op.result_element,
+        )
+
+    # What lies between
+
+    def _between(self, op: GraphOp) -> GraphOp | None:
+        if op not in self.wanted and not any(v in self.computed for v in op.operands):
+            return None
+        rank = len(op.shape)
+        if rank - 2 not in _SPATIAL or not all(self._fits(v, op) for v in op.operands):
+            return None
+        block = block_of(op.shape[1], self.lanes)
+        spare = self._spare_number(op, block)
+        if spare is None:
+            return None
+        known, last = dict(self.blocked), op.prev_op
+        new = op.in_blocks([self._operand(v, rank, op) for v in op.operands], block)
+        if new is None:
+            self.blocked = known
+            self._erase_between(last, op)
+        elif spare:
+            self.spare.numbers[op.results[0]] = spare
+        return new
+
+    def _spare_number(self, op: GraphOp, block: int) -> float | None:
+        """What the op puts into lanes beyond the last channel; None where it may not be blocked."""
+        channels = [shape_of(operand)[1:2] for operand in op.operands]
+        along = [n for (n,) in channels if n != op.shape[1]] if all(channels) else []
+        if not op.is_elementwise and along:
+            parts = [n for (n,) in channels]
+            if sum(parts) != op.shape[1] or not fits_concat(parts, self.lanes):
+                return None
+            return self.spare.of(op.operands[-1])
+        return 0.0 if op.shape[1] % block == 0 else self.spare.result(op)
+
+    def _erase_between(self, before: Operation | None, after: Operation) -> None:
+        while (op := after.prev_op) is not before and op is not None:
+            erase(op)
+
+    def _fits(self, value: SSAValue, op: GraphOp) -> bool:
+        shape, rank = shape_of(value), len(op.shape)
+        if not _fits_lanes(value) or len(shape) > rank:
+            return False
+        if value in self.computed and len(shape) < rank:
+            # Blocks of an image with fewer dimensions lie along another axis.
+            return False
+        if all(extent == 1 for extent in shape):
+            return True
+        if len(shape) < rank - 1:
+            # Spatial dimensions would need one more to their right.
+            return False
+        channels = shape[-(rank - 1)]
+        return channels == op.shape[1] or (not op.is_elementwise and channels > 0)
+
+    def _operand(self, value: SSAValue, rank: int, user: Operation) -> SSAValue:
+        shape = shape_of(value)
+        if all(extent == 1 for extent in shape):
+            return self._plain(value, user)
+        if len(shape) == rank and (value in self.blocked or not _is_per_channel(shape, rank)):
+            return self._block(value, user)
+        lead = shape[: len(shape) - (rank - 1)]
+        channels = shape[-(rank - 1)]
+        block = block_of(channels, self.lanes)
+        places = shape[len(shape) - (rank - 2) :]
+        if all(extent == 1 for extent in places) and channels % block == 0:
+            inner = (channels // block, *places, block)
+            return self._insert(ReshapeOp(value, (*lead, *inner)), user)
+        layout = ("N" if lead else "") + f"C{_SPATIAL[rank - 2]}"
+        transform = LayoutTransformOp(value, src=layout, dst=f"{layout}{block}c")
+        return self._insert(transform, user)
+
+    # Values
+
+    def _block(self, value: SSAValue, user: Operation) -> SSAValue:
+        if value not in self.blocked:
+            plain, stored = self._layouts(shape_of(value))
+            transform = LayoutTransformOp(value, src=plain, dst=stored)
+            transform.location = user.location
+            self.blocked[value] = self._insert(transform, user)
+        return self.blocked[value]
+
+    def _plain(self, value: SSAValue, user: Operation) -> SSAValue:
+        if value not in self.computed:
+            return value
+        if value not in self.plain:
+            shape = shape_of(value)
+            plain, stored = self._layouts(shape)
+            transform = LayoutTransformOp(self.blocked[value], src=stored, dst=plain, shape=shape)
+            transform.location = user.location
+            self.plain[value] = self._insert(transform, user)
+        return self.plain[value]
+
+    def _use_plain_operands(self, op: Operation) -> None:
+        for position, operand in enumerate(op.operands):
+            if operand in self.computed:
+                op.operands[position] = self._plain(operand, op)
+
+    def _layouts(self, shape: Sequence[int]) -> tuple[str, str]:
+        plain = f"NC{_SPATIAL[len(shape) - 2]}"
+        return plain, f"{plain}{block_of(shape[1], self.lanes)}c"
+
+    def _insert(self, op: GraphOp, user: Operation) -> SSAValue:
+        self.body.insert_op_before(op, user)
+        return op.results[0]
+
+
+def _fits_lanes(value: SSAValue) -> bool:
+    """Whether a block of elements fills a vector at most: those of f32 and what is narrower."""
+    element = element_type(value)
+    if isinstance(element, IntegerType):
+        return 8 <= element.bitwidth <= 32
+    return element == f32 or is_half(element)
+
+
+def is_of_bytes(op: ContractionOp) -> bool:
+    """Whether both operands are integers of 8 bits."""
+    elements = [element_type(operand) for operand in op.operands]
+    return all(isinstance(each, IntegerType) and each.bitwidth == 8 for each in elements)
+
+
+def _is_per_channel(shape: Sequence[int], rank: int) -> bool:
+    return all(extent == 1 for axis, extent in enumerate(shape) if axis != 1) and len(shape) == rank

@@ -1,0 +1,1 @@
+"""Slices and concatenations moved past other operators."""

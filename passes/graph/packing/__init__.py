@@ -1,0 +1,1 @@
+"""Storage of constant operands in the order in which kernels read them."""

@@ -1,0 +1,119 @@
+"""Storage of constant right operands of matrix products in panels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.forms import CONTRACTION, form_declined
+from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.matmul import MatmulOp
+from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
+from tcopt.dialects.graph.quantize import is_quantized
+from tcopt.dialects.graph.types import element_type, is_float, shape_of
+from tcopt.dialects.intrinsics import byte_group
+from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
+from tcopt.passes.graph.layout.convert_layout import is_of_bytes
+from tcopt.support.errors import PassFailedError
+from tcopt.support.matmul_tiles import best_tile
+from tcopt.support.remarks import remark
+from tcopt.support.rewriting import insert_once, rewrite
+
+
+@dataclass
+class PackMatmul(RewritePattern):
+    """Read the constant right operand of a product in panels.
+
+        %y = graph.matmul %x, %w : tensor<128x100xf32>
+    ->
+        %p = graph.layout_transform %w {src = "KN", dst = "NK32n"} : tensor<4x768x32xf32>
+        %y = graph.packed_matmul %x, %p {columns = 100} : tensor<128x100xf32>
+
+    Attributes:
+        target: what panels are for; a GPU has them for bytes.
+        width: columns of a panel; 0 takes what suits.
+    """
+
+    target: CpuTargetAttr | GpuTargetAttr | None
+    width: int = 0
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: MatmulOp, rewriter: PatternRewriter) -> None:
+        width = self.panel_width(op)
+        if isinstance(width, str):
+            remark(PackMatmulPass.name, op, width, missed=True)
+            return
+        source = "NK" if op.transpose_b is not None else "KN"
+        panels = LayoutTransformOp(op.rhs, src=source, dst=f"NK{width}n")
+        new = PackedMatmulOp(
+            op.lhs,
+            insert_once(rewriter, panels),
+            columns=op.shape[-1],
+            transpose_a=op.transpose_a is not None,
+            result_element=op.result_element,
+        )
+        remark(PackMatmulPass.name, op, f"weights in panels of {width} columns")
+        rewriter.replace(op, new)
+
+    def panel_width(self, op: MatmulOp) -> int | str:
+        """Columns of a panel, or why the weights stay as they are."""
+        if not is_made_of_constants(op.rhs):
+            return "the right operand is not constant"
+        element = element_type(op.rhs)
+        if len(shape_of(op.rhs)) != 2 or not (is_float(element) or is_quantized(element)):
+            return "the right operand is not a matrix of floats or narrow integers"
+        if 0 in op.shape or 0 in shape_of(op.lhs):
+            return "it has no elements"
+        if self.width:
+            return self.width
+        if (declined := form_declined(CONTRACTION, op, self.target)) is not None:
+            return declined
+        assert isinstance(element, FixedBitwidthType)
+        _, columns, _ = op.extents
+        if not isinstance(self.target, CpuTargetAttr):
+            return columns if is_of_bytes(op) else "its elements are not 8-bit integers"
+        lanes = self.target.vector_lanes(max(element.bitwidth, 32))
+        if columns < lanes // 2:
+            return f"{columns} columns fill less than half of a vector of {lanes}"
+        rows = math.prod(op.shape[:-1])
+        return lanes * best_tile(rows, columns, lanes, self.target.registers.data).vectors
+
+
+@dataclass(frozen=True)
+class PackMatmulPass(ModulePass):
+    """Store a constant right operand in panels as wide as a register tile of the product.
+
+    A kernel then reads its weights as one stream, whatever the matrix's width. Weights are
+    reordered at compile time by `fold-constants`; columns that do not fill a panel are
+    padded with zeros.
+
+        %w = graph.constant @w : tensor<768x100xf32>
+        %y = graph.matmul %x, %w : tensor<128x100xf32>
+    ->
+        %p = graph.layout_transform %w {src = "KN", dst = "NK32n"} : tensor<4x768x32xf32>
+        %y = graph.packed_matmul %x, %p {columns = 100} : tensor<128x100xf32>
+
+    On a GPU that has dot products of bytes, matrices of 8-bit integers alone are packed, in one
+    panel, so that neighbouring columns are neighbours.
+
+    Options:
+        width: columns of a panel; 0 takes what suits each product on the target.
+    """
+
+    name = "pack-matmul"
+
+    width: int = 0
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.width < 0:
+            raise PassFailedError(f"pack-matmul: width = {self.width} is negative")
+        target, gpu = cpu_target_of(op), gpu_target_of(op)
+        has_dots = gpu is not None and byte_group(gpu.capabilities) > 0
+        if target is not None or self.width or has_dots:
+            rewrite(op, [PackMatmul(target or gpu, self.width)])

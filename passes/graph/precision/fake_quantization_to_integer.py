@@ -1,0 +1,245 @@
+"""Operators on dequantised values as operators on the integers.
+
+A walk by hand: which values are known as integers, with their limits, is threaded through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, i16, i32
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from tcopt.dialects.graph.binary import AddOp, DivOp, SubOp
+from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.quantize import (
+    DequantizeOp,
+    QuantizerOp,
+    RequantizeOp,
+    centred_type,
+    is_quantized,
+)
+from tcopt.dialects.graph.scaled import Scaled
+from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
+from tcopt.passes.graph.folding.constants import Constants
+from tcopt.support.remarks import remark
+from tcopt.support.rewriting import erase
+
+_SCALES = 65536
+"""Elements of scales and zero points, which are evaluated here."""
+
+
+@dataclass(frozen=True)
+class FakeQuantizationToIntegerPass(ModulePass):
+    """Compute on 8-bit integers what a model computes on real numbers made of them.
+
+    A value that is dequantised is known as centred integers, in 16 bits with the zero point
+    subtracted, and their scale. Operators that have a form on these (`on_integers`) take it:
+    convolutions and matrix products sum in 32 bits, a bias of the right scale is added there,
+    and what only moves or compares elements works on the integers. Quantisation of the result
+    then is one product with the quotient of two scales. Other operators get real numbers, of
+    the same centred integers, so that these alone are stored.
+
+        %x = graph.dequantize %qx, %sx, %zx : tensor<1x8x4x4xf32>
+        %w = graph.dequantize %qw, %sw, %zw : tensor<8x8x1x1xf32>
+        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+        %r = graph.relu %c : tensor<1x8x4x4xf32>
+        %q = graph.quantize %r, %sy, %zy : tensor<1x8x4x4xui8>
+    ->
+        %a = graph.cast %qx : tensor<1x8x4x4xi16>
+        %b = graph.sub %a, %zx16 : tensor<1x8x4x4xi16>
+        ...
+        %c = graph.conv %b, %v {result_element = i32} : tensor<1x8x4x4xi32>
+        %r = graph.relu %c : tensor<1x8x4x4xi32>
+        %d = graph.requantize %r, %s, %zy {centered} : tensor<1x8x4x4xi16>
+        %e = graph.add %d, %zy16 : tensor<1x8x4x4xi16>
+        %q = graph.cast %e : tensor<1x8x4x4xui8>
+
+    Operators on integers that the model has itself, with their own subtractions of zero points,
+    get the same centred integers. Values of 16 bits stay as they are: sums of their products do
+    not fit into 32.
+    """
+
+    name = "fake-quantization-to-integer"
+    moves_values: ClassVar[bool] = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, func.FuncOp) and function.body.blocks:
+                _Conversion(function.body.block, Constants(op)).run()
+
+
+class _Conversion:
+    """The conversion of one function, in order.
+
+    Attributes:
+        scaled: real values that are known as integers.
+        centred: for 8-bit values, their zero point and the centred integers.
+        limits: the least and the greatest number of centred integers.
+    """
+
+    def __init__(self, body: Block, constants: Constants):
+        self.body = body
+        self.constants = constants
+        self.scaled: dict[SSAValue, Scaled] = {}
+        self.centred: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
+        self.limits: dict[SSAValue, tuple[int, int]] = {}
+        self.arrays: dict[SSAValue, Array | None] = {}
+
+    def run(self) -> None:
+        """Convert what can be, then drop what nothing uses any more."""
+        for op in list(self.body.ops):
+            if isinstance(op, DequantizeOp):
+                self.dequantize(op)
+            elif isinstance(op, QuantizerOp):
+                self.quantize(op)
+            elif isinstance(op, SubOp):
+                self.subtract(op)
+            elif isinstance(op, GraphOp):
+                self.on_integers(op)
+        for op in reversed(list(self.body.ops)):
+            if isinstance(op, GraphOp) and not any(result.uses for result in op.results):
+                erase(op)
+
+    # Operators
+
+    def dequantize(self, op: DequantizeOp) -> None:
+        """Real numbers of 8-bit integers, or of a bias in 32 bits."""
+        element = element_type(op.x)
+        if is_quantized(element) and centred_type(element) == i16:
+            integers = self.minus_zero(op.x, op.zero, op)
+        elif element == i32 and self.is_zero(op.zero):
+            integers = op.x
+        else:
+            return
+        self.replace_real(op, Scaled(integers, op.scale, self.array(op.scale)))
+
+    def quantize(self, op: QuantizerOp) -> None:
+        """Quantise to centred integers, and add the zero point to these."""
+        element = element_type(op.zero)
+        if op.is_centered or centred_type(element) != i16:
+            return
+        integers = self.quantized(op)
+        zero = self.array(op.zero)
+        if zero is not None:
+            self.limits[integers] = _without(zero)
+        shifted = self.insert(AddOp(integers, self.insert(CastOp(op.zero, i16), op)), op)
+        self.centred[self.replace(op, CastOp(shifted, element))] = op.zero, integers
+
+    def quantized(self, op: QuantizerOp) -> SSAValue:
+        """The centred result of a quantisation."""
+        source = self.scaled.get(op.x)
+        if source is None or isinstance(op, RequantizeOp):
+            return self.insert(type(op)(op.x, op.scale, op.zero, centered=True), op)
+        scale, zero = self.array(op.scale), self.array(op.zero)
+        target = Scaled(source.integers, op.scale, scale)
+        if zero is not None and source.is_uniform and source.scales_like(target):
+            limits, (low, high) = self.limits.get(source.integers), _without(zero)
+            if limits is not None and low <= limits[0] and limits[1] <= high and zero.size == 1:
+                return source.integers
+        factor = self.insert(DivOp(source.scale, op.scale), op)
+        return self.insert(RequantizeOp(source.integers, factor, op.zero, centered=True), op)
+
+    def subtract(self, op: SubOp) -> None:
+        """A zero point taken from integers that are known without it."""
+        cast = op.lhs.owner
+        if not isinstance(cast, CastOp) or cast.x not in self.centred:
+            return
+        zero, integers = self.centred[cast.x]
+        if op.type == integers.type and self.same(op.rhs, zero):
+            op.results[0].replace_all_uses_with(integers)
+
+    def on_integers(self, op: GraphOp) -> None:
+        """An operator all of whose operands are known as integers."""
+        if not op.operands or len(op.results) != 1:
+            return
+        operands = [self.scaled.get(value) for value in op.operands]
+        known = [value for value in operands if value is not None]
+        made = op.on_integers(known) if len(known) == len(operands) else None
+        if made is None:
+            return
+        limits = [self.limits.get(value.integers) for value in known]
+        for new in (*made.integers, *made.scale):
+            self.insert(new, op)
+        integers = made.integers[-1].results[0]
+        if element_type(integers) == i16 and None not in limits:
+            rows = [each for each in limits if each is not None]
+            self.limits[integers] = min(low for low, _ in rows), max(high for _, high in rows)
+        scale = made.scale[-1].results[0] if made.scale else known[0].scale
+        remark(FakeQuantizationToIntegerPass.name, op, f"on {element_type(integers)}")
+        self.replace_real(op, Scaled(integers, scale, self.array(scale)))
+
+    def replace_real(self, op: GraphOp, made: Scaled) -> None:
+        """Let users that need real numbers make them of the integers."""
+        zero = ConstantOp.literal(np.zeros((), numpy_dtype(element_type(made.integers))))
+        new = DequantizeOp(made.integers, made.scale, self.insert(zero, op))
+        self.scaled[self.replace(op, new)] = made
+
+    # Zero points
+
+    def minus_zero(self, x: SSAValue, zero: SSAValue, before: Operation) -> SSAValue:
+        """An 8-bit value without its zero point, made once."""
+        if x not in self.centred or not self.same(zero, self.centred[x][0]):
+            wide = [self.insert(CastOp(value, i16), before) for value in (x, zero)]
+            integers = self.insert(SubOp(*wide), before)
+            known = self.array(zero)
+            if known is not None:
+                self.limits[integers] = _without(known)
+            self.centred[x] = zero, integers
+        return self.centred[x][1]
+
+    def same(self, left: SSAValue, right: SSAValue) -> bool:
+        """Whether two zero points are the same number, in types that may differ."""
+        arrays = self.array(left), self.array(right)
+        if arrays[0] is not None and arrays[1] is not None:
+            return bool(np.all(arrays[0].astype(np.int32) == arrays[1].astype(np.int32)))
+        return left is right or (isinstance(left.owner, CastOp) and left.owner.x is right)
+
+    def is_zero(self, value: SSAValue) -> bool:
+        """Whether all elements are known to be 0."""
+        array = self.array(value)
+        return array is not None and not array.any()
+
+    # Values
+
+    def array(self, value: SSAValue) -> Array | None:
+        """The value of something small that is made of constants."""
+        if value not in self.arrays:
+            self.arrays[value] = self.evaluated(value)
+        return self.arrays[value]
+
+    def evaluated(self, value: SSAValue) -> Array | None:
+        op = value.owner
+        if not isinstance(op, GraphOp) or np.prod(op.shape) > _SCALES:
+            return None
+        if isinstance(op, ConstantOp):
+            return self.constants.value(value)
+        operands = [self.array(operand) for operand in op.operands]
+        known = [array for array in operands if array is not None]
+        return op.evaluate(*known)[0] if known and len(known) == len(operands) else None
+
+    def insert(self, op: Operation, before: Operation) -> SSAValue:
+        """Add an op in front of another; its result."""
+        op.location = before.location
+        self.body.insert_op_before(op, before)
+        return op.results[0]
+
+    def replace(self, op: GraphOp, new: GraphOp) -> SSAValue:
+        """Put an op in the place of one; its result."""
+        result = self.insert(new, op)
+        result.name_hint = op.results[0].name_hint
+        op.results[0].replace_all_uses_with(result)
+        return result
+
+
+def _without(zero: Array) -> tuple[int, int]:
+    """The least and the greatest difference of an integer and zero points, of one type."""
+    limits = np.iinfo(zero.dtype)
+    return int(limits.min) - int(zero.max()), int(limits.max) - int(zero.min())

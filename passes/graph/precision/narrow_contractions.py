@@ -1,0 +1,462 @@
+"""Contractions of centred 16-bit integers as contractions of bytes.
+
+A walk by hand: how each value is stored in bytes is threaded through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, i8, i16, i32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from tcopt.dialects.graph.binary import AddOp, MulOp, SubOp
+from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.quantize import DequantizeOp, QuantizerOp
+from tcopt.dialects.graph.types import (
+    Array,
+    element_type,
+    numpy_dtype,
+    shape_of,
+    tensor,
+)
+from tcopt.dialects.intrinsics import find_dot
+from tcopt.dialects.target import cpu_target_of, gpu_target_of
+from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
+from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
+from tcopt.support.remarks import remark
+from tcopt.support.rewriting import function_bodies, rewrite
+
+_U8 = IntegerType(8, Signedness.UNSIGNED)
+
+
+@dataclass(frozen=True)
+class NarrowContractionsPass(ModulePass):
+    """Store what contractions read in bytes, on targets whose dot products take bytes.
+
+    Centred integers of 8-bit origin fit into a byte with a shift, such as their zero point:
+    data then is what the model stores. The sums exceed those of centred integers by the shift
+    times the sum of a channel's weights, a constant that a bias takes in. Data is padded with
+    the shift, which stands for zero. Weights are centred integers that fit into signed bytes;
+    where they do not, and on targets without such dot products, all stays as it is.
+
+        %x = graph.requantize %s, %f, %zero {centered} : tensor<1x8x4x4xi16>
+        %w = graph.constant @w : tensor<8x8x3x3xi16>
+        %c = graph.conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : ...
+        %y = graph.add %c, %bias : tensor<1x8x4x4xi32>
+    ->
+        %x = graph.requantize %s, %f, %zero : tensor<1x8x4x4xui8>
+        %w = graph.constant @w.narrow : tensor<8x8x3x3xi8>
+        %c = graph.conv %x, %w {pads = [1, 1, 1, 1], pad_value = 7, result_element = i32} : ...
+        %y = graph.add %c, %less : tensor<1x8x4x4xi32>
+
+    Whichever sign of bytes gives a shift of zero is preferred, then the model's own. What only
+    selects elements (pooling, reshaping, concatenation) works on the bytes, and other ops get
+    centred integers made of them. A shift may be known at run time only.
+    """
+
+    name = "narrow-contractions"
+    moves_values: ClassVar[bool] = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = cpu_target_of(op) or gpu_target_of(op)
+        if target is None:
+            return
+        elements = [e for e in (_U8, i8) if find_dot(target.capabilities, (e, i8), i32)]
+        if not elements:
+            return
+        for body in function_bodies(op):
+            _Narrowing(body, elements, Constants(op)).run()
+        rewrite(op, [EraseUnusedConstant()])
+
+
+class _Origin(NamedTuple):
+    """What is known of centred integers of 8-bit origin.
+
+    Attributes:
+        element: the model's type.
+        limits: the least and the greatest of them, where the zero point is known.
+        zero: the zero point, where it is not.
+    """
+
+    element: Attribute
+    limits: tuple[int, int] | None
+    zero: SSAValue | None
+
+    def union(self, other: _Origin) -> _Origin | None:
+        """What is known of integers of either origin."""
+        if self.limits is None or other.limits is None:
+            return self if self == other else None
+        rows = self.limits, other.limits
+        return _Origin(self.element, (min(a for a, _ in rows), max(b for _, b in rows)), None)
+
+    def form(self, element: Attribute) -> _Form | None:
+        """How to store them as bytes of a type; None if they differ by too much."""
+        low, high = _limits(element)
+        if self.limits is None:
+            return _Form(element, low - _limits(self.element)[0], self.zero)
+        least, most = self.limits
+        if most - least > high - low:
+            return None
+        return _Form(element, 0 if low <= least and most <= high else low - least, None)
+
+
+class _Form(NamedTuple):
+    """How centred integers are stored in bytes: with a shift, which stands for zero.
+
+    Attributes:
+        element: the type of the bytes.
+        offset: the shift, or what it exceeds the zero point by.
+        zero: a zero point that is known at run time only.
+    """
+
+    element: Attribute
+    offset: int
+    zero: SSAValue | None
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether there is no shift."""
+        return self.zero is None and self.offset == 0
+
+    def __str__(self) -> str:
+        sign = "signed" if self.element == i8 else "unsigned"
+        shift = str(self.offset) if self.zero is None else "the zero point"
+        return f"data in {sign} bytes" if self.is_centred else f"data in {sign} bytes above {shift}"
+
+
+class _Narrowing:
+    """The narrowing of one function.
+
+    Attributes:
+        elements: types of bytes that the target's dot products take as data.
+        weights: contractions with constant weights, as bytes.
+        constants: weights in bytes in the place of those of 16 bits.
+        stored: bytes in the place of centred integers, with their form.
+        copies: bytes made of centred integers that stay.
+    """
+
+    def __init__(self, body: Block, elements: Sequence[Attribute], constants: Constants):
+        self.body = body
+        self.elements = elements
+        self.source = constants
+        self.ranges = IntegerRanges(constants)
+        self.weights: dict[ContractionOp, Array] = {}
+        self.constants: dict[SSAValue, SSAValue] = {}
+        self.stored: dict[SSAValue, tuple[SSAValue, _Form]] = {}
+        self.copies: dict[tuple[SSAValue, _Form], SSAValue] = {}
+
+    def run(self) -> None:
+        """Rewrite the contractions whose data can be bytes, then the other users of that."""
+        found: dict[SSAValue, list[ContractionOp]] = {}
+        for op in self.body.ops:
+            if isinstance(op, ContractionOp) and element_type(op.operands[0]) == i16:
+                weights = self.bytes_of_weights(op)
+                if weights is not None:
+                    self.weights[op] = weights
+                    found.setdefault(op.operands[0], []).append(op)
+        for data, users in found.items():
+            form = self.form_of(data, users)
+            if form is not None:
+                narrow = self.bytes_of(data, form)
+                for op in users:
+                    self.rewrite(op, narrow, form)
+        for value in reversed(list(self.stored)):
+            self.restore(value)
+
+    def bytes_of_weights(self, op: ContractionOp) -> Array | None:
+        """Constant weights as signed bytes; None if they are no such integers."""
+        if op.sum_element() != i32 or element_type(op.weights) != i16:
+            return None
+        array = self.source.value(op.weights)
+        if array is None:
+            return None
+        low, high = _limits(i8)
+        if array.size and not low <= array.min() <= array.max() <= high:
+            text = f"weights from {array.min()} to {array.max()} are no signed bytes"
+            remark(NarrowContractionsPass.name, op, text, missed=True)
+            return None
+        return array.astype(np.int8)
+
+    # Forms
+
+    def form_of(self, data: SSAValue, users: Collection[ContractionOp]) -> _Form | None:
+        """The form that suits all contractions of a value; None without one."""
+        form, missed = None, "data is not made of 8-bit integers"
+        origin = self.origin(data)
+        if origin is not None:
+            found = [form for e in self.elements if (form := origin.form(e)) is not None]
+            found.sort(key=lambda form: (not form.is_centred, form.element != origin.element))
+            known = [f for f in found if f.is_centred or all(op.sums_shifts for op in users)]
+            form, missed = next(iter(known), None), "a shift of the data is no constant of the sums"
+        for use in data.uses:
+            if isinstance(use.operation, ContractionOp) and use.operation not in users:
+                form, missed = None, f"another {use.operation.name} needs 16 bits of the data"
+        for op in users:
+            text = missed if form is None else str(form)
+            remark(NarrowContractionsPass.name, op, text, missed=form is None)
+        return form
+
+    def origin(self, value: SSAValue) -> _Origin | None:
+        """What is known of a value as centred integers, made of bytes or within limits."""
+        found, limits = self.traced(value), self.ranges.of(value)
+        if found is not None or limits is None:
+            return found
+        return _Origin(_U8, limits, None) if limits[1] - limits[0] < 256 else None
+
+    def traced(self, value: SSAValue) -> _Origin | None:
+        """What is known of a value that is bytes less a zero point, or selected among such."""
+        op = value.owner
+        if isinstance(op, QuantizerOp):
+            return self.origin_of(element_type(op.zero), op.zero) if op.is_centered else None
+        if isinstance(op, CastOp):
+            return self.origin_of(element_type(op.x), None)
+        if isinstance(op, SubOp) and isinstance(op.lhs.owner, CastOp):
+            return self.origin_of(element_type(op.lhs.owner.x), op.rhs)
+        if not isinstance(op, GraphOp) or not op.selects:
+            return None
+        origins = [self.traced(operand) for operand in op.operands]
+        total = origins[0]
+        for other in origins[1:]:
+            total = None if total is None or other is None else total.union(other)
+        return total
+
+    def origin_of(self, element: Attribute, zero: SSAValue | None) -> _Origin | None:
+        """What is known of integers of a type less a zero point."""
+        if element not in (_U8, i8):
+            return None
+        low, high = _limits(element)
+        number = 0 if zero is None else self.number(zero)
+        if number is not None:
+            return _Origin(element, (low - number, high - number), None)
+        assert zero is not None
+        zero = _uncast(zero, element)
+        if element_type(zero) != element or shape_of(zero) != ():
+            return None
+        return _Origin(element, None, zero)
+
+    def number(self, value: SSAValue) -> int | None:
+        """The integer that a constant is everywhere."""
+        array = self.ranges.array(value)
+        if array is None or not array.size or (array != array.flat[0]).any():
+            return None
+        return int(array.flat[0])
+
+    # Values in bytes
+
+    def bytes_of(self, value: SSAValue, form: _Form) -> SSAValue:
+        """A value in a form: made so, or as a copy of one that is needed otherwise."""
+        if value not in self.stored:
+            made = self.made(value, form)
+            if made is not None:
+                made.name_hint = value.name_hint if made.name_hint is None else made.name_hint
+                self.stored[value] = made, form
+        if value in self.stored and self.stored[value][1] == form:
+            return self.stored[value][0]
+        if (value, form) not in self.copies:
+            op = value.owner
+            assert isinstance(op, Operation) and op.next_op is not None
+            after = op.next_op
+            shifted = value
+            if not form.is_centred:
+                shifted = self.insert(AddOp(value, self.shift(form, i16, after)), after)
+            self.copies[value, form] = self.cast(shifted, form.element, after)
+        return self.copies[value, form]
+
+    def made(self, value: SSAValue, form: _Form) -> SSAValue | None:
+        """A value made in a form in the first place; None if it would be other integers."""
+        op = value.owner
+        assert isinstance(op, GraphOp)
+        origin = self.traced(value)
+        if op.selects and origin is not None:
+            parts = [self.bytes_of(operand, form) for operand in op.operands]
+            return self.selected(op, parts, form)
+        if origin is None or origin.form(form.element) != form:
+            return None
+        if isinstance(op, QuantizerOp):
+            low = _limits(form.element)[0]
+            if origin.limits is not None and origin.limits[0] + form.offset != low:
+                return None
+            zero = self.shift(form, form.element, op)
+            return self.insert(type(op)(op.x, op.scale, zero), op)
+        cast = op.operands[0].owner if isinstance(op, SubOp) else op
+        assert isinstance(cast, CastOp)
+        is_same = origin.limits is None and form.offset == 0
+        if origin.limits is not None:
+            is_same = origin.limits[0] + form.offset == _limits(origin.element)[0]
+        return cast.x if is_same and origin.element == form.element else None
+
+    def selected(self, op: GraphOp, operands: Sequence[SSAValue], form: _Form) -> SSAValue:
+        """An op on bytes that it selects from."""
+        result = tensor(op.shape, form.element)
+        new = type(op).create(
+            operands=operands, result_types=[result], properties={**op.properties}
+        )
+        return self.insert(new, op)
+
+    def shift(self, form: _Form, element: Attribute, before: Operation) -> SSAValue:
+        """A form's shift as a scalar of a type."""
+        if form.zero is None:
+            return self.insert(ConstantOp.literal(form.offset, element), before)
+        if not form.offset:
+            return self.cast(form.zero, element, before)
+        wide = self.cast(form.zero, i16, before)
+        offset = self.insert(ConstantOp.literal(form.offset, i16), before)
+        return self.cast(self.insert(AddOp(wide, offset), before), element, before)
+
+    def cast(self, value: SSAValue, element: Attribute, before: Operation) -> SSAValue:
+        if element_type(value) == element:
+            return value
+        return self.insert(CastOp(value, element), before)
+
+    # Contractions
+
+    def rewrite(self, op: ContractionOp, data: SSAValue, form: _Form) -> None:
+        """Compute a contraction on bytes, and take from its sums what the shift adds."""
+        array = self.weights[op]
+        if op.weights not in self.constants:
+            owner = op.weights.owner
+            assert isinstance(owner, ConstantOp)
+            constant = self.source.make(array, f"{owner.weight_name}.narrow")
+            constant.location = owner.location
+            self.body.insert_op_after(constant, owner)
+            self.constants[op.weights] = constant.result
+        shift = form.offset if form.zero is None else self.shift(form, form.element, op)
+        ops = op.on_shifted((data, self.constants[op.weights]), shift)
+        for new in ops:
+            self.insert(new, op)
+        result = ops[-1].results[0]
+        result.name_hint = op.results[0].name_hint
+        if form.is_centred:
+            self.replace(op, result)
+        else:
+            self.correct(op, result, array, shift)
+
+    def correct(
+        self, op: ContractionOp, result: SSAValue, weights: Array, shift: int | SSAValue
+    ) -> None:
+        """Put sums less what the shift adds to each channel in an op's place."""
+        linear = op.linear_weight()
+        assert linear is not None
+        axes = tuple(axis for axis in range(weights.ndim) if axis != linear.axis)
+        shape = (-1, *(1 for _ in op.shape[linear.channel + 1 :]))
+        sums = weights.astype(np.int32).sum(axes, np.int32).reshape(shape)
+        if isinstance(shift, SSAValue):
+            each = self.insert(self.constant(sums), op)
+            wide = self.cast(shift, i32, op)
+            excess = self.insert(MulOp(each, wide), op)
+            self.replace(op, self.insert(SubOp(result, excess), op))
+            return
+        less = np.int32(-shift) * sums
+        last, bias = self.bias_of(op)
+        if bias is not None:
+            less = less + bias
+        constant = self.insert(self.constant(less), last)
+        self.replace(last, self.insert(AddOp(result, constant), last))
+        if last is not op:
+            self.erase(op)
+
+    def bias_of(self, op: ContractionOp) -> tuple[GraphOp, Array | None]:
+        """The op that alone uses a contraction's sums and adds a constant to them, and that."""
+        uses = list(op.results[0].uses)
+        user = uses[0].operation if len(uses) == 1 else None
+        if isinstance(user, AddOp) and user.type == op.type:
+            bias = self.source.value(user.operands[1 - uses[0].index])
+            if bias is not None:
+                return user, bias
+        return op, None
+
+    # Other users
+
+    def restore(self, value: SSAValue) -> None:
+        """Let other users of a value that is stored in bytes read these."""
+        narrow, form = self.stored[value]
+        for use in list(value.uses):
+            user = use.operation
+            if user.parent is None:
+                continue
+            if isinstance(user, DequantizeOp) and use.index == 0 and self.number(user.zero) == 0:
+                zero = self.shift(form, form.element, user)
+                self.replace(user, self.insert(DequantizeOp(narrow, user.scale, zero), user))
+            elif isinstance(user, AddOp) and self.adds_shift(user, use.index, form):
+                for cast in [inner.operation for inner in user.results[0].uses]:
+                    assert isinstance(cast, CastOp)
+                    self.replace(cast, narrow)
+            elif isinstance(user, GraphOp) and user.selects and len(user.operands) == 1:
+                result = user.results[0]
+                if result not in self.stored:
+                    self.stored[result] = self.selected(user, (narrow,), form), form
+                    self.restore(result)
+            elif not (isinstance(user, GraphOp) and user.results[0] in self.stored):
+                user.operands[use.index] = self.centred(narrow, form, user)
+            self.erase_unused(user)
+        if isinstance(value.owner, Operation):
+            self.erase_unused(value.owner)
+
+    def adds_shift(self, op: AddOp, place: int, form: _Form) -> bool:
+        """Whether an op gives the bytes, in 16 bits, and only as what is cast to bytes."""
+        other = op.operands[1 - place]
+        if form.zero is None:
+            same = self.number(other) == form.offset
+        else:
+            same = form.offset == 0 and _uncast(other, form.element) is form.zero
+        casts = [use.operation for use in op.results[0].uses]
+        return same and all(
+            isinstance(cast, CastOp) and element_type(cast.results[0]) == form.element
+            for cast in casts
+        )
+
+    def centred(self, narrow: SSAValue, form: _Form, before: Operation) -> SSAValue:
+        """Centred integers made of bytes."""
+        wide = self.insert(CastOp(narrow, i16), before)
+        if form.is_centred:
+            return wide
+        return self.insert(SubOp(wide, self.shift(form, i16, before)), before)
+
+    # Edits
+
+    def constant(self, value: Array) -> ConstantOp:
+        return self.source.make(value, "shift")
+
+    def insert(self, op: GraphOp | Operation, before: Operation) -> SSAValue:
+        """Add an op in front of another; its result."""
+        op.location = before.location
+        self.body.insert_op_before(op, before)
+        return op.results[0]
+
+    def replace(self, op: GraphOp, value: SSAValue) -> None:
+        """Put a value in the place of an op's result."""
+        if value.name_hint is None:
+            value.name_hint = op.results[0].name_hint
+        op.results[0].replace_all_uses_with(value)
+        self.erase(op)
+
+    def erase_unused(self, op: Operation) -> None:
+        """Remove an op of the function, if nothing uses it."""
+        is_used = any(result.uses for result in op.results)
+        if isinstance(op, GraphOp) and op.parent is not None and not is_used:
+            self.erase(op)
+
+    def erase(self, op: Operation) -> None:
+        op.detach()
+        op.erase()
+
+
+def _uncast(value: SSAValue, element: Attribute) -> SSAValue:
+    """What a value of another type than this was cast from."""
+    op = value.owner
+    return op.x if isinstance(op, CastOp) and element_type(value) != element else value
+
+
+def _limits(element: Attribute) -> tuple[int, int]:
+    """The least and the greatest integer of a type."""
+    limits = np.iinfo(numpy_dtype(element))
+    return int(limits.min), int(limits.max)

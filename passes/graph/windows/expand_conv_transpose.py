@@ -1,0 +1,105 @@
+"""Transposed convolutions of few channels as convolutions of all phases at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects.graph.attributes import values_of
+from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
+from tcopt.dialects.graph.slice import SliceOp
+from tcopt.dialects.target import cpu_target_of
+from tcopt.passes.graph.windows.conv_phases import phases_of, vector_products
+from tcopt.support.remarks import remark
+from tcopt.support.rewriting import rewrite
+
+
+@dataclass
+class ExpandConvTranspose(RewritePattern):
+    """Write a transposed convolution as one convolution, where that is fewer vectors.
+
+        %y = graph.conv_transpose %x, %w {strides = [2, 2], pads = [1, 1, 1, 1]}
+            : tensor<1x3x64x64xf32>
+    ->
+        %phases = graph.conv %x, %taps {pads = [1, 1, 1, 1]} : tensor<1x12x33x33xf32>
+        %y = graph.interleave %phases {strides = [2, 2], starts = [1, 1], output = [64, 64]}
+            : tensor<1x3x64x64xf32>
+
+    Attributes:
+        lanes: of a vector.
+    """
+
+    lanes: int
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ConvTransposeOp, rewriter: PatternRewriter) -> None:
+        if _stays(op, self.lanes):
+            return
+        replacement = _with_whole_phases(op, self.lanes) or op.as_convolution()
+        if replacement is not None:
+            rewriter.replace(op, replacement)
+
+
+@dataclass(frozen=True)
+class ExpandConvTransposePass(ModulePass):
+    """Write transposed convolutions whose channels fill no vector as plain convolutions.
+
+    One convolution computes all phases of the result as channels, and `graph.interleave`
+    weaves them. Its windows are those of all phases together, of which each uses a part, so
+    that where channels fill vectors the op stays, and `convert-layout` makes each phase a
+    convolution of its own; where phases differ in extent, that of a larger result, and a slice
+    takes its part. Without a target, with strides of 1 and in groups, no op stays.
+
+        %y = graph.conv_transpose %x, %w {strides = [2, 2], pads = [1, 1, 1, 1]}
+            : tensor<1x3x64x64xf32>
+    ->
+        %phases = graph.conv %x, %taps {pads = [1, 1, 1, 1]} : tensor<1x12x33x33xf32>
+        %y = graph.interleave %phases {strides = [2, 2], starts = [1, 1], output = [64, 64]}
+            : tensor<1x3x64x64xf32>
+    """
+
+    name = "expand-conv-transpose"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = cpu_target_of(op)
+        lanes = target.vector_lanes() if target is not None else 1
+        rewrite(op, [ExpandConvTranspose(lanes)])
+
+
+def _with_whole_phases(op: ConvTransposeOp, lanes: int) -> list[Operation] | None:
+    """The op with phases of one extent, which stays, and the part of it that is wanted."""
+    window, shape = op.window, op.shape
+    more = [-n % s for n, s in zip(shape[2:], window.strides, strict=True)]
+    if not any(more):
+        return None
+    extra = values_of(op.output_pads) or (0,) * len(more)
+    whole = ConvTransposeOp(
+        op.x,
+        op.w,
+        strides=window.strides,
+        pads=(*window.low, *window.high),
+        output_pads=[a + b for a, b in zip(extra, more, strict=True)],
+        dilations=window.dilations,
+        groups=op.group_count,
+    )
+    if op.result_element is not None:
+        whole.result_element = op.result_element
+    if not _stays(whole, lanes):
+        whole.erase()
+        return None
+    return [whole, SliceOp(whole, [0] * len(shape), shape)]
+
+
+def _stays(op: ConvTransposeOp, lanes: int) -> bool:
+    phases = phases_of(op)
+    if phases is None or lanes < 2 or max(phases.strides) == 1:
+        return False
+    apart, together = vector_products(phases, op.shape[1], lanes)
+    text = f"{apart} vectors phase by phase, {together} together"
+    remark(ExpandConvTransposePass.name, op, text)
+    return apart <= together

@@ -1,0 +1,1 @@
+"""Convolutions by Winograd's algorithm: the pass, what it needs, and what it costs."""

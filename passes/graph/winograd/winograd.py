@@ -1,0 +1,197 @@
+"""Convolutions by Winograd's algorithm, where it is faster and accurate enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.conv import ConvOp
+from tcopt.dialects.graph.forms import WINOGRAD, form_declined
+from tcopt.dialects.graph.types import bytes_of
+from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
+from tcopt.passes.graph.windows.split_groups import split_groups
+from tcopt.passes.graph.winograd import winograd_cost, winograd_gpu_cost
+from tcopt.passes.graph.winograd.winograd_cost import Layer
+from tcopt.passes.graph.winograd.winograd_forms import Convolution, Form, form_of
+from tcopt.support.accuracy import ACCURACIES
+from tcopt.support.errors import PassFailedError
+from tcopt.support.remarks import remark
+from tcopt.support.rewriting import function_bodies, rewrite
+from tcopt.support.winograd_tables import TILES, tiles_of
+
+ALLOWED = {"strict": 4, "default": 6, "fast": 8}
+"""Most products for a row of a tile in each accuracy: see docs/accuracy.md for what they lose."""
+
+MOST_PLACES = 8
+"""Products of a row of a tile at most, those of all phases: transforms are written out, and their
+code grows by the square."""
+
+WORTH = 0.9
+"""The share of the direct time that an estimate has to fall below."""
+
+KERNEL_CYCLES = 10_000
+"""Time lost for each group by a kernel of its own: threads meet at its end, and tiles are fewer."""
+
+
+@dataclass
+class UseWinograd(RewritePattern):
+    """Compute a convolution through transformed tiles, where that takes less time.
+
+        %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
+    ->
+        %u = graph.winograd_weights %w {tile = 4} : tensor<6x6x4x4x16x16xf32>
+        %y = graph.winograd_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]}
+            : tensor<1x4x56x56x16xf32>
+
+    Attributes:
+        target: whose time counts.
+        accuracy: which tiles may be used.
+        tile: the one to use wherever it is possible; 0 to weigh costs.
+        resident: bytes of the constants of the function.
+    """
+
+    target: CpuTargetAttr | GpuTargetAttr | None
+    accuracy: str
+    tile: int
+    resident: int
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: Convolution, rewriter: PatternRewriter) -> None:
+        # In the layout in which the target contracts channels.
+        if isinstance(op, ConvOp) != isinstance(self.target, GpuTargetAttr):
+            return
+        form = form_of(op)
+        if isinstance(form, str):
+            remark(WinogradPass.name, op, f"direct: {form}", missed=True)
+            return
+        if (declined := form_declined(WINOGRAD, op, self.target)) is not None:
+            remark(WinogradPass.name, op, f"direct: {declined}", missed=True)
+            return
+        tile = self.tile if self.tile in written_out(form.taps, form.phases) else 0
+        if not self.tile and self.target is not None:
+            tile = self.choose(op, form, self.target)
+        if not tile:
+            return
+        parts: Sequence[Convolution] = [op]
+        if isinstance(op, BlockedConvOp) and form.groups > 1:
+            parts = split_groups(op, rewriter)
+        for part in parts:
+            rewriter.replace(part, form.ops(part, tile))
+
+    def choose(self, op: Convolution, form: Form, target: CpuTargetAttr | GpuTargetAttr) -> int:
+        """The best tile; 0 for the direct form."""
+        name = WinogradPass.name
+        tiles = allowed_tiles(self.accuracy, form.taps, form.phases)
+        if not tiles:
+            remark(name, op, "direct: no tile is accurate and small enough", missed=True)
+            return 0
+        direct, times = estimates(form.layer(op, self.resident), target, tiles)
+        own = KERNEL_CYCLES if form.groups > 1 else 0
+        times = {m: time + own for m, time in times.items()}
+        best = min(times, key=times.__getitem__)
+        shown = ", ".join(f"F({m}x{m}) {direct / time:.2f}x" for m, time in times.items())
+        if times[best] > WORTH * direct:
+            remark(name, op, f"direct: estimated speed-ups are {shown}", missed=True)
+            return 0
+        r = form.taps
+        remark(name, op, f"F({best}x{best}, {r}x{r}): estimated speed-ups are {shown}")
+        return best
+
+
+def allowed_tiles(accuracy: str, taps: int, phases: int = 1) -> list[int]:
+    """Output tiles for a filter that are accurate and small enough."""
+    most = ALLOWED[accuracy] - taps + 1
+    return [tile for tile in written_out(taps, phases) if tile <= most]
+
+
+def written_out(taps: int, phases: int) -> list[int]:
+    """Output tiles for a filter whose transforms are not too much code."""
+    most = MOST_PLACES // phases - taps + 1
+    return [tile for tile in tiles_of(taps) if tile <= most]
+
+
+def estimates(
+    layer: Layer, target: CpuTargetAttr | GpuTargetAttr, tiles: Sequence[int]
+) -> tuple[float, dict[int, float]]:
+    """The time of the direct form, and of each tile that the target has room for."""
+    if isinstance(target, CpuTargetAttr):
+        times = {m: winograd_cost.winograd_cycles(layer, m, target) for m in tiles}
+        return winograd_cost.direct_cycles(layer, target), times
+    fitting = [m for m in tiles if winograd_gpu_cost.fits_registers(m, layer.taps, target)] or [
+        min(tiles)
+    ]
+    times = {m: winograd_gpu_cost.winograd_cycles(layer, m, target) for m in fitting}
+    return winograd_gpu_cost.direct_cycles(layer, target), times
+
+
+@dataclass(frozen=True)
+class WinogradPass(ModulePass):
+    """Compute convolutions through transformed tiles, F(m x m, r x r).
+
+    Weights are constants, whose transform `fold-constants` then evaluates. For each convolution
+    the time of the direct form and of each tile that the accuracy allows is estimated from the
+    target's facts; the least wins.
+
+    On CPUs channels are in blocks, and groups become convolutions of their own, which are
+    concatenated in memory.
+
+        %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
+    ->
+        %u = graph.winograd_weights %w {tile = 4} : tensor<6x6x4x4x16x16xf32>
+        %y = graph.winograd_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]}
+            : tensor<1x4x56x56x16xf32>
+
+    Where a stride divides the kernel, every stride-th element in each direction is a channel of
+    its own, of a convolution of stride 1. Each phase of a transposed convolution is one, too;
+    a tile holds outputs of all of them.
+
+        %y = graph.blocked_conv_transpose %x, %w {starts = [1, 1], pads = [1, 1, 1, 1]}
+            : tensor<1x4x32x32x16xf32>
+    ->
+        %t = graph.transpose %w {perm = [0, 3, 1, 4, 2, 5, 6, 7]} : ...
+        %r = graph.reshape %t : tensor<4x8x4x4x16x16xf32>
+        %u = graph.winograd_weights %r {tile = 3, phases = 2} : tensor<8x8x4x8x16x16xf32>
+        %y = graph.winograd_conv %x, %u
+            {tile = 3, phases = 2, starts = [1, 1], pads = [1, 1, 1, 1]}
+            : tensor<1x4x32x32x16xf32>
+
+    On GPUs channels are not in blocks: neighbours are pixels, and then tiles. Kernels are 3x3.
+
+        %y = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<8x64x56x56xf32>
+    ->
+        %v = graph.winograd_weights ... {tile = 4} : tensor<6x6x1x1x64x64xf32>
+        %u = graph.reshape %v : tensor<6x6x64x64xf32>
+        %y = graph.winograd_plain_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]}
+            : tensor<8x64x56x56xf32>
+
+    Options:
+        accuracy: `strict` loses nothing against a direct convolution, such as F(2x2, 3x3);
+            `default` allows F(4x4, 3x3) and what has as many products, `fast` F(6x6, 3x3).
+        tile: use this tile wherever it is possible, instead of weighing costs.
+    """
+
+    name = "winograd"
+
+    accuracy: str = "default"
+    tile: int = 0
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.accuracy not in ACCURACIES:
+            known = ", ".join(ACCURACIES)
+            raise PassFailedError(f"winograd: accuracy = '{self.accuracy}' is none of {known}")
+        if self.tile and self.tile not in TILES:
+            known = ", ".join(map(str, TILES))
+            raise PassFailedError(f"winograd: tile = {self.tile} is none of {known}")
+        target = cpu_target_of(op) or gpu_target_of(op)
+        if target is None and not self.tile:
+            return
+        for body in function_bodies(op):
+            resident = sum(bytes_of(op.type) for op in body.ops if isinstance(op, ConstantOp))
+            rewrite(body, [UseWinograd(target, self.accuracy, self.tile, resident)], once=True)

@@ -1,0 +1,1 @@
+"""Vector accesses of memory: gathers, scatters, and loads that may run early."""

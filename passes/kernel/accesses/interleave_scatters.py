@@ -1,0 +1,211 @@
+"""interleave-scatters: scatters that together fill a stretch of memory become plain stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, vector
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    VectorType,
+    i1,
+    i64,
+)
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.vector_ import ScatterOp
+from tcopt.passes.kernel.accesses.constant_vectors import base_and_offset, constant_step
+from tcopt.passes.kernel.accesses.lane_layouts import constant_prefix
+from tcopt.passes.kernel.cleanup.effects import accessed
+from tcopt.support.quick_ir import ops_of
+from tcopt.support.rewriting import erase
+
+
+@dataclass(frozen=True)
+class InterleaveScattersPass(ModulePass):
+    """Replaces scatters whose elements lie between each other's by shuffles and plain stores.
+
+    A scatter of 8 lanes costs 8 stores. Scatters at every second place, one from an even place
+    on and one from the next odd one, write all places of two vectors together.
+
+    ```mlir
+    vector.scatter %y[%i, %j][%even], %on, %a         // %even = [0, 2, 4, 6]
+    vector.scatter %y[%i, %j + 1][%even], %on, %b
+    ```
+    becomes
+    ```mlir
+    %0 = vector.shuffle %a, %b [0, 4, 1, 5]
+    %1 = vector.shuffle %a, %b [2, 6, 3, 7]
+    vector.store %0, %y[%i, %j]
+    vector.store %1, %y[%i, %j + 4]
+    ```
+
+    The same with any step up to `max_step`. Lanes that a constant mask turns off are the last
+    ones, and what they would fill is left alone.
+    """
+
+    name = "interleave-scatters"
+
+    max_step: int = 8
+    """Scatters of a larger step stay: each vector to store takes a shuffle for each of them."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, func.FuncOp) and not function.is_declaration:
+                scatters = ops_of(function, ScatterOp)
+                for block in dict.fromkeys(scatter.parent for scatter in scatters):
+                    for group in () if block is None else _groups(block, self.max_step):
+                        _interleave(group)
+
+
+@dataclass
+class _Group:
+    """Scatters of one step into one row, by the constant in their last index."""
+
+    key: tuple[Any, ...]
+    step: int
+    parts: dict[int, ScatterOp]
+
+    @property
+    def ordered(self) -> list[ScatterOp]:
+        return [self.parts[offset] for offset in sorted(self.parts)]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left between the parts."""
+        low = min(self.parts)
+        return sorted(self.parts) == list(range(low, low + self.step))
+
+
+def _groups(block: Block, max_step: int) -> list[_Group]:
+    """Complete groups between whose parts nothing else touches what they write to."""
+    complete: list[_Group] = []
+    open_: dict[SSAValue, _Group] = {}
+    for op in block.ops:
+        if isinstance(op, ScatterOp):
+            group = open_.get(op.base)
+            found = _part_of(op, max_step)
+            if found is None:
+                open_.pop(op.base, None)
+                continue
+            key, step, offset = found
+            if group is None or group.key != key or offset in group.parts:
+                group = open_[op.base] = _Group(key, step, {})
+            group.parts[offset] = op
+            if group.is_complete:
+                complete.append(group)
+                del open_[op.base]
+        elif (buffers := accessed(op)) is None:
+            open_.clear()
+        else:
+            for buffer in buffers:
+                open_.pop(buffer, None)
+    return complete
+
+
+def _part_of(op: ScatterOp, max_step: int) -> tuple[tuple[Any, ...], int, int] | None:
+    """What a scatter has in common with the others of its group, its step and its offset."""
+    step, active = constant_step(op.index_vec), constant_prefix(op.mask)
+    if step is None or active is None or not 2 <= step <= max_step:
+        return None
+    *outer, (last, offset) = [base_and_offset(index) for index in op.indices]
+    key = (tuple(outer), last, step, active, op.mask, op.value_to_store.type)
+    return key, step, offset
+
+
+def _interleave(group: _Group) -> None:
+    """Write the stores in place of the last scatter."""
+    parts = group.ordered
+    block = parts[0].parent
+    assert block is not None
+    place = max(parts, key=block.get_operation_index)
+    ops: list[Operation] = []
+    values = _interleaved([part.value_to_store for part in parts], ops)
+    type_ = parts[0].value_to_store.type
+    assert isa(type_, VectorType)
+    lanes = type_.get_shape()[0]
+    active = constant_prefix(parts[0].mask)
+    assert active is not None
+    remaining = active * group.step
+    base, (*outer, last) = parts[0].base, parts[0].indices
+    for number, value in enumerate(values):
+        if remaining <= 0:
+            break
+        index = last
+        if number:
+            distance = arith.ConstantOp(IntegerAttr(number * lanes, IndexType()))
+            add = arith.AddiOp(last, distance)
+            ops += [distance, add]
+            index = add.result
+        indices = [*outer, index]
+        if remaining >= lanes:
+            ops.append(vector.StoreOp.create(operands=[value, base, *indices]))
+        else:
+            mask = _prefix_mask(remaining, lanes)
+            ops += [mask, vector.MaskedStoreOp(base, indices, mask.result, value)]
+        remaining -= lanes
+    block.insert_ops_before(ops, place)
+    for part in parts:
+        erase(part)
+
+
+def _prefix_mask(count: int, lanes: int) -> arith.ConstantOp:
+    type_ = VectorType(i1, [lanes])
+    bits = [int(lane < count) for lane in range(lanes)]
+    return arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(type_, bits))
+
+
+def _interleaved(values: Sequence[SSAValue], ops: list[Operation]) -> list[SSAValue]:
+    """Vectors that hold element 0 of each value, then element 1 of each, and so on."""
+    count = len(values)
+    if count == 1:
+        return list(values)
+    type_ = values[0].type
+    assert isa(type_, VectorType)
+    lanes = type_.get_shape()[0]
+    if count % 2 == 0:
+        even, odd = _interleaved(values[::2], ops), _interleaved(values[1::2], ops)
+        result: list[SSAValue] = []
+        for a, b in zip(even, odd, strict=True):
+            for start in (0, lanes):
+                picks = [(at % 2) * lanes + at // 2 for at in range(start, start + lanes)]
+                result.append(_shuffle(a, b, picks, ops))
+        return result
+    return [_collected(values, number * lanes, ops) for number in range(count)]
+
+
+def _collected(values: Sequence[SSAValue], start: int, ops: list[Operation]) -> SSAValue:
+    """One vector of the interleaved ones, taken from one value after the other."""
+    type_ = values[0].type
+    assert isa(type_, VectorType)
+    lanes, count = type_.get_shape()[0], len(values)
+    places = range(start, start + lanes)
+    result = values[0]
+    for number, value in enumerate(values[1:], 1):
+        picks: list[int] = []
+        for lane, at in enumerate(places):
+            source, element = at % count, at // count
+            if source == number:
+                picks.append(lanes + element)
+            elif source < number:
+                picks.append(element if number == 1 else lane)
+            else:
+                picks.append(lane)
+        result = _shuffle(result, value, picks, ops)
+    return result
+
+
+def _shuffle(a: SSAValue, b: SSAValue, picks: Sequence[int], ops: list[Operation]) -> SSAValue:
+    mask = DenseArrayBase.from_list(i64, picks)
+    op = vector.ShuffleOp.create(operands=[a, b], result_types=[a.type], properties={"mask": mask})
+    ops.append(op)
+    return op.results[0]

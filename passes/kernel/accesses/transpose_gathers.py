@@ -1,0 +1,265 @@
+"""transpose-gathers: columns gathered one after the other become rows, loaded and transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, vector
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FixedBitwidthType,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    VectorType,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.arith_ import SelectOp
+from tcopt.dialects.vector_ import GatherOp
+from tcopt.passes.kernel.accesses.constant_vectors import base_and_offset, constant_step
+from tcopt.passes.kernel.accesses.lane_layouts import constant_prefix
+from tcopt.passes.kernel.accesses.register_squares import CHUNK_BITS, transpose_chunks
+from tcopt.passes.kernel.cleanup.effects import accessed, effects_of
+from tcopt.support.literals import number_attr
+from tcopt.support.quick_ir import ops_of
+from tcopt.support.rewriting import erase
+
+
+@dataclass(frozen=True)
+class TransposeGathersPass(ModulePass):
+    """Replaces gathers of neighbouring columns of a tile by loads of its rows and shuffles.
+
+    A gather of 16 lanes costs 16 loads. Gathers that read, lane by lane, neighbours in memory
+    read rows of a tile together: these are loaded whole and transposed in registers, with four
+    shuffles for each vector of 16 lanes.
+
+    ```mlir
+    %a = vector.gather %x[%i, %j][%rows], %on, %p    // %rows = [0, 1024, 2048, 3072]
+    %b = vector.gather %x[%i, %j + 1][%rows], %on, %p
+    %c = vector.gather %x[%i, %j + 2][%rows], %on, %p
+    %d = vector.gather %x[%i, %j + 3][%rows], %on, %p
+    ```
+    becomes
+    ```mlir
+    %0 = vector.load %x[%i, %j] : memref<64x1024xf32>, vector<4xf32>
+    %1 = vector.load %x[%i, %j + 1024] : memref<64x1024xf32>, vector<4xf32>
+    ...
+    %4 = vector.shuffle %0, %1 [0, 4, 1, 5]
+    ...
+    %a = vector.shuffle %4, %6 [0, 1, 4, 5]
+    ```
+
+    Lanes that a constant mask turns off have no row. Where fewer columns than lanes are
+    gathered, rows are loaded under a mask.
+    """
+
+    name = "transpose-gathers"
+
+    min_columns: int = 4
+    """Fewer gathers than this stay."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, func.FuncOp) and not function.is_declaration:
+                gathers = ops_of(function, GatherOp)
+                blocks = dict.fromkeys(gather.parent for gather in gathers)
+                for block in blocks:
+                    for tile in _tiles(block) if block is not None else ():
+                        if len(tile.columns) >= self.min_columns:
+                            _Transposition(tile).run()
+
+
+@dataclass
+class _Tile:
+    """Gathers of one block that differ in the last index by constants.
+
+    Attributes:
+        columns: the gathers by their constant.
+        stride: elements from one lane's address to the next one's.
+        rows: lanes that are on.
+        last: what the constants are added to; None for nothing.
+    """
+
+    columns: dict[int, GatherOp]
+    stride: int
+    rows: int
+    last: SSAValue | None
+
+
+def _tiles(block: Block) -> list[_Tile]:
+    """Runs of gathers between which nothing is written to what they read."""
+    found: list[_Tile] = []
+    open_: dict[Any, _Tile] = {}
+    for op in block.ops:
+        if isinstance(op, GatherOp):
+            _add(op, open_, found)
+        elif effects_of(op).writes:
+            buffers = accessed(op)
+            for key in [key for key in open_ if buffers is None or key[0] in buffers]:
+                del open_[key]
+    return [run for tile in found for run in _runs(tile)]
+
+
+def _add(op: GatherOp, open_: dict[Any, _Tile], found: list[_Tile]) -> None:
+    stride, rows = constant_step(op.index_vec), constant_prefix(op.mask)
+    type_ = op.result.type
+    assert isa(type_, VectorType)
+    if stride is None or rows is None or not _is_square(type_):
+        return
+    *outer, last = [base_and_offset(index) for index in op.indices]
+    key = (op.base, tuple(outer), last[0], stride, rows, op.pass_thru, op.mask, type_)
+    tile = open_.get(key)
+    if tile is None:
+        tile = open_[key] = _Tile({last[1]: op}, stride, rows, last[0])
+        found.append(tile)
+    else:
+        tile.columns.setdefault(last[1], op)
+
+
+def _runs(tile: _Tile) -> Iterator[_Tile]:
+    """Parts of a tile as wide as a vector, of columns next to each other."""
+    lanes = _lanes(next(iter(tile.columns.values())))
+    run: list[int] = []
+    for offset in sorted(tile.columns):
+        if run and (offset != run[-1] + 1 or len(run) == lanes):
+            yield _Tile({c: tile.columns[c] for c in run}, tile.stride, tile.rows, tile.last)
+            run = []
+        run.append(offset)
+    yield _Tile({c: tile.columns[c] for c in run}, tile.stride, tile.rows, tile.last)
+
+
+class _Transposition:
+    """Writes one tile's rows and shuffles in front of its first gather."""
+
+    def __init__(self, tile: _Tile):
+        self.tile = tile
+        self.first = min(tile.columns.values(), key=_place)
+        self.lanes = _lanes(self.first)
+        self.type = self.first.result.type
+
+    def run(self) -> None:
+        tile = self.tile
+        low = min(tile.columns)
+        rows = [self._row(low + row * tile.stride) for row in range(tile.rows)]
+        if len(rows) < self.lanes:
+            rows += [self._splat()] * (self.lanes - len(rows))
+        assert isa(self.type, VectorType)
+        columns = self._transpose(rows, CHUNK_BITS // _bits(self.type))
+        for offset, gather in tile.columns.items():
+            value = columns[offset - low]
+            if tile.rows < self.lanes:
+                value = self._insert(SelectOp(gather.mask, value, gather.pass_thru))
+            value.name_hint = gather.result.name_hint
+            gather.result.replace_all_uses_with(value)
+        for gather in tile.columns.values():
+            erase(gather)
+
+    def _insert(self, op: Operation) -> SSAValue:
+        block = self.first.parent
+        assert block is not None
+        block.insert_op_before(op, self.first)
+        return op.results[0]
+
+    def _row(self, offset: int) -> SSAValue:
+        """Neighbours in memory, from an offset in the last index on."""
+        index = self._index(offset)
+        indices = [*self.first.indices[:-1], index]
+        if len(self.tile.columns) == self.lanes:
+            load = vector.LoadOp.create(
+                operands=[self.first.base, *indices], result_types=[self.type]
+            )
+            return self._insert(load)
+        bits = [lane < len(self.tile.columns) for lane in range(self.lanes)]
+        mask_type = VectorType(i1, [self.lanes])
+        attr = DenseIntOrFPElementsAttr.from_list(mask_type, [int(bit) for bit in bits])
+        mask = self._insert(arith.ConstantOp(attr))
+        load = vector.MaskedLoadOp(self.first.base, indices, mask, self._splat(), self.type)
+        return self._insert(load)
+
+    def _index(self, offset: int) -> SSAValue:
+        number = arith.ConstantOp(IntegerAttr(offset, IndexType()))
+        constant = self._insert(number)
+        if self.tile.last is None:
+            return constant
+        return self._insert(arith.AddiOp(self.tile.last, constant))
+
+    def _splat(self) -> SSAValue:
+        assert isa(self.type, VectorType)
+        zero = number_attr(0, self.type.element_type).value.data
+        attr = cast(Any, DenseIntOrFPElementsAttr.from_list(self.type, [zero]))  # pyright: ignore
+        return self._insert(arith.ConstantOp(attr))
+
+    def _transpose(self, rows: Sequence[SSAValue], chunk: int) -> list[SSAValue]:
+        """Columns of a square of rows.
+
+        First the squares of `chunk` rows by `chunk` columns are transposed where they are;
+        then what belongs to one column is collected from them.
+        """
+        squares = [
+            transpose_chunks(rows[at : at + chunk], self.lanes, chunk, self._shuffle)
+            for at in range(0, self.lanes, chunk)
+        ]
+        result: list[SSAValue | None] = [None] * self.lanes
+        for column in range(chunk):
+            collected = self._collect([square[column] for square in squares], chunk)
+            for position, value in enumerate(collected):
+                result[position * chunk + column] = value
+        return [value for value in result if value is not None]
+
+    def _collect(self, values: Sequence[SSAValue], chunk: int) -> list[SSAValue]:
+        """A square of chunks transposed: result k holds chunk k of each value in turn."""
+        if len(values) == 1:
+            return list(values)
+        chunks = self.lanes // chunk
+        halves: list[list[SSAValue]] = []
+        for odd in (0, 1):
+            parts: list[SSAValue] = []
+            for low, high in zip(values[::2], values[1::2], strict=True):
+                picks = [
+                    base + k * chunk + e
+                    for base in (0, self.lanes)
+                    for k in range(odd, chunks, 2)
+                    for e in range(chunk)
+                ]
+                parts.append(self._shuffle(low, high, picks))
+            halves.append(self._collect(parts, chunk))
+        return [value for pair in zip(*halves, strict=True) for value in pair]
+
+    def _shuffle(self, low: SSAValue, high: SSAValue, picks: Sequence[int]) -> SSAValue:
+        mask = DenseArrayBase.from_list(i64, picks)
+        shuffle = vector.ShuffleOp.create(
+            operands=[low, high], result_types=[low.type], properties={"mask": mask}
+        )
+        return self._insert(shuffle)
+
+
+def _place(op: Operation) -> int:
+    block = op.parent
+    assert block is not None
+    return block.get_operation_index(op)
+
+
+def _lanes(op: GatherOp) -> int:
+    assert isa(op.result.type, VectorType)
+    return op.result.type.get_shape()[0]
+
+
+def _bits(type_: VectorType[Attribute]) -> int:
+    element = type_.element_type
+    return element.bitwidth if isinstance(element, FixedBitwidthType) else 64
+
+
+def _is_square(type_: VectorType[Attribute]) -> bool:
+    """Whether a square of such vectors splits into chunks that can be transposed."""
+    lanes, bits = type_.get_shape()[0], _bits(type_)
+    chunk = CHUNK_BITS // bits
+    return chunk >= 2 and lanes >= chunk and lanes & (lanes - 1) == 0

@@ -1,0 +1,1 @@
+"""What kernels are checked and measured by."""

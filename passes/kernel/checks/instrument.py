@@ -1,0 +1,139 @@
+"""The pass `instrument`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    DictionaryAttr,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.memory_sizes import memref_bytes
+from tcopt.dialects.profile import ClockOp
+from tcopt.support.origins import call_origin
+
+PROFILE = "tcopt.profile"
+"""The attribute of @main that describes each timed call."""
+
+PARALLEL_ATTRIBUTE = "tcopt.parallel"
+"""On the declaration of a kernel: it has a parallel loop."""
+
+
+@dataclass(frozen=True)
+class InstrumentPass(ModulePass):
+    """Makes @main write down when each kernel call starts and ends.
+
+        func.func @main(%x: memref<8xf32>, ..., %workspace: memref<64xi8>) {
+          func.call @f(%x, %t) ...
+        ->
+        func.func @main(%x: memref<8xf32>, ..., %workspace: memref<64xi8>,
+            %times: memref<2xi64>) attributes {
+              tcopt.profile = [{kernel = "f", nodes = ["Conv_0"], ops = ["conv"],
+                                results = ["8xf32"], work = 64 : i64, bytes = 64 : i64,
+                                parallel = false}]} {
+          %0 = profile.clock : i64
+          memref.store %0, %times[%c0] : memref<2xi64>
+          func.call @f(%x, %t) ...
+          %1 = profile.clock : i64
+          memref.store %1, %times[%c1] : memref<2xi64>
+
+    The times of call i are elements 2i and 2i + 1 of the last argument, in nanoseconds. A call
+    in a loop over time starts with the loop, and ends as much later as all its turns took.
+    Kernels stay as they are. `bytes` is the size of all buffers that the call is given, `parallel`
+    whether the kernel has a parallel loop. It runs after `plan-memory`.
+    """
+
+    name = "instrument"
+    host_only: ClassVar[bool] = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        functions = {f.sym_name.data: f for f in op.ops if isinstance(f, func.FuncOp)}
+        main = functions.get("main")
+        if main is not None and main.body.blocks:
+            _instrument(main, functions)
+
+
+def _instrument(main: func.FuncOp, functions: Mapping[str, func.FuncOp]) -> None:
+    block = main.body.block
+    calls = [op for op in main.walk() if isinstance(op, func.CallOp)]
+    times = block.insert_arg(MemRefType(i64, [2 * len(calls)]), len(block.args))
+    times.name_hint = "times"
+    for number, call in enumerate(calls):
+        outer = _outermost(call, block)
+        Rewriter.insert_op(_stamp(times, 2 * number), InsertPoint.before(outer))
+        if outer is call:
+            Rewriter.insert_op(_stamp(times, 2 * number + 1), InsertPoint.after(call))
+        else:
+            Rewriter.insert_op(_stamp(times, 2 * number + 1), InsertPoint.before(outer))
+            _add_time(times, 2 * number + 1, call)
+    main.function_type = FunctionType.from_lists(
+        list(block.arg_types), list(main.function_type.outputs)
+    )
+    main.attributes[PROFILE] = ArrayAttr(
+        _facts(call, functions.get(call.callee.string_value())) for call in calls
+    )
+
+
+def _stamp(times: SSAValue, slot: int) -> list[Operation]:
+    clock = ClockOp()
+    place = arith.ConstantOp(IntegerAttr(slot, IndexType()))
+    return [clock, place, memref.StoreOp.get(clock.result, times, [place.result])]
+
+
+def _outermost(call: func.CallOp, block: Block) -> Operation:
+    """The op of a block that is a call, or the loop that holds it."""
+    op: Operation = call
+    while op.parent is not block:
+        outer = op.parent_op()
+        assert outer is not None
+        op = outer
+    return op
+
+
+def _add_time(times: SSAValue, slot: int, call: func.CallOp) -> None:
+    """Add the time that a call takes to a slot."""
+    start, stop = ClockOp(), ClockOp()
+    place = arith.ConstantOp(IntegerAttr(slot, IndexType()))
+    before = memref.LoadOp.get(times, [place.result])
+    length = arith.SubiOp(stop.result, start.result)
+    total = arith.AddiOp(before.results[0], length.result)
+    store = memref.StoreOp.get(total.result, times, [place.result])
+    Rewriter.insert_op(start, InsertPoint.before(call))
+    Rewriter.insert_op([stop, place, before, length, total, store], InsertPoint.after(call))
+
+
+def _facts(call: func.CallOp, kernel: func.FuncOp | None) -> DictionaryAttr:
+    origin = call_origin(call)
+    size = sum(memref_bytes(v.type) for v in call.operands if isa(v.type, MemRefType))
+    parallel = kernel is not None and _is_parallel(kernel)
+    return DictionaryAttr(
+        {
+            "kernel": StringAttr(call.callee.string_value()),
+            **origin.attribute().data,
+            "bytes": IntegerAttr(size, i64),
+            "parallel": BoolAttr.from_bool(parallel),
+        }
+    )
+
+
+def _is_parallel(kernel: func.FuncOp) -> bool:
+    return PARALLEL_ATTRIBUTE in kernel.attributes or any(
+        isinstance(op, scf.ParallelOp) for op in kernel.walk()
+    )

@@ -1,0 +1,1 @@
+"""Loop functions as kernels."""

@@ -1,0 +1,471 @@
+"""The pass `lower-loop-to-kernel`.
+
+A walk by hand: what loops and guards say of indices is threaded through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, math, memref, scf, vector
+from xdsl.dialects.builtin import (
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    VectorType,
+    f32,
+    i64,
+)
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.traits import Pure
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.dialects.arith_ import SelectOp
+from tcopt.dialects.memory_sizes import memref_bytes
+from tcopt.dialects.memref_ import PrefetchOp
+from tcopt.dialects.table import ScaleOp
+from tcopt.dialects.target import gpu_target_of
+from tcopt.passes.kernel.lowering.lowering_access import AccessLowering, Condition
+from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
+from tcopt.passes.kernel.lowering.thread_axes import Grid
+from tcopt.passes.kernel.lowering.thread_private import drop_thread_dimensions
+from tcopt.passes.loop.unroll.table_folds import constant_index, splat
+from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.errors import PassFailedError
+from tcopt.support.quick_ir import erase_op, keep_name, walk_ops
+
+_STACK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class LowerLoopToKernelPass(ModulePass):
+    """Writes every `loop.func` as a function of structured control flow, and calls as calls.
+
+    Serial, unrolled and vectorized loops become `scf.for`; parallel loops, with those
+    perfectly nested in them, one `scf.parallel`; guards `scf.if`. Buffers of up to 64 KiB
+    live on the stack. Index arithmetic is written once, as far out as its variables allow.
+
+        loop.func @k(%x: memref<64x100xf32>, %y: memref<64xf32>) {
+          loop.for %i = 0 to 64 parallel {
+            loop.for %j = 0 to 99 {
+              %a = loop.load %x[%i, %j + 1]
+              ...
+        ->
+        func.func private @k(%x: memref<64x100xf32>, %y: memref<64xf32>) {
+          %c0 = arith.constant 0 : index
+          ...
+          scf.parallel (%i) = (%c0) to (%c64) step (%c1) {
+            scf.for %j = %c0 to %c99 step %c1 {
+              %0 = arith.addi %j, %c1 : index
+              %a = memref.load %x[%i, %0]
+              ...
+
+    Options:
+        fma: contract a product that is only used in a sum into a fused multiply-add, which
+            rounds once instead of twice.
+    Raises:
+        PassFailedError: blocks are left, or a loop is bound to a thread axis.
+    """
+
+    name = "lower-loop-to-kernel"
+
+    fma: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        is_gpu = gpu_target_of(op) is not None
+        for inner in tuple(op.ops):
+            if isinstance(inner, loop.FuncOp):
+                grid = Grid.of(inner) if is_gpu else None
+                if is_gpu:
+                    drop_thread_dimensions(inner)
+                Rewriter.replace_op(inner, FunctionLowering(inner, self.fma, grid).run(), [])
+            elif isinstance(inner, func.FuncOp) and not inner.is_declaration:
+                _lower_calls(inner)
+
+
+def _lower_calls(host: func.FuncOp) -> None:
+    for op in tuple(host.walk()):
+        if isinstance(op, loop.CallOp):
+            call = func.CallOp(op.callee, op.arguments, [])
+            call.attributes.update(op.attributes)
+            call.location = op.location
+            Rewriter.replace_op(op, call)
+
+
+class FunctionLowering:
+    """Lowers one function.
+
+    Args:
+        fma: see the pass.
+        grid: what the function is launched on, if it is for a GPU.
+    """
+
+    def __init__(self, function: loop.FuncOp, fma: bool, grid: Grid | None = None):
+        self.function = function
+        self.fma = fma
+        self.grid = grid
+        self.body = Block(arg_types=function.function_type.inputs.data)
+        self.writer = LevelWriter(self.body)
+        self.access = AccessLowering(self.writer)
+        self.values: dict[SSAValue, SSAValue] = {}
+        for old, new in zip(function.body.block.args, self.body.args, strict=True):
+            new.name_hint = old.name_hint
+            self.values[old] = new
+        self.handlers: dict[type[Operation], Callable[[Any], None]] = {
+            loop.AllocOp: self._alloc,
+            loop.BarrierOp: self._barrier,
+            loop.BlockOp: self._reject_block,
+            loop.ForOp: self._for,
+            loop.GuardOp: self._guard,
+            loop.IndexOp: self._index,
+            loop.IntrinOp: self._reject_intrinsic,
+            loop.LoadOp: self._load,
+            loop.MaskOp: self._mask,
+            loop.PrefetchOp: self._prefetch,
+            loop.StoreOp: self._store,
+            arith.AddfOp: self._addf,
+            ScaleOp: self._scale,
+            scf.ForOp: self._counted,
+            scf.IfOp: self._if,
+        }
+
+    def run(self) -> func.FuncOp:
+        self._ops(self.function.body.block)
+        self.body.add_op(func.ReturnOp())
+        result = func.FuncOp(
+            self.function.sym_name.data,
+            self.function.function_type,
+            Region(self.body),
+            StringAttr("private"),
+        )
+        result.attributes.update(self.function.attributes)
+        result.location = self.function.location
+        if self.grid is not None:
+            result.attributes.update(self.grid.attributes())
+        _erase_unused_products(result)
+        return result
+
+    def _ops(self, block: Block) -> None:
+        """Write a block's ops into the current level."""
+        heap: list[SSAValue] = []
+        for op in block.ops:
+            handler = self.handlers.get(type(op), self._other)
+            self.writer.location = op.location
+            handler(op)
+            if isinstance(op, loop.AllocOp) and not self._is_on_stack(op):
+                heap.append(self.values[op.result])
+        for buffer in heap:
+            self.writer.write(memref.DeallocOp.get(buffer))
+
+    def _mapped(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        return [self.values[value] for value in values]
+
+    def _reject_block(self, op: loop.BlockOp) -> None:
+        raise PassFailedError(
+            f'block "{op.block_name.data}" is not lowered', op=op, hint="run lower-blocks first"
+        )
+
+    def _reject_intrinsic(self, op: loop.IntrinOp) -> None:
+        raise PassFailedError(
+            f'intrinsic "{op.intrin.data}" is not lowered', op=op, hint="run lower-intrinsics first"
+        )
+
+    def _for(self, op: loop.ForOp) -> None:
+        if op.loop_kind is loop.LoopKind.THREAD and self.grid is None:
+            raise PassFailedError(
+                f"a loop is bound to {op.axis.data.value if op.axis else 'a thread axis'}, "
+                "but the module's target runs no blocks of threads",
+                op=op,
+                hint="schedule the function for a CPU target, or name a GPU by set-target",
+            )
+        if op.trip_count == 0:
+            return
+        if op.loop_kind is loop.LoopKind.THREAD:
+            self._thread(op)
+        elif op.trip_count == 1:
+            self.values[op.induction_variable] = self.writer.constant(0)
+            self._ops(op.body.block)
+        elif self._is_outermost_parallel(op):
+            self._parallel(op)
+        else:
+            self._serial(op)
+
+    def _is_outermost_parallel(self, op: loop.ForOp) -> bool:
+        """Whether to share a loop among the CPU's threads; those of a GPU are bound loops."""
+        if op.loop_kind is not loop.LoopKind.PARALLEL or self.grid is not None:
+            return False
+        return not any(
+            outer.loop_kind is loop.LoopKind.PARALLEL and outer.trip_count > 1
+            for outer in loop.enclosing_loops(op)
+        )
+
+    def _thread(self, op: loop.ForOp) -> None:
+        """The body, run by the threads that there are iterations for.
+
+        Inside of a loop of the same axis, its iterations are spread over the threads as well.
+        """
+        assert self.grid is not None and op.axis is not None
+        for outer in loop.enclosing_loops(op):
+            if outer.axis == op.axis and outer.trip_count < op.trip_count:
+                raise PassFailedError(
+                    f"{op.axis.data.value} has {op.trip_count} iterations inside of a loop with "
+                    f"{outer.trip_count}, whose threads are all there are",
+                    op=op,
+                    hint="split the inner loop by the extent of the outer one",
+                )
+        position = self.grid.position(op.axis.data, self.writer)
+        self.values[op.induction_variable] = position
+        self._guarded(op.body.block, [AffineDimExpr(0)], [position], [op.trip_count])
+
+    def _serial(self, op: loop.ForOp) -> None:
+        writer = self.writer
+        zero, one = writer.constant(0), writer.constant(1)
+        bound = writer.constant(op.trip_count)
+        block = self._loop_block([op])
+        with writer.level(block, is_loop=True):
+            self._ops(op.body.block)
+            writer.write(scf.YieldOp())
+        new = scf.ForOp(zero, bound, one, [], Region(block))
+        new.attributes.update(op.attributes)
+        writer.write(new)
+
+    def _parallel(self, op: loop.ForOp) -> None:
+        loops = [op]
+        while (inner := _only_parallel_loop(loops[-1])) is not None:
+            loops.append(inner)
+        writer = self.writer
+        zero, one = writer.constant(0), writer.constant(1)
+        bounds = [writer.constant(each.trip_count) for each in loops]
+        block = self._loop_block(loops)
+        with writer.level(block, is_loop=True):
+            self._ops(loops[-1].body.block)
+            writer.write(scf.ReduceOp())
+        count = len(loops)
+        new = scf.ParallelOp([zero] * count, bounds, [one] * count, Region(block))
+        new.attributes.update(op.attributes)
+        writer.write(new)
+
+    def _loop_block(self, loops: Sequence[loop.ForOp]) -> Block:
+        block = Block(arg_types=[IndexType()] * len(loops))
+        for each, variable in zip(loops, block.args, strict=True):
+            variable.name_hint = each.induction_variable.name_hint
+            self.values[each.induction_variable] = variable
+            self.writer.known.ranges[variable] = (0, each.trip_count - 1)
+        return block
+
+    def _guard(self, op: loop.GuardOp) -> None:
+        operands = self._mapped(op.indices)
+        self._guarded(op.body.block, op.map.data.results, operands, op.condition_extents)
+
+    def _guarded(
+        self,
+        body: Block,
+        exprs: Sequence[AffineExpr],
+        operands: Sequence[SSAValue],
+        extents: Sequence[int],
+    ) -> None:
+        """A block's ops, run where `0 <= expr < extent` for each pair."""
+        writer = self.writer
+        conditions: list[SSAValue] = []
+        for expr, extent in zip(exprs, extents, strict=True):
+            holds = writer.known.decide(expr, operands, extent)
+            if holds is False:
+                return
+            if holds is None:
+                conditions.append(writer.is_inside(expr, operands, extent))
+        with writer.inside_guard(exprs, operands, extents):
+            if not conditions:
+                self._ops(body)
+                return
+            block = Block()
+            with writer.level(block, is_loop=False):
+                self._ops(body)
+                writer.write(scf.YieldOp())
+        writer.write(scf.IfOp(writer.all_of(conditions), [], Region(block)))
+
+    def _counted(self, op: scf.ForOp) -> None:
+        """A loop whose bounds are data, of kernels written as loops; it has no results."""
+        if op.results:
+            raise PassFailedError("a loop with results is left in a kernel", op=op)
+        block = Block(arg_types=[IndexType()])
+        block.args[0].name_hint = op.body.block.args[0].name_hint
+        self.values[op.body.block.args[0]] = block.args[0]
+        with (
+            self.writer.inside_guard([], [], []),
+            self.writer.level(block, is_loop=True),
+        ):
+            self._ops(op.body.block)
+        lower, upper, step = self._mapped([op.lb, op.ub, op.step])
+        self.writer.write(scf.ForOp(lower, upper, step, [], Region(block)))
+
+    def _if(self, op: scf.IfOp) -> None:
+        """A branch on data, of kernels written as loops; it has no results."""
+        if op.results or op.false_region.blocks:
+            raise PassFailedError("a branch with results or an else is left in a kernel", op=op)
+        block = Block()
+        with self.writer.inside_guard([], [], []), self.writer.level(block, is_loop=False):
+            self._ops(op.true_region.block)
+        self.writer.write(scf.IfOp(self.values[op.cond], [], Region(block)))
+
+    def _alloc(self, op: loop.AllocOp) -> None:
+        if self.grid is not None:
+            self.grid.check_scope(op)
+        type_ = op.result.type if self.grid is None else self.grid.buffer_type(op)
+        alignment = IntegerAttr(ALIGNMENT, i64)
+        if not self._is_on_stack(op):
+            new: Operation = memref.AllocOp([], [], type_, alignment)
+        else:
+            new = memref.AllocaOp(
+                operands=[[], []], result_types=[type_], properties={"alignment": alignment}
+            )
+        self.values[op.result] = self.writer.write(new).results[0]
+        self.values[op.result].name_hint = op.result.name_hint
+
+    def _is_on_stack(self, op: loop.AllocOp) -> bool:
+        """Whether a buffer is small; a GPU's threads have nothing else."""
+        return self.grid is not None or memref_bytes(op.result.type) <= _STACK_BYTES
+
+    def _load(self, op: loop.LoadOp) -> None:
+        mask = None if op.mask is None else self.values[op.mask]
+        buffer, operands = self.values[op.memref], self._mapped(op.indices)
+        value = self.access.load(op, buffer, operands, mask)
+        keep_name(op.results[0], value)
+        self.values[op.results[0]] = value
+
+    def _store(self, op: loop.StoreOp) -> None:
+        mask = None if op.mask is None else self.values[op.mask]
+        value, buffer = self.values[op.value], self.values[op.memref]
+        self.access.store(op, value, buffer, self._mapped(op.indices), mask)
+
+    def _mask(self, op: loop.MaskOp) -> None:
+        assert isa(op.result.type, VectorType)
+        conditions = [
+            Condition(expr, step, extent)
+            for expr, (extent, step) in zip(op.map.data.results, op.conditions, strict=True)
+        ]
+        lanes = op.result.type.get_shape()[0]
+        self.values[op.result] = self.access.mask(conditions, self._mapped(op.indices), lanes)
+
+    def _prefetch(self, op: loop.PrefetchOp) -> None:
+        operands = self._mapped(op.indices)
+        indices = [self.writer.index(expr, operands) for expr in op.map.data.results]
+        locality = op.locality.value.data
+        self.writer.write(PrefetchOp(self.values[op.memref], indices, locality))
+
+    def _barrier(self, op: loop.BarrierOp) -> None:
+        from xdsl.dialects import gpu
+
+        self.writer.forget_all_loads()
+        barrier = gpu.BarrierOp()
+        barrier.attributes.update(op.attributes)
+        self.writer.write(barrier)
+
+    def _index(self, op: loop.IndexOp) -> None:
+        value = self.writer.index(op.map.data.results[0], self._mapped(op.indices))
+        self.values[op.result] = value
+
+    def _addf(self, op: arith.AddfOp) -> None:
+        """A sum with a product that nothing else uses is one fused multiply-add."""
+        if self.fma:
+            lhs, rhs = op.operands
+            for product, other in ((lhs, rhs), (rhs, lhs)):
+                owner = self.values[product].owner
+                if isinstance(owner, arith.MulfOp) and product.has_one_use():
+                    operands = (owner.lhs, owner.rhs, self.values[other])
+                    is_vector = isa(op.result.type, VectorType)
+                    fused = vector.FMAOp if is_vector else math.FmaOp
+                    properties = {} if is_vector else _FMA_PROPERTIES
+                    value = self.writer.pure(fused, operands, op.result.type, properties)
+                    self.values[op.result] = value
+                    return
+        self._other(op)
+
+    def _scale(self, op: ScaleOp) -> None:
+        """A product with an entry that is picked at run time, by one choice for each entry."""
+        writer, type_ = self.writer, op.result.type
+        x, index = self._mapped(op.operands)
+        if (number := constant_index(index)) is not None:
+            entries = (op.entries[number],)
+        else:
+            entries = op.entries
+        result: SSAValue | None = None
+        for position, entry in enumerate(entries):
+            factor = writer.attribute(splat(entry, type_), type_)
+            term = writer.pure(arith.MulfOp, (x, factor), type_, _MUL_PROPERTIES)
+            if entry == 0:
+                term = writer.attribute(splat(-0.0, type_), type_)
+            if result is None:
+                result = term
+            else:
+                chosen = writer.compare(index, writer.constant(position), "eq")
+                result = writer.pure(SelectOp, (chosen, term, result), type_)
+        assert result is not None
+        self.values[op.result] = result
+
+    def _other(self, op: Operation) -> None:
+        """Copy an op of the shared dialects, pure ones only once."""
+        operands = self._mapped(tuple(op.operands))
+        if _is_pure(type(op)) and len(op.results) == 1 and not op.attributes:
+            (result,) = op.results
+            value = self.writer.pure(type(op), operands, result.type, op.properties)
+            keep_name(result, value)
+            self.values[result] = value
+            return
+        if op.regions:
+            raise PassFailedError("an op with a region is left in a kernel", op=op)
+        if not op.results:
+            self.writer.forget_all_loads()
+        new = op.clone(dict(zip(op.operands, operands, strict=True)))
+        self.writer.write(new)
+        self.values.update(zip(op.results, new.results, strict=True))
+
+
+@cache
+def _is_pure(kind: type[Operation]) -> bool:
+    return kind.has_trait(Pure)
+
+
+def _only_parallel_loop(op: loop.ForOp) -> loop.ForOp | None:
+    """The parallel loop that is all of a loop's body."""
+    inner = op.body.block.first_op
+    if isinstance(inner, loop.ForOp) and inner.next_op is None and inner.trip_count > 1:
+        return inner if inner.loop_kind is loop.LoopKind.PARALLEL else None
+    return None
+
+
+def _erase_unused_products(function: func.FuncOp) -> None:
+    """Drop the products that every sum took in."""
+    for op in tuple(walk_ops(function)):
+        if type(op) is arith.MulfOp and op.results[0].first_use is None:
+            erase_op(op)
+
+
+def _mul_properties() -> dict[str, Any]:
+    probe = Block(arg_types=[f32])
+    op = arith.MulfOp(probe.args[0], probe.args[0])
+    properties = dict(op.properties)
+    op.erase()
+    return properties
+
+
+_MUL_PROPERTIES = _mul_properties()
+
+
+def _fma_properties() -> dict[str, Any]:
+    probe = Block(arg_types=[VectorType(i64, [1])])
+    op = math.FmaOp(probe.args[0], probe.args[0], probe.args[0])
+    properties = dict(op.properties)
+    op.erase()
+    return properties
+
+
+_FMA_PROPERTIES = _fma_properties()

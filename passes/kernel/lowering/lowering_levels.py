@@ -1,0 +1,261 @@
+"""Writing kernel ops into nested regions, each pure value once and as far out as it can be.
+
+While a function is written, every open region is a *level*, whose block can still grow: the
+op that holds the region is added to its parent after the region is complete. A pure op goes
+to the innermost level that defines one of its operands, and there it is written only once.
+Index sums are built from the outermost variables inwards and end with their constant, so
+loop-invariant parts lie outside of the loops and unrolled accesses share all but an addition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, LocationAttr, UnknownLoc
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+)
+
+from tcopt.dialects.arith_ import CmpiOp
+from tcopt.passes.loop.analysis.indexing import Knowledge
+from tcopt.support.affine import UNBOUNDED, Dim, FloorDiv, LinearSum, Mod, sum_range
+from tcopt.support.quick_ir import AttributeNumbers, append_op, new_op
+
+INDEX = IndexType()
+
+
+@dataclass
+class Level:
+    """An open region and the values that can be reused in it."""
+
+    block: Block
+    is_loop: bool
+    pure: dict[Hashable, SSAValue] = field(default_factory=dict[Hashable, SSAValue])
+    loads: dict[SSAValue, dict[Hashable, SSAValue]] = field(
+        default_factory=dict[SSAValue, dict[Hashable, SSAValue]]
+    )
+    """Values already loaded from each buffer, by indices and type."""
+
+
+class LevelWriter:
+    """Writes ops into the stack of open levels."""
+
+    def __init__(self, outermost: Block):
+        self.levels = [Level(outermost, False)]
+        self.location: LocationAttr = UnknownLoc()
+        """Where what is written now comes from."""
+        self.depth: dict[SSAValue, int] = dict.fromkeys(outermost.args, 0)
+        self.known = Knowledge()
+        self.constants: dict[int, SSAValue] = {}
+        self._attributes = AttributeNumbers()
+        self.indices: dict[Hashable, tuple[AffineExpr, SSAValue]] = {}
+        """Index values by the identity of their expression, while the same guards hold."""
+
+    @property
+    def current(self) -> Level:
+        return self.levels[-1]
+
+    @contextmanager
+    def inside_guard(
+        self, exprs: Sequence[AffineExpr], operands: Sequence[SSAValue], extents: Sequence[int]
+    ) -> Generator[None]:
+        """Assume a guard's conditions while the context is open."""
+        saved, self.indices = self.indices, {}
+        with self.known.inside_guard(exprs, operands, extents):
+            yield
+        self.indices = saved
+
+    @contextmanager
+    def level(self, block: Block, *, is_loop: bool) -> Generator[None]:
+        """Open a region; ops are written into its block until the context closes."""
+        self.levels.append(Level(block, is_loop))
+        for argument in block.args:
+            self.depth[argument] = len(self.levels) - 1
+        yield
+        self.levels.pop()
+
+    def write(self, op: Operation) -> Operation:
+        """Add an op to the current level."""
+        append_op(self.levels[-1].block, op)
+        op.location = self.location
+        for result in op.results:
+            self.depth[result] = len(self.levels) - 1
+        return op
+
+    def pure(
+        self,
+        op_class: type[Operation],
+        operands: Sequence[SSAValue],
+        result_type: Attribute,
+        properties: dict[str, Attribute] | None = None,
+    ) -> SSAValue:
+        """The result of a pure op, written where its innermost operand is, or reused."""
+        depth = max([self.depth[operand] for operand in operands], default=0)
+        level = self.levels[depth]
+        number = self._attributes.number
+        key = (op_class, *operands, number(result_type))
+        if properties:
+            key = (*key, *properties, *map(number, properties.values()))
+        found = level.pure.get(key)
+        if found is None:
+            op = new_op(op_class, operands, (result_type,), properties or {})
+            append_op(level.block, op)
+            found = level.pure[key] = op.results[0]
+            self.depth[found] = depth
+        return found
+
+    def constant(self, value: int) -> SSAValue:
+        """An index constant."""
+        found = self.constants.get(value)
+        if found is None:
+            found = self.attribute(IntegerAttr(value, INDEX), INDEX)
+            found.name_hint = f"c{value}" if value >= 0 else f"c_{-value}"
+            self.constants[value] = found
+        return found
+
+    def attribute(self, value: Attribute, type: Attribute) -> SSAValue:
+        """A constant of any type."""
+        return self.pure(arith.ConstantOp, (), type, {"value": value})
+
+    def number(self, value: IntegerAttr | FloatAttr) -> SSAValue:
+        """A scalar constant."""
+        return self.attribute(value, value.type)
+
+    def index(self, expr: AffineExpr, operands: Sequence[SSAValue]) -> SSAValue:
+        """The value of an index expression over kernel values."""
+        constant = 0
+        match expr:
+            case AffineDimExpr():
+                low, high = self.known.ranges.get(operands[expr.position], UNBOUNDED)
+                return self.constant(low) if low == high else operands[expr.position]
+            case AffineConstantExpr():
+                return self.constant(expr.value)
+            case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Add, rhs=AffineConstantExpr() as rhs):
+                expr, constant = expr.lhs, rhs.value
+            case _:
+                pass
+        # Unrolled accesses share the expression in front of their constants.
+        key = (id(expr), *operands)
+        known = self.indices.get(key)
+        if known is None or known[0] is not expr:
+            value = self.sum(self.known.linear(expr, operands), operands)
+            known = self.indices[key] = (expr, value)
+        return self._plus(known[1], constant)
+
+    def sum(self, total: LinearSum, operands: Sequence[SSAValue]) -> SSAValue:
+        """The value of a linear sum over kernel values."""
+        parts: list[tuple[int, SSAValue]] = []
+        for atom, factor in total.terms:
+            if isinstance(atom, Dim):
+                value = operands[atom.position]
+            else:
+                value = self._divided(atom, operands)
+            if factor != 1:
+                value = self.binary(arith.MuliOp, value, self.constant(factor))
+            parts.append((self.depth[value], value))
+        if not parts:
+            return self.constant(total.constant)
+        parts.sort(key=lambda part: part[0])
+        result = parts[0][1]
+        for _, value in parts[1:]:
+            result = self.binary(arith.AddiOp, result, value)
+        return self._plus(result, total.constant)
+
+    def _plus(self, value: SSAValue, constant: int) -> SSAValue:
+        if not constant:
+            return value
+        owner = value.owner
+        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+            return self.constant(owner.value.value.data + constant)
+        return self.binary(arith.AddiOp, value, self.constant(constant))
+
+    def binary(
+        self, op_class: type[arith.AddiOp | arith.MuliOp | arith.SubiOp], a: SSAValue, b: SSAValue
+    ) -> SSAValue:
+        """The result of an operation on two indices."""
+        depth = max(self.depth[a], self.depth[b])
+        level = self.levels[depth]
+        key = (op_class, a, b)
+        found = level.pure.get(key)
+        if found is None:
+            op = new_op(op_class, (a, b), (INDEX,), NO_OVERFLOW)
+            append_op(level.block, op)
+            found = level.pure[key] = op.results[0]
+            self.depth[found] = depth
+        return found
+
+    def _divided(self, atom: FloorDiv | Mod, operands: Sequence[SSAValue]) -> SSAValue:
+        """Floor division or modulo; of a number that may be negative by way of a correction."""
+        ranges = self.known.ranges_of(operands)
+        low, _ = sum_range(atom.operand, ranges)
+        inner = self.sum(atom.operand, operands)
+        divisor = self.constant(atom.divisor)
+        if low >= 0:
+            op_class = arith.DivUIOp if isinstance(atom, FloorDiv) else arith.RemUIOp
+            return self.pure(op_class, (inner, divisor), INDEX)
+        quotient = self.pure(arith.FloorDivSIOp, (inner, divisor), INDEX)
+        if isinstance(atom, FloorDiv):
+            return quotient
+        whole = self.binary(arith.MuliOp, quotient, divisor)
+        return self.binary(arith.SubiOp, inner, whole)
+
+    def is_inside(self, expr: AffineExpr, operands: Sequence[SSAValue], extent: int) -> SSAValue:
+        """An i1: whether `0 <= expr < extent`. One unsigned comparison covers both ends."""
+        value = self.index(expr, operands)
+        return self.compare(value, self.constant(extent), "ult")
+
+    def compare(self, lhs: SSAValue, rhs: SSAValue, predicate: str) -> SSAValue:
+        """The result of an integer comparison."""
+        op = CmpiOp(lhs, rhs, predicate)
+        properties, type_ = op.properties, op.result.type
+        op.erase()
+        return self.pure(CmpiOp, (lhs, rhs), type_, properties)
+
+    def all_of(self, conditions: Sequence[SSAValue]) -> SSAValue:
+        """The conjunction of i1 values, outermost first."""
+        ordered = sorted(conditions, key=lambda value: self.depth[value])
+        result = ordered[0]
+        for value in ordered[1:]:
+            result = self.pure(arith.AndIOp, (result, value), result.type)
+        return result
+
+    def loaded(self, memref: SSAValue, key: Hashable) -> SSAValue | None:
+        """A value loaded before from a buffer that has not been written since."""
+        for level in reversed(self.levels):
+            found = level.loads.get(memref, {}).get(key)
+            if found is not None or level.is_loop:
+                return found
+        return None
+
+    def remember_load(self, memref: SSAValue, key: Hashable, value: SSAValue) -> None:
+        """Let later loads with the same indices reuse this one."""
+        self.current.loads.setdefault(memref, {})[key] = value
+
+    def forget_loads(self, memref: SSAValue) -> None:
+        """A buffer was written: what was loaded from it may be out of date."""
+        for level in self.levels:
+            level.loads.pop(memref, None)
+
+    def forget_all_loads(self) -> None:
+        """An op of unknown effect was written."""
+        for level in self.levels:
+            level.loads.clear()
+
+
+def _default_overflow() -> dict[str, Attribute]:
+    probe = Block(arg_types=[INDEX, INDEX])
+    op = arith.AddiOp(probe.args[0], probe.args[1])
+    properties = dict(op.properties)
+    op.erase()
+    return properties
+
+
+NO_OVERFLOW = _default_overflow()

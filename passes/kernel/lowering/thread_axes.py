@@ -1,0 +1,102 @@
+"""Thread axes of a kernel: its grid of blocks of threads, and where in it a thread is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    MemRefType,
+    UnitAttr,
+    i32,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from tcopt.dialects import loop
+from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, SHARED_SPACE, sizes_of
+from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
+from tcopt.support.errors import PassFailedError
+
+__all__ = ["BLOCK_SIZE", "GRID_SIZE", "KERNEL", "SHARED_SPACE", "Grid", "sizes_of"]
+
+
+@dataclass
+class Grid:
+    """The grid that a function is launched on: along each axis its longest bound loop.
+
+    Attributes:
+        extents: by axis; 1 along those that are missing.
+        positions: this thread's position along each axis that was asked for.
+    """
+
+    extents: dict[loop.ThreadAxis, int]
+    positions: dict[loop.ThreadAxis, SSAValue] = field(
+        default_factory=dict[loop.ThreadAxis, SSAValue]
+    )
+
+    @classmethod
+    def of(cls, function: loop.FuncOp) -> Grid:
+        """The grid for the loops of a function."""
+        extents: dict[loop.ThreadAxis, int] = {}
+        for op in function.walk():
+            if isinstance(op, loop.ForOp) and op.axis is not None:
+                axis = op.axis.data
+                extents[axis] = max(extents.get(axis, 1), op.trip_count)
+        return cls(extents)
+
+    def position(self, axis: loop.ThreadAxis, writer: LevelWriter) -> SSAValue:
+        """The index of this thread, or of its block, along an axis."""
+        found = self.positions.get(axis)
+        if found is None:
+            found = _write_position(axis, writer)
+            found.name_hint = axis.value.replace("Idx.", "_")
+            writer.known.ranges[found] = (0, self.extents.get(axis, 1) - 1)
+            self.positions[axis] = found
+        return found
+
+    def check_scope(self, alloc: loop.AllocOp) -> None:
+        """Check that a buffer may be one of a kernel's own: each thread has its own, unless it
+        is shared.
+
+        Raises:
+            PassFailedError: threads would have to share memory that is not said to be shared.
+        """
+        has_threads = any(self.extents.get(axis, 1) > 1 for axis in loop.THREAD_AXES)
+        is_global = alloc.scope.data is loop.Scope.GLOBAL
+        if is_global and has_threads and not any(map(loop.is_thread, loop.enclosing_loops(alloc))):
+            raise PassFailedError(
+                f"%{alloc.result.name_hint or 'unnamed'} would be global memory that a kernel "
+                "allocates for several threads",
+                op=alloc,
+                hint="let it be shared, or an argument",
+            )
+
+    def buffer_type(self, alloc: loop.AllocOp) -> MemRefType:
+        """The type of a buffer inside of a kernel: its scope is a memory space."""
+        type_ = alloc.result.type
+        if alloc.scope.data is not loop.Scope.SHARED:
+            return type_
+        return MemRefType(type_.element_type, type_.shape, type_.layout, SHARED_SPACE)
+
+    def attributes(self) -> dict[str, Attribute]:
+        """What a function says of its launch."""
+        return {
+            KERNEL: UnitAttr(),
+            BLOCK_SIZE: self._sizes(loop.THREAD_AXES),
+            GRID_SIZE: self._sizes(loop.BLOCK_AXES),
+        }
+
+    def _sizes(self, axes: Sequence[loop.ThreadAxis]) -> DenseArrayBase:
+        return DenseArrayBase.from_list(i32, [self.extents.get(axis, 1) for axis in axes])
+
+
+def _write_position(axis: loop.ThreadAxis, writer: LevelWriter) -> SSAValue:
+    # Compiling for a CPU should not take the time to import the dialect.
+    from xdsl.dialects import gpu
+
+    kind, dimension = axis.value.split("Idx.")
+    op_class = gpu.BlockIdOp if kind == "block" else gpu.ThreadIdOp
+    attribute = gpu.DimensionAttr(gpu.DimensionEnum(dimension))
+    return writer.pure(op_class, (), IndexType(), {"dimension": attribute})

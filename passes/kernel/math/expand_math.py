@@ -1,0 +1,207 @@
+"""Transcendental functions as polynomials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import arith, math, vector
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    FloatAttr,
+    ModuleOp,
+    VectorType,
+    f32,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.utils.hints import isa
+from xdsl.utils.type import get_element_type_or_self
+
+from tcopt.dialects.target import cpu_target_of
+from tcopt.passes.kernel.math.polynomials.builder import FloatBuilder, expansions
+from tcopt.support.errors import InputError
+from tcopt.support.rewriting import rewrite
+
+
+class _Builders:
+    """Builders for one function after another, in program order.
+
+    What an expansion needs of constants is there where one before it in its block needed them.
+    """
+
+    def __init__(self, fused: bool):
+        self.fused = fused
+        self._constants: dict[tuple[Block | None, Attribute], Any] = {}
+
+    def at(self, op: Operation) -> FloatBuilder:
+        """A builder for values like the operands of an op, in front of it."""
+        type = op.operands[0].type
+        shape = type if isa(type, VectorType) else None
+        kind = f32 if shape is None else shape.shape
+        constants = self._constants.setdefault((op.parent, kind), {})
+        return FloatBuilder(shape, self.fused, constants=constants)
+
+
+@dataclass
+class ExpandUnary(RewritePattern):
+    """Put the polynomial of a function in its place.
+
+        %y = math.exp %x : vector<16xf32>
+        ->
+        %0 = arith.maximumf %x, %low : vector<16xf32>
+        %1 = vector.fma %0, %log2e, %round : vector<16xf32>
+        ...
+        %y = vector.fma %p, %scale, %zero : vector<16xf32>
+
+    Attributes:
+        op_classes: the functions to expand.
+    """
+
+    builders: _Builders
+    op_classes: tuple[type[Operation], ...]
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        (operand,) = op.operands
+        element = get_element_type_or_self(operand.type)
+        expansion = expansions()[type(op)]
+        builder = self.builders.at(op)
+        if isinstance(element, Float32Type):
+            result = expansion(builder, operand)
+            rewriter.replace(op, builder.ops, (result,))
+            for product in builder.exact:
+                _add_to(product, rewriter)
+        elif isinstance(element, Float16Type | BFloat16Type):
+            wide = builder.add_op(arith.ExtFOp(operand, builder.type_of(f32)))
+            result = builder.narrow(expansion(builder, wide), element)
+            rewriter.replace(op, builder.ops, (result,))
+
+
+def _add_to(product: SSAValue, rewriter: PatternRewriter) -> None:
+    """Make the multiply-add `a * b - 0`, which does not round, add what is added to it."""
+    fused, use = product.owner, product.get_user_of_unique_use()
+    if not isinstance(fused, math.FmaOp | vector.FMAOp) or not isinstance(use, arith.AddfOp):
+        return
+    other = use.rhs if use.lhs is product else use.lhs
+    terms = [*fused.operands[:2], other]
+    rewriter.replace(use, type(fused).create(operands=terms, result_types=[use.result.type]))
+    rewriter.erase(fused)
+
+
+_LARGEST_EXPONENT = 16
+
+
+@dataclass
+class ExpandPower(RewritePattern):
+    """Write x^k for integers and halves of small size by squaring.
+
+    %y = math.powf %x, %three : vector<16xf32>
+    ->
+    %0 = arith.mulf %x, %x : vector<16xf32>
+    %y = arith.mulf %x, %0 : vector<16xf32>
+    """
+
+    builders: _Builders
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: math.PowFOp, rewriter: PatternRewriter) -> None:
+        exponent = _constant_float(op.rhs)
+        if exponent is None or abs(exponent) > _LARGEST_EXPONENT or exponent * 2 % 1:
+            return
+        builder = self.builders.at(op)
+        whole = int(abs(exponent))
+        result = _integer_power(builder, op.lhs, whole) if whole else None
+        if abs(exponent) % 1:
+            # pow(-0.0, 0.5) is +0.0, where the square root keeps the sign.
+            root = builder.add_op(math.SqrtOp(builder.add(op.lhs, 0.0)))
+            result = root if result is None else builder.mul(result, root)
+        if result is None:
+            result = builder.constant(1.0, get_element_type_or_self(op.lhs.type))
+        if exponent < 0:
+            result = builder.div(1.0, result)
+        rewriter.replace(op, builder.ops, (result,))
+
+
+def _integer_power(builder: FloatBuilder, base: SSAValue, exponent: int) -> SSAValue:
+    result: SSAValue | None = None
+    while exponent:
+        if exponent & 1:
+            result = base if result is None else builder.mul(result, base)
+        exponent >>= 1
+        if exponent:
+            base = builder.mul(base, base)
+    assert result is not None
+    return result
+
+
+def _constant_float(value: SSAValue) -> float | None:
+    """The number a float constant or constant splat has, or None."""
+    if isinstance(value.owner, arith.ConstantOp):
+        attr = value.owner.value
+        if isinstance(attr, FloatAttr):
+            return attr.value.data
+        if isa(attr, DenseIntOrFPElementsAttr) and attr.is_splat():
+            first = attr.get_values()[0]
+            return float(first) if isinstance(first, int | float) else None
+        return None
+    if isinstance(value.owner, vector.BroadcastOp):
+        return _constant_float(value.owner.source)
+    return None
+
+
+def has_fused_multiply_add(module: ModuleOp) -> bool:
+    """Whether the module's target has fused multiply-add; true without a target."""
+    target = cpu_target_of(module)
+    if target is None or not target.triple.data.startswith(("x86_64", "i686", "i386")):
+        return True
+    features = target.features.data.split(",")
+    return "+fma" in features or "+avx512f" in features or "+fma4" in features
+
+
+@dataclass(frozen=True)
+class ExpandMathPass(ModulePass):
+    """Replaces `math` functions on f32 scalars and vectors by arithmetic that vectorises.
+
+    f16 and bf16 are computed in f32 and rounded; f64 is left to the C library. Errors and
+    special cases of each function are stated in `polynomials/`. A power with a small constant
+    exponent becomes multiplications or a square root; other powers are left.
+
+    ```mlir
+    %y = math.exp %x : vector<16xf32>
+    ```
+    becomes
+    ```mlir
+    %0 = arith.maximumf %x, %low : vector<16xf32>
+    %1 = vector.fma %0, %log2e, %round : vector<16xf32>
+    ...
+    %y = vector.fma %p, %scale, %zero : vector<16xf32>
+    ```
+    """
+
+    name = "expand-math"
+
+    ops: tuple[str, ...] = ()
+    """Names without `math.` of the ops to expand, such as `exp,tanh`; all if empty."""
+    fma: bool | None = None
+    """Whether to use fused multiply-add; by default as the module's target has it."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        known = {cls.name.removeprefix("math."): cls for cls in expansions()}
+        unknown = set(self.ops) - {*known, "powf"}
+        if unknown:
+            raise InputError(
+                f"expand-math: no expansion of {', '.join(sorted(unknown))}",
+                hint=f"known are {', '.join(sorted([*known, 'powf']))}",
+            )
+        fused = has_fused_multiply_add(op) if self.fma is None else self.fma
+        builders = _Builders(fused)
+        chosen = tuple(cls for name, cls in known.items() if not self.ops or name in self.ops)
+        patterns: list[RewritePattern] = [ExpandUnary(builders, chosen)] if chosen else []
+        if not self.ops or "powf" in self.ops:
+            patterns.append(ExpandPower(builders))
+        rewrite(op, patterns, once=True)

@@ -1,0 +1,247 @@
+"""Writes arithmetic on f32 scalars or vectors, and the table of expansions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import copysign
+
+from xdsl.dialects import arith, math, vector
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    f32,
+    f64,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import arith_
+from tcopt.support.memo import memo
+from tcopt.support.registration import Registry
+from tcopt.support.registry import import_all
+
+Number = SSAValue | float
+Expansion = Callable[["FloatBuilder", SSAValue], SSAValue]
+
+EXPANSIONS: Registry[type[Operation], Expansion] = Registry(
+    "expansion of", lambda: import_all("tcopt.passes.kernel.math.polynomials")
+)
+"""Expansions by op class."""
+
+
+def expands(op: type[Operation]) -> Callable[[Expansion], Expansion]:
+    """Register a function as the f32 expansion of a unary math op."""
+
+    def register(expansion: Expansion) -> Expansion:
+        EXPANSIONS[op] = expansion
+        return expansion
+
+    return register
+
+
+def expansions() -> Mapping[type[Operation], Expansion]:
+    """All expansions by op class, importing their modules first."""
+    return EXPANSIONS.values_by_key()
+
+
+@dataclass
+class FloatBuilder:
+    """Makes ops that compute on values of one shape, in the order they are asked for.
+
+    Numbers stand for constants of that shape. Nothing made here carries fastmath flags:
+    the error compensation relies on exact rounding.
+    """
+
+    shape: VectorType[Attribute] | None
+    """A vector type whose shape the values have; None for scalars."""
+    fused: bool = True
+    """Whether the target has fused multiply-add."""
+    ops: list[Operation] = field(default_factory=list[Operation])
+    exact: list[SSAValue] = field(default_factory=list[SSAValue])
+    """Products that needed no rounding."""
+    constants: dict[tuple[Attribute, float, bool], SSAValue] = field(
+        default_factory=dict[tuple[Attribute, float, bool], SSAValue]
+    )
+    """Constants of this shape that are there already, by element type, value and sign; those
+    that are made join them."""
+
+    def type_of(self, element: Attribute) -> Attribute:
+        """The type of values with these elements."""
+        return element if self.shape is None else _vector_type(element, self.shape)
+
+    def add_op(self, op: Operation) -> SSAValue:
+        """Append an op and return its result."""
+        self.ops.append(op)
+        return op.results[0]
+
+    def constant(self, value: float, element: Attribute = f32) -> SSAValue:
+        """A constant in every element."""
+        key = (element, value, copysign(1.0, value) < 0)
+        known = self.constants.get(key)
+        if known is None:
+            type = self.type_of(element)
+            known = self.add_op(arith.ConstantOp(_constant_attr(*key, type)))
+            self.constants[key] = known
+        return known
+
+    def _values(self, *numbers: Number) -> list[SSAValue]:
+        kind = next(n.type for n in numbers if isinstance(n, SSAValue))
+        element = kind.element_type if isa(kind, VectorType) else kind
+        return [n if isinstance(n, SSAValue) else self.constant(n, element) for n in numbers]
+
+    def add(self, lhs: Number, rhs: Number) -> SSAValue:
+        lhs, rhs = self._values(lhs, rhs)
+        return self.add_op(arith.AddfOp(lhs, rhs))
+
+    def sub(self, lhs: Number, rhs: Number) -> SSAValue:
+        lhs, rhs = self._values(lhs, rhs)
+        return self.add_op(arith.SubfOp(lhs, rhs))
+
+    def mul(self, lhs: Number, rhs: Number) -> SSAValue:
+        lhs, rhs = self._values(lhs, rhs)
+        return self.add_op(arith.MulfOp(lhs, rhs))
+
+    def div(self, lhs: Number, rhs: Number) -> SSAValue:
+        lhs, rhs = self._values(lhs, rhs)
+        return self.add_op(arith.DivfOp(lhs, rhs))
+
+    def fma(self, lhs: Number, rhs: Number, acc: Number) -> SSAValue:
+        """`lhs * rhs + acc`, rounded once where the target can."""
+        a, b, c = self._values(lhs, rhs, acc)
+        if not self.fused:
+            return self.add(self.mul(a, b), c)
+        return self.add_op(math.FmaOp(a, b, c) if self.shape is None else vector.FMAOp(a, b, c))
+
+    def product(self, lhs: Number, rhs: Number) -> SSAValue:
+        """`lhs * rhs` in the midst of multiply-adds.
+
+        Written as one of them where the target has them: a shorter latency between theirs
+        makes schedulers issue anew what depends on it (2.4 times the time of an exp on Zen 3).
+        """
+        return self.fma(lhs, rhs, -0.0) if self.fused else self.mul(lhs, rhs)
+
+    def scaled(self, value: SSAValue, power: SSAValue) -> SSAValue:
+        """A value times a power of two."""
+        result = self.product(value, power)
+        self.exact.append(result)
+        return result
+
+    def maximum(self, value: SSAValue, bound: float) -> SSAValue:
+        """The larger of a value and a constant; NaN stays."""
+        return self.add_op(arith.MaximumfOp(value, self.constant(bound)))
+
+    def minimum(self, value: SSAValue, bound: float) -> SSAValue:
+        """The smaller of a value and a constant; NaN stays."""
+        return self.add_op(arith.MinimumfOp(value, self.constant(bound)))
+
+    def absolute(self, value: SSAValue) -> SSAValue:
+        return self.add_op(math.AbsFOp(value))
+
+    def with_sign(self, value: SSAValue, sign: SSAValue) -> SSAValue:
+        """The magnitude of `value` with the sign of `sign`."""
+        return self.add_op(math.CopySignOp(value, sign))
+
+    def compare(self, predicate: str, lhs: Number, rhs: Number) -> SSAValue:
+        lhs, rhs = self._values(lhs, rhs)
+        return self.add_op(arith_.CmpfOp(lhs, rhs, predicate))
+
+    def select(self, condition: SSAValue, lhs: Number, rhs: Number) -> SSAValue:
+        lhs, rhs = self._values(lhs, rhs)
+        return self.add_op(arith_.SelectOp(condition, lhs, rhs))
+
+    def polynomial(self, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:
+        """`c[0] + c[1] x + c[2] x^2 + ...` by Horner's rule."""
+        result: Number = coefficients[-1]
+        for coefficient in reversed(coefficients[:-1]):
+            result = self.fma(result, x, coefficient)
+        assert isinstance(result, SSAValue)
+        return result
+
+    def polynomial_by_pairs(
+        self, x: SSAValue, square: SSAValue, coefficients: Sequence[float]
+    ) -> SSAValue:
+        """The same by Horner's rule in x^2, of pairs `c[i] + c[i+1] x`.
+
+        Half as long a chain of operations, with a rounding more in each pair.
+        """
+        result: SSAValue | None = None
+        for at in reversed(range(0, len(coefficients), 2)):
+            pair: Number = coefficients[at]
+            if at + 1 < len(coefficients):
+                pair = self.fma(coefficients[at + 1], x, pair)
+            if result is not None:
+                pair = self.fma(result, square, pair)
+            result = pair if isinstance(pair, SSAValue) else self.constant(pair)
+        assert result is not None
+        return result
+
+    # Bits
+
+    def bits(self, value: SSAValue) -> SSAValue:
+        """The bits of f32 values as i32."""
+        return self.add_op(arith.BitcastOp(value, self.type_of(i32)))
+
+    def from_bits(self, value: SSAValue) -> SSAValue:
+        """f32 values of the given bits."""
+        return self.add_op(arith.BitcastOp(value, self.type_of(f32)))
+
+    def integer(self, value: int) -> SSAValue:
+        return self.constant(value, i32)
+
+    def shift_left(self, value: SSAValue, count: int) -> SSAValue:
+        return self.add_op(arith.ShLIOp(value, self.integer(count)))
+
+    def shift_right(self, value: SSAValue, count: int) -> SSAValue:
+        """Shift right, repeating the sign bit."""
+        return self.add_op(arith.ShRSIOp(value, self.integer(count)))
+
+    def add_bits(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        return self.add_op(arith.AddiOp(lhs, rhs))
+
+    def sub_bits(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        return self.add_op(arith.SubiOp(lhs, rhs))
+
+    def and_bits(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        return self.add_op(arith.AndIOp(lhs, rhs))
+
+    def to_float(self, value: SSAValue) -> SSAValue:
+        """i32 values as f32."""
+        return self.add_op(arith_.SIToFPOp(value, self.type_of(f32)))
+
+    def widen(self, value: SSAValue) -> SSAValue:
+        """f32 values as f64."""
+        return self.add_op(arith.ExtFOp(value, self.type_of(f64)))
+
+    def narrow(self, value: SSAValue, element: AnyFloat = f32) -> SSAValue:
+        """Values rounded to a narrower float type."""
+        return self.add_op(arith.TruncFOp(value, self.type_of(element)))
+
+
+@memo(256)
+def _vector_type(element: Attribute, like: VectorType[Attribute]) -> VectorType[Attribute]:
+    return VectorType(element, like.shape)
+
+
+@memo(4096)
+def _constant_attr(
+    element: Attribute, value: float, negative: bool, type: Attribute
+) -> IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr:
+    """The attribute of a constant; `negative` tells zeros apart, which are equal as keys.
+
+    Attributes do not change, and to make one takes a hundred times as long as to find it.
+    """
+    if isinstance(element, IntegerType):
+        number = int(value)
+        if isa(type, VectorType[IntegerType]):
+            return DenseIntOrFPElementsAttr.from_list(type, [number])
+        return IntegerAttr(number, element)  # pyright: ignore
+    assert isinstance(element, AnyFloat)
+    if isa(type, VectorType[AnyFloat]):
+        return DenseIntOrFPElementsAttr.from_list(type, [float(value)])
+    return FloatAttr(float(value), element)

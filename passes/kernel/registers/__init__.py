@@ -1,0 +1,1 @@
+"""Small buffers in registers."""

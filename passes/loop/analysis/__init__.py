@@ -1,0 +1,1 @@
+"""What loops, indices and accesses say."""

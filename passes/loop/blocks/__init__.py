@@ -1,0 +1,1 @@
+"""Blocks as plain loops: guards, tails and intrinsics."""

@@ -1,0 +1,313 @@
+"""The pass `lower-blocks`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.vector import CombiningKindFlag
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
+
+from tcopt.dialects import loop
+from tcopt.dialects.arith_ import ExtSIOp, ExtUIOp
+from tcopt.passes.loop.analysis.indexing import (
+    IndexedOp,
+    Knowledge,
+    is_inside,
+    shape_of,
+    simplify_access,
+)
+from tcopt.passes.loop.analysis.lane_reductions import Update, neutral, update_of
+from tcopt.passes.loop.blocks.guards import hoist_guards
+from tcopt.passes.loop.blocks.tails import split_tails
+from tcopt.passes.loop.edits.substitution import substitute_values
+from tcopt.support.affine import Dim, coarser, linear_sum, sum_range, used_dims
+from tcopt.support.rewriting import erase
+
+
+@dataclass(frozen=True)
+class LowerBlocksPass(ModulePass):
+    """Replaces blocks by their bodies, over loop variables, under explicit guards.
+
+    Bindings are substituted into every access and simplified with the loops' ranges. A domain
+    that the ranges do not prove becomes a condition of a `loop.guard`, which then moves out
+    of the loops that it does not depend on; an init runs where its reduce bindings are 0.
+
+        loop.for %i = 0 to 13 {
+          loop.for %j = 0 to 8 {
+            loop.for %k = 0 to 64 {
+              loop.block "sum" (%v: spatial 100 = %i * 8 + %j, %r: reduce 64 = %k) {
+                loop.init { loop.store %zero, %y[%v] }
+                ... %x[%v, %r] ...
+        ->
+        loop.for %i = 0 to 13 {
+          loop.for %j = 0 to 8 {
+            loop.guard ([%i * 8 + %j] in 100) {
+              loop.for %k = 0 to 64 {
+                loop.guard ([%k] in 1) { loop.store %zero, %y[%i * 8 + %j] }
+                ... %x[%i * 8 + %j, %k] ...
+
+    An update of an element that started elsewhere is left out where its term is a default that
+    changes nothing: what a window reads outside of its input. In a sum of products, that is a
+    factor of zero, as the other factor is a finite number.
+
+        loop.block "max" (%v: spatial 8 = %i, %r: reduce 3 = %k) {
+          %a = loop.load %x[%v * 2 + %r - 1] else -inf : memref<16xf32>
+          %b = loop.load %y[%v] : memref<8xf32>
+          %c = arith.maximumf %b, %a : f32
+          loop.store %c, %y[%v] : memref<8xf32>
+        ->
+        loop.guard ([%i * 2 + %k - 1] in 16) {
+          %a = loop.load %x[%i * 2 + %k - 1] : memref<16xf32>
+          ...
+
+    A thread of a GPU's block may compute in its registers what lies outside of a domain, from
+    registers and shared memory: such guards are left out, as nothing reads the results.
+
+    Where the last iterations of a loop leave an unrolled or vectorized tile partly empty, they
+    are split off, so that the others run without guards or masks; see `tails.py`.
+
+    Options:
+        split_tails: whether to do so.
+    """
+
+    name = "lower-blocks"
+
+    split_tails: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, loop.FuncOp):
+                _lower(function.body.block, Knowledge())
+                if self.split_tails and split_tails(function.body.block, Knowledge()):
+                    _lower(function.body.block, Knowledge())
+                hoist_guards(function.body.block)
+
+
+def _lower(block: Block, known: Knowledge) -> None:
+    for op in tuple(block.ops):
+        match op:
+            case loop.ForOp():
+                known.enter_loop(op)
+                _lower(op.body.block, known)
+            case loop.GuardOp():
+                _lower_guard(op, known)
+            case loop.BlockOp():
+                _lower_block(op, known)
+            case _ if isinstance(op, IndexedOp):
+                simplify_access(op, known)
+            case _:
+                pass
+
+
+def _lower_guard(op: loop.GuardOp, known: Knowledge) -> None:
+    """Keep only the conditions that may fail, and lower what is inside."""
+    exprs, extents = op.map.data.results, op.condition_extents
+    decided = [known.decide(e, op.indices, n) for e, n in zip(exprs, extents, strict=True)]
+    if False in decided:
+        erase(op)
+        return
+    open_ = [i for i, holds in enumerate(decided) if holds is None]
+    with known.inside_guard(exprs, op.indices, extents):
+        _lower(op.body.block, known)
+    if not open_:
+        _inline(op.body.block, op)
+        return
+    guard = _guard([exprs[i] for i in open_], op.indices, [extents[i] for i in open_], known)
+    Rewriter.insert_op(guard, InsertPoint.before(op))
+    _move(op.body.block, guard.body.block)
+    erase(op)
+
+
+def _lower_block(op: loop.BlockOp, known: Knowledge) -> None:
+    bindings, operands = list(op.bindings.data.results), list(op.operands)
+    environment: dict[SSAValue, tuple[AffineExpr, Sequence[SSAValue]]] = {}
+    exprs: list[AffineExpr] = []
+    extents: list[int] = []
+    reduced: list[bool] = []
+    variables = zip(op.iter_vars, bindings, op.domain, op.iter_kinds, strict=True)
+    for variable, binding, extent, kind in variables:
+        environment[variable] = (binding, operands)
+        holds = known.decide(binding, operands, extent)
+        if holds is False or extent == 0:
+            erase(op)
+            return
+        if holds is None:
+            exprs.append(binding)
+            extents.append(extent)
+            reduced.append(kind is loop.IterKind.REDUCE)
+    body = op.body.block
+    if not all(reduced) and _is_unseen(op):
+        # Indices are simplified for all points, and a guard that stays does no harm to them.
+        substitute_values(body, environment, known)
+        if all(is_inside(each, known) for each in body.ops if isinstance(each, _ACCESSES)):
+            apart = [not r and _tells_apart(e, op) for e, r in zip(exprs, reduced, strict=True)]
+            exprs = [expr for expr, is_apart in zip(exprs, apart, strict=True) if not is_apart]
+            extents = [n for n, is_apart in zip(extents, apart, strict=True) if not is_apart]
+        environment = {}
+    if op.init is not None:
+        _lower_init(op, op.init, known)
+    with known.inside_guard(exprs, operands, extents):
+        substitute_values(body, environment, known)
+        if op.init is None:
+            _skip_neutral_terms(body, known)
+    if exprs:
+        guard = _guard(exprs, operands, extents, known)
+        Rewriter.insert_op(guard, InsertPoint.before(op))
+        _move(body, guard.body.block)
+        erase(op)
+    else:
+        _inline(body, op)
+
+
+_ACCESSES = (loop.LoadOp, loop.StoreOp)
+
+_TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
+"""What may fail for numbers that nobody has set."""
+
+
+def _is_unseen(op: loop.BlockOp) -> bool:
+    """Whether a block does nothing but compute registers of a GPU's thread from registers and
+    shared memory."""
+    if op.init is not None or not any(map(loop.is_thread, loop.enclosing_loops(op))):
+        return False
+    for inner in op.body.block.ops:
+        if isinstance(inner, _ACCESSES):
+            alloc = inner.memref.owner
+            scope = alloc.scope.data if isinstance(alloc, loop.AllocOp) else loop.Scope.GLOBAL
+            is_near = scope is loop.Scope.SHARED and isinstance(inner, loop.LoadOp)
+            if scope is not loop.Scope.REGISTER and not is_near:
+                return False
+        elif not is_side_effect_free(inner) or isinstance(inner, _TRAPS):
+            return False
+    return True
+
+
+def _tells_apart(condition: AffineExpr, op: loop.BlockOp) -> bool:
+    """Whether what a block writes where a condition does not hold, it writes nowhere else: the
+    condition is on the thread, or on what its stores are indexed by."""
+    stores = [inner for inner in op.body.block.ops if isinstance(inner, loop.StoreOp)]
+    for position in used_dims(condition):
+        value = op.operands[position]
+        around = loop.loop_of(value)
+        is_bound = around is not None and around.axis is not None
+        if not is_bound and not all(value in store.indices for store in stores):
+            return False
+    return True
+
+
+def _skip_neutral_terms(body: Block, known: Knowledge) -> None:
+    """Guard an update by the bounds of its term, where outside of them it would change nothing.
+
+    Indices that vary with a lane keep the default, which costs no more than a mask.
+    """
+    stores = [op for op in body.ops if isinstance(op, loop.StoreOp)]
+    update = update_of(stores[0]) if len(stores) == 1 else None
+    load = None if update is None else _deciding_load(update)
+    if load is None:
+        return
+    exprs, operands = load.map.data.results, load.indices
+    open_ = [
+        position
+        for position, (expr, extent) in enumerate(zip(exprs, shape_of(load.memref), strict=True))
+        if known.decide(expr, operands, extent) is None
+    ]
+    lanes = {i for i, value in enumerate(operands) if value in known.lanes}
+    guarded = [position for position in open_ if lanes.isdisjoint(used_dims(exprs[position]))]
+    if not guarded:
+        return
+    extents = [shape_of(load.memref)[position] for position in guarded]
+    guard = _guard([exprs[position] for position in guarded], operands, extents, known)
+    if len(guarded) == len(open_):
+        load.default = None
+    _move(body, guard.body.block)
+    body.add_op(guard)
+
+
+def _deciding_load(update: Update) -> loop.LoadOp | None:
+    """The load of an update's term whose default makes the update change nothing."""
+    load = update.term.owner
+    if isinstance(load, loop.LoadOp) and load.default is not None:
+        is_neutral = load.default.value.data == neutral(update.kind, load.result.type).value.data
+        return load if is_neutral else None
+    if update.kind is not CombiningKindFlag.ADD or not isinstance(load, _PRODUCTS):
+        return None
+    for factor in load.operands:
+        source = factor.owner
+        while isinstance(source, _WIDENINGS):
+            source = source.operands[0].owner
+        if isinstance(source, loop.LoadOp) and source.default is not None:
+            return source if source.default.value.data == 0 else None
+    return None
+
+
+_PRODUCTS = (arith.MulfOp, arith.MuliOp)
+_WIDENINGS = (arith.ExtFOp, ExtSIOp, ExtUIOp)
+
+
+def _lower_init(op: loop.BlockOp, init: loop.InitOp, known: Knowledge) -> None:
+    """Replace an init by a guard that holds where all reduce bindings are 0."""
+    exprs: list[AffineExpr] = []
+    for kind, binding in zip(op.iter_kinds, op.bindings.data.results, strict=True):
+        if kind is loop.IterKind.REDUCE:
+            exprs += _zero_conditions(binding, op.operands, known)
+    if not exprs:
+        _inline(init.body.block, init)
+        return
+    guard = _guard(exprs, op.operands, [1] * len(exprs), known)
+    Rewriter.insert_op(guard, InsertPoint.before(init))
+    _move(init.body.block, guard.body.block)
+    erase(init)
+
+
+def _zero_conditions(
+    expr: AffineExpr, operands: Sequence[SSAValue], known: Knowledge
+) -> list[AffineExpr]:
+    """Expressions that are all in [0, 1) exactly when `expr`, known not negative, is 0.
+
+    A sum of non-negative terms is 0 when each is: one condition a loop lets each move out.
+    """
+    ranges = known.ranges_of(operands)
+    total = linear_sum(expr, ranges)
+    if sum_range(total, ranges) == (0, 0):
+        return []
+    separable = total.constant == 0 and all(
+        isinstance(atom, Dim) and factor > 0 and ranges[atom.position][0] == 0
+        for atom, factor in total.terms
+    )
+    if not separable:
+        return [expr]
+    return [AffineDimExpr(atom.position) for atom, _ in total.terms if isinstance(atom, Dim)]
+
+
+def _guard(
+    exprs: Sequence[AffineExpr],
+    operands: Sequence[SSAValue],
+    extents: Sequence[int],
+    known: Knowledge,
+) -> loop.GuardOp:
+    ranges = known.ranges_of(operands)
+    coarse = [coarser(e, n, ranges) for e, n in zip(exprs, extents, strict=True)]
+    simple = known.simplify([expr for expr, _ in coarse], operands)
+    return loop.GuardOp(*simple, [extent for _, extent in coarse], Region(Block()))
+
+
+def _move(source: Block, target: Block) -> None:
+    for op in tuple(source.ops):
+        op.detach()
+        target.add_op(op)
+
+
+def _inline(source: Block, op: Operation) -> None:
+    """Put the ops of a block of `op` in its place."""
+    for inner in tuple(source.ops):
+        inner.detach()
+        Rewriter.insert_op(inner, InsertPoint.before(op))
+    erase(op)

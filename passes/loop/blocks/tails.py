@@ -1,0 +1,238 @@
+"""Splitting off the iterations of a loop in which a tile sticks out of its domain.
+
+    loop.for %i = 0 to 8 {                          loop.for %i = 0 to 7 {
+      loop.for %j = 0 to 14 unrolled {                loop.for %j = 0 to 14 unrolled {
+        loop.guard ([%i * 14 + %j] in 100) {    ->      ...
+          ...                                       loop.for %i = 0 to 1 {
+                                                      loop.for %j = 0 to 14 unrolled {
+                                                        loop.guard ([%j + 98] in 100) {
+                                                          ...
+
+A parallel loop stays one loop, whose body is written twice under a guard on its variable, so
+that no thread waits between the parts. Where loops were fused, the variable of each is a digit
+of the one loop's variable, and the guard is on that digit:
+
+    loop.for %bi = 0 to 48 parallel {               loop.for %bi = 0 to 48 parallel {
+      loop.for %j = 0 to 14 unrolled {                loop.guard ([%bi mod 8] in 7) {
+        loop.guard ([%bi mod 8 * 14 + %j]     ->        ...
+            in 100) {                                 }
+          ...                                         loop.guard ([%bi mod 8 - 7] in 1) {
+                                                        ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tcopt.dialects import loop
+from tcopt.passes.loop.analysis.indexing import Knowledge
+from tcopt.passes.loop.edits.substitution import substitute_values
+from tcopt.support.affine import Atom, Dim, FloorDiv, LinearSum, Mod, linear_sum, sum_range
+from tcopt.support.quick_ir import ops_with_regions
+
+_TILE_KINDS = (loop.LoopKind.UNROLLED, loop.LoopKind.VECTORIZED)
+_SPLIT_KINDS = (loop.LoopKind.SERIAL, loop.LoopKind.PARALLEL)
+
+
+@dataclass(frozen=True)
+class _Digit:
+    """`(v floordiv divisor) mod base` of a loop's variable: that of a loop fused into it.
+
+    Attributes:
+        base: 0 for the outermost loop, whose variable needs no modulus.
+    """
+
+    divisor: int
+    base: int
+
+    def count(self, trips: int) -> int:
+        """How many values it takes in a loop of some trips."""
+        return self.base or -(-trips // self.divisor)
+
+    @property
+    def expr(self) -> AffineExpr:
+        """The digit of dimension 0."""
+        quotient = AffineDimExpr(0) // self.divisor
+        return quotient % self.base if self.base else quotient
+
+    def replaced(self, value: int) -> AffineExpr:
+        """Dimension 0 with this digit a number."""
+        expr = AffineConstantExpr(value * self.divisor) + AffineDimExpr(0) % self.divisor
+        if not self.base:
+            return expr
+        higher = self.divisor * self.base
+        return expr + AffineDimExpr(0) // higher * higher
+
+
+def split_tails(block: Block, known: Knowledge) -> bool:
+    """Split every loop that has a tail; guards are not simplified yet. Whether any was."""
+    changed = False
+    for op in tuple(block.ops):
+        match op:
+            case loop.ForOp():
+                known.enter_loop(op)
+                if op.loop_kind is loop.LoopKind.PARALLEL:
+                    changed |= _split_body(op, op.body.block, set(), known)
+                elif op.loop_kind in _SPLIT_KINDS:
+                    whole = _whole_iterations(op, op.body.block, known)
+                    # No other loop was fused into it, so it has one digit.
+                    for full in whole.values():
+                        changed = True
+                        tail = _split_loop(op, full, known)
+                        split_tails(tail.body.block, known)
+                changed |= split_tails(op.body.block, known)
+            case loop.GuardOp():
+                with known.inside_guard(op.map.data.results, op.indices, op.condition_extents):
+                    changed |= split_tails(op.body.block, known)
+            case _:
+                pass
+    return changed
+
+
+def _whole_iterations(op: loop.ForOp, body: Block, known: Knowledge) -> dict[_Digit, int]:
+    """For each digit that has a tail in a body, how many first values have whole tiles."""
+    inner: dict[SSAValue, loop.ForOp] = {}
+    guards: list[loop.GuardOp] = []
+    for nested in ops_with_regions(body):
+        if isinstance(nested, loop.ForOp):
+            known.enter_loop(nested)
+            inner[nested.induction_variable] = nested
+        elif isinstance(nested, loop.GuardOp):
+            guards.append(nested)
+    whole: dict[_Digit, int] = {}
+    for guard in guards:
+        for total, extent in _conditions(guard, known):
+            found = _whole_tiles(total, extent, guard, op, inner, known)
+            if found is not None:
+                digit, count = found
+                whole[digit] = min(whole.get(digit, digit.count(op.trip_count)), count)
+    return {d: n for d, n in whole.items() if 0 < n < d.count(op.trip_count)}
+
+
+def _conditions(guard: loop.GuardOp, known: Knowledge) -> Iterator[tuple[LinearSum, int]]:
+    ranges = known.ranges_of(guard.indices)
+    for expr, extent in zip(guard.map.data.results, guard.condition_extents, strict=True):
+        yield linear_sum(expr, ranges), extent
+
+
+def _whole_tiles(
+    total: LinearSum,
+    extent: int,
+    guard: loop.GuardOp,
+    op: loop.ForOp,
+    inner: dict[SSAValue, loop.ForOp],
+    known: Knowledge,
+) -> tuple[_Digit, int] | None:
+    """The digit of a loop's variable that a condition on a tile is about, and the number of its
+    first values for which the condition always holds.
+
+    None when the condition is about something else than one digit and tiles in the loop.
+    """
+    digit, factor, has_tile = None, 0, False
+    rest: list[tuple[Dim, int]] = []
+    for atom, coefficient in total.terms:
+        found = _digit_of(atom, guard, op)
+        if found is not None:
+            if digit is not None:
+                return None
+            digit, factor = found, coefficient
+            continue
+        if not isinstance(atom, Dim):
+            return None
+        value = guard.indices[atom.position]
+        if value in inner:
+            has_tile |= inner[value].loop_kind in _TILE_KINDS
+        elif not _is_bound(value):
+            return None
+        rest.append((atom, coefficient))
+    if digit is None or factor <= 0 or not has_tile:
+        return None
+    ranges = known.ranges_of(guard.indices)
+    low, high = sum_range(LinearSum(tuple(rest), total.constant), ranges)
+    return None if low < 0 else (digit, max((extent - 1 - high) // factor + 1, 0))
+
+
+def _is_bound(value: SSAValue) -> bool:
+    """Whether a value is the number of a GPU's thread or block, all of which are looked at."""
+    around = loop.loop_of(value)
+    return around is not None and around.axis is not None
+
+
+def _digit_of(atom: Atom, guard: loop.GuardOp, op: loop.ForOp) -> _Digit | None:
+    """What a term is of a loop's variable; None if it is no digit of it."""
+    match atom:
+        case Dim():
+            is_variable = guard.indices[atom.position] is op.induction_variable
+            return _Digit(1, 0) if is_variable else None
+        case FloorDiv(operand=LinearSum(terms=((Dim() as dim, 1),), constant=0)):
+            is_variable = guard.indices[dim.position] is op.induction_variable
+            return _Digit(atom.divisor, 0) if is_variable else None
+        case Mod(operand=LinearSum(terms=((inner, 1),), constant=0)):
+            found = None if isinstance(inner, Mod) else _digit_of(inner, guard, op)
+            return None if found is None else _Digit(found.divisor, atom.divisor)
+        case _:
+            return None
+
+
+def _split_loop(op: loop.ForOp, full: int, known: Knowledge) -> loop.ForOp:
+    """Shorten a loop and put the loop over its last iterations behind it."""
+    tail = op.clone()
+    tail.extent = IntegerAttr(op.trip_count - full, i64)
+    op.extent = IntegerAttr(full, i64)
+    Rewriter.insert_op(tail, InsertPoint.after(op))
+    known.enter_loop(op)
+    variable = tail.induction_variable
+    known.enter_loop(tail)
+    shifted = AffineDimExpr(0) + AffineConstantExpr(full)
+    substitute_values(tail.body.block, {variable: (shifted, [variable])}, known)
+    return tail
+
+
+def _split_body(op: loop.ForOp, body: Block, done: set[_Digit], known: Knowledge) -> bool:
+    """Write a parallel loop's body once for each way in which its digits may have whole tiles
+    or tails. Whether there is more than one.
+
+    Args:
+        body: the part of it that is left to split.
+        done: digits that it was split by.
+    """
+    whole = _whole_iterations(op, body, known)
+    digit = next((digit for digit in whole if digit not in done), None)
+    if digit is None:
+        return False
+    full, count = whole[digit], digit.count(op.trip_count)
+    variable = op.induction_variable
+    block = body
+    while (nested := _only_parallel_loop(block)) is not None:
+        block = nested.body.block
+    first = Block()
+    for each in tuple(block.ops):
+        each.detach()
+        first.add_op(each)
+    main = Region(first)
+    rest = main.clone()
+    if count - full == 1:
+        substitute_values(rest.block, {variable: (digit.replaced(full), [variable])}, known)
+    parts = ((0, full, main), (full, count - full, rest))
+    for start, size, part in parts:
+        if digit.base:
+            expr = digit.expr - start
+        else:
+            expr, size = AffineDimExpr(0) - start * digit.divisor, size * digit.divisor
+            size = min(size, op.trip_count - start * digit.divisor)
+        block.add_op(loop.GuardOp(AffineMap(1, 0, (expr,)), [variable], [size], part))
+        _split_body(op, part.block, {*done, digit}, known)
+    return True
+
+
+def _only_parallel_loop(block: Block) -> loop.ForOp | None:
+    inner = block.first_op
+    if isinstance(inner, loop.ForOp) and inner.next_op is None:
+        return inner if inner.loop_kind is loop.LoopKind.PARALLEL else None
+    return None

@@ -1,0 +1,1 @@
+"""Tensor expressions as loop nests over buffers."""

@@ -1,0 +1,419 @@
+"""Host functions from tensors to buffers: who allocates, who writes where."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    LocationAttr,
+    MemRefType,
+    ModuleOp,
+    TensorType,
+    UnrealizedConversionCastOp,
+    i8,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop, te
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.opaque import OpaqueOp
+from tcopt.dialects.graph.scan import ScanOp
+from tcopt.dialects.graph.weights import WeightStore, attach_weights, weights_of
+from tcopt.dialects.loop.writer import LANES
+from tcopt.dialects.memory_sizes import memref_bytes
+from tcopt.dialects.target import target_facts_of
+from tcopt.dialects.te.names import symbols_of, unique_name
+from tcopt.dialects.te.scalar import storage_type
+from tcopt.passes.loop.bufferize.joins import Joins, is_join, origin_of, part_offsets, source_of
+from tcopt.passes.loop.bufferize.stage_nests import AnyMemRef, copy_function, memref_of
+from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.errors import PassFailedError
+from tcopt.support.locations import set_location
+from tcopt.support.rewriting import erase
+
+
+class HostLowering:
+    """The lowering of a module's host functions, which share the copies they call.
+
+    Attributes:
+        buffers: the buffer of each tensor.
+        joins: which values lie in another's buffer.
+        targets: what gives the buffer that a call has to write a result to.
+        builder: where calls and views go.
+        lanes: the vectors of operators that are written as loops, the longest first.
+        setup: where buffers and weights go: in front of the outermost loop over time.
+    """
+
+    def __init__(self, module: ModuleOp):
+        self.module = module
+        target = target_facts_of(module)
+        self.lanes = () if target is not None and target.lanes_are_threads else LANES
+        self.copies: dict[Attribute, str] = {}
+        self.opaque: dict[object, str] = {}
+        self.names = symbols_of(module)
+        self.buffers: dict[SSAValue, SSAValue] = {}
+        self.targets: dict[SSAValue, Callable[[], SSAValue]] = {}
+        self.joins = Joins()
+        self.wholes: dict[SSAValue, SSAValue] = {}
+        self.builder = self.setup = Builder(InsertPoint.at_end(module.body.block))
+
+    def lower(self, function: func.FuncOp) -> func.FuncOp:
+        """The function over buffers that does what one over tensors does."""
+        old = function.body.block
+        type_ = function.function_type
+        arg_types = [memref_of(t) for t in (*type_.inputs.data, *type_.outputs.data)]
+        block = Block(arg_types=arg_types)
+        self.builder = self.setup = Builder(InsertPoint.at_end(block))
+        self.buffers, self.targets, self.joins, self.wholes = {}, {}, Joins(), {}
+        for source, argument in zip(old.args, block.args, strict=False):
+            argument.name_hint = source.name_hint
+            self.buffers[source] = argument
+        last = old.last_op
+        if not isinstance(last, func.ReturnOp):
+            raise PassFailedError("does not end in func.return", op=function)
+        results = list(zip(last.arguments, block.args[len(old.args) :], strict=True))
+        pending = self._choose_targets(function, results)
+        self._lower_ops(old)
+        for value, argument in pending:
+            self._copy(self.buffers[value], argument, function.location)
+        self.builder.insert(func.ReturnOp()).location = last.location
+        _erase_unused_views(block)
+        new = func.FuncOp(
+            function.sym_name.data,
+            FunctionType.from_lists(arg_types, []),
+            Region(block),
+            function.sym_visibility,
+        )
+        new.attributes.update(function.attributes)
+        new.location = function.location
+        return new
+
+    def _choose_targets(
+        self, function: func.FuncOp, results: Sequence[tuple[SSAValue, SSAValue]]
+    ) -> list[tuple[SSAValue, SSAValue]]:
+        """Let calls write results in place; returns the results that need a copy."""
+        pending: list[tuple[SSAValue, SSAValue]] = []
+        for position, (value, argument) in enumerate(results):
+            argument.name_hint = f"out{position}" if len(results) > 1 else "out"
+            producer, whole = _origin(value), origin_of(value)
+            if is_join(whole) and whole not in self.wholes:
+                self.wholes[whole] = self._bytes_of(argument, function.location)
+            elif producer is None or producer in self.targets:
+                pending.append((value, argument))
+            else:
+                self.targets[producer] = lambda a=argument, v=producer: self._view(
+                    a, memref_of(v.type), function.location
+                )
+        return pending
+
+    def _lower_ops(self, block: Block) -> None:
+        self.joins.add(block, {*self.targets, *self.wholes})
+        for op in block.ops:
+            if not isinstance(op, func.ReturnOp):
+                self._lower_op(op)
+
+    def _lower_op(self, op: Operation) -> None:
+        match op:
+            case ScanOp(step=func.FuncOp() as step):
+                self._lower_scan(op, step)
+            case te.CallOp():
+                self._lower_call(op)
+            case ConstantOp():
+                self._lower_constant(op)
+            case GraphOp(is_joined=True):
+                self._lower_join(op)
+            case OpaqueOp():
+                self._lower_opaque(op)
+            case UnrealizedConversionCastOp() | GraphOp(is_view=True):
+                source = self.buffers[op.operands[0]]
+                type_ = memref_of(op.results[0].type)
+                self.buffers[op.results[0]] = self._view(source, type_, op.location)
+            case GraphOp(subview_offset=int(offset)):
+                self._lower_subview(op, offset)
+            case _:
+                hint = "run lower-graph-to-te first" if isinstance(op, GraphOp) else None
+                raise PassFailedError("cannot be lowered to loops", op=op, hint=hint)
+
+    def _lower_call(self, op: te.CallOp) -> None:
+        outputs = [self._result_buffer(result, op.location) for result in op.res]
+        arguments = [self.buffers[value] for value in op.arguments]
+        call = loop.CallOp(op.callee.string_value(), [*arguments, *outputs])
+        call.attributes.update(op.attributes)
+        self._insert(call, op.location)
+
+    def _lower_opaque(self, op: OpaqueOp) -> None:
+        """A call of the op's own loops, which equal ops share."""
+        key = (
+            op.name,
+            tuple(sorted(op.properties.items(), key=lambda item: item[0])),
+            tuple(op.operand_types),
+            tuple(op.result_types),
+        )
+        name = self.opaque.get(key)
+        if name is None:
+            name = unique_name(op.name.rpartition(".")[2], self.names)
+            function = op.define(name, self.lanes)
+            name = self.opaque[key] = function.sym_name.data
+            function.location = op.location
+            set_location([function], op.location)
+            self._add_function(function)
+        buffers = [self.buffers[value] for value in op.operands]
+        buffers += [self._result_buffer(result, op.location) for result in op.results]
+        arguments = [self._signless(buffer, op.location) for buffer in buffers]
+        call = loop.CallOp(name, arguments)
+        call.attributes.update(op.attributes)
+        self._insert(call, op.location)
+
+    def _signless(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
+        """A buffer with the element type in which values are kept."""
+        assert isa(buffer.type, AnyMemRef)
+        element = storage_type(buffer.type.get_element_type())
+        return self._view(buffer, MemRefType(element, buffer.type.get_shape()), location)
+
+    def _add_function(self, function: loop.FuncOp | func.FuncOp) -> None:
+        first = self.module.body.block.first_op
+        assert first is not None
+        self.module.body.block.insert_op_before(function, first)
+
+    def _result_buffer(self, result: SSAValue, location: LocationAttr) -> SSAValue:
+        """The buffer that receives a result: the one it has to be in, or a new one."""
+        if result in self.targets:
+            buffer = self.targets[result]()
+        elif result in self.joins.places:
+            buffer = self._placed(result, memref_of(result.type), 0)
+        else:
+            buffer = self._alloc(memref_of(result.type), location)
+            buffer.name_hint = result.name_hint
+        self.buffers[result] = buffer
+        return buffer
+
+    def _lower_join(self, op: GraphOp) -> None:
+        """The buffer that holds all operands, most of which were written there."""
+        (result,) = op.results
+        for operand, offset in zip(op.operands, part_offsets(op), strict=True):
+            if not self.joins.is_placed(operand, result, offset):
+                part = self._placed(result, memref_of(operand.type), offset)
+                self._copy(self.buffers[operand], part, op.location)
+        self.buffers[result] = self._placed(result, memref_of(result.type), 0)
+
+    def _lower_subview(self, op: GraphOp, offset: int) -> None:
+        """A part of the operand's buffer; it is never written through the view."""
+        source = self._bytes_of(self.buffers[op.operands[0]], op.location)
+        place = self._index(offset, op.location)
+        (result,) = op.results
+        view = memref.ViewOp(source, place, [], memref_of(result.type))
+        view.result.name_hint = result.name_hint
+        self.buffers[result] = self._insert(view, op.location).results[0]
+
+    def _placed(self, value: SSAValue, type: AnyMemRef, offset: int) -> SSAValue:
+        """A buffer of `type` from a byte of a value's data, which lies in a joined value's."""
+        whole, start = self.joins.place(value)
+        if whole not in self.wholes:
+            size = memref_bytes(memref_of(whole.type))
+            self.wholes[whole] = self._alloc(MemRefType(i8, [size]), _location_of(whole))
+            self.wholes[whole].name_hint = whole.name_hint
+        number = IntegerAttr(start + offset, IndexType())
+        place = self.setup.insert(arith.ConstantOp(number)).result
+        view = self.setup.insert(memref.ViewOp(self.wholes[whole], place, [], type)).result
+        view.name_hint = value.name_hint
+        return view
+
+    def _alloc(self, type: AnyMemRef, location: LocationAttr) -> SSAValue:
+        alloc = self.setup.insert(memref.AllocOp([], [], type))
+        alloc.location = location
+        return alloc.memref
+
+    def _lower_constant(self, op: ConstantOp) -> None:
+        name = op.weight_name
+        literal = op.literal_value
+        if name is None:
+            assert literal is not None
+            name = self._store().add(literal, "literal")
+        weight = self.setup.insert(loop.WeightOp(name, memref_of(op.type)))
+        weight.location = op.location
+        weight.results[0].name_hint = op.result.name_hint
+        self.buffers[op.result] = weight.results[0]
+
+    def _store(self) -> WeightStore:
+        store = weights_of(self.module)
+        if store is None:
+            store = WeightStore()
+            attach_weights(self.module, store)
+        return store
+
+    def _view(self, source: SSAValue, type: AnyMemRef, location: LocationAttr) -> SSAValue:
+        """`source` under another shape, or with another sign of its integers."""
+        if source.type == type:
+            return source
+        assert isa(source.type, AnyMemRef)
+        if source.type.get_shape() != type.get_shape():
+            shaped = memref_of(TensorType(source.type.get_element_type(), type.get_shape()))
+            source = self._insert(_reinterpret_cast(source, shaped), location).results[0]
+        if source.type != type:
+            cast = UnrealizedConversionCastOp.get([source], [type])
+            source = self._insert(cast, location).results[0]
+        return source
+
+    def _bytes_of(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
+        """A contiguous buffer as bytes."""
+        assert isa(buffer.type, AnyMemRef)
+        flat = self._flat(buffer, location)
+        bytes_ = MemRefType(i8, [memref_bytes(buffer.type)])
+        return self._insert(UnrealizedConversionCastOp.get([flat], [bytes_]), location).results[0]
+
+    def _flat(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
+        """A contiguous buffer with one dimension."""
+        assert isa(buffer.type, AnyMemRef)
+        row = TensorType(buffer.type.get_element_type(), [buffer.type.element_count()])
+        return self._view(buffer, memref_of(row), location)
+
+    def _copy(self, source: SSAValue, target: SSAValue, location: LocationAttr) -> None:
+        source, target = self._flat(source, location), self._flat(target, location)
+        type_ = target.type
+        assert isa(type_, AnyMemRef)
+        if type_ not in self.copies:
+            parts = ["copy", *map(str, type_.get_shape()), str(type_.get_element_type())]
+            name = unique_name("_".join(parts), self.names)
+            self.copies[type_] = name
+            self._add_function(copy_function(name, type_, location))
+        self._insert(loop.CallOp(self.copies[type_], [source, target]), location)
+
+    def _insert(self, op: Operation, location: LocationAttr) -> Operation:
+        op.location = location
+        return self.builder.insert(op)
+
+    # Loops over time
+
+    def _lower_scan(self, op: ScanOp, step: func.FuncOp) -> None:
+        count, scanned = op.state_count, op.state_count + op.scanned_count
+        states = [self._result_buffer(result, op.location) for result in op.outputs[:count]]
+        collected = [self._result_buffer(result, op.location) for result in op.outputs[count:]]
+        for value, state in zip(op.inputs, states, strict=False):
+            self._insert(memref.CopyOp(self.buffers[value], state), op.location)
+        body = Block(arg_types=[IndexType()])
+        zero, one = self._index(0, op.location), self._index(1, op.location)
+        trip = self._index(op.trip_count, op.location)
+        last = self._index(op.trip_count - 1, op.location) if op.reverse is not None else None
+        loop_op = self._insert(scf.ForOp(zero, trip, one, [], Region(body)), op.location)
+        outer = self.builder, self.setup
+        if self.setup is self.builder:
+            self.setup = Builder(InsertPoint.before(loop_op))
+        self.builder = Builder(InsertPoint.at_end(body))
+        place: SSAValue = body.args[0]
+        place.name_hint = "t"
+        if last is not None:
+            place = self._insert(arith.SubiOp(last, place), op.location).results[0]
+        slices = [
+            self._slice_in(self.buffers[value], place, op.location)
+            for value in op.inputs[count:scanned]
+        ]
+        fixed = [self.buffers[value] for value in op.inputs[scanned:]]
+        self.buffers.update(zip(step.body.block.args, [*states, *slices, *fixed], strict=True))
+        self._lower_step(step, states, collected, place)
+        self._insert(scf.YieldOp(), op.location)
+        self.builder, self.setup = outer
+
+    def _lower_step(
+        self,
+        step: func.FuncOp,
+        states: Sequence[SSAValue],
+        collected: Sequence[SSAValue],
+        place: SSAValue,
+    ) -> None:
+        """The body of a loop: the step's calls, its slices written, its states handed on."""
+        last = step.body.block.last_op
+        if not isinstance(last, func.ReturnOp):
+            raise PassFailedError("does not end in func.return", op=step)
+        results = list(last.arguments)
+        written = [self._slice(buffer, place, last.location) for buffer in collected]
+        slices = list(zip(results[len(states) :], written, strict=True))
+        copied = [
+            (value, slot)
+            for value, slot in slices
+            if not _is_aligned(slot) or not self._write_in_place(value, slot, last.location)
+        ]
+        self._lower_ops(step.body.block)
+        for value, _ in slices:
+            # Another scan of the same function writes elsewhere.
+            self.targets.pop(_origin(value) or value, None)
+        for value, slot in copied:
+            self._insert(memref.CopyOp(self.buffers[value], slot), last.location)
+        news = [self.buffers[value] for value in results[: len(states)]]
+        # A state, or a part of it, may become another one's successor: take it before that is
+        # overwritten.
+        old = step.body.block.args[: len(states)]
+        for position, (value, new) in enumerate(zip(results, news, strict=False)):
+            if source_of(value) in old and new is not states[position]:
+                news[position] = self._alloc(cast(AnyMemRef, new.type), last.location)
+                self._insert(memref.CopyOp(new, news[position]), last.location)
+        for new, state in zip(news, states, strict=True):
+            if new is not state:
+                self._insert(memref.CopyOp(new, state), last.location)
+
+    def _slice_in(self, source: SSAValue, place: SSAValue, location: LocationAttr) -> SSAValue:
+        """Slice `place` of a buffer; a copy of it where its start is not aligned."""
+        view = self._slice(source, place, location)
+        if _is_aligned(view):
+            return view
+        aligned = self._alloc(cast(AnyMemRef, view.type), location)
+        self._insert(memref.CopyOp(view, aligned), location)
+        return aligned
+
+    def _slice(self, source: SSAValue, place: SSAValue, location: LocationAttr) -> SSAValue:
+        return self._insert(loop.SliceOp(source, place), location).results[0]
+
+    def _write_in_place(self, value: SSAValue, slot: SSAValue, location: LocationAttr) -> bool:
+        """Let the call that makes `value` write it to `slot`, unless it writes elsewhere."""
+        producer = _origin(value)
+        if producer is None or producer in self.targets:
+            return False
+        self.targets[producer] = lambda: self._view(slot, memref_of(producer.type), location)
+        return True
+
+    def _index(self, value: int, location: LocationAttr) -> SSAValue:
+        number = IntegerAttr(value, IndexType())
+        return self._insert(arith.ConstantOp(number), location).results[0]
+
+
+def _location_of(value: SSAValue) -> LocationAttr:
+    assert isinstance(value.owner, Operation)
+    return value.owner.location
+
+
+def _erase_unused_views(block: Block) -> None:
+    for op in reversed(list(block.ops)):
+        for region in op.regions:
+            _erase_unused_views(region.block)
+        is_view = isinstance(
+            op, memref.ReinterpretCastOp | memref.ViewOp | UnrealizedConversionCastOp | loop.SliceOp
+        )
+        if is_view and not any(result.uses for result in op.results):
+            erase(op)
+
+
+def _origin(value: SSAValue) -> SSAValue | None:
+    """What computes the value that `value` is a view of; None for inputs and constants."""
+    value = origin_of(value)
+    owner = value.owner
+    return value if isinstance(owner, te.CallOp | ScanOp | OpaqueOp) else None
+
+
+def _reinterpret_cast(source: SSAValue, type: AnyMemRef) -> memref.ReinterpretCastOp:
+    shape = type.get_shape()
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return memref.ReinterpretCastOp.from_dynamic(source, [0], list(shape), strides, type)
+
+
+def _is_aligned(slice: SSAValue) -> bool:
+    """Whether every slice of a buffer starts at an aligned address, given that the first does."""
+    return memref_bytes(slice.type) % ALIGNMENT == 0

@@ -1,0 +1,1 @@
+"""Sizes, rows and copies of buffers."""

@@ -1,0 +1,334 @@
+"""The pass `compact-buffers`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    i64,
+)
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.dialects.arith_ import CmpiOp, SelectOp
+from tcopt.passes.loop.analysis.indexing import Knowledge, set_access, shape_of
+from tcopt.passes.loop.analysis.regions import (
+    Access,
+    Interval,
+    block_of,
+    intervals,
+    loops_around,
+    whole,
+)
+from tcopt.passes.loop.edits.dead_code import erase_dead_buffers
+from tcopt.support.access_syntax import unique_operands
+from tcopt.support.affine import substitute, used_dims
+from tcopt.support.quick_ir import walk_ops
+
+
+@dataclass(frozen=True)
+class CompactBuffersPass(ModulePass):
+    """Moves each buffer into the innermost loop that may hold it, and shrinks it to what one
+    iteration of that loop touches. Buffers that are never read disappear.
+
+        %t = loop.alloc global : memref<64x100xf32>
+        loop.for %i = 0 to 8 {
+          loop.for %ii = 0 to 8 { loop.for %j = 0 to 100 {
+              loop.block "produce" (%v: spatial 64 = %i * 8 + %ii, %w: spatial 100 = %j) {
+                ... loop.store %a, %t[%v, %w]
+          ... a consumer of %t[%i * 8 + ..., ...]
+        ->
+        loop.for %i = 0 to 8 {
+          %t = loop.alloc global : memref<8x100xf32>
+          loop.for %ii = 0 to 8 { loop.for %j = 0 to 100 {
+              loop.block "produce" (..., %o: spatial 8 = %i) {
+                ... loop.store %a, %t[%v - %o * 8, %w]
+
+    A buffer stays outside of a loop that carries values from one iteration to the next: one
+    that a reduction into the buffer runs over, or whose iterations read more than they wrote.
+
+    A shared buffer holds what all threads of a block touch in one iteration of the loops
+    around, other than those over threads, and is made once for the block.
+
+        loop.for %b = 0 to 4 thread blockIdx.x {
+          loop.for %t = 0 to 16 thread threadIdx.x {
+            loop.for %k = 0 to 8 {
+              %s = loop.alloc shared : memref<64x64xf32>
+              ... %s[%b * 16 + %t, %k * 8 + ..]
+        ->
+        loop.for %b = 0 to 4 thread blockIdx.x {
+          %s = loop.alloc shared : memref<16x8xf32>
+          loop.for %t = 0 to 16 thread threadIdx.x {
+            ... %s[%t, ..]
+    """
+
+    name = "compact-buffers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, loop.FuncOp):
+                erase_dead_buffers(function)
+                known = Knowledge()
+                for inner in walk_ops(function):
+                    if isinstance(inner, loop.ForOp):
+                        known.enter_loop(inner)
+                for inner in tuple(walk_ops(function)):
+                    if isinstance(inner, loop.AllocOp):
+                        _compact(inner, known)
+
+
+def _compact(alloc: loop.AllocOp, known: Knowledge) -> None:
+    users = {use.operation for use in alloc.result.uses}
+    function = _function_of(alloc)
+    ordered = [op for op in walk_ops(function) if op in users]
+    accesses = [op for op in ordered if isinstance(op, loop.LoadOp | loop.StoreOp)]
+    if not accesses:
+        return
+    paths = [loops_around(op) for op in ordered]
+    candidates = _candidates(alloc, paths)
+    if len(accesses) < len(ordered):
+        # An intrinsic addresses tiles whose sizes are not known here.
+        return
+    # Whole vectors fit into registers: a tail has its own, of which some lanes go unused. So do
+    # whole tiles into shared memory.
+    is_shared = alloc.scope.data is loop.Scope.SHARED
+    has_tails = is_shared or alloc.scope.data is loop.Scope.REGISTER
+    # A buffer never moves out of a loop: its iterations may run at the same time.
+    own = len(loops_around(alloc))
+    for depth in range(len(candidates), own - 1, -1):
+        held = candidates[:depth]
+        fixed = [each for each in held if not (is_shared and loop.is_in_block(each))]
+        inner = {o.induction_variable for path in paths for o in path if o not in fixed}
+        boxes = [intervals(op, inner, known, clipped=not has_tails) for op in accesses]
+        if depth > own:
+            entered = [each for each in held[own:] if each in fixed]
+            if not _is_private(entered, alloc.result, accesses, boxes):
+                continue
+        box = _bounding_box(boxes, shape_of(alloc.result), clipped=not has_tails)
+        holder = _block_of_threads(held) if is_shared else held
+        block = holder[-1].body.block if holder else function.body.block
+        _place(alloc, block.first_op)
+        _shrink(alloc, accesses, box, known)
+        return
+
+
+def _block_of_threads(held: Sequence[loop.ForOp]) -> Sequence[loop.ForOp]:
+    """The loops down to those that no block of threads is around: what is shared is there as
+    long as the block is."""
+    apart = [
+        position
+        for position, each in enumerate(held)
+        if each.loop_kind is loop.LoopKind.PARALLEL
+        or (each.loop_kind is loop.LoopKind.THREAD and not loop.is_thread(each))
+    ]
+    return held[: apart[-1] + 1] if apart else ()
+
+
+def _function_of(op: Operation) -> loop.FuncOp:
+    parent = op.parent_op()
+    while not isinstance(parent, loop.FuncOp):
+        assert parent is not None
+        parent = parent.parent_op()
+    return parent
+
+
+def _candidates(alloc: loop.AllocOp, paths: Sequence[list[loop.ForOp]]) -> list[loop.ForOp]:
+    """The loops around every access that a buffer of this scope may be local to."""
+    result: list[loop.ForOp] = []
+    for level in zip(*paths, strict=False):
+        first = level[0]
+        if any(other is not first for other in level) or first.loop_kind in _NEVER_ENTERED:
+            break
+        result.append(first)
+    return result
+
+
+_NEVER_ENTERED = (loop.LoopKind.VECTORIZED,)
+
+
+def _is_private(
+    held: Sequence[loop.ForOp],
+    buffer: SSAValue,
+    accesses: Sequence[Access],
+    boxes: Sequence[list[Interval]],
+) -> bool:
+    """Whether each iteration of these nested loops reads only what it wrote itself."""
+    if not isinstance(accesses[0], loop.StoreOp):
+        return False
+    if any(_reduces_over(held, op) for op in accesses):
+        return False
+    shape = shape_of(buffer)
+    pairs = list(zip(accesses, boxes, strict=True))
+    written = _bounding_box([b for op, b in pairs if isinstance(op, loop.StoreOp)], shape)
+    for op, box in pairs:
+        if isinstance(op, loop.LoadOp) and not _covers(written, box, shape):
+            return False
+    return True
+
+
+def _covers(written: Sequence[Interval], read: Sequence[Interval], shape: Sequence[int]) -> bool:
+    return all(
+        w.contains(r) or w.contains(whole(extent))
+        for w, r, extent in zip(written, read, shape, strict=True)
+    )
+
+
+def _reduces_over(held: Sequence[loop.ForOp], op: Access) -> bool:
+    """Whether a reduction runs over one of the loops, and so carries what it accumulates."""
+    block = block_of(op)
+    if block is None or not block.is_reduction or not isinstance(op, loop.StoreOp):
+        return False
+    carried = {each.induction_variable for each in held}
+    for kind, binding in zip(block.iter_kinds, block.bindings.data.results, strict=True):
+        used = {block.operands[i] for i in used_dims(binding)}
+        if kind is loop.IterKind.REDUCE and not used.isdisjoint(carried):
+            return True
+    return False
+
+
+def _bounding_box(
+    boxes: Sequence[list[Interval]], shape: Sequence[int], *, clipped: bool = True
+) -> list[Interval]:
+    result: list[Interval] = []
+    for position, extent in enumerate(shape):
+        union: Interval | None = boxes[0][position]
+        for box in boxes[1:]:
+            union = union.union(box[position]) if union is not None else None
+        if union is None or (clipped and union.extent >= extent):
+            union = whole(extent)
+        result.append(union)
+    return result
+
+
+def _place(alloc: loop.AllocOp, before: Operation | None) -> None:
+    assert before is not None
+    if before.parent is not alloc.parent:
+        alloc.detach()
+        Rewriter.insert_op(alloc, InsertPoint.before(before))
+
+
+def _shrink(
+    alloc: loop.AllocOp, accesses: Sequence[Access], box: Sequence[Interval], known: Knowledge
+) -> None:
+    type_ = alloc.result.type
+    assert isa(type_, MemRefType)
+    shape = type_.get_shape()
+    moved = [
+        i
+        for i, (interval, extent) in enumerate(zip(box, shape, strict=True))
+        if interval.key.terms or interval.low or interval.extent != extent
+    ]
+    if not moved:
+        return
+    new_type = MemRefType(
+        type_.get_element_type(),
+        [interval.extent for interval in box],
+        type_.layout,
+        type_.memory_space,
+    )
+    for op in accesses:
+        _rebase(op, box, moved, shape, known)
+    new = loop.AllocOp.create(
+        result_types=[new_type], properties=alloc.properties, attributes=alloc.attributes
+    )
+    new.result.name_hint = alloc.result.name_hint
+    Rewriter.replace_op(alloc, new)
+
+
+def _rebase(
+    op: Access,
+    box: Sequence[Interval],
+    moved: Sequence[int],
+    shape: Sequence[int],
+    known: Knowledge,
+) -> None:
+    """Make an access relative to the box's corner."""
+    if isinstance(op, loop.LoadOp) and op.default is not None:
+        _replace_default(op, moved, shape)
+    exprs, operands = list(op.map.data.results), list(op.indices)
+    for position in moved:
+        interval = box[position]
+        base_operands = [_visible(value, op, known) for value in interval.operands]
+        dims: list[AffineExpr] = [
+            AffineDimExpr(len(operands) + i) for i in range(len(base_operands))
+        ]
+        operands += base_operands
+        base = substitute(interval.base, dims)
+        exprs[position] = exprs[position] - base - interval.low
+    merged, values = unique_operands(AffineMap(len(operands), 0, tuple(exprs)), operands)
+    set_access(op, *known.simplify(merged.results, values))
+
+
+def _visible(value: SSAValue, op: Operation, known: Knowledge) -> SSAValue:
+    """A loop variable as the block around `op` may name it: a variable bound to it."""
+    block = block_of(op)
+    if block is None:
+        return value
+    operands = tuple(block.operands)
+    for variable, binding in zip(block.iter_vars, block.bindings.data.results, strict=True):
+        if isinstance(binding, AffineDimExpr) and operands[binding.position] is value:
+            return variable
+    extent = known.ranges[value][1] + 1
+    variable = block.body.block.insert_arg(IndexType(), len(block.iter_vars))
+    variable.name_hint = f"{value.name_hint or 'v'}_base"
+    known.ranges[variable] = (0, extent - 1)
+    merged, values = unique_operands(
+        AffineMap(
+            len(operands) + 1,
+            0,
+            (*block.bindings.data.results, AffineDimExpr(len(operands))),
+        ),
+        [*operands, value],
+    )
+    new_kinds = [*block.iter_kinds, loop.IterKind.SPATIAL]
+    block.extents = DenseArrayBase.from_list(i64, [*block.domain, extent])
+    block.kinds = ArrayAttr([loop.IterKindAttr(kind) for kind in new_kinds])
+    block.rebind(merged.results, values)
+    return variable
+
+
+def _replace_default(op: loop.LoadOp, moved: Sequence[int], shape: Sequence[int]) -> None:
+    """Say with a select where the default counts: the smaller buffer has other bounds.
+
+    The box covers every index that the load may form, so the load itself stays inside.
+    """
+    default = op.default
+    assert default is not None
+    new: list[Operation] = []
+    inside: SSAValue | None = None
+    for position in moved:
+        index = loop.IndexOp(
+            *unique_operands(
+                AffineMap(op.map.data.num_dims, 0, (op.map.data.results[position],)), op.indices
+            )
+        )
+        extent = arith.ConstantOp(IntegerAttr(shape[position], IndexType()))
+        test = CmpiOp(index.result, extent.result, "ult")
+        new += [index, extent, test]
+        if inside is None:
+            inside = test.result
+        else:
+            both = arith.AndIOp(inside, test.result)
+            new.append(both)
+            inside = both.result
+    assert inside is not None
+    otherwise = arith.ConstantOp(default)
+    choice = SelectOp(inside, op.result, otherwise.result)
+    op.result.replace_all_uses_with(choice.result)
+    choice.operands[1] = op.result
+    Rewriter.insert_op([*new, otherwise, choice], InsertPoint.after(op))
+    if len(moved) == len(shape):
+        op.default = None

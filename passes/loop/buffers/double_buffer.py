@@ -1,0 +1,240 @@
+"""The pass `double-buffer`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.dialects.loop.memory import DOUBLE_BUFFER
+from tcopt.passes.loop.analysis.indexing import Knowledge, shape_of
+from tcopt.passes.loop.edits.dead_code import erase_dead_ops
+from tcopt.passes.loop.edits.dimensions import Access, accesses_of, add_dimension, reshape
+from tcopt.passes.loop.edits.substitution import substitute_values
+
+_MOST_STAGED = 64
+"""Most elements that a thread holds in registers while it waits to store them."""
+
+
+@dataclass(frozen=True)
+class DoubleBufferPass(ModulePass):
+    """Fetches the next tile of a buffer while the present one is used.
+
+    A buffer marked by `sched.double_buffer` becomes two, used in turn. In each iteration what
+    the next one needs is loaded into registers first, and stored when the present tile is done
+    with; the first tile is fetched in front of the loop.
+
+        %s = loop.alloc shared {double_buffer} : memref<64xf32>
+        loop.for %k = 0 to 8 {
+          loop.for %t = 0 to 64 thread threadIdx.x {
+            %a = loop.load %x[%k * 64 + %t]
+            loop.store %a, %s[%t]
+          }
+          ... loop.load %s[..]
+        }
+        ->
+        %s = loop.alloc shared : memref<2x64xf32>
+        ...                                           // the tile of %k = 0 to %s[0, ..]
+        loop.for %k = 0 to 8 {
+          %next = loop.alloc register : memref<64xf32>
+          loop.guard ([%k + 1] in 8) {
+            loop.for %t = 0 to 64 thread threadIdx.x {
+              %a = loop.load %x[%k * 64 + %t + 64]
+              loop.store %a, %next[%t]
+          ...
+          ... loop.load %s[%k mod 2, ..]
+          loop.guard ([%k + 1] in 8) {
+            loop.for %t = 0 to 64 thread threadIdx.x {
+              %a = loop.load %next[%t]
+              loop.store %a, %s[(%k + 1) mod 2, %t]
+          ...
+
+    Each thread has only its own element of `%next` in the end. A buffer that is not filled at
+    the start of a loop and then read in it keeps its form. It comes after `lower-blocks` and
+    before `insert-barriers`.
+    """
+
+    name = "double-buffer"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if not isinstance(function, loop.FuncOp):
+                continue
+            for inner in tuple(function.walk()):
+                if isinstance(inner, loop.AllocOp):
+                    marked = inner.attributes.pop(DOUBLE_BUFFER, None) is not None
+                    if marked and (plans := _plans(inner)) is not None:
+                        _rewrite(inner, plans)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One loop in which a buffer is filled and then used.
+
+    Attributes:
+        fill: the op of the loop's body that fills it.
+        last: the op of the loop's body after which it is not read any more.
+        uses: the loads in the loop.
+    """
+
+    loop: loop.ForOp
+    fill: Operation
+    last: Operation
+    uses: tuple[Access, ...]
+
+
+def _plans(alloc: loop.AllocOp) -> list[_Plan] | None:
+    """The loops that a buffer is used in; None where one does not have the form."""
+    accesses = accesses_of(alloc)
+    if not accesses:
+        return None
+    return _plans_of(accesses)
+
+
+def _plans_of(accesses: Sequence[Access]) -> list[_Plan] | None:
+    paths = [list(loop.enclosing_loops(op))[::-1] for op in accesses]
+    common: list[loop.ForOp] = []
+    for level in zip(*paths, strict=False):
+        if any(each is not level[0] for each in level):
+            break
+        common.append(level[0])
+    repeated = [each for each in common if each.axis is None and each.trip_count > 1]
+    if repeated:
+        plan = _plan(repeated[-1], accesses)
+        return None if plan is None else [plan]
+    # Loops that were split, such as one whose last iterations are apart, each for itself.
+    if not common:
+        return None
+    parts: dict[Operation | None, list[Access]] = {}
+    for op in accesses:
+        holder = common[-1].body.block.find_ancestor_op_in_block(op)
+        parts.setdefault(holder, []).append(op)
+    plans: list[_Plan] = []
+    for part in parts.values():
+        found = _plans_of(part) if len(parts) > 1 and _is_complete(part) else None
+        if found is None:
+            return None
+        plans += found
+    return plans
+
+
+def _is_complete(accesses: Sequence[Access]) -> bool:
+    return len({type(op) for op in accesses}) == 2
+
+
+def _plan(around: loop.ForOp, accesses: Sequence[Access]) -> _Plan | None:
+    body = around.body.block
+    stores = [op for op in accesses if isinstance(op, loop.StoreOp)]
+    loads = [op for op in accesses if isinstance(op, loop.LoadOp)]
+    fills = {body.find_ancestor_op_in_block(op) for op in stores}
+    users = {body.find_ancestor_op_in_block(op) for op in loads}
+    if len(stores) != 1 or len(fills) != 1 or not users or not fills.isdisjoint(users):
+        return None
+    (fill,) = fills
+    ops = list(body.ops)
+    order = [op for op in ops if op in users]
+    if not isinstance(fill, loop.ForOp | loop.GuardOp) or not fill.is_before_in_block(order[0]):
+        return None
+    others = [op for op in fill.walk() if isinstance(op, loop.StoreOp | loop.BarrierOp)]
+    return _Plan(around, fill, order[-1], tuple(loads)) if others == stores else None
+
+
+def _rewrite(alloc: loop.AllocOp, plans: Sequence[_Plan]) -> None:
+    for plan in plans:
+        variable = plan.loop.induction_variable
+        first = _fill_for(plan, AffineConstantExpr(0))
+        following = _fill_for(plan, AffineDimExpr(0) + 1)
+        for use in plan.uses:
+            add_dimension(use, AffineDimExpr(0) % 2, [variable])
+        _set_slots(first, alloc, AffineConstantExpr(0), ())
+        _set_slots(following, alloc, (AffineDimExpr(0) + 1) % 2, [variable])
+        Rewriter.insert_op(first, InsertPoint.before(plan.loop))
+        _fetch(plan, following, alloc)
+        plan.fill.detach()
+        plan.fill.erase()
+    reshape(alloc, [2, *shape_of(alloc.result)])
+
+
+def _fill_for(plan: _Plan, expr: AffineExpr) -> Operation:
+    """A copy of what fills the buffer, for an iteration given over the loop's variable."""
+    block = Block([plan.fill.clone()])
+    known = Knowledge()
+    for each in (*loop.enclosing_loops(plan.fill),):
+        known.enter_loop(each)
+    variable = plan.loop.induction_variable
+    substitute_values(block, {variable: (expr, [variable])}, known)
+    (op,) = block.ops
+    op.detach()
+    return op
+
+
+def _set_slots(
+    nest: Operation, alloc: loop.AllocOp, expr: AffineExpr, values: Sequence[SSAValue]
+) -> None:
+    """Let a nest store into one of the two buffers."""
+    for op in nest.walk():
+        if isinstance(op, loop.StoreOp) and op.memref is alloc.result:
+            add_dimension(op, expr, values)
+
+
+def _fetch(plan: _Plan, nest: Operation, alloc: loop.AllocOp) -> None:
+    """Load the next tile before the present one is used, and store it afterwards."""
+    loops = [op for op in nest.walk() if isinstance(op, loop.ForOp)]
+    held = prod(each.trip_count for each in loops if each.axis is None)
+    if held > _MOST_STAGED:
+        Rewriter.insert_op(_guarded(plan, nest), InsertPoint.before(plan.fill))
+        return
+    type_ = alloc.result.type
+    assert isa(type_, MemRefType)
+    shape = [each.trip_count for each in loops]
+    registers = loop.AllocOp(MemRefType(type_.get_element_type(), shape), loop.Scope.REGISTER)
+    registers.result.name_hint = f"{alloc.result.name_hint or 'tile'}_next"
+    late = nest.clone()
+    _keep(nest, registers)
+    _put(late, registers)
+    Rewriter.insert_op([registers, _guarded(plan, nest)], InsertPoint.before(plan.fill))
+    Rewriter.insert_op(_guarded(plan, late), InsertPoint.after(plan.last))
+    for each in (*nest.walk(), *late.walk()):
+        if isinstance(each, loop.ForOp) and each.loop_kind is loop.LoopKind.SERIAL:
+            each.kind = loop.LoopKindAttr(loop.LoopKind.UNROLLED)
+
+
+def _keep(nest: Operation, registers: loop.AllocOp) -> None:
+    """Let a nest store into registers, by the numbers of its iterations."""
+    map, variables = _iterations(nest)
+    for op in tuple(nest.walk()):
+        if isinstance(op, loop.StoreOp):
+            Rewriter.replace_op(op, loop.StoreOp(op.value, registers.result, map, variables))
+
+
+def _put(nest: Operation, registers: loop.AllocOp) -> None:
+    """Let a nest store what is in registers."""
+    map, variables = _iterations(nest)
+    for op in tuple(nest.walk()):
+        if isinstance(op, loop.StoreOp):
+            value = loop.LoadOp(registers.result, map, variables)
+            Rewriter.insert_op(value, InsertPoint.before(op))
+            op.operands[0] = value.result
+    erase_dead_ops(Block([nest]))
+    nest.detach()
+
+
+def _iterations(nest: Operation) -> tuple[AffineMap, list[SSAValue]]:
+    loops = [op for op in nest.walk() if isinstance(op, loop.ForOp)]
+    return AffineMap.identity(len(loops)), [each.induction_variable for each in loops]
+
+
+def _guarded(plan: _Plan, nest: Operation) -> loop.GuardOp:
+    """A nest for the next iteration, where there is one."""
+    following = AffineMap(1, 0, (AffineDimExpr(0) + 1,))
+    variable, trips = plan.loop.induction_variable, plan.loop.trip_count
+    return loop.GuardOp(following, [variable], [trips], Region(Block([nest])))

@@ -1,0 +1,64 @@
+"""Dimensions that buffers get or lose, together with the indices of their accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, MemRefType, i64
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import Rewriter
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.passes.loop.analysis.indexing import set_access
+from tcopt.support.access_syntax import unique_operands
+from tcopt.support.affine import substitute
+
+Access = loop.LoadOp | loop.StoreOp
+
+
+def accesses_of(alloc: loop.AllocOp) -> list[Access] | None:
+    """The loads and stores of a buffer; None if something else uses it."""
+    uses = (use.operation for use in alloc.result.uses)
+    users = dict.fromkeys(op for op in uses if op.parent is not None)
+    found = [op for op in users if isinstance(op, loop.LoadOp | loop.StoreOp)]
+    return found if len(found) == len(users) else None
+
+
+def add_dimension(op: Access, expr: AffineExpr, values: Sequence[SSAValue]) -> None:
+    """Give an access one more index in front, an expression over values."""
+    rows, operands = op.lane_steps, list(op.indices)
+    dims: list[AffineExpr] = [AffineDimExpr(len(operands) + i) for i in range(len(values))]
+    exprs = (substitute(expr, dims), *op.map.data.results)
+    map = AffineMap(len(operands) + len(values), 0, exprs)
+    set_access(op, *unique_operands(map, [*operands, *values]))
+    if rows:
+        op.lanes = DenseArrayBase.from_list(i64, [n for row in rows for n in (0, *row)])
+
+
+def drop_dimensions(op: Access, dropped: Collection[int]) -> None:
+    """Take some indices of an access away."""
+    rows, map = op.lane_steps, op.map.data
+    exprs = tuple(expr for dim, expr in enumerate(map.results) if dim not in dropped)
+    set_access(op, *unique_operands(AffineMap(map.num_dims, 0, exprs), list(op.indices)))
+    if rows:
+        kept = [n for row in rows for dim, n in enumerate(row) if dim not in dropped]
+        op.lanes = DenseArrayBase.from_list(i64, kept)
+
+
+def reshape(alloc: loop.AllocOp, shape: Sequence[int]) -> loop.AllocOp:
+    """Replace an allocation by one of another shape, whose accesses are changed elsewhere."""
+    type_ = alloc.result.type
+    assert isa(type_, MemRefType)
+    new = loop.AllocOp.create(
+        result_types=[
+            MemRefType(type_.get_element_type(), shape, type_.layout, type_.memory_space)
+        ],
+        properties=alloc.properties,
+        attributes=alloc.attributes,
+    )
+    new.result.name_hint = alloc.result.name_hint
+    new.location = alloc.location
+    Rewriter.replace_op(alloc, new)
+    return new

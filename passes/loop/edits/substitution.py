@@ -1,0 +1,39 @@
+"""Putting index expressions in place of index values."""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tcopt.dialects import loop
+from tcopt.passes.loop.analysis.indexing import Environment, IndexedOp, Knowledge, simplify_access
+
+
+def substitute_values(body: Block, environment: Environment, known: Knowledge) -> None:
+    """Put expressions in place of index values in every op of a block, and simplify."""
+    for op in tuple(body.ops):
+        match op:
+            case loop.GuardOp():
+                simplify_access(op, known, environment)
+                with known.inside_guard(op.map.data.results, op.indices, op.condition_extents):
+                    substitute_values(op.body.block, environment, known)
+            case loop.ForOp():
+                known.enter_loop(op)
+                substitute_values(op.body.block, environment, known)
+            case _ if isinstance(op, IndexedOp):
+                simplify_access(op, known, environment)
+            case _:
+                _rewrite_plain(op, environment, known)
+
+
+def _rewrite_plain(op: Operation, environment: Environment, known: Knowledge) -> None:
+    """A replaced value that is used as it is becomes a `loop.index`."""
+    for position, operand in enumerate(op.operands):
+        if operand in environment:
+            expr, values = environment[operand]
+            index = loop.IndexOp(*known.simplify([expr], values))
+            Rewriter.insert_op(index, InsertPoint.before(op))
+            op.operands[position] = index.result
+    for region in op.regions:
+        for block in region.blocks:
+            substitute_values(block, environment, known)

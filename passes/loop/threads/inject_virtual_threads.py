@@ -1,0 +1,220 @@
+"""The pass `inject-virtual-threads`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import is_side_effect_free
+
+from tcopt.dialects import loop
+from tcopt.dialects.target import gpu_target_of
+from tcopt.passes.loop.analysis.indexing import shape_of
+from tcopt.passes.loop.edits.dimensions import accesses_of, add_dimension, reshape
+
+_MOST_COPIES = 32
+"""Most virtual threads that are written out."""
+
+_PASSED = (loop.LoopKind.SERIAL, loop.LoopKind.UNROLLED, loop.LoopKind.THREAD)
+_PRIVATE = (loop.Scope.REGISTER, loop.Scope.LOCAL)
+
+
+@dataclass(frozen=True)
+class InjectVirtualThreadsPass(ModulePass):
+    """Interleaves virtual threads in the stream of the thread that runs them all.
+
+    The loop over them moves inwards, to the statements that differ from one to the next. What
+    they do alike, such as filling memory that the threads of a block share, is done once; each
+    has its own part of registers.
+
+        loop.for %v = 0 to 2 virtual {
+          %r = loop.alloc register : memref<1xf32>
+          loop.for %k = 0 to 8 {
+            ... loop.store %a, %s[%k]           // shared memory
+            %b = loop.load %s[%k * 2 + %v]
+            loop.store %b, %r[0]
+        ->
+        %r = loop.alloc register : memref<2x1xf32>
+        loop.for %k = 0 to 8 {
+          ... loop.store %a, %s[%k]
+          loop.for %v = 0 to 2 unrolled {
+            %b = loop.load %s[%k * 2 + %v]
+            loop.store %b, %r[%v, 0]
+
+    It comes after `lower-blocks`. Nothing is done in a module without a GPU.
+    """
+
+    name = "inject-virtual-threads"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if gpu_target_of(op) is None:
+            return
+        for function in op.ops:
+            if not isinstance(function, loop.FuncOp):
+                continue
+            while (found := _innermost(function)) is not None:
+                _Injection(found).run()
+
+
+def _innermost(function: loop.FuncOp) -> loop.ForOp | None:
+    found = [
+        op
+        for op in function.walk()
+        if isinstance(op, loop.ForOp) and op.loop_kind is loop.LoopKind.VIRTUAL
+    ]
+    return found[-1] if found else None
+
+
+@dataclass
+class _Injection:
+    """The rewriting of one virtual loop.
+
+    Attributes:
+        different: values and buffers that are not the same for all virtual threads.
+    """
+
+    virtual: loop.ForOp
+    different: set[SSAValue] = field(default_factory=set[SSAValue])
+
+    def run(self) -> None:
+        virtual = self.virtual
+        self.different = {virtual.induction_variable}
+        while self._spread(virtual.body.block):
+            pass
+        for alloc in [op for op in virtual.walk() if isinstance(op, loop.AllocOp)]:
+            if alloc.result in self.different:
+                self._expand(alloc)
+        place = InsertPoint.before(virtual)
+        for op in self._sunk(list(virtual.body.block.ops)):
+            Rewriter.insert_op(op, place)
+        virtual.detach()
+        virtual.erase()
+
+    # What differs.
+
+    def _spread(self, block: Block, inside: bool = False) -> bool:
+        """Learn more of what differs; whether there was more.
+
+        Args:
+            inside: whether the block runs for some virtual threads only.
+        """
+        changed = False
+        for op in block.ops:
+            differs = inside or not self.different.isdisjoint(op.operands)
+            match op:
+                case loop.ForOp():
+                    changed |= self._spread(op.body.block, inside)
+                case loop.GuardOp():
+                    changed |= self._spread(op.body.block, differs)
+                case loop.StoreOp():
+                    changed |= differs and self._add(op.memref)
+                case _ if differs:
+                    for result in op.results:
+                        changed |= self._add(result)
+                case _:
+                    pass
+        return changed
+
+    def _add(self, value: SSAValue) -> bool:
+        alloc = value.owner
+        if isinstance(value.type, MemRefType) and not (
+            isinstance(alloc, loop.AllocOp) and self.virtual.is_ancestor(alloc)
+        ):
+            return False
+        if isinstance(alloc, loop.AllocOp) and alloc.scope.data not in _PRIVATE:
+            return False
+        new = value not in self.different
+        self.different.add(value)
+        return new
+
+    def _differs(self, op: Operation) -> bool:
+        """Whether an op, or one inside, is not the same for all virtual threads."""
+        return any(not self.different.isdisjoint(inner.operands) for inner in op.walk())
+
+    def _expand(self, alloc: loop.AllocOp) -> None:
+        """Give each virtual thread a buffer of its own, as a part of one."""
+        accesses = accesses_of(alloc)
+        assert accesses is not None, "intrinsics are lowered before"
+        for op in accesses:
+            add_dimension(op, AffineDimExpr(0), [self.virtual.induction_variable])
+        new = reshape(alloc, [self.virtual.trip_count, *shape_of(alloc.result)])
+        self.different.add(new.result)
+
+    # Where the loop goes.
+
+    def _sunk(self, ops: Sequence[Operation]) -> list[Operation]:
+        """Ops with the virtual loop around those that differ."""
+        allocs = [op for op in ops if isinstance(op, loop.AllocOp)]
+        rest = [op for op in ops if op not in allocs]
+        for op in ops:
+            op.detach()
+        result: list[Operation] = list(allocs)
+        leaves: list[Operation] = []
+        for position, op in enumerate(rest):
+            if not isinstance(op, loop.ForOp | loop.GuardOp):
+                leaves.append(op)
+                continue
+            if self._reach(leaves, op):
+                # Values of these statements are used further inside: all stay together.
+                return result + self._around(leaves + rest[position:])
+            result += self._leaves(leaves)
+            leaves = []
+            result += self._structured(op)
+        return result + self._leaves(leaves)
+
+    def _reach(self, leaves: Sequence[Operation], op: Operation) -> bool:
+        made = {result for leaf in leaves for result in leaf.results} & self.different
+        return any(not made.isdisjoint(inner.operands) for inner in op.walk())
+
+    def _structured(self, op: loop.ForOp | loop.GuardOp) -> list[Operation]:
+        if not self._differs(op):
+            return [op]
+        passes = (
+            op.loop_kind in _PASSED
+            if isinstance(op, loop.ForOp)
+            else self.different.isdisjoint(op.operands)
+        )
+        if not passes:
+            return self._around([op])
+        body = op.body.block
+        for inner in self._sunk(list(body.ops)):
+            body.add_op(inner)
+        return [op]
+
+    def _leaves(self, leaves: Sequence[Operation]) -> list[Operation]:
+        """Statements of one block: what they have in common comes first."""
+        differ = [op for op in leaves if self._differs(op)]
+        alike = [op for op in leaves if op not in differ]
+        if not differ:
+            return list(leaves)
+        first = leaves.index(differ[0])
+        late = [op for op in leaves[first:] if op in alike and _has_effect(op)]
+        if late:
+            return self._around(leaves)
+        return [*alike, *self._around(differ)]
+
+    def _around(self, ops: Sequence[Operation]) -> list[Operation]:
+        """The virtual loop around ops."""
+        block = Block(arg_types=[IndexType()])
+        variable = block.args[0]
+        old = self.virtual.induction_variable
+        variable.name_hint = old.name_hint
+        block.add_ops(ops)
+        for op in ops:
+            for inner in op.walk():
+                for position, operand in enumerate(inner.operands):
+                    if operand is old:
+                        inner.operands[position] = variable
+        count = self.virtual.trip_count
+        kind = loop.LoopKind.UNROLLED if count <= _MOST_COPIES else loop.LoopKind.SERIAL
+        return [loop.ForOp(count, Region(block), kind)]
+
+
+def _has_effect(op: Operation) -> bool:
+    return not (is_side_effect_free(op) or isinstance(op, loop.LoadOp))

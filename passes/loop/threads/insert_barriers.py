@@ -1,0 +1,331 @@
+"""The pass `insert-barriers`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tcopt.dialects import loop
+from tcopt.dialects.loop.memory import FENCE
+from tcopt.dialects.target import gpu_target_of
+from tcopt.passes.loop.analysis.indexing import Knowledge
+from tcopt.passes.loop.analysis.thread_conflicts import (
+    BlockOfThreads,
+    Conflict,
+    Order,
+    ThreadAccess,
+)
+from tcopt.support.errors import PassFailedError
+
+
+@dataclass(frozen=True)
+class InsertBarriersPass(ModulePass):
+    """Lets the threads of a block wait for each other where one touches what another wrote, or
+    writes what another read.
+
+        loop.for %t = 0 to 64 thread threadIdx.x {
+          loop.for %k = 0 to 8 {
+            ... loop.store %a, %s[%t]           // of a buffer in shared memory
+            ... loop.load %s[%t * -1 + 63]
+        ->
+        loop.for %t = 0 to 64 thread threadIdx.x {
+          loop.for %k = 0 to 8 {
+            loop.barrier
+            ... loop.store %a, %s[%t]
+            loop.barrier
+            ... loop.load %s[%t * -1 + 63]
+
+    Which thread touches which element is worked out exactly, for each pair of accesses, within
+    an iteration of the loops around and from one iteration to the next. No barrier stands where
+    a thread passes values to itself alone, none that others make needless, and none inside of a
+    loop where one in front of it will do. All threads reach every barrier: none is under a
+    condition on a thread, or in a loop over some of the threads.
+
+    It comes after `lower-blocks`. Nothing is done in a module for a CPU.
+
+    Raises:
+        PassFailedError: threads that wait would have to do so under a condition that others do
+            not meet, or several threads write an element at the same time.
+    """
+
+    name = "insert-barriers"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if gpu_target_of(op) is None:
+            return
+        for function in op.ops:
+            if isinstance(function, loop.FuncOp):
+                known = Knowledge()
+                for inner in function.walk():
+                    if isinstance(inner, loop.ForOp):
+                        known.enter_loop(inner)
+                for nest in tuple(function.body.block.ops):
+                    if isinstance(nest, loop.ForOp | loop.GuardOp):
+                        _Launch(nest, known).run()
+
+
+@dataclass
+class _Part:
+    """An op among others in a block, and what it does with memory that threads pass values in.
+
+    Attributes:
+        first: accesses that may come before any barrier in it.
+        last: accesses that may come after all barriers in it.
+        waits: whether it always has a barrier.
+        waits_global: whether it always has one that is for global memory too.
+    """
+
+    op: Operation
+    first: Sequence[ThreadAccess] = ()
+    last: Sequence[ThreadAccess] = ()
+    waits: bool = False
+    waits_global: bool = False
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """An access after the last barrier, perhaps in an earlier iteration of the loop around."""
+
+    access: ThreadAccess
+    is_earlier: bool = False
+
+
+@dataclass
+class _Sequence:
+    """The parts of a block, in front of some of which threads wait."""
+
+    parts: list[_Part]
+    common: frozenset[loop.ForOp]
+    carrier: loop.ForOp | None
+    waiting: set[int] = field(default_factory=set[int])
+    global_: set[int] = field(default_factory=set[int])
+    """Those of them that wait for global memory too."""
+
+    @property
+    def waits(self) -> bool:
+        return bool(self.waiting) or any(part.waits for part in self.parts)
+
+
+class _Launch:
+    """One outermost nest, which is launched by itself."""
+
+    def __init__(self, nest: Operation, known: Knowledge):
+        self.nest = nest
+        self.known = known
+        extents: dict[loop.ThreadAxis, int] = {}
+        for op in nest.walk():
+            if isinstance(op, loop.ForOp) and op.axis is not None:
+                axis = op.axis.data
+                extents[axis] = max(extents.get(axis, 1), op.trip_count)
+        self.threads = BlockOfThreads(extents)
+        self.passing = self._passing()
+        self._known_accesses: dict[Operation, ThreadAccess] = {}
+        self._known_conflicts: dict[tuple[ThreadAccess, ThreadAccess, Order], Conflict] = {}
+
+    def run(self) -> None:
+        # One thread alone, as of a kernel that is written as loops, waits for nobody.
+        if self.passing and math.prod(self.threads.extents.values()) > 1:
+            self._part(self.nest, frozenset())
+
+    def _passing(self) -> set[SSAValue]:
+        """Buffers that threads may pass values in: those that several threads see, which the
+        nest writes, and that more than one access is of."""
+        uses: dict[SSAValue, list[bool]] = {}
+        for op in self.nest.walk():
+            if isinstance(op, loop.LoadOp | loop.StoreOp) and not _is_private(op.memref):
+                uses.setdefault(op.memref, []).append(isinstance(op, loop.StoreOp))
+        return {b for b, writes in uses.items() if any(writes) and (len(writes) > 1)}
+
+    def _accesses(self, op: Operation) -> list[ThreadAccess]:
+        return [
+            self._access(inner)
+            for inner in op.walk()
+            if isinstance(inner, loop.LoadOp | loop.StoreOp) and inner.memref in self.passing
+        ]
+
+    def _access(self, op: loop.LoadOp | loop.StoreOp) -> ThreadAccess:
+        if op not in self._known_accesses:
+            self._known_accesses[op] = ThreadAccess(op, self.known)
+        return self._known_accesses[op]
+
+    def _part(self, op: Operation, common: frozenset[loop.ForOp]) -> _Part:
+        """What an op does; barriers that it needs inside are put there.
+
+        Args:
+            common: the loops around it.
+        """
+        accesses = self._accesses(op)
+        if isinstance(op, loop.BarrierOp):
+            return _Part(op, waits=True, waits_global=FENCE in op.attributes)
+        if not accesses:
+            return _Part(op)
+        body = self._open_body(op)
+        if body is None:
+            self._check_alone(op, accesses, common)
+            return _Part(op, accesses, accesses)
+        around = op if isinstance(op, loop.ForOp) else None
+        inside = common if around is None else common | {around}
+        repeats = around is not None and around.axis is None and around.trip_count > 1
+        parts = [self._part(each, inside) for each in body.ops]
+        sequence = _Sequence(parts, inside, around if repeats else None)
+        self._place(sequence)
+        for position in sequence.waiting:
+            barrier = loop.BarrierOp(is_global=position in sequence.global_)
+            Rewriter.insert_op(barrier, InsertPoint.before(parts[position].op))
+        if not sequence.waits or isinstance(op, loop.GuardOp):
+            return _Part(op, accesses, accesses)
+        waits_global = bool(sequence.global_) or any(part.waits_global for part in parts)
+        if not waits_global and any(not _is_shared(each.buffer) for each in accesses):
+            return _Part(op, accesses, accesses, waits=True)
+        return _Part(op, _before(sequence), _after(sequence), True, waits_global)
+
+    def _open_body(self, op: Operation) -> Block | None:
+        """The body of an op that all threads run through alike."""
+        match op:
+            case loop.ForOp() if op.axis is not None and op.axis.data in loop.THREAD_AXES:
+                everyone = op.trip_count == self.threads.extents[op.axis.data]
+                return op.body.block if everyone else None
+            case loop.ForOp() if op.loop_kind is not loop.LoopKind.VECTORIZED:
+                return op.body.block
+            case loop.GuardOp() if all(_is_uniform(value) for value in op.indices):
+                return op.body.block
+            case _:
+                return None
+
+    def _check_alone(
+        self, op: Operation, accesses: Sequence[ThreadAccess], common: frozenset[loop.ForOp]
+    ) -> None:
+        """Check that an op in which no thread can wait does not need it to."""
+        order = Order(common)
+        for position, first in enumerate(accesses):
+            for second in accesses[position:]:
+                found = self._conflict(first, second, order)
+                if found is Conflict.NONE:
+                    continue
+                label = f"%{first.buffer.name_hint or 'unnamed'}"
+                if first is second:
+                    if found is Conflict.CERTAIN and _is_shared(first.buffer):
+                        raise PassFailedError(
+                            f"several threads write the same element of {label} at a time",
+                            op=first.op,
+                            hint="bind the loops of the block that writes it to the threads, "
+                            "after it has its place",
+                        )
+                    continue
+                raise PassFailedError(
+                    f"threads pass values in {label} where not all of them can wait for each other",
+                    op=second.op if second.is_write else first.op,
+                    hint="what writes and what reads it should be in loops over all threads, "
+                    "under no condition on a thread",
+                )
+
+    def _conflict(self, first: ThreadAccess, second: ThreadAccess, order: Order) -> Conflict:
+        if first.buffer is not second.buffer or not (first.is_write or second.is_write):
+            return Conflict.NONE
+        key = first, second, order
+        if key not in self._known_conflicts:
+            self._known_conflicts[key] = self.threads.conflict(first, second, order)
+        return self._known_conflicts[key]
+
+    def _place(self, sequence: _Sequence) -> None:
+        """Choose where threads wait in a block: before as few parts as will do."""
+        while (position := self._first_conflict(sequence)) is not None:
+            sequence.waiting.add(position)
+        for position in sorted(sequence.waiting):
+            sequence.waiting.remove(position)
+            if self._first_conflict(sequence) is not None:
+                sequence.waiting.add(position)
+        left = set(sequence.waiting)
+        while (position := self._first_conflict(sequence, left)) is not None:
+            before = [each for each in left if each <= position] or left
+            left.remove(max(before))
+        sequence.global_ = sequence.waiting - left
+
+    def _first_conflict(self, sequence: _Sequence, only_shared: Collection[int] = ()) -> int | None:
+        """The first part that touches what another thread may still have to do with.
+
+        Args:
+            only_shared: parts in front of which threads wait for shared memory alone.
+        """
+        pending: list[_Pending] = []
+        for is_second in (False, True) if sequence.carrier is not None else (False,):
+            pending = [_Pending(each.access, is_earlier=True) for each in pending]
+            for position, part in enumerate(sequence.parts):
+                if position in only_shared:
+                    pending = [each for each in pending if not _is_shared(each.access.buffer)]
+                elif position in sequence.waiting:
+                    pending = []
+                if self._meets(pending, part, sequence):
+                    return position
+                if part.waits_global:
+                    pending = []
+                elif part.waits:
+                    pending = [each for each in pending if not _is_shared(each.access.buffer)]
+                # What is there from an earlier iteration is already pending.
+                if not is_second or sequence.waits:
+                    pending += [_Pending(access) for access in part.last]
+        return None
+
+    def _meets(self, pending: Sequence[_Pending], part: _Part, sequence: _Sequence) -> bool:
+        carrier = sequence.carrier
+        now = Order(sequence.common)
+        if carrier is None:
+            later = now
+        else:
+            later = Order(sequence.common - {carrier}, carrier, is_next=sequence.waits)
+        return any(
+            self._conflict(each.access, access, later if each.is_earlier else now)
+            is not Conflict.NONE
+            for each in pending
+            for access in part.first
+        )
+
+
+def _before(sequence: _Sequence) -> list[ThreadAccess]:
+    """What a block does before its first barrier."""
+    found: list[ThreadAccess] = []
+    for position, part in enumerate(sequence.parts):
+        if position in sequence.waiting:
+            break
+        found += part.first
+        if part.waits:
+            break
+    return found
+
+
+def _after(sequence: _Sequence) -> list[ThreadAccess]:
+    """What a block does after its last barrier."""
+    found: list[ThreadAccess] = []
+    for position, part in reversed(list(enumerate(sequence.parts))):
+        found += part.last
+        if part.waits or position in sequence.waiting:
+            break
+    return found
+
+
+def _is_private(buffer: SSAValue) -> bool:
+    """Whether each thread has a buffer of its own."""
+    alloc = buffer.owner
+    if not isinstance(alloc, loop.AllocOp) or alloc.scope.data is loop.Scope.SHARED:
+        return False
+    if alloc.scope.data is not loop.Scope.GLOBAL:
+        return True
+    return any(loop.is_thread(each) for each in loop.enclosing_loops(alloc))
+
+
+def _is_shared(buffer: SSAValue) -> bool:
+    alloc = buffer.owner
+    return isinstance(alloc, loop.AllocOp) and alloc.scope.data is loop.Scope.SHARED
+
+
+def _is_uniform(value: SSAValue) -> bool:
+    """Whether an index has the same value for all threads of a block at a time."""
+    found = loop.loop_of(value)
+    return found is not None and not loop.is_thread(found)

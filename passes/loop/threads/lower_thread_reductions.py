@@ -1,0 +1,333 @@
+"""The pass `lower-thread-reductions`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tcopt.dialects import loop
+from tcopt.dialects.simt import ShuffleOp
+from tcopt.dialects.target import GpuTargetAttr, gpu_target_of
+from tcopt.passes.loop.analysis.lane_reductions import THREAD_KINDS, Update, update_of
+from tcopt.support.errors import PassFailedError
+
+SHUFFLE = "shuffle"
+"""The feature of a GPU whose threads hand values to each other within a warp."""
+
+
+@dataclass(frozen=True)
+class LowerThreadReductionsPass(ModulePass):
+    """Lets the threads of a block add up, or combine otherwise, what each of them has.
+
+    A loop over threads whose iterations all update one element becomes a tree of steps in shared
+    memory, half as many threads in each:
+
+        loop.for %t = 0 to 8 thread threadIdx.x {
+          %a = loop.load %part[%t]
+          %b = loop.load %y[0]
+          %c = arith.addf %b, %a
+          loop.store %c, %y[0]
+        ->
+        %sum = loop.alloc shared : memref<8xf32>
+        loop.for %t = 0 to 8 thread threadIdx.x { %sum[%t] = %part[%t] }
+        loop.for %t = 0 to 4 thread threadIdx.x { %sum[%t] += %sum[%t + 4] }
+        loop.for %t = 0 to 2 thread threadIdx.x { %sum[%t] += %sum[%t + 2] }
+        loop.for %t = 0 to 1 thread threadIdx.x { %sum[%t] += %sum[%t + 1] }
+        loop.for %t = 0 to 1 thread threadIdx.x { %y[0] += %sum[0] }
+
+    Where the target has the feature `shuffle` (CUDA always has), the threads of a warp combine
+    their values by `simt.shuffle`, and only one value for each warp goes through shared memory.
+    `insert-barriers` comes after it. Nothing is done in a module for a CPU.
+
+    Raises:
+        PassFailedError: the element is in registers, where one thread alone would see it.
+    """
+
+    name = "lower-thread-reductions"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = gpu_target_of(op)
+        if target is None:
+            return
+        for function in op.ops:
+            if isinstance(function, loop.FuncOp):
+                for inner in tuple(function.walk()):
+                    if isinstance(inner, loop.ForOp) and loop.is_thread(inner):
+                        reduction = _reduction(inner)
+                        if reduction is not None:
+                            _lower(reduction, target)
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """A loop over threads that all update one element.
+
+    Attributes:
+        guard: a condition around all it does, the same for all its threads.
+        start: what gives the element its first value, if the loop does so.
+        ops: what computes a thread's term.
+        store: what writes the element.
+    """
+
+    loop: loop.ForOp
+    guard: loop.GuardOp | None
+    start: loop.GuardOp | None
+    ops: tuple[Operation, ...]
+    store: loop.StoreOp
+    update: Update
+
+
+def _reduction(op: loop.ForOp) -> _Reduction | None:
+    variable = op.induction_variable
+    if op.trip_count < 2:
+        return None
+    body, guard = op.body.block, None
+    first = body.first_op
+    if isinstance(first, loop.GuardOp) and first.next_op is None:
+        if variable in first.indices:
+            return None
+        body, guard = first.body.block, first
+    ops = list(body.ops)
+    start = ops[0] if ops and isinstance(ops[0], loop.GuardOp) else None
+    rest = ops[1:] if start is not None else ops
+    stores = [each for each in rest if isinstance(each, loop.StoreOp)]
+    if len(stores) != 1 or stores[0] is not rest[-1] or any(each.regions for each in rest):
+        return None
+    store, update = stores[0], update_of(stores[0], THREAD_KINDS)
+    if update is None or variable in store.indices:
+        return None
+    if start is not None and list(start.indices) != [variable]:
+        return None
+    kept = [o for o in rest if o not in (store, update.combine, update.accumulator)]
+    return _Reduction(op, guard, start, tuple(kept), store, update)
+
+
+def _lower(reduction: _Reduction, target: GpuTargetAttr) -> None:
+    alloc = reduction.store.memref.owner
+    if isinstance(alloc, loop.AllocOp) and alloc.scope.data not in (
+        loop.Scope.SHARED,
+        loop.Scope.GLOBAL,
+    ):
+        raise PassFailedError(
+            f"threads combine their values in %{alloc.result.name_hint or 'unnamed'}, which each "
+            "of them has in its registers",
+            op=reduction.store,
+            hint="let it be shared, or an argument",
+        )
+    writer = _Writer(reduction)
+    if _is_for_warps(reduction.loop, target):
+        writer.write_shuffles(target.warp.data)
+    else:
+        writer.write_tree()
+    reduction.loop.detach()
+    reduction.loop.erase()
+
+
+def _started_with(reduction: _Reduction, ops: Sequence[Operation]) -> SSAValue | None:
+    """The value that ops store last, into the element that is updated, if they do so."""
+    last, store = ops[-1] if ops else None, reduction.store
+    if not isinstance(last, loop.StoreOp) or last.memref is not store.memref:
+        return None
+    is_same = last.map == store.map and tuple(last.indices) == tuple(store.indices)
+    return last.value if is_same else None
+
+
+def _is_for_warps(op: loop.ForOp, target: GpuTargetAttr) -> bool:
+    """Whether the threads of a loop are whole warps, or a warp holds several times as many."""
+    if target.capabilities.isdisjoint((SHUFFLE, "cuda")):
+        return False
+    if op.axis is None or op.axis.data is not loop.ThreadAxis.THREAD_X:
+        return False
+    count, warp = op.trip_count, target.warp.data
+    warps = -(-count // warp)
+    if count & (count - 1) or warp & (warp - 1) or warps > warp:
+        return False
+    return all(
+        other.trip_count <= count
+        for other in _launch_of(op).walk()
+        if isinstance(other, loop.ForOp) and other.axis == op.axis
+    )
+
+
+def _launch_of(op: Operation) -> Operation:
+    while not isinstance(parent := op.parent_op(), loop.FuncOp):
+        assert parent is not None
+        op = parent
+    return op
+
+
+class _Writer:
+    """Writes what a reduction becomes, in front of its loop."""
+
+    def __init__(self, reduction: _Reduction):
+        self.reduction = reduction
+        self.others = [
+            each
+            for each in reversed(list(loop.enclosing_loops(reduction.loop)))
+            if loop.is_thread(each)
+        ]
+        self.rows = [each.trip_count for each in self.others]
+        self.row = [each.induction_variable for each in self.others]
+
+    def write_tree(self) -> None:
+        """Steps in shared memory."""
+        count = self.reduction.loop.trip_count
+        shared = self._shared(count)
+        self._nest(count, lambda t: self._term(t, shared, AffineDimExpr(0)))
+        while count > 1:
+            half = (count + 1) // 2
+            self._nest(count - half, lambda t, half=half: self._step(shared, t, half))
+            count = half
+        self._nest(1, lambda t: self._result(t, self._load(shared, AffineConstantExpr(0), t)))
+
+    def write_shuffles(self, warp: int) -> None:
+        """Steps in warps, and then among what the warps have."""
+        count = self.reduction.loop.trip_count
+        if count <= warp:
+            self._nest(count, lambda t: self._in_warp(t, count, self._value, self._finish))
+            return
+        warps = count // warp
+        shared = self._shared(warps)
+
+        def keep(t: SSAValue, value: SSAValue) -> list[Operation]:
+            place = self._store(value, shared, AffineDimExpr(0) // warp, t)
+            return [self._when(AffineDimExpr(0) % warp, t, [place])]
+
+        def partial(t: SSAValue) -> list[Operation]:
+            return [self._load(shared, AffineDimExpr(0) % warps, t)]
+
+        self._nest(count, lambda t: self._in_warp(t, warp, self._value, keep))
+        self._nest(count, lambda t: self._in_warp(t, warps, partial, self._finish))
+
+    # Parts of loops.
+
+    def _in_warp(
+        self,
+        t: SSAValue,
+        count: int,
+        value: Callable[[SSAValue], list[Operation]],
+        use: Callable[[SSAValue, SSAValue], list[Operation]],
+    ) -> list[Operation]:
+        """A value of each thread, combined over groups of some threads, and what uses it."""
+        ops = value(t)
+        distance = count // 2
+        while distance:
+            mine = ops[-1].results[0]
+            other = ShuffleOp(mine, distance)
+            ops += [other, self._combine(mine, other.result)]
+            distance //= 2
+        return [*ops, *use(t, ops[-1].results[0])]
+
+    def _value(self, t: SSAValue) -> list[Operation]:
+        """A thread's term; under a condition all threads of a row have one, or none uses it."""
+        ops, mapping = self._copies(t)
+        found = mapping.get(self.reduction.update.term, self.reduction.update.term)
+        # The last op gives the term, also where it is not computed here.
+        term = found.owner
+        if isinstance(term, Operation) and term in ops:
+            return [*(op for op in ops if op is not term), term]
+        raise PassFailedError("threads combine a value that they all have", op=self.reduction.store)
+
+    def _finish(self, t: SSAValue, value: SSAValue) -> list[Operation]:
+        return [self._when(AffineDimExpr(0), t, self._guarded(self._updated(value)))]
+
+    def _term(self, t: SSAValue, shared: loop.AllocOp, place: AffineExpr) -> list[Operation]:
+        ops, mapping = self._copies(t)
+        term = self.reduction.update.term
+        return self._guarded([*ops, self._store(mapping.get(term, term), shared, place, t)])
+
+    def _step(self, shared: loop.AllocOp, t: SSAValue, distance: int) -> list[Operation]:
+        mine = self._load(shared, AffineDimExpr(0), t)
+        other = self._load(shared, AffineDimExpr(0) + distance, t)
+        combined = self._combine(mine.result, other.result)
+        store = self._store(combined.results[0], shared, AffineDimExpr(0), t)
+        return self._guarded([mine, other, combined, store])
+
+    def _result(self, t: SSAValue, value: loop.LoadOp) -> list[Operation]:
+        return self._guarded([value, *self._updated(value.result)])
+
+    def _updated(self, value: SSAValue) -> list[Operation]:
+        """The element's first value, and then the update by a value."""
+        reduction = self.reduction
+        start = [] if reduction.start is None else list(reduction.start.body.block.ops)
+        mapping: dict[SSAValue, SSAValue] = {}
+        ops = [op.clone(mapping) for op in start]
+        if (first := _started_with(reduction, ops)) is not None:
+            # The first value need not go through memory.
+            Rewriter.erase_op(ops.pop())
+            combined = self._combine(first, value)
+            return [
+                *ops,
+                combined,
+                reduction.store.clone({reduction.store.value: combined.results[0]}),
+            ]
+        old = reduction.update.accumulator.clone()
+        combined = self._combine(old.result, value)
+        new = reduction.store.clone({reduction.store.value: combined.results[0]})
+        return [*ops, old, combined, new]
+
+    # Small things.
+
+    def _copies(self, t: SSAValue) -> tuple[list[Operation], dict[SSAValue, SSAValue]]:
+        mapping: dict[SSAValue, SSAValue] = {self.reduction.loop.induction_variable: t}
+        return [op.clone(mapping) for op in self.reduction.ops], mapping
+
+    def _combine(self, lhs: SSAValue, rhs: SSAValue) -> Operation:
+        combine = self.reduction.update.combine
+        return type(combine).create(
+            operands=[lhs, rhs],
+            result_types=[result.type for result in combine.results],
+            properties=combine.properties,
+        )
+
+    def _shared(self, count: int) -> loop.AllocOp:
+        element = self.reduction.update.term.type
+        alloc = loop.AllocOp(MemRefType(element, [*self.rows, count]), loop.Scope.SHARED)
+        name = self.reduction.store.memref.name_hint or "sum"
+        alloc.result.name_hint = f"{name}_parts"
+        outermost = self.others[0] if self.others else self.reduction.loop
+        Rewriter.insert_op(alloc, InsertPoint.before(outermost))
+        return alloc
+
+    def _map(self, place: AffineExpr) -> AffineMap:
+        rows = [AffineDimExpr(i + 1) for i in range(len(self.row))]
+        return AffineMap(len(rows) + 1, 0, (*rows, place))
+
+    def _load(self, shared: loop.AllocOp, place: AffineExpr, t: SSAValue) -> loop.LoadOp:
+        return loop.LoadOp(shared.result, self._map(place), [t, *self.row])
+
+    def _store(
+        self, value: SSAValue, shared: loop.AllocOp, place: AffineExpr, t: SSAValue
+    ) -> loop.StoreOp:
+        return loop.StoreOp(value, shared.result, self._map(place), [t, *self.row])
+
+    def _when(self, expr: AffineExpr, t: SSAValue, ops: Sequence[Operation]) -> Operation:
+        """Ops for the threads for which an expression of their number is 0."""
+        return loop.GuardOp(AffineMap(1, 0, (expr,)), [t], [1], Region(Block(ops)))
+
+    def _guarded(self, ops: Sequence[Operation]) -> list[Operation]:
+        guard = self.reduction.guard
+        if guard is None:
+            return list(ops)
+        body = Region(Block(ops))
+        extents = guard.condition_extents
+        return [loop.GuardOp(guard.map.data, list(guard.indices), extents, body)]
+
+    def _nest(self, count: int, body: Callable[[SSAValue], Sequence[Operation]]) -> None:
+        """A loop over the first threads of the axis, in front of the reduction's."""
+        old = self.reduction.loop
+        assert old.axis is not None
+        block = Block(arg_types=[IndexType()])
+        block.args[0].name_hint = old.induction_variable.name_hint
+        block.add_ops(body(block.args[0]))
+        new = loop.ForOp(count, Region(block), loop.LoopKind.THREAD, old.axis.data)
+        for op in new.walk():
+            op.location = self.reduction.store.location
+        Rewriter.insert_op(new, InsertPoint.before(old))

@@ -1,0 +1,172 @@
+"""How copies of an op are written: what is the same for all of them is worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, MemRefType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.traits import Pure
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.passes.loop.analysis.indexing import IndexedOp, Knowledge
+from tcopt.passes.loop.unroll.store_forwarding import Piece, is_private, piece_at, piece_length
+from tcopt.support.affine import (
+    Atom,
+    Dim,
+    LinearSum,
+    linear_sum,
+    simplify,
+    substitute,
+    to_expr,
+    used_dims,
+)
+from tcopt.support.literals import segment_sizes
+
+
+class Place(NamedTuple):
+    """What some numbers of the unrolled variables make of an access."""
+
+    map: AffineMapAttr
+    properties: dict[str, Attribute]
+    """Those of a copy that has no mask."""
+    piece: Piece | None
+    """What is touched of a buffer in registers, if that is known."""
+
+
+@dataclass
+class AccessPlan:
+    """How to write an op's index expressions for given numbers of the unrolled variables."""
+
+    op: IndexedOp
+    kept: list[SSAValue]
+    """The index values that are not unrolled."""
+    unrolled: list[SSAValue]
+    parts: list[tuple[AffineExpr | None, int, list[tuple[SSAValue, int]]]] | None
+    """For each expression the part over `kept`, a constant, and the unrolled terms; None
+    when a division mixes them."""
+    fixed: list[AffineExpr]
+    """The expressions over `kept` followed by `unrolled`."""
+    places: dict[tuple[int, ...], Place] = field(default_factory=dict[tuple[int, ...], Place])
+    leading: tuple[SSAValue, ...] = ()
+    """The operands in front of the indices."""
+    mask: SSAValue | None = None
+    in_registers: bool = False
+    """Whether it accesses a buffer in registers that only loads and stores can see."""
+    shape: Sequence[int] = ()
+    length: int | None = None
+    """Of such a buffer, its shape, and how many neighbours the access touches."""
+
+    def place(self, numbers: dict[SSAValue, int], known: Knowledge) -> Place:
+        """The access where the unrolled variables have these numbers."""
+        key = tuple([numbers[value] for value in self.unrolled])
+        found = self.places.get(key)
+        if found is None:
+            found = self.places[key] = self._new_place(key, numbers, known)
+        return found
+
+    def _new_place(
+        self, key: tuple[int, ...], numbers: dict[SSAValue, int], known: Knowledge
+    ) -> Place:
+        if self.parts is not None:
+            results = [_with_constant(part, numbers) for part in self.parts]
+        else:
+            ranges = [*known.ranges_of(self.kept), *((n, n) for n in key)]
+            results = [simplify(expr, ranges) for expr in self.fixed]
+        map = AffineMapAttr(AffineMap(len(self.kept), 0, tuple(results)))
+        properties = {**self.op.properties, "map": map}
+        if self.leading:
+            properties["operandSegmentSizes"] = self.segments(masked=False)
+        piece = None
+        if self.in_registers and self.length is not None:
+            piece = piece_at(results, self.shape, self.length)
+        return Place(map, properties, piece)
+
+    def segments(self, *, masked: bool) -> DenseArrayBase:
+        """The sizes of a copy's groups of operands."""
+        return segment_sizes(*(1 for _ in self.leading), len(self.kept), int(masked))
+
+
+def plan_access(op: IndexedOp, numbers: dict[SSAValue, int], known: Knowledge) -> AccessPlan:
+    """The plan of an op.
+
+    Args:
+        numbers: the unrolled variables.
+        known: what holds in every copy.
+    """
+    operands = list(op.indices)
+    kept = [value for value in operands if value not in numbers]
+    unrolled = [value for value in operands if value in numbers]
+    order = {value: i for i, value in enumerate([*kept, *unrolled])}
+    dims: list[AffineExpr] = [AffineDimExpr(order[value]) for value in operands]
+    fixed = [substitute(expr, dims) for expr in op.map.data.results]
+    # Every copy must get its own number, so nothing may be concluded from ranges here.
+    ranges = known.ranges_of([*kept, *unrolled])
+    plan = AccessPlan(op, kept, unrolled, _parts(fixed, kept, unrolled, ranges), fixed)
+    if isinstance(op, loop.LoadOp):
+        plan.leading, plan.mask = (op.memref,), op.mask
+    elif isinstance(op, loop.StoreOp):
+        plan.leading, plan.mask = (op.value, op.memref), op.mask
+    else:
+        return plan
+    if is_private(op.memref):
+        type_ = op.memref.type
+        assert isa(type_, MemRefType)
+        plan.in_registers, plan.shape, plan.length = True, type_.get_shape(), piece_length(op)
+    return plan
+
+
+def _parts(
+    exprs: Sequence[AffineExpr],
+    kept: Sequence[SSAValue],
+    unrolled: Sequence[SSAValue],
+    ranges: Sequence[tuple[int, int]],
+) -> list[tuple[AffineExpr | None, int, list[tuple[SSAValue, int]]]] | None:
+    parts: list[tuple[AffineExpr | None, int, list[tuple[SSAValue, int]]]] = []
+    for expr in exprs:
+        total = linear_sum(expr, ranges)
+        moving: list[tuple[SSAValue, int]] = []
+        rest: list[tuple[Atom, int]] = []
+        for atom, factor in total.terms:
+            if isinstance(atom, Dim) and atom.position >= len(kept):
+                moving.append((unrolled[atom.position - len(kept)], factor))
+                continue
+            used = {atom.position} if isinstance(atom, Dim) else used_dims(to_expr(atom.operand))
+            if any(position >= len(kept) for position in used):
+                return None
+            rest.append((atom, factor))
+        base = to_expr(LinearSum(tuple(rest), 0)) if rest else None
+        parts.append((base, total.constant, moving))
+    return parts
+
+
+def _with_constant(
+    part: tuple[AffineExpr | None, int, list[tuple[SSAValue, int]]], numbers: dict[SSAValue, int]
+) -> AffineExpr:
+    base, constant, moving = part
+    for value, factor in moving:
+        constant += factor * numbers[value]
+    if base is None:
+        return AffineConstantExpr(constant)
+    return base + AffineConstantExpr(constant) if constant else base
+
+
+class PlainPlan:
+    """What copies of an op without indices have in common."""
+
+    def __init__(self, op: Operation):
+        self.operands = tuple(op.operands)
+        self.result_types = [result.type for result in op.results]
+        self.is_pure = _is_pure(type(op))
+        self.moves = len(op.operands) == 1 and len(op.results) == 1
+        """Whether it makes one value of one other."""
+
+
+@cache
+def _is_pure(kind: type[Operation]) -> bool:
+    return kind.has_trait(Pure)

@@ -1,0 +1,1 @@
+"""What blocks compute, and which elements they touch."""

@@ -1,0 +1,347 @@
+"""Does a block, under some innermost loops, compute what a hardware intrinsic computes?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+from xdsl.traits import Commutative
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.intrinsics import Intrinsic, Operand, intrinsic
+from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoadOp, StoreOp
+from tcopt.dialects.loop.analysis import binding_values, value_ranges
+from tcopt.dialects.loop.intrin import Steps
+from tcopt.passes.loop.bufferize.stage_nests import lower_function
+from tcopt.schedules.state.state import value_label
+from tcopt.support.affine import Dim, LinearSum, linear_sum, substitute, sum_range, to_expr
+
+_COMMUTATIVE = (arith.AddfOp, arith.MulfOp)
+"""Commutative ops that lack the trait."""
+
+
+class Mismatch(Exception):
+    """How loops differ from an intrinsic's behaviour."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A loop of an intrinsic's behaviour, as an iteration variable of its block."""
+
+    variable: SSAValue
+    kind: IterKind
+    extent: int
+
+    @property
+    def name(self) -> str:
+        """What the declaration calls it."""
+        hint = self.variable.name_hint or "axis"
+        return hint.removeprefix("v")
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What an intrinsic computes, as a block.
+
+    Attributes:
+        axes: its loops, outermost first.
+        buffers: of its operands, the output first.
+    """
+
+    declared: Intrinsic
+    block: BlockOp
+    axes: tuple[Axis, ...]
+    buffers: tuple[SSAValue, ...]
+
+    def operand(self, buffer: SSAValue) -> Operand:
+        """The operand that a buffer of the block stands for."""
+        return self.declared.operands[self.buffers.index(buffer)]
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Accesses of a block that stand for an intrinsic's operands, the output first.
+
+    Attributes:
+        steps: for each operand and dimension of its tile, how far the indices move along it.
+    """
+
+    accesses: tuple[LoadOp | StoreOp, ...]
+    steps: tuple[Steps, ...]
+
+
+def behaviour_of(name: str) -> Behaviour:
+    """The behaviour of an intrinsic; UnsupportedError if there is none of the name."""
+    return _behaviour(intrinsic(name))
+
+
+@lru_cache(maxsize=256)
+def _behaviour(declared: Intrinsic) -> Behaviour:
+    function = lower_function(declared.function)
+    block = next(op for op in function.walk() if isinstance(op, BlockOp))
+    *inputs, output = function.body.block.args
+    axes = zip(block.iter_vars, block.iter_kinds, block.domain, strict=True)
+    return Behaviour(declared, block, tuple(Axis(*each) for each in axes), (output, *inputs))
+
+
+def match_behaviour(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]) -> Matched:
+    """Match a block under loops, outermost first, with a behaviour.
+
+    Raises:
+        Mismatch: saying where they differ.
+    """
+    _match_loops(behaviour, block, loops)
+    _match_elements(behaviour, block)
+    stores = [op for op in block.body.block.ops if isinstance(op, StoreOp)]
+    if len(stores) != 1 or any(op.regions for op in block.body.block.ops):
+        raise Mismatch(
+            f"the block should be one expression and its store, not {len(stores)} stores"
+        )
+    try:
+        return _match_store(behaviour, block, loops, stores[0], in_order=True)
+    except Mismatch as reason:
+        # Factors of one type match in either order, but may lie the other way round.
+        try:
+            return _match_store(behaviour, block, loops, stores[0], in_order=False)
+        except Mismatch:
+            raise reason from None
+
+
+def _match_store(
+    behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp], store: StoreOp, *, in_order: bool
+) -> Matched:
+    """Match what a block stores.
+
+    Args:
+        in_order: whether operands of commutative ops are tried as they are first.
+    """
+    (wanted,) = (op for op in behaviour.block.body.block.ops if isinstance(op, StoreOp))
+    found: dict[SSAValue, LoadOp | StoreOp] = {}
+    _match_value(store.value, wanted.value, found, in_order=in_order)
+    output = behaviour.buffers[0]
+    if not _same_place(store, found[output]):
+        raise Mismatch("the block does not add to the element that it stores")
+    accesses = tuple(found[buffer] for buffer in behaviour.buffers)
+    loads = {op.memref: op for op in behaviour.block.body.block.ops if isinstance(op, LoadOp)}
+    steps = tuple(
+        _match_steps(behaviour, access, loads[buffer], block, loops)
+        for access, buffer in zip(accesses, behaviour.buffers, strict=True)
+    )
+    return Matched(accesses, steps)
+
+
+def _match_loops(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]) -> None:
+    """Number, extents and kinds of loops, and whether the block's domains end between tiles."""
+    if len(loops) != len(behaviour.axes):
+        raise Mismatch(
+            f"there are {len(loops)} loops where the intrinsic has {len(behaviour.axes)}"
+        )
+    for loop, axis in zip(loops, behaviour.axes, strict=True):
+        label = value_label(loop.induction_variable)
+        if loop.trip_count != axis.extent:
+            raise Mismatch(
+                f"{label} has {loop.trip_count} iterations where the intrinsic's '{axis.name}' has "
+                f"{axis.extent}"
+            )
+        kinds = {
+            kind
+            for position, kind in enumerate(block.iter_kinds)
+            if loop.induction_variable in binding_values(block, position)
+            and (kind is IterKind.REDUCE or block.iter_vars[position].first_use is not None)
+        }
+        if kinds - {axis.kind}:
+            raise Mismatch(
+                f"{label} is a {(kinds - {axis.kind}).pop().value} loop where the "
+                f"intrinsic's '{axis.name}' is {axis.kind.value}"
+            )
+    values = list(block.operands_)
+    ranges = value_ranges(values)
+    moving = {v: n for v, n in ((o.induction_variable, o.trip_count) for o in loops)}
+    for variable, binding, extent in zip(
+        block.iter_vars, block.bindings.data.results, block.domain, strict=True
+    ):
+        total = linear_sum(binding, ranges)
+        steps, rest = _split(total, values, moving)
+        if steps is None:
+            raise Mismatch(f"the binding of {value_label(variable)} divides by a loop of the tile")
+        reach = sum(abs(step) * (moving[v] - 1) for v, step in steps.items())
+        if reach and not _ends_between(rest, reach + 1, extent, total, values):
+            raise Mismatch(
+                f"a tile may stick out of the {extent} iterations of {value_label(variable)}"
+            )
+
+
+def _ends_between(
+    rest: LinearSum, size: int, extent: int, total: LinearSum, values: Sequence[SSAValue]
+) -> bool:
+    """Whether a domain holds each tile of `size` whole or not at all."""
+    low, high = sum_range(total, value_ranges(values))
+    if low >= 0 and high < extent:
+        return True
+    whole = all(factor % size == 0 for _, factor in rest.terms) and rest.constant % size == 0
+    return whole and extent % size == 0
+
+
+def _split(
+    total: LinearSum, values: Sequence[SSAValue], moving: Mapping[SSAValue, int]
+) -> tuple[dict[SSAValue, int] | None, LinearSum]:
+    """Steps of a sum along the values in `moving`, and what is left without them.
+
+    None instead of steps where a division depends on one of them.
+    """
+    steps: dict[SSAValue, int] = {}
+    rest = list(total.terms)
+    for atom, factor in total.terms:
+        if isinstance(atom, Dim):
+            if values[atom.position] in moving:
+                steps[values[atom.position]] = factor
+                rest.remove((atom, factor))
+        elif any(values[p] in moving for p in to_expr(atom.operand).used_dims()):
+            return None, total
+    return steps, LinearSum(tuple(rest), total.constant)
+
+
+def _match_elements(behaviour: Behaviour, block: BlockOp) -> None:
+    """The element types that are read and written."""
+    ops = list(block.body.block.ops)
+    written = [_element(op.memref) for op in ops if isinstance(op, StoreOp)]
+    stored = {op.memref for op in ops if isinstance(op, StoreOp)}
+    read = [_element(op.memref) for op in ops if isinstance(op, LoadOp) and op.memref not in stored]
+    output, *inputs = behaviour.declared.operands
+    for verb, got, wanted in (
+        ("writes", written, [output.element]),
+        ("reads", read, [operand.element for operand in inputs]),
+    ):
+        if sorted(map(str, got)) != sorted(map(str, wanted)):
+            raise Mismatch(
+                f"the block {verb} {_listed(got)} where the intrinsic {verb} {_listed(wanted)}"
+            )
+
+
+def _listed(elements: Sequence[Attribute]) -> str:
+    return " and ".join(map(str, elements)) or "nothing"
+
+
+def _element(buffer: SSAValue) -> Attribute:
+    assert isa(buffer.type, MemRefType)
+    return buffer.type.get_element_type()
+
+
+def _match_value(
+    value: SSAValue,
+    wanted: SSAValue,
+    found: dict[SSAValue, LoadOp | StoreOp],
+    *,
+    in_order: bool,
+) -> None:
+    """Match an expression, up to the order of commutative operands; `found` gets its loads."""
+    op, pattern = value.owner, wanted.owner
+    assert isinstance(pattern, Operation)
+    if isinstance(pattern, LoadOp):
+        _match_load(op, pattern, found)
+        return
+    if not isinstance(op, Operation) or op.name != pattern.name:
+        got = op.name if isinstance(op, Operation) else value_label(value)
+        raise Mismatch(f"the block has {got} where the intrinsic has {pattern.name}")
+    if [r.type for r in op.results] != [r.type for r in pattern.results]:
+        raise Mismatch(f"{op.name} gives {value.type} where the intrinsic gives {wanted.type}")
+    if _meaning(op) != _meaning(pattern):
+        raise Mismatch(f"{op.name} has other attributes than the intrinsic's")
+    orders = [list(op.operands)]
+    if isinstance(op, _COMMUTATIVE) or op.has_trait(Commutative):
+        orders.insert(1 if in_order else 0, orders[0][::-1])
+    reasons: list[Mismatch] = []
+    for operands in orders:
+        known = dict(found)
+        try:
+            for each in zip(operands, pattern.operands, strict=True):
+                _match_value(*each, known, in_order=in_order)
+        except Mismatch as reason:
+            reasons.append(reason)
+            continue
+        found.update(known)
+        return
+    raise reasons[0]
+
+
+def _meaning(op: Operation) -> dict[str, Attribute]:
+    """An op's properties, but for what it allows an optimiser to do."""
+    return {name: value for name, value in op.properties.items() if name != "fastmath"}
+
+
+def _match_load(op: object, pattern: LoadOp, found: dict[SSAValue, LoadOp | StoreOp]) -> None:
+    if not isinstance(op, LoadOp):
+        name = op.name if isinstance(op, Operation) else "an index"
+        raise Mismatch(
+            f"the block has {name} where the intrinsic reads {value_label(pattern.memref)}"
+        )
+    if op.lanes is not None or op.default is not None or op.mask is not None:
+        raise Mismatch(f"a read of {value_label(op.memref)} has a default or lanes")
+    if _element(op.memref) != _element(pattern.memref):
+        raise Mismatch(
+            f"the block reads {_element(op.memref)} of {value_label(op.memref)} where the "
+            f"intrinsic reads {_element(pattern.memref)} of {value_label(pattern.memref)}"
+        )
+    found[pattern.memref] = op
+
+
+def _same_place(store: StoreOp, load: LoadOp | StoreOp) -> bool:
+    return (
+        store.memref is load.memref
+        and store.map == load.map
+        and tuple(store.indices) == tuple(load.indices)
+    )
+
+
+def _match_steps(
+    behaviour: Behaviour,
+    access: LoadOp | StoreOp,
+    pattern: LoadOp,
+    block: BlockOp,
+    loops: Sequence[ForOp],
+) -> Steps:
+    """How an operand's indices move along the dimensions of its tile, and not along others."""
+    operand, label = behaviour.operand(pattern.memref), value_label(access.memref)
+    values = list(block.operands_)
+    ranges = value_ranges(values)
+    moving = {o.induction_variable: o.trip_count for o in loops}
+    rows: dict[SSAValue, list[int]] = {o.induction_variable: [] for o in loops}
+    for expr in _over_loops(access, block):
+        steps, _ = _split(linear_sum(expr, ranges), values, moving)
+        if steps is None:
+            raise Mismatch(f"an index of {label} divides by a loop of the tile")
+        for variable, row in rows.items():
+            row.append(steps.get(variable, 0))
+    by_axis = {
+        axis.variable: rows[loop.induction_variable]
+        for axis, loop in zip(behaviour.axes, loops, strict=True)
+    }
+    used = [pattern.indices[p] for e in pattern.map.data.results for p in e.used_dims()]
+    for axis, loop in zip(behaviour.axes, loops, strict=True):
+        name = value_label(loop.induction_variable)
+        moves = any(by_axis[axis.variable])
+        if moves and axis.variable not in used:
+            raise Mismatch(
+                f"{label} moves along {name} where the intrinsic's '{operand.name}' is the same "
+                f"for all of '{axis.name}'"
+            )
+        is_output = pattern.memref is behaviour.buffers[0]
+        if is_output and not moves and axis.variable in used and axis.extent > 1:
+            raise Mismatch(
+                f"{label} is the same for all of {name} where the intrinsic's output is not"
+            )
+    return tuple(tuple(by_axis[variable]) for variable in used)
+
+
+def _over_loops(access: LoadOp | StoreOp, block: BlockOp) -> list[AffineExpr]:
+    """An access's indices over the loops around the block."""
+    bindings = dict(zip(block.iter_vars, block.bindings.data.results, strict=True))
+    if any(v not in bindings for v in access.indices):
+        raise Mismatch(f"an index of {value_label(access.memref)} is computed")
+    dims = [bindings[v] for v in access.indices]
+    return [substitute(expr, dims) for expr in access.map.data.results]

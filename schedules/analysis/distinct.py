@@ -1,0 +1,245 @@
+"""Do different loop iterations touch different points?
+
+A binding such as `%jo * 16 + %ji` is a number in mixed radix whose digits are loop variables,
+or parts of one: `%f floordiv 8` and `%f mod 8` are the two digits of `%f`. Bindings tell
+iterations apart when no digit overlaps the next, and the digits of a loop give back the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from tcopt.dialects.loop import BlockOp, ForOp
+from tcopt.dialects.loop.analysis import value_ranges
+from tcopt.schedules.state.state import loops_of
+from tcopt.support.affine import (
+    Atom,
+    Dim,
+    FloorDiv,
+    LinearSum,
+    Mod,
+    Range,
+    linear_sum,
+    sum_range,
+    to_expr,
+)
+
+
+@dataclass(frozen=True)
+class _Digit:
+    """`(source floordiv lower) mod extent`, with the factor it has in the binding."""
+
+    source: LinearSum
+    lower: int
+    extent: int
+    scale: int
+
+
+_Guards = Sequence[tuple[LinearSum, int]]
+"""Sums that are known to stay below an extent."""
+
+
+def determines(
+    exprs: Sequence[AffineExpr], ranges: Sequence[Range], wanted: Collection[int]
+) -> bool:
+    """Whether the values of `exprs` tell those of all dimensions in `wanted`.
+
+    A dimension with a single possible value is always told. False when it cannot be shown.
+    """
+    needed = {d for d in wanted if ranges[d][0] != ranges[d][1]}
+    sums = [linear_sum(expr, ranges) for expr in exprs]
+    told = {d for total in sums for d in _told_alone(total, ranges)}
+    return needed <= told or needed <= _known_dims(sums, ranges, ())
+
+
+def _told_alone(total: LinearSum, ranges: Sequence[Range]) -> list[int]:
+    """All dimensions of a sum that is a number in mixed radix, each digit a dimension."""
+    found: list[int] = []
+    reach = 0
+    for atom, factor in sorted(total.terms, key=lambda term: abs(term[1])):
+        if not isinstance(atom, Dim) or abs(factor) <= reach:
+            return []
+        low, high = ranges[atom.position]
+        reach += abs(factor) * (high - low)
+        found.append(atom.position)
+    return found
+
+
+def separates(block: BlockOp, positions: Sequence[int], loop: ForOp) -> bool:
+    """Whether iterations of `loop` bind the variables at `positions` to different points,
+    whatever the loops inside it do, as the loops around it stand still."""
+    if loop.trip_count <= 1:
+        return True
+    return loop.induction_variable in _known_inside(block, positions, loop)
+
+
+def runs_once(block: BlockOp, loop: ForOp) -> bool:
+    """Whether each point that `block` runs for, as the loops around `loop` stand still, comes
+    from one iteration of `loop` and those inside it."""
+    known = _known_inside(block, range(len(block.iter_vars)), loop)
+    around = loops_of(block)
+    inside = around[around.index(loop) :]
+    return all(o.trip_count <= 1 or o.induction_variable in known for o in inside)
+
+
+def _known_inside(block: BlockOp, positions: Sequence[int], loop: ForOp) -> set[SSAValue]:
+    """Variables of loops at or inside `loop` that follow from those at `positions`."""
+    values = list(block.operands_)
+    ranges = value_ranges(values)
+    inside = {p for p, v in enumerate(values) if loop.is_ancestor(v.owner)}
+    sums: list[LinearSum] = []
+    guards: list[tuple[LinearSum, int]] = []
+    for position, expr in enumerate(block.bindings.data.results):
+        total = linear_sum(expr, ranges)
+        # What stands still adds a constant to every point.
+        moving = tuple(t for t in total.terms if not inside.isdisjoint(_dims(t[0])))
+        if block.iter_vars[position].first_use is None and moving == total.terms:
+            guards.append((LinearSum(moving, 0), block.domain[position] - total.constant))
+        if position in positions:
+            sums.append(LinearSum(moving, 0))
+    still = set(range(len(values))) - inside
+    return {values[d] for d in _known_dims(sums, ranges, guards, still) & inside}
+
+
+def _dims(atom: Atom) -> set[int]:
+    if isinstance(atom, Dim):
+        return {atom.position}
+    return set[int]().union(*(_dims(a) for a, _ in atom.operand.terms))
+
+
+def _known_dims(
+    sums: Sequence[LinearSum],
+    ranges: Sequence[Range],
+    guards: _Guards,
+    still: Collection[int] = (),
+) -> set[int]:
+    """Dimensions whose value follows from the values of all `sums`.
+
+    Args:
+        still: dimensions whose value is known.
+    """
+    digits = [
+        _whole(digit, ranges) for total in sums for digit in _digits(total, ranges, guards) or ()
+    ]
+    limits = dict(guards)
+    known: set[int] = set()
+    for source in _candidates(dict.fromkeys(digit.source for digit in digits)):
+        own = [o for d in digits if (o := _as_digit_of(d, source, ranges)) is not None]
+        # As the rest stands still, the source is told by as many values as what moves takes.
+        moving = LinearSum(tuple(t for t in source.terms if not _dims(t[0]) <= {*still}), 0)
+        if moving == source:
+            low, high = sum_range(source, ranges)
+            wanted = (low, min(high, limits.get(source, high + 1) - 1))
+        else:
+            low, high = sum_range(moving, ranges)
+            wanted = (min(sum_range(source, ranges)[0], 0), high - low)
+        if not moving.terms or not _covers(own, wanted):
+            continue
+        if len(moving.terms) == 1 and isinstance(dim := moving.terms[0][0], Dim):
+            known.add(dim.position)
+        elif sums != [moving]:
+            known |= _known_dims([moving], ranges, (), still)
+    return known
+
+
+def _candidates(sources: Iterable[LinearSum]) -> Iterator[LinearSum]:
+    """Sums that digits may be digits of: their sources, and what two of them are parts of, such
+    as `%a * 8 + %b * 2 + %c` for `%a * 4 + %b` and `%b * 2 + %c`."""
+    found = list(sources)
+    yield from found
+    for low in found:
+        for high in found:
+            scale = _ratio(low, high)
+            atoms = {atom for atom, _ in low.terms}
+            missing = tuple((a, f * scale) for a, f in high.terms if a not in atoms)
+            if scale and missing and len(missing) < len(high.terms):
+                yield LinearSum((*missing, *low.terms), low.constant)
+
+
+def _ratio(low: LinearSum, high: LinearSum) -> int:
+    """How many times as large factors are in one sum as in another; 0 if that differs."""
+    factors = dict(low.terms)
+    ratios = {factors[atom] / factor for atom, factor in high.terms if atom in factors}
+    ratio = ratios.pop() if len(ratios) == 1 else 0
+    return int(ratio) if ratio >= 1 and ratio == int(ratio) else 0
+
+
+def _digits(total: LinearSum, ranges: Sequence[Range], guards: _Guards) -> list[_Digit] | None:
+    """The digits of a sum, least significant first; None where two overlap."""
+    terms = dict(total.terms)
+    digits: list[_Digit] = []
+    for guard, extent in guards:
+        factors = {terms.get(atom, 0) / factor for atom, factor in guard.terms}
+        if len(factors) == 1 and (scale := factors.pop()) and scale == int(scale):
+            digits.append(_Digit(guard, 1, extent, int(scale)))
+            for atom, _ in guard.terms:
+                del terms[atom]
+    digits += [_digit(atom, factor, ranges) for atom, factor in terms.items()]
+    digits.sort(key=lambda d: abs(d.scale))
+    reach = 0
+    for digit in digits:
+        if abs(digit.scale) <= reach:
+            return None
+        reach += abs(digit.scale) * (digit.extent - 1)
+    return digits
+
+
+def _digit(atom: Atom, factor: int, ranges: Sequence[Range]) -> _Digit:
+    low, high = sum_range(LinearSum(((atom, 1),), 0), ranges)
+    match atom:
+        case Dim():
+            return _Digit(LinearSum(((atom, 1),), 0), 1, high - low + 1, factor)
+        case FloorDiv():
+            return _Digit(atom.operand, atom.divisor, high - min(low, 0) + 1, factor)
+        case Mod(LinearSum(terms=((FloorDiv() as inner, 1),), constant=0)):
+            return _Digit(inner.operand, inner.divisor, atom.divisor, factor)
+        case Mod():
+            return _Digit(atom.operand, 1, atom.divisor, factor)
+
+
+def _whole(digit: _Digit, ranges: Sequence[Range]) -> _Digit:
+    """The same digit of what its source is a part of: `%a * 16 + %b floordiv 16` is
+    `(%a * 256 + %b) floordiv 16`."""
+    parts = [(atom, factor) for atom, factor in digit.source.terms if isinstance(atom, FloorDiv)]
+    if len(parts) != 1 or len(digit.source.terms) == 1:
+        return digit
+    (part, factor) = parts[0]
+    if factor != 1:
+        return digit
+    rest = LinearSum(tuple(t for t in digit.source.terms if t[0] != part), digit.source.constant)
+    expr = to_expr(rest) * part.divisor + to_expr(part.operand)
+    source = linear_sum(expr, ranges)
+    return _Digit(source, digit.lower * part.divisor, digit.extent, digit.scale)
+
+
+def _as_digit_of(digit: _Digit, source: LinearSum, ranges: Sequence[Range]) -> _Digit | None:
+    """The same digit as one of another source, where the sources differ by multiples of what
+    the digit leaves out, and by what is below it."""
+    if digit.source == source:
+        return digit
+    if not (scale := _ratio(source, digit.source)):
+        return None
+    place = scale * digit.lower * digit.extent
+    factors = dict(source.terms)
+    for atom, factor in digit.source.terms:
+        factors[atom] = factors.get(atom, 0) - scale * factor
+    rest = tuple((atom, factor) for atom, factor in factors.items() if factor % place)
+    constant = source.constant - scale * digit.source.constant
+    low, high = sum_range(LinearSum(rest, constant), ranges)
+    if low < 0 or high >= scale:
+        return None
+    return _Digit(source, digit.lower * scale, digit.extent, digit.scale)
+
+
+def _covers(digits: Sequence[_Digit], range_: Range) -> bool:
+    """Whether the digits together give back a source in `range_`."""
+    place = 1
+    for digit in sorted(digits, key=lambda d: (d.lower, d.extent)):
+        if digit.lower > place:
+            return False
+        place = max(place, digit.lower * digit.extent)
+    return range_[0] >= 0 and place > range_[1]

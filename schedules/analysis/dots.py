@@ -1,0 +1,106 @@
+"""Dot products of hardware in contractions whose weights are stored in groups for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerType, MemRefType, Signedness
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.arith_ import ExtUIOp
+from tcopt.dialects.intrinsics import find_dot
+from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
+from tcopt.schedules.analysis.patterns import Access, BlockPattern, access_bits
+from tcopt.support.affine import Dim, LinearSum, Mod, linear_sum
+
+
+@dataclass(frozen=True)
+class Dot:
+    """An intrinsic that suits a contraction.
+
+    Attributes:
+        name: of the intrinsic.
+        group: terms that it adds at once.
+        variable: the reduce variable along which they lie.
+        weights: the operand stored in groups, its last dimension.
+        steps: how far a group of terms moves each index of the weights.
+    """
+
+    name: str
+    group: int
+    variable: int
+    weights: Access
+    steps: tuple[int, ...]
+
+
+def dot_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
+    """The dot product for a contraction on hardware that can do so much; None where weights
+    are not stored for one."""
+    if len(pattern.terms) != 2:
+        return None
+    for data, weights in (pattern.terms, pattern.terms[::-1]):
+        types = (_factor(data), _factor(weights))
+        found = find_dot(capabilities, types, _element(pattern.store.buffer))
+        if found is None:
+            continue
+        (group,) = found.operands[1].shape
+        variable = _grouped(weights, pattern, group)
+        if variable is not None and data.is_unit(variable):
+            steps = _group_steps(weights, pattern.block.iter_vars[variable], group)
+            return Dot(found.name, group, variable, weights, steps)
+    return None
+
+
+def _grouped(weights: Access, pattern: BlockPattern, group: int) -> int | None:
+    """The reduce variable whose number within a group is the last index."""
+    if not buffer_shape(weights.buffer) or buffer_shape(weights.buffer)[-1] != group:
+        return None
+    indices = list(weights.op.indices)
+    last = linear_sum(weights.op.map.data.results[-1], value_ranges(indices))
+    for variable in pattern.reduce:
+        value = pattern.block.iter_vars[variable]
+        if value in indices and pattern.extents[variable] % group == 0:
+            one = LinearSum(((Dim(indices.index(value)), 1),), 0)
+            if last in (one, LinearSum(((Mod(one, group), 1),), 0)):
+                return variable
+    return None
+
+
+def lane_dim(access: Access, dot: Dot | None) -> int:
+    """The dimension along which vectors lie: the last, or in front of the groups."""
+    return -2 if dot is not None and access is dot.weights else -1
+
+
+def steps_of(access: Access, variable: int, dot: Dot | None) -> tuple[int, ...] | None:
+    """How far a variable moves each index of a buffer; None if that is not linear.
+
+    It is linear where weights are in groups, of which the variable counts the terms: then it is
+    how far a whole group moves.
+    """
+    steps = access.steps[variable]
+    if steps is None and dot is not None:
+        return dot.steps if access is dot.weights and variable == dot.variable else None
+    return steps
+
+
+def _group_steps(weights: Access, value: SSAValue, group: int) -> tuple[int, ...]:
+    """How far the indices of a buffer move while a variable goes from one group to the next."""
+    map = weights.op.map.data
+    there = [group if index is value else 0 for index in weights.op.indices]
+    here = [0] * len(there)
+    rows = zip(map.eval(here, []), map.eval(there, []), strict=True)
+    return tuple(after - before for before, after in rows)
+
+
+def _factor(access: Access) -> Attribute:
+    """The type of the numbers that are loaded: unsigned where they are extended as such."""
+    users = [use.operation for result in access.op.results for use in result.uses]
+    if any(isinstance(user, ExtUIOp) for user in users):
+        return IntegerType(access_bits(access), Signedness.UNSIGNED)
+    return _element(access.buffer)
+
+
+def _element(buffer: SSAValue) -> Attribute:
+    assert isa(buffer.type, MemRefType)
+    return buffer.type.get_element_type()

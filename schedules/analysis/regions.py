@@ -1,0 +1,77 @@
+"""How a block's iteration variables and the parts of a buffer it touches determine each other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import reduce
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+
+from tcopt.dialects.loop import BlockOp, ForOp, Scope, is_in_block
+from tcopt.dialects.loop.analysis import Access, Box, access_box, accesses, union, value_ranges
+from tcopt.schedules.state.state import alloc_of, loops_of
+from tcopt.support.affine import Dim, linear_sum, substitute
+
+
+def reads_of(block: BlockOp, buffer: SSAValue) -> list[Access]:
+    """The block's reads of `buffer`."""
+    return [a for a in accesses(block) if a.buffer is buffer and not a.is_write]
+
+
+def writes_of(block: BlockOp, buffer: SSAValue) -> list[Access]:
+    """The block's writes of `buffer`."""
+    return [a for a in accesses(block) if a.buffer is buffer and a.is_write]
+
+
+def variable_at(access: Access, dim: int, block: BlockOp) -> tuple[int, int] | None:
+    """`(position, offset)` where index `dim` is a variable of `block` plus a constant."""
+    if access.indices is None:
+        return None
+    total = linear_sum(access.indices.results[dim], value_ranges(access.operands))
+    match total.terms:
+        case ((Dim(position=operand), 1),) if access.operands[operand] in block.iter_vars:
+            return block.iter_vars.index(access.operands[operand]), total.constant
+        case _:
+            return None
+
+
+def variables_of(access: Access, block: BlockOp) -> dict[int, tuple[int, int]]:
+    """`{position: (dim, offset)}` of the variables that alone index a dimension of `access`."""
+    found: dict[int, tuple[int, int]] = {}
+    rank = 0 if access.indices is None else len(access.indices.results)
+    for dim in range(rank):
+        if (variable := variable_at(access, dim, block)) is not None:
+            found.setdefault(variable[0], (dim, variable[1]))
+    return found
+
+
+def box_under(
+    items: Sequence[tuple[Access, Operation]], buffer: SSAValue, running: Collection[ForOp] = ()
+) -> Box:
+    """One box over several accesses, each seen while the op given beside it runs once.
+
+    Args:
+        running: see `access_box`.
+    """
+    boxes = (access_box(a, root, running) for a, root in items)
+    return reduce(lambda a, b: union(a, b, buffer), boxes)
+
+
+def sharing_loops(buffer: SSAValue, loop: ForOp) -> list[ForOp]:
+    """The loops at and around `loop` whose iterations share `buffer` as they run at the same
+    time: those over the threads of a block, for memory that these share."""
+    alloc = alloc_of(buffer)
+    if alloc is None or alloc.scope.data is not Scope.SHARED:
+        return []
+    return [each for each in (*loops_of(loop), loop) if is_in_block(each)]
+
+
+def over(expr: AffineExpr, operands: Sequence[SSAValue], values: list[SSAValue]) -> AffineExpr:
+    """`expr` over `operands` as an expression over `values`, which grows by what it lacks."""
+    dims: list[AffineExpr] = []
+    for operand in operands:
+        if operand not in values:
+            values.append(operand)
+        dims.append(AffineDimExpr(values.index(operand)))
+    return substitute(expr, dims)

@@ -1,0 +1,57 @@
+"""Applies a `sched.sequence` to a function, by calling the `Schedule` API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.loop import FuncOp
+from tcopt.dialects.sched import SchedOp, SequenceOp
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.support.errors import ScheduleError
+from tcopt.support.locations import is_known
+
+
+def apply_sequence(
+    sequence: SequenceOp, func: FuncOp, knobs: Mapping[str, int] | None = None
+) -> Schedule:
+    """Schedule `func` as `sequence` says.
+
+    Args:
+        sequence: the steps.
+        func: the function, edited in place.
+        knobs: values for knobs by name, instead of those in the sequence.
+    Returns:
+        The schedule, whose own sequence is what was applied.
+    Raises:
+        ScheduleError: a step's precondition does not hold, or it gives another number of loops
+            or blocks than the sequence names. The function is then part scheduled.
+    """
+    schedule = Schedule(func, knobs)
+    known: dict[SSAValue, object] = {}
+    for op in sequence.body.block.ops:
+        assert isinstance(op, SchedOp)
+        try:
+            made = getattr(schedule, op.primitive)(*op.arguments(known.__getitem__))
+        except ScheduleError as error:
+            raise _at_step(error, op) from None
+        results = cast(list[object], made) if isinstance(made, list) else [made]
+        if op.results and len(results) != len(op.results):
+            raise ScheduleError(
+                f"the sequence names {len(op.results)} loops where there are {len(results)}", op=op
+            )
+        known.update(zip(op.results, results, strict=False))
+    return schedule
+
+
+def _at_step(error: ScheduleError, step: SchedOp) -> ScheduleError:
+    """An error of a step, at its place; the loop or block concerned becomes a part of the hint."""
+    if not is_known(step.location):
+        return ScheduleError(error.message, op=step, hint=error.hint, where=error.where)
+    hint = error.hint
+    if error.op_name and error.where:
+        concerned = f"the {error.op_name} is at {error.where}"
+        hint = f"{hint}; {concerned}" if hint else concerned
+    return ScheduleError(error.message, op=step, hint=hint)

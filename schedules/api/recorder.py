@@ -1,0 +1,70 @@
+"""Writes the calls of a schedule down as a `sched.sequence`."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.loop import ForOp
+from tcopt.dialects.sched import GetBlockOp, GetLoopsOp, KnobOp, SchedOp, SequenceOp
+from tcopt.schedules.api.handles import KnobValue
+from tcopt.schedules.state.state import blocks_under, loops_of
+
+
+class Recorder:
+    """The sequence so far, and the SSA value of each handle in it.
+
+    `sched.get_block` and `sched.get_loops` are written when a handle is first used, so that
+    looking around leaves no trace.
+    """
+
+    def __init__(self, function: str):
+        self.sequence = SequenceOp(f"{function}_schedule", function)
+        self._blocks: dict[str, SSAValue] = {}
+        self._loops: dict[ForOp, SSAValue] = {}
+        self._knobs: dict[str, SSAValue] = {}
+
+    def block(self, name: str) -> SSAValue:
+        """The value that stands for a block."""
+        if name not in self._blocks:
+            op = self.add(GetBlockOp(name))
+            self.name_block(op.results[0], name)
+        return self._blocks[name]
+
+    def loop(self, loop: ForOp) -> SSAValue:
+        """The value that stands for a loop, which must be in the function at this moment."""
+        if loop not in self._loops:
+            block = next(blocks_under(loop))
+            around = loops_of(block)
+            op = self.add(GetLoopsOp(self.block(block.block_name.data), len(around)))
+            for value, each in zip(op.results, around, strict=True):
+                if each not in self._loops:
+                    self.name_loop(value, each)
+                value.name_hint = each.induction_variable.name_hint
+        return self._loops[loop]
+
+    def knob(self, op: KnobOp) -> None:
+        """Write a knob down."""
+        name = op.knob_name.data
+        self._knobs[name] = self.add(op).results[0]
+        self._knobs[name].name_hint = name if name.isidentifier() else None
+
+    def number(self, value: int | None) -> int | SSAValue | None:
+        """The value of the knob that a number comes from, or the number."""
+        if isinstance(value, KnobValue):
+            return self._knobs.get(value.knob, int(value))
+        return value
+
+    def add(self, op: SchedOp) -> SchedOp:
+        """Append a step."""
+        self.sequence.body.block.add_op(op)
+        return op
+
+    def name_block(self, value: SSAValue, name: str) -> None:
+        """Let a result stand for a block."""
+        self._blocks[name] = value
+        value.name_hint = name if name.isidentifier() else None
+
+    def name_loop(self, value: SSAValue, loop: ForOp) -> None:
+        """Let a result stand for a loop."""
+        self._loops[loop] = value
+        value.name_hint = loop.induction_variable.name_hint

@@ -1,0 +1,99 @@
+"""May the iterations of a loop run at the same time?"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind, StoreOp
+from tcopt.dialects.loop.analysis import binding_values
+from tcopt.passes.loop.analysis.lane_reductions import LANE_KINDS, Kinds, update_of
+from tcopt.schedules.analysis.distinct import separates
+from tcopt.schedules.analysis.regions import reads_of, writes_of
+from tcopt.schedules.dependences.order import check_iterations
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import (
+    State,
+    alloc_of,
+    block_label,
+    blocks_under,
+    buffers_written,
+    value_label,
+)
+
+
+def check_serial(primitive: str, loop: ForOp) -> None:
+    """Raises ScheduleError unless the loop still has no kind."""
+    if loop.loop_kind is not LoopKind.SERIAL:
+        raise illegal(primitive, "loop", f"it is already {loop.loop_kind.value}", op=loop)
+
+
+def check_independent(state: State, primitive: str, loop: ForOp) -> None:
+    """Check that no two iterations of `loop` touch an element that one of them writes.
+
+    Raises:
+        ScheduleError: a reduction runs over the loop, two iterations write one element, or one
+            reads what another writes.
+    """
+    blocks = list(blocks_under(loop))
+    for block in blocks:
+        check_not_reduced(primitive, loop, block)
+    check_iterations(state.known, primitive, loop)
+    for block in blocks:
+        for buffer in buffers_written(block):
+            if buffer in state.known.shared:
+                continue
+            if _is_private(buffer, loop) or _writes_apart(block, buffer, loop):
+                continue
+            raise illegal(
+                primitive,
+                "loop",
+                f"two iterations of {value_label(loop.induction_variable)} may write one "
+                f"element of {value_label(buffer)} in block {block_label(block)}",
+                op=loop,
+            )
+
+
+def check_not_reduced(primitive: str, loop: ForOp, block: BlockOp) -> None:
+    """Raises ScheduleError if a reduce variable of `block` runs over `loop`."""
+    for position, kind in enumerate(block.iter_kinds):
+        bound = loop.induction_variable in binding_values(block, position)
+        if kind is IterKind.REDUCE and bound:
+            raise illegal(
+                primitive,
+                "loop",
+                f"block {block_label(block)} reduces over it, so its iterations depend on "
+                "each other",
+                op=loop,
+                hint="rfactor gives each iteration a result of its own",
+            )
+
+
+def combines_terms(block: BlockOp, kinds: Kinds = LANE_KINDS) -> bool:
+    """Whether all that a block does is to combine terms with an element, by an associative
+    operation, and to read that element for nothing else.
+
+    Args:
+        kinds: the operations that whatever combines them can do.
+    """
+    stores = [op for op in block.body.walk() if isinstance(op, StoreOp)]
+    steps = [op for op in stores if op.parent_op() is block]
+    if len(steps) != 1 or any(op.memref is not steps[0].memref for op in stores):
+        return False
+    update = update_of(steps[0], kinds)
+    loads = [a.op for a in reads_of(block, steps[0].memref)]
+    return update is not None and loads == [update.accumulator]
+
+
+def _is_private(buffer: SSAValue, loop: ForOp) -> bool:
+    alloc = alloc_of(buffer)
+    return alloc is not None and loop.is_ancestor(alloc)
+
+
+def _writes_apart(block: BlockOp, buffer: SSAValue, loop: ForOp) -> bool:
+    used: set[SSAValue] = set()
+    for access in writes_of(block, buffer):
+        if access.indices is None:
+            return False
+        used.update(access.operands)
+    positions = [p for p, v in enumerate(block.iter_vars) if v in used]
+    return separates(block, positions, loop)

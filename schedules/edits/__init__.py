@@ -1,0 +1,1 @@
+"""Edits of loop nests that primitives are made of."""

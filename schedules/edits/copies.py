@@ -1,0 +1,66 @@
+"""Copy blocks between two buffers of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AffineMapAttr, IndexType
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+
+from tcopt.dialects.loop import BlockOp, IterKind, LoadOp, StoreOp
+from tcopt.dialects.loop.analysis import Box, buffer_shape, value_ranges
+from tcopt.schedules.analysis.regions import over
+from tcopt.schedules.edits.nest import Span, build_nest
+from tcopt.support.affine import simplify
+
+
+def copy_nest(
+    name: str,
+    source: SSAValue,
+    target: SSAValue,
+    box: Box,
+    origin: Operation,
+    low: Sequence[int] | None = None,
+) -> tuple[BlockOp, Operation]:
+    """A block that copies the part `box` of `source` to `target`, for the op `origin`.
+
+    Args:
+        low: if given, how much further an element lies in `target` along each dimension.
+    Returns:
+        The block, and its outermost loop, detached.
+    """
+    shape = buffer_shape(source)
+    rank = len(shape)
+    body = Block(arg_types=[IndexType()] * rank)
+    for dim, variable in enumerate(body.args):
+        variable.name_hint = f"vd{dim}"
+    load = LoadOp(source, AffineMap.identity(rank), list(body.args))
+    place = (
+        AffineDimExpr(d) + n if n else AffineDimExpr(d) for d, n in enumerate(low or [0] * rank)
+    )
+    map = AffineMap(rank, 0, tuple(place))
+    body.add_ops([load, StoreOp(load.result, target, map, list(body.args))])
+    block = BlockOp(name, [IterKind.SPATIAL] * rank, shape, AffineMap(0, 0, ()), [], Region(body))
+    block.location = origin.location
+    values: list[SSAValue] = list(box.operands)
+    spans = [Span(over(d.base, box.operands, values), d.extent) for d in box.dims]
+    return block, build_nest(block, spans, values)
+
+
+def shift(block: BlockOp, buffer: SSAValue, low: Sequence[int]) -> None:
+    """Move every load and store of `block` from and to `buffer` by `low` towards its start."""
+    for op in block.body.walk():
+        if isinstance(op, LoadOp | StoreOp) and op.memref is buffer:
+            exprs = zip(op.map.data.results, low, strict=True)
+            ranges = value_ranges(list(op.indices))
+            moved = tuple(simplify(expr - n, ranges) for expr, n in exprs)
+            op.map = AffineMapAttr(AffineMap(op.map.data.num_dims, 0, moved))
+
+
+def redirect(block: BlockOp, source: SSAValue, target: SSAValue) -> None:
+    """Let every access of `block` to `source` go to `target`."""
+    for op in block.body.walk():
+        for index, operand in enumerate(op.operands):
+            if operand is source:
+                op.operands[index] = target

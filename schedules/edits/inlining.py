@@ -1,0 +1,61 @@
+"""What the two inlining primitives share: one block's computation as an expression."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
+from tcopt.schedules.analysis.regions import variables_of, writes_of
+from tcopt.schedules.state.failure import illegal
+from tcopt.schedules.state.state import State, alloc_of, block_label, value_label
+
+
+def pointwise_store(state: State, block: BlockOp, buffer: SSAValue, primitive: str) -> StoreOp:
+    """The single store of a block that computes each element of `buffer` by itself.
+
+    Raises:
+        ScheduleError: the block reduces, stores more than once, or does not write each element
+            of the buffer at an index of its own.
+    """
+    label = block_label(block)
+    if block.is_reduction:
+        raise illegal(primitive, "block", f"block {label} is a reduction", op=block)
+    stores = [op for op in block.body.block.ops if isinstance(op, StoreOp)]
+    if len(stores) != 1 or len(state.writers(buffer)) != 1 or len(writes_of(block, buffer)) != 1:
+        reason = f"{value_label(buffer)} is not written by one store of block {label}"
+        raise illegal(primitive, "block", reason, op=block)
+    access = writes_of(block, buffer)[0]
+    variables = variables_of(access, block)
+    used = {p for p, v in enumerate(block.iter_vars) if v.first_use is not None}
+    if not used <= variables.keys() or any(offset for _, offset in variables.values()):
+        reason = f"the indices of its store into {value_label(buffer)} are not its variables"
+        raise illegal(primitive, "block", reason, op=block)
+    return stores[0]
+
+
+def check_temporary(state: State, buffer: SSAValue, block: BlockOp, primitive: str) -> None:
+    """Raises ScheduleError if `buffer` is an argument of the function."""
+    if alloc_of(buffer) is None:
+        reason = f"{value_label(buffer)} is an argument of the function and must be written"
+        raise illegal(primitive, "block", reason, op=block)
+
+
+def check_body(block: BlockOp, primitive: str) -> None:
+    """Raises ScheduleError unless the body is straight-line code of loads and values."""
+    for op in block.body.block.ops:
+        vector = isinstance(op, LoadOp | StoreOp) and op.lanes is not None
+        if op.regions or vector:
+            raise illegal(primitive, "block", f"its body holds a {op.name}", op=block)
+
+
+def erase_alloc(buffer: SSAValue) -> None:
+    """Erase the allocation of a buffer that nothing uses any more."""
+    alloc = alloc_of(buffer)
+    if alloc is not None and buffer.first_use is None:
+        erase(alloc)
+
+
+def erase(op: Operation) -> None:
+    """Take an op out of its block and erase it."""
+    op.detach()
+    op.erase()

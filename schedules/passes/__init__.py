@@ -1,0 +1,1 @@
+"""The passes `schedule` and `apply-schedule`."""

@@ -1,0 +1,1 @@
+"""Schedule rules: who writes the schedule of a function for a target."""

@@ -1,0 +1,62 @@
+"""What CPU rules know of their target, with the numbers derived from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute
+
+from tcopt.dialects.target import CpuTargetAttr
+from tcopt.schedules.rules.rule import target_facts
+
+
+@dataclass(frozen=True)
+class CpuFacts:
+    """Numbers that CPU rules use.
+
+    Attributes:
+        vector_bits: width of a vector register.
+        registers: number of vector registers.
+        cores: threads that can run at once.
+        l1, l2: bytes of a core's data caches.
+        l3: bytes of the cache that cores share.
+        capabilities: what hardware intrinsics ask for.
+    """
+
+    vector_bits: int
+    registers: int
+    cores: int
+    l1: int = 32768
+    l2: int = 262144
+    l3: int = 4194304
+    capabilities: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, target: Attribute | None) -> CpuFacts:
+        """Facts of a target; without one, those every 64-bit CPU has."""
+        if not isinstance(target, CpuTargetAttr):
+            return cls(128, 16, 1)
+        return cls(
+            target.vector_bits.data,
+            target.registers.data,
+            target.cores.data,
+            target.l1.data or cls.l1,
+            target.l2.data or cls.l2,
+            target.l3.data or cls.l3,
+            target.capabilities,
+        )
+
+    @property
+    def multiplies_by_lane(self) -> bool:
+        """Whether a multiply-add takes one lane of a register as a factor, as on Arm."""
+        return "neon" in self.capabilities
+
+    def lanes(self, bits: int = 32) -> int:
+        """Elements of a width that one vector holds."""
+        return max(1, self.vector_bits // bits)
+
+
+@target_facts("cpu")
+def cpu_facts(target: Attribute | None) -> CpuFacts:
+    """What CPU rules are given for a target."""
+    return CpuFacts.of(target)

@@ -1,0 +1,259 @@
+"""Reductions, alone or with their producers and consumers: softmax, norms, means, pooling.
+
+Everything a row needs is computed while it is in cache:
+
+    parallel over rows, or over a few short ones at a time
+      row maximum           vectors along the row, lanes combined at the end
+      row of exponentials
+      row sum
+      quotient              one store
+
+Vectors lie along the output's last dimension. Where reductions keep that dimension (pooling,
+softmax over channels) each lane reduces on its own; where they reduce along it, each lane
+reduces its share of the row first (rfactor).
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tcopt.schedules.analysis.patterns import (
+    Access,
+    BlockPattern,
+    body_cost,
+    element_bits,
+    is_window,
+    match_block,
+    step_bytes,
+    total_cost,
+)
+from tcopt.schedules.api.handles import Block, Loop
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.cpu.contraction import find_roles, schedule_tiles
+from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.schedules.rules.cpu.granularity import LEAST_TASKS_PER_CORE, parallelize
+from tcopt.schedules.rules.cpu.injective import schedule_injective, vectorize_innermost
+from tcopt.schedules.rules.cpu.vectors import group_size, set_kinds, short_row, split_vectors
+from tcopt.schedules.rules.nests import variable_loops
+from tcopt.schedules.rules.rows import Rows
+from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.rules.spatial import is_spatial
+
+TILE_VECTORS = 8
+"""Vectors of a row when each lane reduces on its own: enough to use whole cache lines and
+pages one after the other, few enough for their accumulators to be registers."""
+
+
+ACCUMULATORS = 4
+"""Vectors of a row reduced side by side where little is computed for each: then the latency of
+combining them is all that counts, and their registers are the only ones in use."""
+
+FEW_OPERATIONS = 8
+"""Loads, stores and operations of such a reduction."""
+
+PAGE_BYTES = 4096
+"""Of memory; what follows in the next page is neither prefetched nor translated ahead."""
+
+
+@schedule_rule(target="cpu", priority=50)
+class Reduction:
+    """Rule for functions that reduce and are no contraction."""
+
+    name = "cpu-reduction"
+
+    def apply(self, sch: Schedule, facts: CpuFacts) -> Declined | None:
+        blocks = sch.blocks()
+        reductions = [block for block in blocks if sch.block_op(block).is_reduction]
+        if not reductions:
+            return Declined("no block reduces")
+        pattern = match_block(sch.block_op(reductions[0]))
+        if len(reductions) == 1 and pattern is not None and is_window(pattern):
+            roles = find_roles(pattern, facts)
+            if not isinstance(roles, Declined):
+                for each in schedule_tiles(sch, pattern, roles, facts):
+                    schedule_injective(sch, each, facts)
+                return None
+        last = [block for block in blocks if not sch.consumers(block)]
+        if len(last) != 1:
+            return Declined(f"{len(last)} blocks have no consumer, one is wanted")
+        final = last[0]
+        if sch.block_op(final).is_reduction:
+            final = sch.cache_write(final, "register")
+        rows = row_loops(sch, final, facts)
+        if isinstance(rows, Declined):
+            return rows
+        work = sum(total_cost(sch.block_op(b)) for b in sch.blocks())
+        rows = parallelize(sch, rows, work, facts)
+        for block in reversed(sch.blocks()):
+            if block != final and rows:
+                sch.compute_at(block, rows[-1])
+        for block in sch.blocks():
+            schedule_in_row(sch, block, len(rows), facts)
+        return None
+
+
+def row_loops(sch: Schedule, final: Block, facts: CpuFacts) -> list[Loop] | Declined:
+    """The loops of `final` below which all reductions happen, moved outermost.
+
+    These are the variables that the reductions keep. Where the last one is contiguous,
+    vectors lie along it, and a few of them make a row.
+    """
+    op = sch.block_op(final)
+    pattern = match_block(op)
+    if pattern is None:
+        return Declined("the last block does not store once")
+    loops = variable_loops(sch, final)
+    dataflow = Rows(sch)
+    moving = [v for v in pattern.spatial if v in loops]
+    rows: list[Loop] = []
+    rest: list[Loop] = []
+    for variable in moving:
+        shared = dataflow.kept(final, variable)
+        loop = loops[variable]
+        if shared is None:
+            rest.append(loop)
+        elif shared > 1:
+            outer, inner = sch.split(loop, factors=[None, shared])
+            rows.append(outer)
+            rest.append(inner)
+        elif variable == moving[-1] and dataflow.is_contiguous(final, variable):
+            tile = _row_tile(sch, facts, element_bits(pattern.block))
+            if sch.extent(loop) > tile:
+                outer, loop = sch.split(loop, factors=[None, tile])
+                rows.append(outer)
+            rest.append(loop)
+        else:
+            rows.append(loop)
+    if len(rest) == 1 and rows and _are_short(sch, rows, rest[0], pattern, facts):
+        rows[-1], together = sch.split(rows[-1], factors=[None, facts.lanes(element_bits(op))])
+        rest.insert(0, together)
+    if rows:
+        sch.reorder(*rows, *rest)
+    return rows
+
+
+def _are_short(
+    sch: Schedule, rows: list[Loop], row: Loop, pattern: BlockPattern, facts: CpuFacts
+) -> bool:
+    """Whether to go through each step for a vector's worth of rows before the next step.
+
+    The steps of one row wait for each other: a short row is done before its sum is.
+    """
+    bits = element_bits(pattern.block)
+    count = facts.lanes(bits)
+    tiles, rest = divmod(sch.extent(rows[-1]), count)
+    tasks = prod(map(sch.extent, rows[:-1])) * tiles
+    along = is_vector_loop(sch, row, pattern) and sch.extent(row) >= count
+    fits = count * sch.extent(row) * bits // 8 <= facts.l1 // 4
+    return not rest and along and fits and tasks >= LEAST_TASKS_PER_CORE * facts.cores
+
+
+def _row_tile(sch: Schedule, facts: CpuFacts, bits: int) -> int:
+    """How many neighbours to reduce side by side, each lane on its own.
+
+    As many as registers have room for; but a whole page where each step of a reduction is in
+    another page anyway, as a page's first touch costs more than keeping sums in a cache.
+    """
+    for block in sch.blocks():
+        op = sch.block_op(block)
+        pattern = match_block(op)
+        if pattern is None or not op.is_reduction:
+            continue
+        for term in pattern.terms:
+            steps = [step_bytes(term, v) for v in pattern.reduce if pattern.extents[v] > 1]
+            if any(step >= PAGE_BYTES for step in steps):
+                return PAGE_BYTES * 8 // bits
+    return TILE_VECTORS * facts.lanes(bits)
+
+
+def schedule_in_row(sch: Schedule, block: Block, depth: int, facts: CpuFacts) -> None:
+    """Vectorise one block inside the `depth` row loops."""
+    op = sch.block_op(block)
+    pattern = match_block(op)
+    if pattern is None:
+        return
+    inner = sch.get_loops(block)[depth:]
+    if not inner:
+        return
+    if not op.is_reduction:
+        if is_vector_loop(sch, inner[-1], pattern):
+            vectorize_innermost(sch, block, facts)
+        return
+    spatial = [each for each in inner if is_spatial(sch, each, op)]
+    reduce = [each for each in inner if each not in spatial]
+    if spatial and sch.extent(spatial[-1]) > 1 and is_vector_loop(sch, spatial[-1], pattern):
+        _reduce_in_lanes(sch, block, spatial, reduce, facts)
+    elif reduce and is_vector_loop(sch, reduce[-1], pattern):
+        _reduce_across_lanes(sch, block, reduce, facts)
+
+
+def _reduce_in_lanes(
+    sch: Schedule, block: Block, spatial: list[Loop], reduce: list[Loop], facts: CpuFacts
+) -> None:
+    """Each lane reduces on its own: reduce loops go outside of the vector loop."""
+    lanes = facts.lanes(element_bits(sch.block_op(block)))
+    extent = sch.extent(spatial[-1])
+    parts = split_vectors(sch, spatial[-1], lanes, min(-(-extent // lanes), TILE_VECTORS))
+    sch.reorder(*spatial[:-1], *reduce, *parts.all)
+    set_kinds(sch, parts)
+    if reduce:
+        sch.decompose_reduction(block, reduce[0])
+    if extent <= TILE_VECTORS * lanes and all(sch.extent(each) == 1 for each in spatial[:-1]):
+        sch.set_scope(block, "register")
+
+
+def _reduce_across_lanes(sch: Schedule, block: Block, reduce: list[Loop], facts: CpuFacts) -> None:
+    """Each lane of several accumulators reduces its share of the last axis; then the
+    accumulators are combined, and at last the lanes of one vector."""
+    lanes = facts.lanes(element_bits(sch.block_op(block)))
+    *outer, last = reduce
+    extent = sch.extent(last)
+    few = body_cost(sch.block_op(block)) <= FEW_OPERATIONS
+    group = group_size(extent, lanes, facts, most=ACCUMULATORS if few else None)
+    positions = group * lanes
+    if extent != positions:
+        chunks, last = sch.split(last, factors=[None, positions])
+        outer.append(chunks)
+    if any(sch.extent(each) > 1 for each in outer):
+        partial = sch.rfactor(last)
+        _accumulate(sch, partial, last, lanes, facts)
+        last = sch.get_loops(block)[-1]
+    if group > 1:
+        _, last = sch.split(last, factors=[group, lanes])
+        folded = sch.rfactor(last)
+        _accumulate(sch, folded, last, lanes, facts)
+        last = sch.get_loops(block)[-1]
+    sch.decompose_reduction(block, last)
+    sch.vectorize(last)
+
+
+def _accumulate(sch: Schedule, partial: Block, kept: Loop, lanes: int, facts: CpuFacts) -> None:
+    """Vectorise a reduction that keeps a result for each iteration of `kept`, in registers."""
+    op = sch.block_op(partial)
+    reduce = [each for each in sch.get_loops(partial) if not is_spatial(sch, each, op)]
+    parts = split_vectors(sch, kept, lanes, sch.extent(kept) // lanes)
+    sch.set_scope(partial, "register")
+    sch.reorder(*reduce, *parts.all)
+    set_kinds(sch, parts)
+    sch.decompose_reduction(partial, reduce[0])
+    if sch.extent(reduce[-1]) <= short_row(facts):
+        sch.unroll(reduce[-1])
+
+
+def is_vector_loop(sch: Schedule, each: Loop, pattern: BlockPattern) -> bool:
+    """Whether vectors can lie along a loop: each access is contiguous in it, or constant."""
+    variable = sch.loop_op(each).induction_variable
+    block = pattern.block
+    positions = [i for i, v in enumerate(block.operands) if v is variable]
+    moved = [
+        i
+        for i, binding in enumerate(block.bindings.data.results)
+        if not binding.used_dims().isdisjoint(positions)
+    ]
+    if len(moved) != 1:
+        return False
+    return all(_along(access, moved[0]) for access in (pattern.store, *pattern.terms))
+
+
+def _along(access: Access, variable: int) -> bool:
+    return not access.uses(variable) or access.is_strided(variable)

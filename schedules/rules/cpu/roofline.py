@@ -1,0 +1,208 @@
+"""How long scheduled loops take on a CPU, against what its vectors, cores and caches allow.
+
+Both are rough, and mean something where they are far apart. The limit is that of a roofline:
+operations in full vectors on all cores, or each byte moved once. The estimate looks at the loops
+as they are: lanes, accesses with strides, sums whose terms wait for each other, and threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import loop
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.dialects.loop.structure import enclosing_loops
+from tcopt.schedules.analysis.patterns import body_cost, buffer_bits, element_bits, match_block
+from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.schedules.rules.cpu.granularity import BYTES_PER_NS, OPERATIONS_PER_NS
+from tcopt.schedules.rules.rule import Estimate, target_estimate
+from tcopt.schedules.state.state import blocks_under, buffers_read, buffers_written
+
+GATHER = 16
+"""Instructions for a vector whose elements lie at computed places, in any schedule."""
+
+REGISTER_LATENCY = 5
+"""Instructions that could start until a sum in a register can take its next term."""
+
+MEMORY_LATENCY = 12
+"""The same where the sum is stored and loaded in between."""
+
+WINDOW = 256
+"""Instructions among which a core finds some that need not wait."""
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A load or store: how far each loop around moves it, in elements, the innermost first; None
+    where the steps of a loop are not alike."""
+
+    buffer: SSAValue
+    is_store: bool
+    steps: tuple[int | None, ...]
+    computed: bool
+
+    @property
+    def is_register(self) -> bool:
+        """Whether it costs nothing."""
+        owner = self.buffer.owner
+        return isinstance(owner, loop.AllocOp) and owner.scope.data is loop.Scope.REGISTER
+
+
+@target_estimate("cpu")
+def estimate(before: loop.FuncOp, after: loop.FuncOp, facts: CpuFacts) -> Estimate | None:
+    """The time of a function as scheduled; None without blocks, whose loops tell everything."""
+    costs = {block.block_name.data: _cost(block, facts) for block in blocks_under(after)}
+    if not costs:
+        return None
+    worst = max(costs, key=lambda name: costs[name][0])
+    ns = sum(each for each, _ in costs.values())
+    return Estimate(ns, limit_ns(before, facts), f'"{worst}": {costs[worst][1]}')
+
+
+def limit_ns(function: loop.FuncOp, facts: CpuFacts) -> float:
+    """What a function takes at best: its operations, or its arguments' bytes."""
+    compute, moved = 0.0, dict[SSAValue, int]()
+    for block in blocks_under(function):
+        count = prod(block.domain)
+        pattern = match_block(block)
+        operations = _operations(block)
+        if pattern is not None and pattern.is_contraction:
+            operations /= 2  # Multiplied and added at once.
+        compute += count * operations / facts.lanes(element_bits(block))
+        for buffer in {*buffers_read(block), *buffers_written(block)}:
+            if buffer in function.body.block.args:
+                used = min(count * element_bits(block), buffer_bits(buffer)) // 8
+                moved[buffer] = max(moved.get(buffer, 0), used)
+    compute /= OPERATIONS_PER_NS * facts.cores
+    return max(compute, sum(moved.values()) / BYTES_PER_NS)
+
+
+def _operations(block: loop.BlockOp) -> float:
+    """What one run of a body computes, beside what it moves by vectors."""
+    moved = [op for op in block.body.block.ops if isinstance(op, loop.LoadOp | loop.StoreOp)]
+    computed = sum(any(v not in block.iter_vars for v in op.indices) for op in moved)
+    return body_cost(block) - len(moved) + computed * GATHER
+
+
+def _cost(block: loop.BlockOp, facts: CpuFacts) -> tuple[float, str]:
+    """Nanoseconds that a block takes, and what costs most."""
+    loops = list(enclosing_loops(block))
+    trips = [each.trip_count for each in loops]
+    kinds = [each.loop_kind for each in loops]
+    accesses = list(_accesses(block, loops))
+    moved = [access for access in accesses if not access.is_register]
+    vector = prod(n for n, kind in zip(trips, kinds, strict=True) if _is_vector(kind))
+    issues = ceil(vector / facts.lanes(element_bits(block)))
+    loads = sum(_issued(access, trips, kinds, issues) for access in moved)
+    issued = max(body_cost(block) - len(accesses), 1) * issues + loads
+    waiting = _waiting(block, loops, accesses, issued)
+    tasks = prod(n for n, kind in zip(trips, kinds, strict=True) if kind is loop.LoopKind.PARALLEL)
+    threads = min(facts.cores, tasks)
+    reasons = {
+        "no vectors": vector == 1,
+        "lanes are moved one by one": loads > 4 * issues * max(len(moved), 1),
+        "each term of its sum waits for the one before": waiting > issued,
+        f"on {threads} of {facts.cores} cores": threads < facts.cores,
+    }
+    ns = max(issued, waiting) * prod(trips) / vector / OPERATIONS_PER_NS / threads
+    return ns, ", ".join(r for r, holds in reasons.items() if holds) or "it computes too much"
+
+
+def _issued(
+    access: _Access, trips: Sequence[int], kinds: Sequence[loop.LoopKind], issues: int
+) -> float:
+    """Instructions of an access for one vector; those that unrolled copies share count once."""
+    cost, shared = 1.0, 1
+    for step, trip, kind in zip(access.steps, trips, kinds, strict=True):
+        if _is_vector(kind) and (access.computed or step is None or abs(step) > 1):
+            cost *= trip
+        elif _is_vector(kind) and step:
+            cost *= issues
+        elif kind is loop.LoopKind.UNROLLED and step == 0:
+            shared *= trip
+    return cost / shared
+
+
+def _waiting(
+    block: loop.BlockOp,
+    loops: Sequence[loop.ForOp],
+    accesses: Sequence[_Access],
+    issued: float,
+) -> float:
+    """Instructions' time from one term of a sum to its next one, for each of the sums that are
+    under way together."""
+    if not block.is_reduction:
+        return 0.0
+    stores = [access for access in accesses if access.is_store]
+    latency = REGISTER_LATENCY if all(a.is_register for a in stores) else MEMORY_LATENCY
+    together = 1
+    for position, each in enumerate(loops):
+        if _is_vector(each.loop_kind) or each.trip_count == 1:
+            continue
+        if any(access.steps[position] != 0 for access in stores):
+            together *= each.trip_count
+            continue
+        others = prod(outer.trip_count for outer in loops[position + 1 :])
+        found = min(others, WINDOW / (each.trip_count * issued * together))
+        return latency / (together * max(found, 1.0))
+    return 0.0
+
+
+def _is_vector(kind: loop.LoopKind) -> bool:
+    return kind is loop.LoopKind.VECTORIZED
+
+
+def _accesses(block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> Iterator[_Access]:
+    """What a body loads and stores, and how `loops` move it."""
+    start = _variables(block, None, 0)
+    # Of a loop that is not written out it counts only whether it moves what a sum is stored to.
+    ends = [(each, place) for each in loops for place in _places(each)]
+    points = {end: _variables(block, *end) for end in ends if end[1]}
+    for op in block.body.block.ops:
+        if not isinstance(op, loop.LoadOp | loop.StoreOp):
+            continue
+        is_sum = block.is_reduction and isinstance(op, loop.StoreOp)
+        shape = buffer_shape(op.memref)
+        strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
+        first = _address(op, start, strides)
+        steps: list[int | None] = []
+        for each in loops:
+            one, last = _places(each)
+            if not last or not (is_sum or each.loop_kind in _WRITTEN_OUT):
+                steps.append(0)
+                continue
+            step = _address(op, points[each, one], strides) - first
+            even = last == one or _address(op, points[each, last], strides) - first == step * last
+            steps.append(step if even else None)
+        computed = any(value not in start for value in op.indices)
+        yield _Access(op.memref, isinstance(op, loop.StoreOp), tuple(steps), computed)
+
+
+_WRITTEN_OUT = (loop.LoopKind.VECTORIZED, loop.LoopKind.UNROLLED)
+
+
+def _places(each: loop.ForOp) -> tuple[int, int]:
+    """The iterations of a loop to look at: the second, and the last where lanes may differ."""
+    last = each.trip_count - 1
+    one = min(1, last)
+    return one, last if _is_vector(each.loop_kind) else one
+
+
+def _variables(block: loop.BlockOp, moved: loop.ForOp | None, place: int) -> dict[SSAValue, int]:
+    """A block's variables where all loops are at their start, but one."""
+    value = None if moved is None else moved.induction_variable
+    operands = [place if operand is value else 0 for operand in block.operands_]
+    bindings = block.bindings.data.results
+    return {v: e.eval(operands, []) for v, e in zip(block.iter_vars, bindings, strict=True)}
+
+
+def _address(
+    op: loop.LoadOp | loop.StoreOp, variables: dict[SSAValue, int], strides: Sequence[int]
+) -> int:
+    indices = [variables.get(value, 0) for value in op.indices]
+    places = (expr.eval(indices, []) for expr in op.map.data.results)
+    return sum(place * stride for place, stride in zip(places, strides, strict=True))

@@ -1,0 +1,112 @@
+"""Transforms by constant tables that no other rule knows: a nest for each stage.
+
+    for each place outside, parallel
+      for each row of the table     written out, so that its entries fold
+        for each lane               vectorized
+
+What lies between the stages goes through memory.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineExpr
+
+from tcopt.dialects import loop
+from tcopt.dialects.table import ScaleOp
+from tcopt.schedules.analysis.patterns import match_block, scales, total_cost
+from tcopt.schedules.api.handles import Block, Loop
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.cpu.contraction import find_roles, schedule_tiles
+from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.schedules.rules.cpu.fallback import parallelize_spatial
+from tcopt.schedules.rules.cpu.granularity import parallelize
+from tcopt.schedules.rules.cpu.injective import schedule_injective
+from tcopt.schedules.rules.cpu.reduction import is_vector_loop
+from tcopt.schedules.rules.nests import variable_loops
+from tcopt.schedules.rules.rule import Declined, schedule_rule
+
+
+@schedule_rule(target="cpu", priority=105)
+class Transforms:
+    """Rule for what is left of functions with transforms by constant tables."""
+
+    name = "cpu-transforms"
+
+    def apply(self, sch: Schedule, facts: CpuFacts) -> Declined | None:
+        blocks = sch.blocks()
+        tables = [block for block in blocks if scales(sch.block_op(block))]
+        if not tables:
+            return Declined("no block multiplies by a constant table", quiet=True)
+        done = list(tables)
+        for block in tables:
+            write_out_transform(sch, block, facts)
+        for block in blocks:
+            pattern = match_block(sch.block_op(block))
+            if block in done or pattern is None or not pattern.is_contraction:
+                continue
+            roles = find_roles(pattern, facts)
+            if not isinstance(roles, Declined):
+                beside = schedule_tiles(sch, pattern, roles, facts)
+                done += [each for each in sch.blocks() if each not in beside]
+        for block in blocks:
+            if block in done:
+                continue
+            if sch.block_op(block).is_reduction:
+                parallelize_spatial(sch, block, facts)
+            else:
+                schedule_injective(sch, block, facts)
+        return None
+
+
+def write_out_transform(sch: Schedule, block: Block, facts: CpuFacts) -> None:
+    """Write out the loops that choose entries of tables, in vectors where they can be."""
+    op = sch.block_op(block)
+    pattern = match_block(op)
+    work = total_cost(op)
+    loops = variable_loops(sch, block)
+    rows: list[Loop] = []
+    for variable, extent in _table_variables(op).items():
+        if (each := loops.pop(variable, None)) is None:
+            continue
+        if extent is not None and extent < sch.extent(each):
+            loops[variable], each = sch.split(each, [None, extent])
+        rows.append(each)
+    outer = [loops[variable] for variable in sorted(loops)]
+    lane = None
+    if outer and pattern is not None and is_vector_loop(sch, outer[-1], pattern):
+        lane = outer.pop()
+        if sch.extent(lane) > (lanes := facts.lanes()):
+            part, lane = sch.split(lane, [None, lanes])
+            outer.append(part)
+    sch.reorder(*outer, *rows, *([] if lane is None else [lane]))
+    if lane is not None:
+        sch.vectorize(lane)
+    for each in rows:
+        sch.unroll(each)
+    parallelize(sch, outer, work, facts)
+
+
+def _table_variables(block: loop.BlockOp) -> dict[int, int | None]:
+    """The variables that choose an entry of a table, and after how many neighbours the entries
+    come again, if they do."""
+    found: dict[int, int | None] = {}
+    for op in block.body.block.ops:
+        if not isinstance(op, ScaleOp):
+            continue
+        index = op.index.owner
+        values = index.indices if isinstance(index, loop.IndexOp) else [op.index]
+        expr = index.map.data.results[0] if isinstance(index, loop.IndexOp) else None
+        for position, value in enumerate(values):
+            if value in block.iter_vars:
+                period = None if expr is None else _period(expr, position)
+                found.setdefault(block.iter_vars.index(value), period)
+    return found
+
+
+def _period(expr: AffineExpr, position: int) -> int | None:
+    """`m` if a variable stands in a remainder by m."""
+    if not isinstance(expr, AffineBinaryOpExpr) or position not in expr.used_dims():
+        return None
+    if expr.kind is AffineBinaryOpKind.Mod and isinstance(expr.rhs, AffineConstantExpr):
+        return expr.rhs.value
+    return _period(expr.lhs, position) or _period(expr.rhs, position)

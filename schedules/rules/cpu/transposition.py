@@ -1,0 +1,99 @@
+"""Blocks that read along another variable than they write along: tiles of both.
+
+    for each tile of rows and columns
+      for each column of the tile      unrolled
+        for each row of the tile       vectorized
+          y[column, row] = x[row, column]
+
+The gathers that vectorising leaves read neighbouring columns, and become loads of rows and a
+transposition in registers.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr
+
+from tcopt.schedules.analysis.patterns import Access, BlockPattern, element_bits, total_cost
+from tcopt.schedules.api.handles import Block, Loop
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.schedules.rules.cpu.granularity import parallelize
+from tcopt.schedules.rules.nests import variable_loops
+
+
+def schedule_transposed(
+    sch: Schedule, block: Block, pattern: BlockPattern, facts: CpuFacts
+) -> bool:
+    """Tile a block that is a transposition; False, and nothing done, if it is none."""
+    loops = variable_loops(sch, block)
+    written = pattern.spatial[-1]
+    found = _read_along(pattern, written)
+    if found is None or written not in loops or found[0] not in loops:
+        return False
+    variable, divisor = found
+    lanes = facts.lanes(element_bits(pattern.block))
+    extent, columns = sch.extent(loops[written]), sch.extent(loops[variable])
+    if lanes < 2 or min(extent, divisor or columns) < 2:
+        return False
+    work = total_cost(pattern.block)
+    outer = dict(loops)
+    tile: list[Loop] = []
+    if divisor is not None:
+        outer[variable], column = sch.split(loops[variable], factors=[None, divisor])
+        columns = divisor
+    else:
+        column = outer.pop(variable)
+    between: list[Loop] = []
+    if extent < lanes // 2 <= columns:
+        # A narrow row fills no vector: read whole vectors, and scatter them.
+        tile = [outer.pop(written), column]
+        if columns > lanes:
+            part, tile[1] = sch.split(column, factors=[None, lanes])
+            between = [part]
+    else:
+        row = outer.pop(written)
+        if extent > lanes:
+            part, row = sch.split(row, factors=[None, lanes])
+            between = [part]
+        if columns > lanes:
+            part, column = sch.split(column, factors=[None, lanes])
+            between = [part, *between]
+        tile = [column, row]
+    order = [*(outer[v] for v in sorted(outer)), *between]
+    sch.reorder(*order, *tile)
+    sch.vectorize(tile[1])
+    sch.unroll(tile[0])
+    if order:
+        parallelize(sch, order, work, facts)
+    return True
+
+
+def _read_along(pattern: BlockPattern, written: int) -> tuple[int, int | None] | None:
+    """The variable that a load runs along while the one that is written along jumps.
+
+    With the number of neighbours, if that is a part of the variable's range only, as in
+    blocks of channels.
+    """
+    for term in pattern.terms:
+        if not term.uses(written) or term.is_strided(written):
+            continue
+        for variable in pattern.spatial:
+            if variable != written and pattern.extents[variable] > 1:
+                if term.is_unit(variable):
+                    return variable, None
+                if (size := _blocked(term, pattern, variable)) is not None:
+                    return variable, size
+    return None
+
+
+def _blocked(term: Access, pattern: BlockPattern, variable: int) -> int | None:
+    """`s` if the last index of a load is `variable mod s`."""
+    match term.op.map.data.results[-1]:
+        case AffineBinaryOpExpr(
+            kind=AffineBinaryOpKind.Mod,
+            lhs=AffineDimExpr() as dim,
+            rhs=AffineConstantExpr() as size,
+        ) if term.op.indices[dim.position] is pattern.block.iter_vars[variable]:
+            return size.value
+        case _:
+            return None

@@ -1,0 +1,108 @@
+"""What GPU rules know of their target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute
+
+from tcopt.dialects.target import GpuTargetAttr
+from tcopt.schedules.rules.rule import target_facts
+
+MOST_LANES = 4
+"""Elements of one vector: what one access of 128 bits moves of 32-bit numbers."""
+
+LIKELY_THREADS = 256
+"""Threads of a block that leave room for others on the same core."""
+
+RESIDENT_THREADS = 1024
+"""Threads that any core has room for at a time."""
+
+ADDRESSES = 32
+"""Registers of a thread beside its sums and what it loads for them, roughly."""
+
+CORE_SHARED = 2
+"""How many times what a block may share a core has, at least nearly everywhere."""
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    """Numbers that GPU rules use.
+
+    Attributes:
+        warp: threads that run in lockstep.
+        max_threads: most threads of a block.
+        registers: 32-bit registers of one thread.
+        shared: bytes that the threads of a block share; 0 where that is no nearer than memory.
+        vector_bits: the widest load of one thread.
+        cores: blocks that run at once.
+        capabilities: what hardware intrinsics ask for.
+    """
+
+    warp: int
+    max_threads: int
+    registers: int
+    shared: int
+    vector_bits: int
+    cores: int
+    capabilities: frozenset[str] = frozenset()
+
+    def block_threads(self, work_items: int) -> int:
+        """A good number of threads for a block: all that fit, fewer where there is little work."""
+        threads = min(self.max_threads, LIKELY_THREADS)
+        while threads > self.warp and threads // 2 >= work_items:
+            threads //= 2
+        return threads
+
+    def lanes(self, bits: int) -> int:
+        """Elements of a width that one thread loads at once."""
+        return max(1, min(MOST_LANES, self.vector_bits // bits))
+
+    @property
+    def shuffles(self) -> bool:
+        """Whether the threads of a warp hand values to each other, without shared memory."""
+        return not self.capabilities.isdisjoint(("cuda", "shuffle"))
+
+    @property
+    def running(self) -> int:
+        """Threads that run at once."""
+        return self.cores * min(self.max_threads, LIKELY_THREADS)
+
+    def rounds(self, blocks: int) -> int:
+        """How many blocks the busiest core runs: one block more than cores is a round more."""
+        return -(-blocks // self.cores)
+
+    def resident(self, blocks: int, threads: int, numbers: int, shared: int) -> int:
+        """How many blocks a core has at a time, which wait while others compute.
+
+        Args:
+            blocks: of the launch.
+            threads: of a block.
+            numbers: in registers of a thread.
+            shared: bytes of a block.
+        """
+        registers = threads * min(numbers + ADDRESSES, self.registers)
+        by_registers = self.registers * LIKELY_THREADS // registers
+        by_shared = CORE_SHARED * self.shared // max(shared, 1)
+        room = min(RESIDENT_THREADS // threads, by_registers, by_shared)
+        return max(min(room, self.rounds(blocks)), 1)
+
+    @property
+    def accumulators(self) -> int:
+        """Numbers that a thread keeps, beside what it loads and where it is."""
+        return self.registers // 2
+
+
+@target_facts("gpu")
+def gpu_facts(target: Attribute | None) -> GpuFacts:
+    """What GPU rules are given for a target."""
+    assert isinstance(target, GpuTargetAttr)
+    return GpuFacts(
+        warp=target.warp.data,
+        max_threads=target.max_threads.data,
+        registers=target.registers.data,
+        shared=target.shared.data,
+        vector_bits=target.vector_bits.data,
+        cores=target.cores.data,
+        capabilities=target.capabilities,
+    )

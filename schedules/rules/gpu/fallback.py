@@ -1,0 +1,55 @@
+"""The rule that takes everything: each stage a launch of its own, an element a thread."""
+
+from __future__ import annotations
+
+from tcopt.schedules.api.handles import Block
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.gpu.facts import GpuFacts
+from tcopt.schedules.rules.gpu.threads import spread
+from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.rules.spatial import spatial_loops
+
+
+@schedule_rule(target="gpu", priority=0)
+class Fallback:
+    """Rule for whatever no other rule takes."""
+
+    name = "gpu-fallback"
+
+    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+        for block in sch.blocks():
+            element_a_thread(sch, block, facts)
+        return None
+
+
+@schedule_rule(target="gpu", priority=-10)
+class Unfused:
+    """Rule for functions whose loops cannot be shown to be independent once they are fused."""
+
+    name = "gpu-unfused"
+
+    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+        for block in sch.blocks():
+            loops = sorted(spatial_loops(sch, block), key=sch.extent)
+            if loops:
+                outer, thread = sch.split(loops[-1], factors=[None, facts.max_threads])
+                sch.bind(outer, "blockIdx.x")
+                sch.bind(thread, "threadIdx.x")
+            if len(loops) > 1:
+                sch.bind(loops[-2], "blockIdx.y")
+        return None
+
+
+def element_a_thread(sch: Schedule, block: Block, facts: GpuFacts) -> None:
+    """Let each thread compute one element of a block, sums in a register."""
+    spatial = spatial_loops(sch, block)
+    if not spatial:
+        return
+    reduces = sch.block_op(block).is_reduction
+    copy = sch.cache_write(block, "register") if reduces else None
+    thread = spread(sch, spatial_loops(sch, block), facts)
+    if copy is not None:
+        inner = sch.get_loops(block)
+        first = inner[inner.index(thread) + 1]
+        sch.decompose_reduction(block, first)
+        sch.reverse_compute_at(copy, thread)

@@ -1,0 +1,271 @@
+"""Contractions through memory that the threads of a block share.
+
+    each block                                  rows x spans x columns of the output
+      sums = 0                                  a tile of them in each thread's registers
+      for each part of the reduction
+        all threads: copy what the block needs of both operands      shared
+        for each term of the part
+          each thread: multiply-add its tile
+      epilogue and store
+
+An element of an operand is fetched once for the block, by any of its threads, instead of once
+for each thread that needs it. *Columns* are contiguous in the output; *spans* are a second
+variable that moves the same operand, such as the height of an image; *rows* move the other operand
+alone. An operand that is computed, such as a padded image, is computed where it is copied. Several
+vectors of columns are virtual threads. Dot products of bytes are the innermost loop; where channels
+are in blocks as short as a vector, a thread has all of one, and columns are what moves next.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim, steps_of
+from tcopt.schedules.analysis.patterns import (
+    Access,
+    BlockPattern,
+    access_bits,
+    match_block,
+)
+from tcopt.schedules.api.handles import Block, Loop
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
+from tcopt.schedules.rules.gpu.facts import MOST_LANES, GpuFacts
+from tcopt.schedules.rules.gpu.injective import schedule_injective
+from tcopt.schedules.rules.gpu.register_tile import (
+    columns_of,
+    finish,
+    only_contraction,
+    rows_of,
+    unroll_steps,
+    write_out_tile,
+)
+from tcopt.schedules.rules.gpu.shared_tile_choice import (
+    BANK_SPACING,
+    STEPS,
+    WORD,
+    Roles,
+    SharedTile,
+    choose_tile,
+)
+from tcopt.schedules.rules.gpu.threads import share_work
+from tcopt.schedules.rules.nests import variable_loops
+from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.state.state import buffers_read
+from tcopt.support.remarks import remark
+
+LEAST_DEPTH = 8
+"""Terms of a sum from which on it is worth waiting for the other threads."""
+
+BYTE = 8
+"""Bits of one."""
+
+
+@schedule_rule(target="gpu", priority=100)
+class SharedTiles:
+    """Rule for a sum of products in which several threads use each element."""
+
+    name = "gpu-shared-tile"
+    provides = (CONTRACTION,)
+
+    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+        if not facts.shared:
+            return Declined("shared memory is no nearer than other memory", quiet=True)
+        pattern = only_contraction(sch)
+        if isinstance(pattern, Declined):
+            return pattern
+        left = tile_contraction(sch, pattern, facts)
+        if isinstance(left, Declined):
+            return left
+        for each in left:
+            schedule_injective(sch, each, facts)
+        return None
+
+
+def tile_contraction(
+    sch: Schedule, pattern: BlockPattern, facts: GpuFacts
+) -> list[Block] | Declined:
+    """Tile a sum of products with its operands shared, or say why nothing is gained by it.
+
+    Returns:
+        The other blocks that are left to launches of their own.
+    """
+    roles = find_roles(pattern, dot_of(pattern, facts.capabilities))
+    if isinstance(roles, Declined):
+        return roles
+    tile = choose_tile(pattern, roles, facts)
+    if tile is None:
+        return Declined("no tile fits shared memory and threads")
+    return schedule_tile(sch, pattern, roles, tile, facts)
+
+
+def find_roles(pattern: BlockPattern, dot: Dot | None) -> Roles | Declined:
+    """Assign the parts, or say why nothing is gained by sharing."""
+    columns, lane = columns_of(pattern), None
+    if columns is None:
+        return Declined("no variable is contiguous in the output")
+    if dot is not None and not dot.weights.is_unit(columns, lane_dim(dot.weights, dot)):
+        return Declined("results of dot products do not lie beside each other")
+    if dot is not None and pattern.extents[columns] <= MOST_LANES:
+        lane = columns
+        columns = next((v for v in pattern.spatial[::-1] if is_moving(pattern, v, lane)), None)
+        if columns is None:
+            return Declined("there is one vector of results")
+    rows = rows_of(pattern, columns, lane)
+    if rows is None or not any(not t.uses(rows) for t in pattern.terms):
+        return Declined("no operand serves several rows")
+    if any(steps_of(term, v, dot) is None for term in pattern.terms for v in pattern.variables):
+        return Declined("an operand is not read at linear indices")
+    if prod(pattern.extents[v] for v in pattern.reduce) < LEAST_DEPTH:
+        return Declined("a sum has too few terms to wait for other threads")
+    along = [t for t in pattern.terms if t.uses(columns)]
+    across = [t for t in pattern.terms if not t.uses(columns)]
+    spans = [
+        v
+        for v in pattern.spatial
+        if is_moving(pattern, v, columns)
+        and v != lane
+        and all(t.uses(v) for t in along)
+        and not any(t.uses(v) for t in across)
+    ]
+    depth = max(pattern.reduce, key=lambda v: (pattern.extents[v], -v))
+    return Roles(rows, columns, spans[-1] if spans else None, depth, lane, dot)
+
+
+def is_moving(pattern: BlockPattern, variable: int, other: int) -> bool:
+    """Whether a variable is another one than that, and has more than one value."""
+    return variable != other and pattern.extents[variable] > 1
+
+
+def schedule_tile(
+    sch: Schedule, pattern: BlockPattern, roles: Roles, tile: SharedTile, facts: GpuFacts
+) -> list[Block]:
+    """Tile the block for blocks and threads, with its operands shared.
+
+    Returns:
+        The other blocks that are left to launches of their own.
+    """
+    block = sch.get_block(pattern.block.block_name.data)
+    remark("schedule", sch.block_op(block), f"tile of {tile}, operands in shared memory")
+    epilogue = take_epilogue(sch, block)
+    beside = blocks_beside(sch, block, epilogue)
+    loops = variable_loops(sch, block)
+    steps = sch.knob("steps", sorted({*STEPS, tile.steps}), default=tile.steps)
+    row_block, row_thread, row = sch.split(loops.pop(roles.rows), [None, tile.down, tile.rows])
+    # Vectors of a thread are as far apart as those of all threads reach: threads beside each other
+    # then read neighbours, in different banks, and store neighbours.
+    factors = [None, tile.columns // tile.lanes, tile.across, tile.lanes]
+    column_block, virtual, column_thread, lane = sch.split(loops.pop(roles.columns), factors)
+    blocks, inner = [column_block], [row]
+    if roles.spans is not None and roles.spans in loops:
+        span_block, span = sch.split(loops.pop(roles.spans), [None, tile.spans])
+        blocks.insert(0, span_block)
+        inner.append(span)
+    part, loops[roles.depth] = sch.split(loops.pop(roles.depth), [None, steps])
+    inner.append(lane)
+    lanes = tile.lanes
+    if roles.lane is not None:
+        inner.append(loops.pop(roles.lane))
+        lanes = tile.results
+    if roles.dot is not None:
+        variable = roles.dot.variable
+        loops[variable], terms = sch.split(loops[variable], [None, roles.dot.group])
+        inner.append(terms)
+    reduce = [loops[v] for v in (roles.depth, *pattern.reduce) if v in loops]
+    reduce = list(dict.fromkeys(reduce))
+    others = [loops[v] for v in pattern.spatial if v in loops]
+    threads = [virtual, row_thread, column_thread]
+    sch.reorder(*others, row_block, *blocks, *threads, part, *reduce, *inner)
+    _bind(sch, others, "blockIdx.z")
+    _bind(sch, [row_block], "blockIdx.y")
+    _bind(sch, blocks, "blockIdx.x")
+    if tile.columns > tile.lanes:
+        sch.virtual_thread(virtual)
+    sch.bind(row_thread, "threadIdx.y")
+    sch.bind(column_thread, "threadIdx.x")
+    left = _share_operands(sch, block, pattern, roles, beside, part, tile, facts)
+    unroll_steps(sch, reduce, tile.sums)
+    init = sch.decompose_reduction(block, part)
+    if roles.dot is not None:
+        sch.tensorize(block, roles.dot.name)
+    sch.set_scope(block, "register")
+    for each in (init, block):
+        write_out_tile(sch, each, column_thread, lanes)
+    finish(sch, epilogue, column_thread, lanes)
+    return left
+
+
+def _bind(sch: Schedule, loops: list[Loop], axis: str) -> None:
+    if loops:
+        sch.bind(sch.fuse(*loops) if len(loops) > 1 else loops[0], axis)
+
+
+def _share_operands(
+    sch: Schedule,
+    block: Block,
+    pattern: BlockPattern,
+    roles: Roles,
+    beside: list[Block],
+    part: Loop,
+    tile: SharedTile,
+    facts: GpuFacts,
+) -> list[Block]:
+    """Let all threads of a block fetch what it needs for a part of the reduction.
+
+    Returns:
+        The other blocks that are left to launches of their own.
+    """
+    left = list(beside)
+    for term in pattern.terms:
+        made = next((p for p in left if _makes(sch, p, term, block)), None)
+        if made is None:
+            place = buffers_read(sch.block_op(block)).index(term.buffer)
+            copy = sch.cache_read(block, place, "shared")
+        else:
+            left.remove(made)
+            copy = made
+            sch.set_scope(copy, "shared")
+        if not term.uses(roles.columns) and tile.has_rows_in_warps(facts.warp):
+            _space_rows(sch, copy, term, roles.rows)
+        sch.compute_at(copy, part)
+        loops = sch.get_loops(copy)
+        loops = loops[loops.index(part) + 1 :]
+        lanes = 1
+        if loops and (made is None or access_bits(term) == BYTE):
+            lanes = _copied_lanes(sch, term, loops, tile, facts)
+        share_work(sch, loops, (tile.down, tile.across), lanes)
+    return left
+
+
+def _space_rows(sch: Schedule, copy: Block, term: Access, rows: int) -> None:
+    """Let rows that threads read at a time start in different banks of shared memory."""
+    steps = term.steps[rows] or ()
+    dim = next((dim for dim, step in enumerate(steps) if step), len(steps))
+    if dim < len(steps) - 1:
+        words = max(WORD * BYTE // access_bits(term), 1)
+        factor, offset = (words * each for each in BANK_SPACING)
+        sch.storage_align(copy, dim, factor, offset)
+
+
+def _copied_lanes(
+    sch: Schedule, term: Access, loops: list[Loop], tile: SharedTile, facts: GpuFacts
+) -> int:
+    """Neighbours that a thread copies at once: whole vectors of rows that blocks divide evenly,
+    where there are enough of them for all threads."""
+    lanes = facts.lanes(access_bits(term))
+    width, row = sch.extent(loops[-1]), buffer_shape(term.buffer)[-1]
+    elements = prod(map(sch.extent, loops))
+    is_even = width % lanes == 0 and row % width == 0
+    # Single bytes are no faster than words.
+    enough = access_bits(term) == BYTE or elements >= lanes * tile.threads
+    return lanes if is_even and enough else 1
+
+
+def _makes(sch: Schedule, producer: Block, term: Access, block: Block) -> bool:
+    """Whether a block computes an operand for this one alone, element by element and cheaply."""
+    source = match_block(sch.block_op(producer))
+    if source is None or source.block.is_reduction or source.store.buffer is not term.buffer:
+        return False
+    return sch.consumers(producer) == [block] and not sch.producers(producer)

@@ -1,0 +1,271 @@
+"""How large the tiles of a contraction through shared memory are: what each choice costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.schedules.analysis.dots import Dot, steps_of
+from tcopt.schedules.analysis.patterns import Access, BlockPattern, access_bits
+from tcopt.schedules.rules.gpu.facts import LIKELY_THREADS, GpuFacts
+from tcopt.schedules.rules.gpu.register_tile import column_lanes
+
+FETCH = 8.0
+"""Multiply-adds that take as long as moving one word to shared memory, roughly."""
+
+WORD = 4
+"""Bytes of a word."""
+
+WAIT = 64.0
+"""The same for waiting until all threads are there."""
+
+STEPS = (4, 8, 16, 32)
+"""Steps along the longest reduce variable that are fetched at a time; groups of terms are one."""
+
+
+UNPAIRED = 2.0
+"""How many times as long loads from shared memory take where threads of a warp that read one
+address are no neighbours in pairs: blocks whose width is not a power of two."""
+
+BANK_SPACING = (8, 4)
+"""Rows that the threads of a warp read at a time are a multiple of the first words apart, and the
+second. Those of eight threads, or of four with two rows each, then lie in different ones of 32
+banks, and whole vectors of four words at multiples of their size."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which variable plays which part, by position.
+
+    Attributes:
+        rows, columns: as in `register_tile`.
+        spans: a second variable that moves what columns move; None if there is none.
+        depth: the longest variable of the reduction.
+        lane: where sums are made of dot products of channels in short blocks, the variable that
+            is contiguous in the output, all of which is one thread's; None elsewhere.
+        dot: the hardware's dot product.
+    """
+
+    rows: int
+    columns: int
+    spans: int | None
+    depth: int
+    lane: int | None = None
+    dot: Dot | None = None
+
+
+@dataclass(frozen=True)
+class SharedTile:
+    """What a block computes.
+
+    Attributes:
+        rows, columns: of one thread; `spans` of them lie in the second direction.
+        lanes: of a vector; they divide `columns`.
+        down, across: threads along rows and along columns.
+        steps: along the longest reduce variable that are fetched at a time.
+        results: of a thread beside each other, at each of its rows, spans and columns.
+    """
+
+    rows: int
+    spans: int
+    columns: int
+    lanes: int
+    down: int
+    across: int
+    steps: int
+    results: int = 1
+
+    @property
+    def threads(self) -> int:
+        return self.down * self.across
+
+    @property
+    def sums(self) -> int:
+        return self.rows * self.spans * self.columns * self.results
+
+    def has_rows_in_warps(self, warp: int) -> bool:
+        """Whether the threads of a warp read several rows of an operand at a time."""
+        return self.down > 1 and self.across < warp
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rows * self.down} x {self.spans} x {self.columns * self.across} a block of "
+            f"{self.down} x {self.across} threads, {self.steps} steps at a time"
+        )
+
+
+def choose_tile(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> SharedTile | None:
+    """The tile of the least estimated time; ties go to more sums, then to more threads."""
+    costs = TileCosts(pattern, roles, facts)
+    best: tuple[float, int, int] | None = None
+    chosen: SharedTile | None = None
+    for tile in candidate_tiles(pattern, roles, facts):
+        moved = costs.fetched_bytes(tile)
+        shared = costs.shared_bytes(tile, moved)
+        if shared > facts.shared:
+            continue
+        order = (costs.time(tile, moved, shared), -tile.sums, -tile.threads)
+        if best is None or order < best:
+            best, chosen = order, tile
+    return chosen
+
+
+def candidate_tiles(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> Iterator[SharedTile]:
+    """Tiles whose threads fit a block and whose sums fit the registers."""
+    extents = pattern.extents
+    if roles.lane is None:
+        lanes, results = column_lanes(pattern, roles.columns, facts, roles.dot), 1
+        widths = {lanes, 2 * lanes if lanes > 1 else 1}
+    else:
+        lanes, results, widths = 1, extents[roles.lane], {1, 2, 4}
+    width, height, depth = (extents[v] for v in (roles.columns, roles.rows, roles.depth))
+    most = min(facts.max_threads, LIKELY_THREADS)
+    spans = [1] if roles.spans is None else _sizes(extents[roles.spans], (1, 2, 4, 7))
+    dot = roles.dot
+    group = dot.group if dot is not None and dot.variable == roles.depth else 1
+    wanted = tuple(group * each for each in STEPS)
+    steps = [depth] if depth <= min(wanted) else _sizes(depth, wanted)
+    if group > 1:
+        # Groups are fetched as words where parts are alike.
+        steps = [each for each in steps if depth % each == 0] or steps
+    for columns in sorted(widths):
+        for across in _sizes(ceil(width / columns), (4, 7, 8, 14, 16, 28, 32)):
+            for rows in _sizes(height, (1, 2, 4, 8)):
+                for down in _sizes(ceil(height / rows), (1, 2, 4, 8, 16, 32)):
+                    for span in spans:
+                        sums = rows * span * columns * results
+                        if down * across > most or sums > facts.accumulators:
+                            continue
+                        for step in steps:
+                            yield SharedTile(
+                                rows, span, columns, lanes, down, across, step, results
+                            )
+
+
+def _sizes(extent: int, wanted: tuple[int, ...]) -> list[int]:
+    """Those of some sizes that are not larger than an extent; the extent if it is smaller."""
+    return [size for size in wanted if size <= extent] or [extent]
+
+
+class TileCosts:
+    """What tiles of a contraction take; what all of them have in common is looked at once."""
+
+    def __init__(self, pattern: BlockPattern, roles: Roles, facts: GpuFacts):
+        self._facts = facts
+        extents, reduce = pattern.extents, pattern.reduce
+        self._varied = [roles.rows, roles.columns, roles.depth]
+        if roles.spans is not None:
+            self._varied.append(roles.spans)
+        whole = {*reduce, *([] if roles.lane is None else [roles.lane])}
+        fixed = [
+            extent if v in whole and v not in self._varied else 1
+            for v, extent in enumerate(extents)
+        ]
+        self._boxes = [_Box(term, fixed, self._varied, roles.dot) for term in pattern.terms]
+        self._element_bytes = [access_bits(term) // 8 for term in pattern.terms]
+        self._sizes = [extents[v] for v in self._varied]
+        self._is_reduced = [v in reduce for v in self._varied]
+        self._is_dot = roles.dot is not None
+        group = 1 if roles.dot is None else roles.dot.group
+        self._terms = prod(fixed[v] for v in reduce) / group
+        self._blocks = prod(
+            extents[v] for v in pattern.spatial if v not in self._varied and v not in whole
+        )
+
+    def fetched_bytes(self, tile: SharedTile) -> int:
+        """What a block fetches for a part of the reduction."""
+        sizes = self._tile_sizes(tile)
+        each = zip(self._boxes, self._element_bytes, strict=True)
+        return sum(box.elements(sizes) * size for box, size in each)
+
+    def shared_bytes(self, tile: SharedTile, fetched: int) -> int:
+        """What a block keeps in shared memory, at most."""
+        # The last round of fetching may leave some threads with places of their own.
+        spare = tile.threads * sum(self._element_bytes)
+        if tile.has_rows_in_warps(self._facts.warp):
+            spare += tile.rows * tile.down * BANK_SPACING[0] * WORD
+        if self._is_dot:
+            # Threads fetch whole words, and what is beyond the end takes a row of its own.
+            sizes = self._tile_sizes(tile)
+            each = zip(self._boxes, self._element_bytes, strict=True)
+            spare += sum(max(tile.threads * WORD, box.row(sizes) * size) for box, size in each)
+        return fetched + spare
+
+    def time(self, tile: SharedTile, fetched_bytes: int, shared_bytes: int) -> float:
+        """Multiply-adds that take as long, of the busiest core."""
+        facts = self._facts
+        blocks, terms, parts = self._blocks, self._terms, 1
+        for extent, size, is_reduced in zip(
+            self._sizes, self._tile_sizes(tile), self._is_reduced, strict=False
+        ):
+            if is_reduced:
+                terms *= size
+                parts *= ceil(extent / size)
+            else:
+                blocks *= ceil(extent / size)
+        loads = tile.rows + tile.spans * tile.columns / tile.lanes
+        if tile.across & (tile.across - 1):
+            loads *= UNPAIRED
+        # A block whose threads are not whole warps pays for those that idle.
+        threads = ceil(tile.threads / facts.warp) * facts.warp
+        at_once = facts.resident(blocks, threads, tile.sums + ceil(loads), shared_bytes)
+        wait = WAIT / at_once
+        work = threads * (terms * (tile.sums + loads) + wait) + FETCH * fetched_bytes / WORD
+        # Few threads do not hide how long memory takes.
+        exposed = 1 + 2 * facts.warp / (threads * at_once)
+        return facts.rounds(blocks) * parts * work * exposed
+
+    def _tile_sizes(self, tile: SharedTile) -> tuple[int, int, int, int]:
+        """How far a block goes along rows, columns, depth and spans before the next part."""
+        return tile.rows * tile.down, tile.columns * tile.across, tile.steps, tile.spans
+
+
+class _Box:
+    """What a block reads of an operand, for any sizes of some variables.
+
+    Args:
+        fixed: how far the block goes along each variable, 1 for those that vary.
+        dot: the hardware's dot product, whose groups the operand may be stored in.
+    """
+
+    def __init__(self, term: Access, fixed: Sequence[int], varied: Sequence[int], dot: Dot | None):
+        self._whole = 1
+        self._dims: list[tuple[int, int, list[tuple[int, int, int]]]] = []
+        self._moved: list[tuple[int, int, list[tuple[int, int, int]]]] = []
+        rows = [steps_of(term, v, dot) for v in range(len(fixed))]
+        units = [1] * len(rows)
+        is_grouped = rows != list(term.steps)
+        if is_grouped and dot is not None:
+            units[dot.variable] = dot.group
+        shape = buffer_shape(term.buffer)
+        for dim, extent in enumerate(shape):
+            steps = [0 if row is None else abs(row[dim]) for row in rows]
+            counts = [ceil(size / unit) for size, unit in zip(fixed, units, strict=True)]
+            reach = 1 + sum(s * (count - 1) for s, count in zip(steps, counts, strict=True))
+            if is_grouped and dim == len(shape) - 1:
+                reach = extent  # Groups are whole.
+            moving = [(place, steps[v], units[v]) for place, v in enumerate(varied) if steps[v]]
+            self._dims.append((extent, reach, moving))
+            if moving:
+                self._moved.append((extent, reach, moving))
+            else:
+                self._whole *= min(reach, extent)
+
+    def elements(self, sizes: Sequence[int]) -> int:
+        """How many there are."""
+        total = self._whole
+        for extent, reach, moving in self._moved:
+            for place, step, unit in moving:
+                reach += step * (ceil(sizes[place] / unit) - 1)
+            total *= min(reach, extent)
+        return total
+
+    def row(self, sizes: Sequence[int]) -> int:
+        """How many of them lie at one index of the first dimension that has several."""
+        for extent, reach, moving in self._dims:
+            reach += sum(step * (ceil(sizes[place] / unit) - 1) for place, step, unit in moving)
+            if min(reach, extent) > 1:
+                return self.elements(sizes) // min(reach, extent)
+        return 1

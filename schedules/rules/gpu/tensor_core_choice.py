@@ -1,0 +1,214 @@
+"""How large the tiles of a contraction on tensor cores are: what each choice costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, prod
+
+from tcopt.dialects.intrinsics import Intrinsic
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.schedules.analysis.patterns import BlockPattern, access_bits
+from tcopt.schedules.rules.gpu.facts import LIKELY_THREADS, GpuFacts
+from tcopt.schedules.rules.gpu.shared_tile_choice import FETCH, WAIT
+from tcopt.schedules.rules.gpu.tensor_core_roles import WarpRoles, dim_alone
+from tcopt.schedules.rules.gpu.warp_copy import with_spare_places
+
+RATE = 8.0
+"""Multiply-adds of a core's tensor cores in the time of one of its other units: 8 on sm_75, 16 on
+sm_80."""
+
+BITS = 8
+"""Of a byte."""
+
+SPACE = 8
+"""Elements between rows of shared tiles, whose distance is an odd multiple of 16 bytes: eight rows
+then lie in different banks."""
+
+MOST_HELD = 16
+"""Words that a thread holds while it waits to store them in a second buffer."""
+
+FRAGMENTS = ((1, 2, 4), (1, 2, 4), (1, 2, 4, 7, 8))
+WARPS = (1, 2, 4, 8)
+STEPS = (1, 2, 4)
+
+
+@dataclass(frozen=True)
+class WarpTile:
+    """What a block computes, along rows, spans and columns.
+
+    Attributes:
+        mma: the product of matrices.
+        fragments: matrices of sums of a warp; a span has one of each.
+        warps: of the block.
+        steps: products along the depth that are fetched at a time.
+        is_double: whether the next part is fetched while one is used.
+    """
+
+    mma: Intrinsic
+    fragments: tuple[int, int, int]
+    warps: tuple[int, int, int]
+    steps: int
+    is_double: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns and depth of a product."""
+        (rows, columns), (_, depth) = self.mma.operands[0].shape, self.mma.operands[1].shape
+        return rows, columns, depth
+
+    @property
+    def of_warp(self) -> tuple[int, int, int]:
+        """Rows, spans and columns of a warp."""
+        rows, columns, _ = self.shape
+        return self.fragments[0] * rows, self.fragments[1], self.fragments[2] * columns
+
+    @property
+    def of_block(self) -> tuple[int, int, int]:
+        """Rows, spans and columns of a block."""
+        rows, spans, columns = (n * w for n, w in zip(self.of_warp, self.warps, strict=True))
+        return rows, spans, columns
+
+    @property
+    def depth(self) -> int:
+        """Terms along the depth that are fetched at a time."""
+        return self.steps * self.shape[2]
+
+    def __str__(self) -> str:
+        rows, spans, columns = self.of_block
+        ahead = ", one part ahead" if self.is_double else ""
+        return (
+            f"{rows} x {spans} x {columns} a block of {prod(self.warps)} warps, "
+            f"{self.depth} steps at a time{ahead}, by {self.mma.name}"
+        )
+
+
+class WarpTileCosts:
+    """What tiles of a contraction take."""
+
+    def __init__(self, pattern: BlockPattern, roles: WarpRoles, facts: GpuFacts):
+        self._pattern, self._roles, self._facts = pattern, roles, facts
+        self._inner = [v for v in pattern.reduce if v != roles.depth]
+        self._places = prod(pattern.extents[v] for v in self._inner)
+        self._factors = roles.left, roles.right
+        self._depth = pattern.extents[roles.depth]
+        self._words: dict[object, float] = {}
+        tiled = {roles.rows, roles.columns, roles.spans}
+        self._blocks = prod(pattern.extents[v] for v in pattern.spatial if v not in tiled)
+
+    def candidates(self, mmas: Sequence[Intrinsic]) -> Iterator[WarpTile]:
+        """Tiles that fit threads and registers, each warp of which has work."""
+        extents, roles = self._pattern.extents, self._roles
+        spans = 1 if roles.spans is None else extents[roles.spans]
+        whole = extents[roles.rows], spans, extents[roles.columns]
+        for mma in mmas:
+            unit = WarpTile(mma, (1, 1, 1), (1, 1, 1), 1)
+            limits = [ceil(n / size) for n, size in zip(whole, unit.of_warp, strict=True)]
+            steps = _up_to(ceil(extents[roles.depth] / unit.depth), STEPS)
+            for fragments in _boxes(limits, FRAGMENTS):
+                if 4 * prod(fragments) > self._facts.accumulators:
+                    continue
+                rest = [ceil(n / f) for n, f in zip(limits, fragments, strict=True)]
+                for warps in _boxes(rest, (WARPS, WARPS, WARPS)):
+                    if prod(warps) * self._facts.warp <= LIKELY_THREADS:
+                        for step, is_double in product(steps, (False, True)):
+                            yield WarpTile(mma, fragments, warps, step, is_double)
+
+    def fits(self, tile: WarpTile) -> bool:
+        """Whether a tile fits shared memory, and what is fetched ahead the registers."""
+        if tile.is_double:
+            threads = prod(tile.warps) * self._facts.warp
+            held = self._fetched_words(tile) / threads
+            if held > MOST_HELD or tile.depth >= self._depth:
+                return False
+        return self.shared_bytes(tile) <= self._facts.shared
+
+    def time(self, tile: WarpTile) -> float:
+        """Multiply-adds that take as long, of one core; comparable with `TileCosts.time`."""
+        extents, roles, facts = self._pattern.extents, self._roles, self._facts
+        rows, spans, columns = tile.of_block
+        blocks = self._blocks * ceil(extents[roles.rows] / rows)
+        blocks *= ceil(extents[roles.columns] / columns)
+        if roles.spans is not None:
+            blocks *= ceil(extents[roles.spans] / spans)
+        parts = ceil(extents[roles.depth] / tile.depth)
+        terms = tile.steps * self._places
+        height, width, depth = tile.shape
+        down, along, across = tile.fragments
+        # What each lane does of a product, and the words that it takes of both factors.
+        lanes = facts.warp
+        products = prod(tile.fragments) * height * width * depth / lanes / RATE
+        words = (down * height + along * across * width) * depth / lanes / 2
+        threads = prod(tile.warps) * lanes
+        # Threads wait twice for a part, and once where the next one goes to another buffer.
+        waits = 0.5 if tile.is_double else 1.0
+        work = threads * (terms * (products + words) + waits * WAIT)
+        work += FETCH * self._fetched_words(tile)
+        exposed = 1 + 2 * lanes / threads
+        return facts.rounds(blocks) * parts * work * exposed
+
+    def shared_bytes(self, tile: WarpTile) -> int:
+        """What a block keeps in shared memory."""
+        sizes, total = self._sizes(tile), 0
+        for factor in self._factors:
+            reach = factor.reach(sizes)
+            # What is beyond the end of the operand is not copied, but along the depth.
+            depth = dim_alone(factor.term, self._roles.depth)
+            ends = enumerate(zip(reach, buffer_shape(factor.term.buffer), strict=True))
+            copied = [n if dim == depth else min(n, end) for dim, (n, end) in ends]
+            moving = [dim for dim, size in enumerate(copied) if size > 1]
+            lanes = factor.lanes(copied[-1], self._facts)
+            extents = [copied[dim] for dim in moving]
+            whole = with_spare_places(extents, prod(tile.warps), self._facts.warp, lanes)
+            for dim, extent in zip(moving, whole, strict=True):
+                reach[dim] = max(reach[dim], extent)
+            row = reach[factor.order[-1]]
+            row += (SPACE - row) % (2 * SPACE)
+            elements = prod(reach) // reach[factor.order[-1]] * row
+            total += elements * access_bits(factor.term) // BITS
+        return total * (2 if tile.is_double else 1)
+
+    def _fetched_words(self, tile: WarpTile) -> float:
+        """Words that a block fetches for a part of the sums; an element copied alone is one."""
+        key = tile.of_block, tile.depth
+        if key not in self._words:
+            sizes = self._sizes(tile)
+            self._words[key] = sum(each.words(sizes, self._facts) for each in self._factors)
+        return self._words[key]
+
+    def _sizes(self, tile: WarpTile) -> dict[int, int]:
+        """How far a block goes along variables in a part of the reduction."""
+        roles, extents = self._roles, self._pattern.extents
+        rows, spans, columns = tile.of_block
+        sizes = {roles.rows: rows, roles.columns: columns, roles.depth: tile.depth}
+        if roles.spans is not None:
+            sizes[roles.spans] = spans
+        return sizes | {v: extents[v] for v in self._inner}
+
+
+def _up_to(extent: int, wanted: Sequence[int]) -> list[int]:
+    """Those of some sizes that are not larger than an extent."""
+    return [size for size in wanted if size <= extent]
+
+
+def _boxes(
+    limits: Sequence[int], wanted: Sequence[Sequence[int]]
+) -> Iterator[tuple[int, int, int]]:
+    """Boxes of such sizes, none larger than a limit along its dimension."""
+    down, along, across = map(_up_to, limits, wanted)
+    return product(down, along, across)
+
+
+def choose_warp_tile(
+    pattern: BlockPattern, roles: WarpRoles, mmas: Sequence[Intrinsic], facts: GpuFacts
+) -> tuple[WarpTile, float] | None:
+    """The tile of the least estimated time, and that; ties go to fewer warps."""
+    costs = WarpTileCosts(pattern, roles, facts)
+    best: tuple[float, int] | None = None
+    chosen: WarpTile | None = None
+    for tile in costs.candidates(mmas):
+        order = costs.time(tile), prod(tile.warps)
+        if (best is None or order < best) and costs.fits(tile):
+            best, chosen = order, tile
+    return None if best is None or chosen is None else (chosen, best[0])

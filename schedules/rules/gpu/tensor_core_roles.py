@@ -1,0 +1,156 @@
+"""What a contraction has to be for tensor cores: its types, and which variable plays which part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import MemRefType, f32
+from xdsl.ir import Attribute
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.intrinsics import Intrinsic, all_intrinsics
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.schedules.analysis.patterns import Access, BlockPattern, access_bits
+from tcopt.schedules.rules.gpu.facts import GpuFacts
+from tcopt.schedules.rules.gpu.shared_tile import find_roles
+from tcopt.schedules.rules.rule import Declined
+
+
+@dataclass(frozen=True)
+class Factor:
+    """An operand of a contraction, and how it lies in shared memory.
+
+    Attributes:
+        order: of its dimensions there; rows lie along the last one.
+    """
+
+    term: Access
+    order: tuple[int, ...]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether dimensions are in the order that they have elsewhere."""
+        return self.order == tuple(range(len(self.order)))
+
+    def lanes(self, width: int, facts: GpuFacts) -> int:
+        """Neighbours of rows of some width that a thread copies at once: vectors that divide
+        them."""
+        most = facts.vector_bits // access_bits(self.term) if self.in_order else 1
+        row = buffer_shape(self.term.buffer)[-1]
+        return next(n for n in (most, most // 2, 2, 1) if width % n == row % n == 0)
+
+    def reach(self, sizes: Mapping[int, int]) -> list[int]:
+        """How far it goes along each dimension as variables take so many values."""
+        reach = [1] * len(self.order)
+        for variable, size in sizes.items():
+            for dim, step in enumerate(self.term.steps[variable] or ()):
+                reach[dim] += abs(step) * (size - 1)
+        return reach
+
+    def words(self, sizes: Mapping[int, int], facts: GpuFacts) -> float:
+        """Words that are copied of it then; an element copied alone is one."""
+        reach = self.reach(sizes)
+        lanes = self.lanes(reach[-1], facts)
+        return prod(reach) / lanes * max(1, lanes * access_bits(self.term) // _WORD)
+
+
+_WORD = 32
+"""Bits of a word."""
+
+
+@dataclass(frozen=True)
+class WarpRoles:
+    """Which variable plays which part, by position.
+
+    Attributes:
+        rows, columns: move one operand each; columns are contiguous in the output.
+        spans: a second variable that moves what columns move; None if there is none.
+        depth: the reduce variable along which the hardware multiplies.
+        left, right: the operands that rows and columns move.
+    """
+
+    rows: int
+    columns: int
+    spans: int | None
+    depth: int
+    left: Factor
+    right: Factor
+
+
+def matrix_products(facts: GpuFacts) -> list[Intrinsic]:
+    """The products of matrices that the target's warps have."""
+    return [
+        each
+        for each in all_intrinsics().values()
+        if each.is_on(facts.capabilities)
+        and [len(operand.shape) for operand in each.operands] == [2, 2, 2]
+    ]
+
+
+def mmas_for(pattern: BlockPattern, known: list[Intrinsic]) -> list[Intrinsic] | Declined:
+    """Those for a contraction's types."""
+    factors = [_element(term) for term in pattern.terms]
+    total = _element(pattern.store)
+    found = [
+        each
+        for each in known
+        if list(each.factors) == factors and each.operands[0].element == total
+    ]
+    if found:
+        return found
+    text = f"tensor cores have no products of {factors[0]} and {factors[1]} summed in {total}"
+    if factors == [f32, f32]:
+        text += "; precision f16 rounds those of layers with weights"
+    return Declined(text)
+
+
+def _element(access: Access) -> Attribute:
+    type_ = access.buffer.type
+    assert isa(type_, MemRefType)
+    return type_.get_element_type()
+
+
+def find_warp_roles(pattern: BlockPattern) -> WarpRoles | Declined:
+    """Assign the parts, or say why warps cannot share them."""
+    roles = find_roles(pattern, None)
+    if isinstance(roles, Declined):
+        return roles
+    across = [t for t in pattern.terms if not t.uses(roles.columns)]
+    along = [t for t in pattern.terms if t.uses(roles.columns)]
+    if len(across) != 1 or len(along) != 1:
+        return Declined("columns do not move one factor alone")
+    (left,), (right,) = across, along
+    depths = [v for v in pattern.reduce if all(dim_alone(t, v) is not None for t in pattern.terms)]
+    if not depths:
+        return Declined("no variable of the reduction moves both factors alone")
+    depth = max(depths, key=lambda v: (pattern.extents[v], -v))
+    return WarpRoles(
+        roles.rows,
+        roles.columns,
+        roles.spans,
+        depth,
+        _factor(left, roles.rows, depth),
+        _factor(right, roles.columns, depth),
+    )
+
+
+def _factor(term: Access, own: int, depth: int) -> Factor:
+    """An operand in rows along the depth, or along what moves it alone where it lies so."""
+    dims = range(len(term.op.map.data.results))
+    if dims[-1] in (dim_alone(term, depth), dim_alone(term, own)):
+        return Factor(term, tuple(dims))
+    last = dim_alone(term, depth)
+    assert last is not None
+    return Factor(term, (*(dim for dim in dims if dim != last), last))
+
+
+def dim_alone(access: Access, variable: int) -> int | None:
+    """The dimension along which a variable moves an access by ones, and no other does."""
+    steps = access.steps[variable]
+    if steps is None or sorted(map(abs, steps)) != [*[0] * (len(steps) - 1), 1]:
+        return None
+    dim = steps.index(1) if 1 in steps else -1
+    others = (s for v, s in enumerate(access.steps) if v != variable)
+    return dim if dim >= 0 and not any(s is None or s[dim] for s in others) else None

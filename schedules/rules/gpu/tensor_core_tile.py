@@ -1,0 +1,303 @@
+"""Contractions on tensor cores: warps multiply matrices of 16-bit numbers that blocks share.
+
+    each block                                  rows x spans x columns of the output
+      sums = 0                                  matrices in the registers of each warp
+      for each part of the reduction
+        all threads: copy what the block needs of both operands      shared
+        for each matrix of the part
+          each warp: multiply-add its matrices  mma
+      epilogue and store
+
+Variables play the parts that they play in `shared_tile`; the longest one of the reduction that
+moves both operands alone is the depth of the matrices. A convolution is a matrix product for each
+place of its window: what the block shares of an image serves all of them.
+
+Matrices are whole: the sum is padded, in shared memory with zeros along the depth, and what is
+outside of the result is not stored. Rows of shared tiles lie along the depth, or along rows or
+columns where operands do so, in different banks, so that `ldmatrix` loads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from tcopt.dialects.fragments import MATRIX
+from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.dialects.loop import LoadOp, StoreOp
+from tcopt.schedules.analysis.patterns import Access, BlockPattern, match_block
+from tcopt.schedules.api.handles import Block, Loop
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
+from tcopt.schedules.rules.gpu.facts import GpuFacts
+from tcopt.schedules.rules.gpu.injective import schedule_injective
+from tcopt.schedules.rules.gpu.register_tile import only_contraction
+from tcopt.schedules.rules.gpu.shared_tile import find_roles
+from tcopt.schedules.rules.gpu.shared_tile_choice import WORD, TileCosts
+from tcopt.schedules.rules.gpu.shared_tile_choice import choose_tile as choose_shared_tile
+from tcopt.schedules.rules.gpu.tensor_core_choice import SPACE, WarpTile, choose_warp_tile
+from tcopt.schedules.rules.gpu.tensor_core_roles import (
+    Factor,
+    WarpRoles,
+    find_warp_roles,
+    matrix_products,
+    mmas_for,
+)
+from tcopt.schedules.rules.gpu.warp_copy import copy_by_warps
+from tcopt.schedules.rules.nests import own_loops, variable_loops
+from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.state.state import buffers_read
+from tcopt.support.remarks import remark
+
+WRITTEN_OUT = 64
+"""Products of a warp that are written out."""
+
+
+@schedule_rule(target="gpu", priority=110)
+class TensorCoreTiles:
+    """Rule for sums of products of 16-bit numbers, where warps multiply matrices of them."""
+
+    name = "gpu-tensor-core-tile"
+    provides = (CONTRACTION,)
+
+    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+        known = matrix_products(facts)
+        if not known:
+            return Declined("warps of the target do not multiply matrices", quiet=True)
+        pattern = only_contraction(sch)
+        if isinstance(pattern, Declined):
+            return Declined(pattern.reason, quiet=True)
+        mmas = mmas_for(pattern, known)
+        if isinstance(mmas, Declined):
+            return mmas
+        roles = find_warp_roles(pattern)
+        if isinstance(roles, Declined):
+            return roles
+        chosen = choose_warp_tile(pattern, roles, mmas, facts)
+        if chosen is None:
+            return Declined("no tile fits shared memory, threads and registers")
+        tile, time = chosen
+        other = shared_tile_time(pattern, roles, facts)
+        if other is not None and other <= time:
+            return Declined(
+                f"tiles of matrices are estimated to take {time / other:.1f} times as long as "
+                "those of single elements"
+            )
+        if other is not None:
+            text = f"estimated to take {time / other:.2f} of the time without tensor cores"
+            remark(self.name, sch.block_op(pattern.block.block_name.data), text)
+        return schedule_tile(sch, pattern, roles, tile, facts)
+
+
+def shared_tile_time(pattern: BlockPattern, factors: WarpRoles, facts: GpuFacts) -> float | None:
+    """How long `gpu-shared-tile` would take, in the unit of `WarpTileCosts.time`."""
+    roles = find_roles(pattern, None)
+    if isinstance(roles, Declined):
+        return None
+    tile = choose_shared_tile(pattern, roles, facts)
+    if tile is None:
+        return None
+    sizes = {v: pattern.extents[v] for v in pattern.reduce} | {
+        roles.rows: tile.rows * tile.down,
+        roles.columns: tile.columns * tile.across,
+        roles.depth: tile.steps,
+    }
+    if roles.spans is not None:
+        sizes[roles.spans] = tile.spans
+    words = sum(each.words(sizes, facts) for each in (factors.left, factors.right))
+    return TileCosts(pattern, roles, facts).time(tile, int(words * WORD), int(words * WORD))
+
+
+def schedule_tile(
+    sch: Schedule, pattern: BlockPattern, roles: WarpRoles, tile: WarpTile, facts: GpuFacts
+) -> Declined | None:
+    """Tile the block for blocks and warps, with matrices of its operands shared."""
+    block = sch.get_block(pattern.block.block_name.data)
+    epilogue = take_epilogue(sch, block)
+    left = blocks_beside(sch, block, epilogue)
+    lanes = _Lanes.of(sch, epilogue, block, roles)
+    if lanes is None:
+        return Declined("no variables of what follows go along rows and columns")
+    remark("schedule", sch.block_op(block), f"tile of {tile}, operands in shared memory")
+    factors = roles.left, roles.right
+    copies = [_share(sch, block, factor, left) for factor in factors]
+    _pad(sch, block, roles, tile)
+    loops = variable_loops(sch, block)
+    nests = _split(sch, loops, roles, tile)
+    blocks, warps, inner, elements = (list(level) for level in zip(*nests, strict=True))
+    part, step, term = sch.split(loops.pop(roles.depth), [None, tile.steps, tile.shape[2]])
+    reduce = [loops[v] for v in pattern.reduce if v in loops]
+    others = [loops[v] for v in pattern.spatial if v in loops]
+    row, *between, column = elements
+    sch.reorder(*others, *blocks, *warps, part, *reduce, step, *inner, *between, row, column, term)
+    _bind(sch, others, "blockIdx.z")
+    _bind(sch, blocks[:1], "blockIdx.y")
+    _bind(sch, blocks[1:], "blockIdx.x")
+    warp = sch.fuse(*warps)
+    sch.bind(warp, "threadIdx.y")
+    for copy, factor in zip(copies, factors, strict=True):
+        _fetch(sch, copy, factor, part, tile, facts)
+    init = sch.decompose_reduction(block, part)
+    _write_out(sch, inner, [*reduce, step])
+    sch.tensorize(row, tile.mma.name)
+    sch.set_scope(block, "register")
+    _bind_start(sch, init, warp)
+    sch.reverse_compute_at(epilogue, warp)
+    lanes.bind(sch, epilogue, warp)
+    for producer in left:
+        schedule_injective(sch, producer, facts)
+    return None
+
+
+def _split(
+    sch: Schedule, loops: dict[int, Loop], roles: WarpRoles, tile: WarpTile
+) -> list[list[Loop]]:
+    """Take the loops over rows, spans and columns apart: blocks, warps, matrices, elements."""
+    height, width, _ = tile.shape
+    parts = zip(
+        (roles.rows, roles.spans, roles.columns),
+        tile.warps,
+        tile.fragments,
+        (height, 1, width),
+        strict=True,
+    )
+    return [
+        sch.split(loops.pop(variable), [None, *factors])
+        for variable, *factors in parts
+        if variable is not None
+    ]
+
+
+def _write_out(sch: Schedule, matrices: list[Loop], reduce: list[Loop]) -> None:
+    """Write out the products of a warp, and as many terms of the reduction as is worth it."""
+    for each in matrices:
+        sch.unroll(each)
+    products = prod(map(sch.extent, matrices))
+    for each in reversed(reduce):
+        products *= sch.extent(each)
+        if products > WRITTEN_OUT:
+            break
+        sch.unroll(each)
+
+
+def _bind(sch: Schedule, loops: list[Loop], axis: str) -> None:
+    if loops:
+        sch.bind(sch.fuse(*loops) if len(loops) > 1 else loops[0], axis)
+
+
+def _pad(sch: Schedule, block: Block, roles: WarpRoles, tile: WarpTile) -> None:
+    """Round the sum up to whole tiles of blocks."""
+    multiples = [1] * len(sch.block_op(block).domain)
+    rows, spans, columns = tile.of_block
+    multiples[roles.rows], multiples[roles.columns] = rows, columns
+    multiples[roles.depth] = tile.depth
+    if roles.spans is not None:
+        multiples[roles.spans] = spans
+    sch.pad_einsum(block, multiples)
+
+
+def _share(sch: Schedule, block: Block, factor: Factor, left: list[Block]) -> Block:
+    """Let a block read an operand from shared memory; the block that copies it there.
+
+    Args:
+        left: producers with launches of their own; a padded operand is copied by its producer.
+    """
+    copy = next((p for p in left if _pads(sch, p, factor.term, block)), None)
+    if copy is None:
+        place = buffers_read(sch.block_op(block)).index(factor.term.buffer)
+        copy = sch.cache_read(block, place, "shared")
+    else:
+        left.remove(copy)
+        sch.set_scope(copy, "shared")
+    if not factor.in_order:
+        sch.permute_layout(copy, factor.order)
+    return copy
+
+
+def _fetch(
+    sch: Schedule, copy: Block, factor: Factor, part: Loop, tile: WarpTile, facts: GpuFacts
+) -> None:
+    """Let all threads of a block copy what it needs for a part of the reduction."""
+    sch.compute_at(copy, part)
+    loops = sch.get_loops(copy)
+    loops = loops[loops.index(part) + 1 :]
+    lanes = factor.lanes(sch.extent(loops[-1]), facts) if loops else 1
+    copy_by_warps(sch, loops, prod(tile.warps), facts.warp, lanes)
+    sch.storage_align(copy, len(factor.order) - 2, 2 * SPACE, SPACE)
+    if tile.is_double:
+        sch.double_buffer(copy)
+
+
+def _pads(sch: Schedule, producer: Block, term: Access, block: Block) -> bool:
+    """Whether a block pads an operand for this one alone."""
+    source = match_block(sch.block_op(producer))
+    if source is None or source.block.is_reduction or source.store.buffer is not term.buffer:
+        return False
+    loads = [t.op.result for t in source.terms if isinstance(t.op, LoadOp)]
+    stored = source.store.op
+    is_copy = isinstance(stored, StoreOp) and stored.value in loads
+    return is_copy and sch.consumers(producer) == [block] and not sch.producers(producer)
+
+
+def _bind_start(sch: Schedule, init: Block, warp: Loop) -> None:
+    """Let each lane start the sums that it holds."""
+    loops = sch.get_loops(init)
+    *outer, row, column = loops[loops.index(warp) + 1 :]
+    spread_matrix(sch, outer, row, column, vectors=True)
+
+
+@dataclass(frozen=True)
+class _Lanes:
+    """Which variables of an epilogue go along rows and columns of the sums.
+
+    Attributes:
+        vectors: whether a lane's two neighbours are handled as a vector.
+    """
+
+    rows: int
+    columns: int
+    vectors: bool
+
+    @classmethod
+    def of(cls, sch: Schedule, epilogue: Block, block: Block, roles: WarpRoles) -> _Lanes | None:
+        found, source = (match_block(sch.block_op(each)) for each in (epilogue, block))
+        if found is None or source is None:
+            return None
+        sums = source.store
+        (read, *_) = (term for term in found.terms if term.buffer is sums.buffer)
+        rows, columns = (
+            next((v for v in found.spatial if read.steps[v] == sums.steps[role]), None)
+            for role in (roles.rows, roles.columns)
+        )
+        if rows is None or columns is None:
+            return None
+        whole = found.extents[columns] % 2 == 0
+        plain = all(not t.uses(columns) or t.is_unit(columns) for t in (*found.terms, found.store))
+        return cls(rows, columns, whole and plain)
+
+    def bind(self, sch: Schedule, epilogue: Block, warp: Loop) -> None:
+        """Let each lane finish and store the sums that it holds."""
+        loops = own_loops(sch, epilogue, warp)
+        row, column = loops.pop(self.rows), loops.pop(self.columns)
+        spread_matrix(sch, list(loops.values()), row, column, vectors=self.vectors)
+
+
+def spread_matrix(
+    sch: Schedule, outer: list[Loop], row: Loop, column: Loop, *, vectors: bool
+) -> None:
+    """Spread loops over rows and columns of sums over the lanes that hold them.
+
+    Args:
+        outer: loops around, which are written out.
+        vectors: whether a lane's two neighbours are handled as a vector.
+    """
+    high, low = sch.split(row, [None, MATRIX])
+    matrix, pair, two = sch.split(column, [None, MATRIX // 2, 2])
+    sch.reorder(*outer, high, matrix, low, pair, two)
+    sch.bind(sch.fuse(low, pair), "threadIdx.x")
+    if vectors:
+        sch.vectorize(two)
+    else:
+        sch.unroll(two)
+    for each in (*outer, high, matrix):
+        sch.unroll(each)

@@ -1,0 +1,48 @@
+"""Products of a matrix with a vector: each number of the matrix is used once.
+
+    each block                                          neighbouring columns x threads
+      each thread: its share of a column's products     straight from memory
+      threads of a column: combine their shares
+
+There is nothing to keep near for other results, and memory is all that counts: so that all of a
+device loads, threads and blocks share the sums, as in other reductions (`shared_reduction.py`).
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.schedules.analysis.dots import dot_of
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.gpu.facts import GpuFacts
+from tcopt.schedules.rules.gpu.launches import schedule_launches
+from tcopt.schedules.rules.gpu.register_tile import columns_of, only_contraction, rows_of
+from tcopt.schedules.rules.rule import Declined, schedule_rule
+
+LEAST_TERMS = 64
+"""Terms of a sum that are worth sharing."""
+
+
+@schedule_rule(target="gpu", priority=105)
+class VectorProducts:
+    """Rule for a sum of products none of whose operands serves several results, where these are
+    fewer than threads run at once."""
+
+    name = "gpu-vector-product"
+    provides = (CONTRACTION,)
+
+    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+        pattern = only_contraction(sch)
+        if isinstance(pattern, Declined):
+            return Declined(pattern.reason, quiet=True)
+        columns = columns_of(pattern)
+        if columns is not None and rows_of(pattern, columns) is not None:
+            return Declined("an operand serves several rows", quiet=True)
+        if dot_of(pattern, facts.capabilities) is not None:
+            return Declined("products are those of groups of bytes")
+        if prod(pattern.extents[v] for v in pattern.spatial) >= facts.running:
+            return Declined("there are as many results as threads run at once")
+        if prod(pattern.extents[v] for v in pattern.reduce) < LEAST_TERMS:
+            return Declined("sums are too short to be shared")
+        return schedule_launches(sch, facts)

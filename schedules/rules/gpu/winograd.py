@@ -1,0 +1,104 @@
+"""Convolutions through small transforms, in three launches.
+
+    each thread: a tile of a channel of the input      data = BT d B, in registers
+    for each place of a transformed tile               products: a tiled matrix product
+    each thread: a tile of a channel of the output     AT m A, epilogue, a store for each output
+
+Neighbouring threads have neighbouring tiles, whose numbers of one place are neighbours in memory.
+"""
+
+from __future__ import annotations
+
+from tcopt.dialects.graph.forms import WINOGRAD
+from tcopt.schedules.analysis.patterns import element_bits, match_block
+from tcopt.schedules.api.handles import Block, Loop
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.gpu import register_tile, shared_tile
+from tcopt.schedules.rules.gpu.facts import GpuFacts
+from tcopt.schedules.rules.gpu.injective import schedule_injective
+from tcopt.schedules.rules.gpu.threads import spread, write_out
+from tcopt.schedules.rules.nests import own_loops
+from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.rules.winograd_stages import Stages, find_stages
+from tcopt.schedules.state.state import buffers_read
+from tcopt.support.remarks import remark
+
+
+@schedule_rule(target="gpu", priority=110)
+class Winograd:
+    """Rule for a contraction for each entry of tiles, between transforms by constant tables."""
+
+    name = "gpu-winograd"
+    provides = (WINOGRAD,)
+
+    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+        stages = find_stages(sch)
+        if isinstance(stages, Declined):
+            return stages
+        _, _, *tile = sch.block_op(stages.right).domain
+        text = f"tiles of {tile[0]} x {tile[0]} through {tile[1]} x {tile[1]}, a thread each"
+        remark("schedule", sch.block_op(stages.result), text)
+        transform_back(sch, stages, facts)
+        declined = contract(sch, stages.products, facts)
+        if declined is not None:
+            return declined
+        transform_data(sch, stages, facts)
+        for each in stages.others:
+            schedule_injective(sch, each, facts)
+        return None
+
+
+def transform_back(sch: Schedule, stages: Stages, facts: GpuFacts) -> None:
+    """A tile of results and what follows in each thread."""
+    op = sch.block_op(stages.last)
+    extent = sch.block_op(stages.right).domain[2]
+    # Entries of tables are constants where loops are written out; rows are stored as vectors.
+    lanes = extent if op.domain[-1] % extent == 0 else 1
+    lanes = lanes if lanes <= facts.lanes(element_bits(op)) else 1
+    store = sch.cache_write(stages.last, "register") if lanes > 1 else stages.last
+    *outer, height, width = sch.get_loops(store)
+    row, i = sch.split(height, [None, extent])
+    column, j = sch.split(width, [None, extent])
+    sch.reorder(*outer, row, column, i, j)
+    thread = spread(sch, [*outer, row, column], facts)
+    write_out(sch, [i, j], lanes)
+    # A block may be read by several behind it.
+    behind = [stages.right, stages.result, *stages.epilogue]
+    for each in reversed(behind if store != stages.last else behind[:-1]):
+        _in_registers(sch, each, thread)
+
+
+def contract(sch: Schedule, products: Block, facts: GpuFacts) -> Declined | None:
+    """A matrix product for each place, its operands shared where that is nearer than memory."""
+    pattern = match_block(sch.block_op(products))
+    assert pattern is not None
+    if facts.shared:
+        left = shared_tile.tile_contraction(sch, pattern, facts)
+        if not isinstance(left, Declined):
+            return None
+    left = register_tile.tile_contraction(sch, pattern, facts)
+    return left if isinstance(left, Declined) else None
+
+
+def transform_data(sch: Schedule, stages: Stages, facts: GpuFacts) -> None:
+    """A tile of data in each thread, which has what it reads in registers."""
+    places = [sch.get_loops(stages.data)[v] for v in (0, 1)]
+    others = [each for each in sch.get_loops(stages.data) if each not in places]
+    sch.reorder(*others, *places)
+    thread = spread(sch, others, facts)
+    write_out(sch, places, 1)
+    _in_registers(sch, stages.left, thread)
+    source = stages.pad
+    if source is None:
+        read = buffers_read(sch.block_op(stages.left))
+        source = sch.cache_read(stages.left, 0, "register") if len(read) == 1 else None
+    if source is not None:
+        _in_registers(sch, source, thread)
+
+
+def _in_registers(sch: Schedule, block: Block, thread: Loop) -> None:
+    """Compute what a thread needs of a block in registers."""
+    sch.compute_at(block, thread)
+    sch.set_scope(block, "register")
+    for each in own_loops(sch, block, thread).values():
+        sch.unroll(each)

@@ -1,0 +1,1 @@
+"""The function under schedule."""

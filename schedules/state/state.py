@@ -1,0 +1,232 @@
+"""The loop function under schedule, and what primitives ask about it.
+
+Nothing is cached but the blocks' names: uses of a buffer's value say who reads and writes it,
+parents say which loops are around, so a primitive costs what it touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, FuncOp, IntrinOp, LoadOp, StoreOp
+from tcopt.dialects.loop.structure import enclosing_loops
+from tcopt.schedules.state.failure import illegal
+from tcopt.support.errors import ScheduleError
+
+if TYPE_CHECKING:
+    from tcopt.schedules.dependences.order import Dependences
+
+
+class State:
+    """A `loop.func` being scheduled.
+
+    Attributes:
+        func: the function, edited in place.
+        blocks: its blocks by name.
+        gone: loops and blocks that a primitive removed, with the reason.
+        known: in which order its buffers are used.
+    """
+
+    def __init__(self, func: FuncOp, known: Dependences):
+        self.func = func
+        self.known = known
+        self.blocks: dict[str, BlockOp] = {b.block_name.data: b for b in blocks_under(func)}
+        self.gone: dict[Operation | str, str] = {}
+
+    def block(self, name: str) -> BlockOp:
+        """The block of this name.
+
+        Raises:
+            ScheduleError: there is none, or it was removed.
+        """
+        if (block := self.blocks.get(name)) is not None:
+            return block
+        if (reason := self.gone.get(name)) is not None:
+            raise ScheduleError(f'block "{name}" is gone: {reason}')
+        known = ", ".join(f'"{b.block_name.data}"' for b in blocks_under(self.func))
+        raise ScheduleError(f'there is no block "{name}"', op=self.func, hint=f"there are {known}")
+
+    def add_block(self, block: BlockOp) -> None:
+        """Make a new block known."""
+        self.blocks[block.block_name.data] = block
+
+    def remove_block(self, block: BlockOp, reason: str) -> None:
+        """Erase a block and the loops that it leaves empty."""
+        name = block.block_name.data
+        del self.blocks[name]
+        self.gone[name] = reason
+        parent = block.parent_op()
+        block.detach()
+        block.erase()
+        self.prune(parent, reason)
+
+    def prune(self, op: Operation | None, reason: str) -> None:
+        """Erase `op` and the loops around it as far as they hold nothing but unused buffers."""
+        while isinstance(op, ForOp) and all(
+            isinstance(child, AllocOp) and child.result.first_use is None
+            for child in op.body.block.ops
+        ):
+            self.gone[op] = reason
+            parent = op.parent_op()
+            op.detach()
+            op.erase()
+            op = parent
+
+    def fresh_name(self, base: str) -> str:
+        """`base`, or `base_1`, ... where a block of that name exists or existed."""
+        name, count = base, 0
+        while name in self.blocks or name in self.gone:
+            count += 1
+            name = f"{base}_{count}"
+        return name
+
+    def readers(self, buffer: SSAValue) -> list[BlockOp]:
+        """Blocks that read `buffer`, in no particular order."""
+        return _owners(buffer, (LoadOp, IntrinOp))
+
+    def writers(self, buffer: SSAValue) -> list[BlockOp]:
+        """Blocks that write `buffer`, in no particular order."""
+        return _owners(buffer, (StoreOp, IntrinOp))
+
+
+def _owners(buffer: SSAValue, kinds: tuple[type[Operation], ...]) -> list[BlockOp]:
+    found: dict[BlockOp, None] = {}
+    for use in buffer.uses:
+        op = use.operation
+        if not isinstance(op, kinds):
+            continue
+        # The indices of an intrinsic follow its inputs; outputs come first and are read too.
+        if isinstance(op, IntrinOp) and kinds[0] is StoreOp and use.index >= len(op.outputs):
+            continue
+        if (block := owning_block(op)) is not None:
+            found[block] = None
+    return list(found)
+
+
+def owning_block(op: Operation) -> BlockOp | None:
+    """The block whose body holds `op`."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, BlockOp):
+        parent = parent.parent_op()
+    return parent
+
+
+def blocks_under(op: Operation) -> Iterator[BlockOp]:
+    """Blocks at or below a function or loop, in program order."""
+    if isinstance(op, BlockOp):
+        yield op
+    elif isinstance(op, ForOp | FuncOp):
+        for child in op.body.block.ops:
+            yield from blocks_under(child)
+
+
+def loops_of(op: Operation) -> list[ForOp]:
+    """The loops around `op`, outermost first."""
+    return list(enclosing_loops(op))[::-1]
+
+
+def buffers_read(block: BlockOp) -> list[SSAValue]:
+    """Buffers that `block` reads, in the order of their first load."""
+    found: dict[SSAValue, None] = {}
+    for op in block.body.walk():
+        match op:
+            case LoadOp():
+                found[op.memref] = None
+            case IntrinOp():
+                found.update(dict.fromkeys((*op.outputs, *op.inputs)))
+            case _:
+                pass
+    return list(found)
+
+
+def buffers_written(block: BlockOp) -> list[SSAValue]:
+    """Buffers that `block` writes, in the order of their first store."""
+    found: dict[SSAValue, None] = {}
+    for op in block.body.walk():
+        match op:
+            case StoreOp():
+                found[op.memref] = None
+            case IntrinOp():
+                found.update(dict.fromkeys(op.outputs))
+            case _:
+                pass
+    return list(found)
+
+
+def written_buffer(block: BlockOp, primitive: str) -> SSAValue:
+    """The one buffer that `block` writes.
+
+    Raises:
+        ScheduleError: it writes none, or several.
+    """
+    buffers = buffers_written(block)
+    if len(buffers) != 1:
+        raise illegal(
+            primitive, "block", f"it writes {len(buffers)} buffers instead of one", op=block
+        )
+    return buffers[0]
+
+
+def alloc_of(buffer: SSAValue) -> AllocOp | None:
+    """The allocation of `buffer`; None for an argument of the function."""
+    return buffer.owner if isinstance(buffer.owner, AllocOp) else None
+
+
+def path(op: Operation) -> list[Operation]:
+    """The ops around `op` below the function, outermost first, and `op` itself."""
+    found: list[Operation] = []
+    current: Operation | None = op
+    while current is not None and not isinstance(current, FuncOp):
+        found.append(current)
+        current = current.parent_op()
+    return found[::-1]
+
+
+def precedes(first: Operation, second: Operation) -> bool:
+    """Whether `first` comes before `second` in the text of the function."""
+    for a, b in zip(path(first), path(second), strict=False):
+        if a is not b:
+            return a.is_before_in_block(b)
+    return False
+
+
+def common_block(ops: Iterable[Operation], func: FuncOp) -> Block:
+    """The innermost loop body, or function body, that holds all of `ops`."""
+    chains = [path(op)[:-1] for op in ops]
+    body = func.body.block
+    for level in zip(*chains, strict=False):
+        if any(op is not level[0] for op in level) or not isinstance(level[0], ForOp):
+            break
+        body = level[0].body.block
+    return body
+
+
+def meeting_block(block: Operation, others: Iterable[Operation], func: FuncOp) -> Block:
+    """The innermost body that `block` shares with any of `others`; the function's without any."""
+    shared = [common_block([block, other], func) for other in others]
+    return max(shared, key=_depth, default=func.body.block)
+
+
+def _depth(body: Block) -> int:
+    parent = body.parent_op()
+    return 0 if parent is None else len(path(parent))
+
+
+def ancestor_in(block: Block, op: Operation) -> Operation:
+    """The op of `block` that is, or holds, `op`."""
+    found = block.find_ancestor_op_in_block(op)
+    assert found is not None
+    return found
+
+
+def block_label(block: BlockOp) -> str:
+    """The block's name in quotes, for messages."""
+    return f'"{block.block_name.data}"'
+
+
+def value_label(value: SSAValue) -> str:
+    """`%name` of a value, for messages."""
+    return f"%{value.name_hint or 'unnamed'}"

@@ -1,0 +1,71 @@
+"""Passes of a pipeline as data: a name and options, and the text of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+Value = str | int | bool | float
+Passes = tuple["PassSpec", ...]
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_ESCAPES = str.maketrans(
+    {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\f": "\\f", "\v": "\\v"}
+)
+_NO_WORDS = ("true", "false")
+"""What is a truth value where it has no quotes."""
+
+
+class PassSpec(NamedTuple):
+    """A pass as a pipeline names it.
+
+    Attributes:
+        name: of the pass.
+        options: names, as text has them, and values, in their order.
+    """
+
+    name: str
+    options: tuple[tuple[str, tuple[Value, ...]], ...] = ()
+
+    @classmethod
+    def of(cls, name: str, **options: Value) -> PassSpec:
+        """A pass with options by the names of its fields."""
+        given = ((key.replace("_", "-"), (value,)) for key, value in options.items())
+        return cls(name, tuple(given))
+
+    def having(self, **options: Value) -> PassSpec:
+        """The same pass with these options, whatever they were."""
+        changed = PassSpec.of(self.name, **options).options
+        names = {name for name, _ in changed}
+        kept = (option for option in self.options if option[0] not in names)
+        return PassSpec(self.name, (*kept, *changed))
+
+    def __str__(self) -> str:
+        if not self.options:
+            return self.name
+        return f"{self.name}{{{' '.join(_option_text(*option) for option in self.options)}}}"
+
+
+def _option_text(name: str, values: tuple[Value, ...]) -> str:
+    return f"{name}={','.join(map(_value_text, values))}" if values else name
+
+
+def _value_text(value: Value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        return str(value)
+    if _WORD.fullmatch(value) and value not in _NO_WORDS:
+        return value
+    return f'"{value.translate(_ESCAPES)}"'
+
+
+def passes_text(passes: Iterable[PassSpec]) -> str:
+    """The text that reads as these passes."""
+    return ",".join(map(str, passes))
+
+
+def specs(*passes: str | PassSpec) -> Passes:
+    """Passes, of which those without options may be names alone."""
+    return tuple(PassSpec(each) if isinstance(each, str) else each for each in passes)

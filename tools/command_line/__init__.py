@@ -1,0 +1,1 @@
+"""Options, inputs, progress and tables."""

@@ -1,0 +1,278 @@
+"""What every command-line tool shares: one clear message on stderr and exit code 1.
+
+A tool's `main` wraps its body in `run_tool`. Whatever goes wrong, the user reads one
+message that says what and where; `--traceback` shows the Python stack behind it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
+
+from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
+from tcopt.support.errors import InputError, TcoptError
+from tcopt.tools.command_line.terminal import safe_output, shown
+
+if TYPE_CHECKING:
+    from xdsl.utils.exceptions import ParseError
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """An argument parser whose usage errors are one line with exit code 1."""
+
+    def __init__(self, prog: str, description: str | None):
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        print(shown(f"{self.prog}: usage: {message}; see {self.prog} --help"), file=sys.stderr)
+        raise SystemExit(1)
+
+
+def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options every tool has."""
+    parser.add_argument(
+        "--traceback",
+        action="store_true",
+        help="after an error, also print the Python stack that raised it",
+    )
+
+
+def add_accuracy(parser: argparse.ArgumentParser) -> None:
+    """Add the options of tools that compile a model: how it may round."""
+    parser.add_argument(
+        "--accuracy",
+        choices=ACCURACIES,
+        default=DEFAULT,
+        help="which faster algorithms that round more to use (default)",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default=PRECISE,
+        help="what layers round their data and weights to (f32: nothing)",
+    )
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what a model may ask for."""
+    parser.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="how much the model may ask for: tensor-bytes, nodes, depth ... (docs/checking.md)",
+    )
+    parser.add_argument(
+        "--follow-links",
+        action="store_true",
+        help="links of external data may lead out of the model's folder, as in model hubs",
+    )
+
+
+def add_shapes(parser: argparse.ArgumentParser) -> None:
+    """Add the options that fix open dimensions."""
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME:1x3x224x224",
+        help="shape of an input that the model leaves open",
+    )
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="extent of a dimension that the model leaves open, by its name",
+    )
+
+
+def add_deciding_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the option of tools that run nothing: inputs whose values decide shapes."""
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=@FILE.npy",
+        help="value of an input that decides shapes",
+    )
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Add the option that does without the cache."""
+    parser.add_argument(
+        "--no-cache", action="store_true", help="compile every kernel, and keep none on disk"
+    )
+
+
+def seed_number(text: str) -> int:
+    """The value of an option that seeds random numbers."""
+    number = int(text)
+    if not 0 <= number < 2**64:
+        raise argparse.ArgumentTypeError(f"a seed is a number from 0 on, not {text[:40]}")
+    return number
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the options of tools that run a model: shapes and values of its inputs."""
+    add_shapes(parser)
+    add = parser.add_argument
+    add(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=@FILE.npy",
+        help="value of an input, or @FILE.npz for several; others are random",
+    )
+    add("--seed", type=seed_number, default=0, help="seed of the random inputs (0)")
+
+
+def add_load(parser: argparse.ArgumentParser) -> None:
+    """Add the option that loads plugins, which `run_tool` is given."""
+    parser.add_argument(
+        "--load",
+        action="append",
+        default=[],
+        metavar="PLUGIN",
+        help="plugin: FILE.py, a module, or one that an installed package names",
+    )
+
+
+def add_insert(parser: argparse.ArgumentParser) -> None:
+    """Add the option of tools that compile a model: passes beside those of the pipeline."""
+    parser.add_argument(
+        "--insert-passes",
+        action="append",
+        default=[],
+        metavar="PLACE=PASSES",
+        help="passes at a place of the pipeline: after:fuse-ops=my-pass, before:kernel=...",
+    )
+
+
+def inserted_passes(args: argparse.Namespace) -> dict[str, str]:
+    """What `--insert-passes` asks for, as `tcopt.compile(passes=...)` takes it."""
+    found: dict[str, str] = {}
+    for text in args.insert_passes:
+        place, equals, passes = text.partition("=")
+        if not equals:
+            raise InputError(
+                f"--insert-passes {text} has no '='", hint="write after:fuse-ops=my-pass"
+            )
+        found[place] = f"{found[place]},{passes}" if place in found else passes
+    return found
+
+
+def run_tool(
+    prog: str,
+    body: Callable[[], int],
+    *,
+    show_traceback: bool = False,
+    plugins: Sequence[str] = (),
+) -> int:
+    """Run `body` with plugins, and turn any exception into a message and exit code 1."""
+    # Reference cycles in IR make collections slow and free nothing of note in one run.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with safe_output():
+            return _run(prog, partial(_with_plugins, plugins, body), show_traceback)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _with_plugins(plugins: Sequence[str], body: Callable[[], int]) -> int:
+    if not plugins:
+        return body()
+    from tcopt.support.plugins import plugins_loaded
+
+    with plugins_loaded(plugins):
+        return body()
+
+
+def _run(prog: str, body: Callable[[], int], show_traceback: bool) -> int:
+    try:
+        code = body()
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print(f"{prog}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has seen enough; leave without a second complaint.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        report(prog, error, show_traceback=show_traceback)
+        return 1
+
+
+def report(prog: str, error: Exception, *, show_traceback: bool = False) -> None:
+    """Print one message about `error` to stderr."""
+    if show_traceback:
+        traceback.print_exception(error, file=sys.stderr)
+    print(f"{prog}: {describe(error)}", file=sys.stderr)
+
+
+def describe(error: Exception) -> str:
+    """The message a user reads about an exception."""
+    from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+    match error:
+        case TcoptError():
+            return str(error)
+        case ParseError():
+            return describe_parse_error(error)
+        case DiagnosticException():
+            return f"invalid-ir: {_summary(error)}"
+        case OSError() if error.filename is not None:
+            return f"bad-input: cannot open '{error.filename}': {error.strerror}"
+        case MemoryError():
+            return f"out-of-memory: {error or 'there is not enough memory'}"
+        case RecursionError():
+            return "the input is nested too deeply"
+        case _:
+            notes = " ".join(getattr(error, "__notes__", ()))
+            context = f" {notes}" if notes else ""
+            return (
+                f"internal error{context}: {type(error).__name__}: {_summary(error)}"
+                "; --traceback shows where"
+            )
+
+
+def describe_parse_error(error: ParseError) -> str:
+    """A syntax error as `file:line:col: message`, the line, and a caret under the place."""
+    span = error.span
+    content = span.input.content
+    text = content if isinstance(content, str) else content.decode(errors="replace")
+    start = min(span.start, max(len(text) - 1, 0))
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", start)
+    line = text[line_start : line_end if line_end >= 0 else len(text)]
+    number = text.count("\n", 0, line_start) + 1
+    column = start - line_start
+    width = max(1, min(span.end, line_start + len(line)) - start)
+    first, *rest = error.msg.strip().splitlines() or ["syntax error"]
+    message = " ".join([first.strip(), *(part.strip() for part in rest)])
+    if not text[span.start :].strip():
+        message = f"unexpected end of the text: {message}"
+    return (
+        f"syntax: {span.input.name}:{number}:{column + 1}: {message}\n"
+        f"  {line}\n  {' ' * column}{'^' * width}"
+    )
+
+
+def _summary(error: Exception) -> str:
+    """The first paragraph of a message, on one line."""
+    lines: list[str] = []
+    for line in str(error).strip().splitlines():
+        if not line.strip() and lines:
+            break
+        lines.append(line.strip())
+    return " ".join(lines)[:400] or "no message"

@@ -1,0 +1,1 @@
+"""Modules run at any level, and passes checked by it."""

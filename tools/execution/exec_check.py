@@ -1,0 +1,230 @@
+"""`--verify-each=exec`: run the module before and after each pass and compare.
+
+The first pass after which a value differs beyond the tolerance is named, with the function, the
+stage or block and, where it is known, the op that gives the value. `docs/exec_check.md` says what
+is run how, and what is compared.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from tcopt.support.errors import (
+    InputError,
+    MismatchError,
+    TcoptError,
+    UnsupportedError,
+)
+from tcopt.tools.command_line.inputs import InputSpec, make_inputs, read_arrays
+from tcopt.tools.execution.closeness import Tolerance, difference
+from tcopt.tools.execution.executors import Array, functions, inputs_of
+from tcopt.tools.execution.fingerprints import fingerprint, precision_of, rounds
+from tcopt.tools.execution.native_process import NativeFault
+from tcopt.tools.execution.probes import changed_values, first_lasting
+from tcopt.tools.execution.stage_runs import place_of
+from tcopt.tools.execution.traced_run import Run, Tracer, ValueChanged
+from tcopt.tools.passes.instruments import Instrument
+
+RTOL = 5e-5
+"""Accepted difference as a share of a value's magnitude."""
+
+MOVES_VALUES = "moves_values"
+"""What a pass has as a true class attribute if it means to change values between ops, as one does
+that moves a factor from an op into the weights of another. Else values of one location stay."""
+
+
+@dataclass
+class ExecCheck(Instrument):
+    """Compare what a module computes before and after each pass.
+
+    Args:
+        inputs: `name=@file.npy` texts; other inputs are random from `seed`.
+        rtol: accepted difference as a share of the magnitude of the expected values.
+        atol: accepted absolute difference.
+        allow_unchecked: whether the last passes may leave a module that nothing runs.
+    """
+
+    inputs: Sequence[str] = ()
+    seed: int = 0
+    rtol: float = RTOL
+    atol: float = 0.0
+    allow_unchecked: bool = False
+    _feeds: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
+    _skipped: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    _mark: int | None = None
+    _moves_values: bool = False
+
+    def start(self, ctx: Context, module: ModuleOp) -> None:
+        given = read_arrays(self.inputs)
+        entries = _entries(module)
+        if not entries:
+            raise InputError("--verify-each=exec needs a function to run, the module has none")
+        for name, func in entries.items():
+            specs = _distinct(inputs_of(module, func))
+            values = make_inputs(specs, _given_for(specs, given, len(entries)), seed=self.seed)
+            # By position: values of a function may share a name.
+            self._feeds[name] = [values[spec.name] for spec in specs]
+        self._tracer = Tracer(Tolerance(self.rtol, self.atol))
+        self._tracer.accept(self._tracer.run(module, self._feeds))
+        self._mark = _fingerprint(module)
+        _say(f"{', '.join(f'@{name}' for name in entries)} run before the first pass")
+
+    def after(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
+        started = time.perf_counter()
+        name = module_pass.name
+        self._moves_values |= bool(getattr(module_pass, MOVES_VALUES, False))
+        mark = _fingerprint(module)
+        if mark == self._mark and not self._skipped:
+            _say(f"{name}: same program")
+            return
+        try:
+            run = self._tracer.run(module, self._feeds)
+        except UnsupportedError as error:
+            # A state between two levels has no semantics of its own: judge it by the next one.
+            subject = f"'{error.op_name}': " if error.op_name else ""
+            self._skipped.append((name, f"{subject}{error.message}"))
+            _say(f"{name}: not run: {error}")
+            return
+        except ValueChanged as error:
+            raise MismatchError(
+                f"pass '{self._passes(name)}' changed {error.message}", where=error.where
+            ) from None
+        except NativeFault as error:
+            raise MismatchError(
+                f"after pass '{self._passes(name)}' the module fails to run: {error.message}",
+                where=error.where,
+            ) from None
+        except Exception as error:
+            text = error.message if isinstance(error, TcoptError) else f"{error!r}"
+            raise MismatchError(
+                f"after pass '{self._passes(name)}' the module fails to run: {text}",
+                where=error.where if isinstance(error, TcoptError) else None,
+            ) from error
+        self._check(name, module, run)
+        self._tracer.accept(run)
+        self._skipped.clear()
+        self._moves_values = False
+        self._mark = mark
+        _say(f"{name}: same values, {len(run.values) + len(run.located.values)} compared "
+             f"({time.perf_counter() - started:.2f} s)")  # fmt: skip
+
+    def finish(self, module: ModuleOp) -> None:
+        if not self._skipped:
+            return
+        names = ", ".join(name for name, _ in self._skipped)
+        reason = self._skipped[-1][1]
+        if self.allow_unchecked:
+            _say(f"not checked: {names}")
+            return
+        raise UnsupportedError(
+            f"what {names} made was not run, so it is not checked: {reason}",
+            hint="--allow-unchecked accepts that",
+        )
+
+    def fork(self) -> ExecCheck:
+        """The same check at the same point, to go on from there several times."""
+        other = copy(self)
+        other._skipped = list(self._skipped)
+        other._tracer = self._tracer.fork()
+        return other
+
+    def _passes(self, last: str) -> str:
+        """The passes since the last run, any of which may be the culprit."""
+        return "' or '".join([*(name for name, _ in self._skipped), last])
+
+    def _check(self, pass_name: str, module: ModuleOp, run: Run) -> None:
+        """Compare the values of a graph, and the results."""
+        last = self._tracer.last
+        entries = functions(module)
+        for name, results in run.results.items():
+            func = entries[name]
+            tolerance = Tolerance(self.rtol, self.atol, precision_of(func), rounds(func))
+            changed = changed_values(last.located, run.located, tolerance)
+            expected = last.results[name]
+            # Buffers that are only read come before those that are written.
+            count = min(len(expected), len(results))
+            pairs = zip(results[-count:], expected[-count:], strict=True) if count else ()
+            for index, (value, reference) in enumerate(pairs):
+                text = difference(value, reference, tolerance)
+                if text is not None:
+                    first = next(iter(changed.values()), None)
+                    culprit = first[0] if first else _giver(func, index)
+                    raise self._mismatch(pass_name, f"result {index} of @{name}", text, culprit)
+            if self._moves_values:
+                found = first_lasting(last.located, run.located, changed)
+            else:
+                found = next(iter(changed.values()), None)
+            if found is not None:
+                op, text = found
+                raise self._mismatch(pass_name, f"a value inside @{name}", text, op)
+
+    def _mismatch(
+        self, pass_name: str, what: str, text: str, culprit: Operation | None
+    ) -> MismatchError:
+        op_text = f"; the first value to differ is that of '{culprit.name}'" if culprit else ""
+        where = place_of(culprit) if culprit else None
+        return MismatchError(
+            f"pass '{self._passes(pass_name)}' changed {what}: {text}{op_text}", where=where
+        )
+
+
+def _fingerprint(module: ModuleOp) -> int:
+    """What the module computes; its weights by name and place in memory."""
+    from tcopt.dialects.graph.weights import weights_of
+
+    store = weights_of(module) or {}
+    found = functions(module)
+    marks = tuple((name, fingerprint(func, {})) for name, func in found.items())
+    weights = tuple((name, id(store[name])) for name in store)
+    return hash((marks, weights, str(module.attributes.get("tcopt.target"))))
+
+
+def _giver(func: Operation, index: int) -> Operation | None:
+    """The op that gives a result of a function on tensors."""
+    last = func.regions[0].blocks[0].last_op
+    if last is None or index >= len(last.operands):
+        return None
+    owner = last.operands[index].owner
+    return owner if isinstance(owner, Operation) else None
+
+
+def _entries(module: ModuleOp) -> dict[str, Operation]:
+    found = functions(module)
+    return {"main": found["main"]} if "main" in found else found
+
+
+def _distinct(specs: Sequence[InputSpec]) -> list[InputSpec]:
+    """The same with names that differ, as the printer makes them."""
+    seen: set[str] = set()
+    found: list[InputSpec] = []
+    for spec in specs:
+        name, number = spec.name, 0
+        while name in seen:
+            number += 1
+            name = f"{spec.name}_{number}"
+        seen.add(name)
+        found.append(InputSpec(name, spec.shape, spec.dtype))
+    return found
+
+
+def _given_for(
+    specs: Sequence[InputSpec], given: dict[str, Array], entries: int
+) -> dict[str, Array]:
+    """With several functions, a given value goes to those that have an input of its name."""
+    if entries == 1:
+        return given
+    names = {spec.name for spec in specs}
+    return {name: value for name, value in given.items() if name in names}
+
+
+def _say(text: str) -> None:
+    print(f"// exec: {text}", file=sys.stderr)

@@ -1,0 +1,116 @@
+"""What of a module can be run: its level, its functions and what they take.
+
+A function either returns its results (graph and te levels) or writes them to buffers it is given
+(loop and kernel levels).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    ContainerType,
+    FunctionType,
+    MemRefType,
+    ModuleOp,
+    ShapedType,
+    StringAttr,
+)
+from xdsl.ir import Attribute, Operation
+
+from tcopt.support.dtypes import numpy_dtype
+from tcopt.tools.command_line.inputs import InputSpec
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function's arguments by name, and how many of them at the end are results."""
+
+    name: str
+    arguments: tuple[InputSpec, ...]
+    by_reference: bool
+
+
+def level_of(module: ModuleOp) -> str:
+    """The level a module is at: `graph`, `te`, `loop` or `kernel`, by its lowest dialect."""
+    names = {op.name for op in module.walk()} - {"loop.weight", "loop.slice"}
+    dialects = {name.split(".")[0] for name in names}
+    for level in ("loop", "te", "graph"):
+        if level in dialects:
+            return level
+    return "kernel"
+
+
+def functions(module: ModuleOp) -> dict[str, Operation]:
+    """The functions with a body at the top of a module, by name."""
+    found: dict[str, Operation] = {}
+    for op in module.ops:
+        symbol = op.properties.get("sym_name")
+        is_function = isinstance(op.properties.get("function_type"), FunctionType)
+        if isinstance(symbol, StringAttr) and is_function and op.regions and op.regions[0].blocks:
+            found[symbol.data] = op
+    return found
+
+
+def signature(func: Operation) -> Signature:
+    """The arguments of a function.
+
+    Raises:
+        UnsupportedError: an argument has a type with no numpy counterpart.
+    """
+    symbol = func.properties["sym_name"]
+    type_ = func.properties["function_type"]
+    assert isinstance(symbol, StringAttr) and isinstance(type_, FunctionType)
+    specs: list[InputSpec] = []
+    for index, argument in enumerate(func.regions[0].blocks[0].args):
+        shape, dtype = _array_type(argument.type)
+        specs.append(InputSpec(argument.name_hint or str(index), shape, dtype))
+    has_buffers = any(isinstance(argument, MemRefType) for argument in type_.inputs.data)
+    return Signature(symbol.data, tuple(specs), has_buffers and not type_.outputs.data)
+
+
+def inputs_of(module: ModuleOp, func: Operation) -> tuple[InputSpec, ...]:
+    """What a function must be given, named as in the model where the module says so.
+
+    For @main by reference the results are not among them; how many there are is the length
+    of the module's attribute `graph.outputs`. Without it every argument is an input.
+    """
+    sig = signature(func)
+    if sig.name != "main":
+        return sig.arguments
+    names = _names(module, "graph.inputs")
+    outputs = _names(module, "graph.outputs")
+    specs = sig.arguments
+    if sig.by_reference and outputs:
+        specs = specs[: len(names)] if names else specs[: -len(outputs)]
+    if len(names) != len(specs):
+        return specs
+    return tuple(
+        InputSpec(name, spec.shape, spec.dtype) for name, spec in zip(names, specs, strict=True)
+    )
+
+
+def outputs_of(module: ModuleOp) -> int:
+    """How many results @main has, as the module says; 0 if it does not."""
+    return len(_names(module, "graph.outputs"))
+
+
+def _names(module: ModuleOp, key: str) -> list[str]:
+    attribute = module.attributes.get(key)
+    if not isinstance(attribute, ArrayAttr):
+        return []
+    return [item.data for item in attribute if isinstance(item, StringAttr)]
+
+
+def _array_type(type_: Attribute) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    shape: tuple[int, ...] = ()
+    if isinstance(type_, ShapedType):
+        shape = tuple(type_.get_shape())
+    element = type_.get_element_type() if isinstance(type_, ContainerType) else type_
+    return shape, numpy_dtype(element)

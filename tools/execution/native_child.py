@@ -1,0 +1,279 @@
+"""A process that runs native code for another one, which starts it as `native_process` says.
+
+Each buffer lies alone between pages that may not be touched; what the code may only read is
+read-only. Requests and replies are messages as `compiler.worker` has them: JSON, the buffers are
+in a file that both have mapped.
+
+    {"load": text, ...}                       ->  {"handle": n}
+    {"call": n, "arguments": [...], ...}      ->  {"result": value}
+    {"forget": n}                             ->  {}
+
+An access outside of the buffers ends the process, with a last message that says where it was.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from functools import cache
+from typing import IO, Any
+
+import llvmlite.binding as llvm
+
+from tcopt.backends.llvm.jit_link import link_objects, threads_object
+from tcopt.backends.llvm.machine.host import host_target
+from tcopt.backends.llvm.machine.machine import assemble_object, initialize_native, parse_llvm
+from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
+from tcopt.backends.llvm.stop_flag import StopFlag
+from tcopt.compiler.worker import receive, send
+from tcopt.support.errors import TcoptError
+
+PAGE = mmap.PAGESIZE
+_NONE, _READ, _WRITE = 0, 1, 2
+_SHARED, _PRIVATE, _FIXED = 1, 2, 0x10
+_ANONYMOUS = mmap.MAP_ANONYMOUS
+_SCALARS = {
+    "i1": ctypes.c_uint8,
+    "i8": ctypes.c_int8,
+    "i16": ctypes.c_int16,
+    "i32": ctypes.c_int32,
+    "i64": ctypes.c_int64,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+}
+
+# Iterations far from one another follow each other, each alone.
+_SHUFFLED = f"""
+define void @{PARALLEL_SYMBOL}(ptr %fn, ptr %ctx, i64 %total, i64 %grain, i32 %threads) {{
+entry:
+  %third = udiv i64 %total, 3
+  br label %offset
+offset:
+  %first = phi i64 [ 0, %entry ], [ %following, %done ]
+  %more = icmp slt i64 %first, 3
+  br i1 %more, label %head, label %end
+head:
+  %back = sub i64 2, %first
+  %start = sub i64 %total, 1
+  %high = sub i64 %start, %back
+  br label %loop
+loop:
+  %i = phi i64 [ %high, %head ], [ %next, %body ]
+  %inside = icmp sge i64 %i, 0
+  br i1 %inside, label %body, label %done
+body:
+  %behind = add i64 %i, 1
+  call void %fn(ptr %ctx, i64 %i, i64 %behind)
+  %next = sub i64 %i, 3
+  br label %loop
+done:
+  %following = add i64 %first, 1
+  br label %offset
+end:
+  ret void
+}}
+"""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int64,
+]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+@dataclass
+class _Region:
+    """Memory of one or more buffers between two pages that may not be touched.
+
+    Attributes:
+        base: of the pages, the first forbidden one included; `pages`: bytes of those between.
+        start, size: of what the buffers take.
+    """
+
+    base: int
+    pages: int
+    start: int
+    size: int
+    writable: bool
+
+
+class _Child:
+    def __init__(self, replies: IO[bytes], file: int):
+        self.replies = replies
+        self.file = file
+        self.loaded: dict[int, Any] = {}
+        # Nothing sets it: what runs too long is ended with its process.
+        self.stop = StopFlag()
+        self.count = 0
+        self.regions: list[_Region] = []
+
+    def serve(self, requests: IO[bytes]) -> None:
+        while True:
+            try:
+                request = json.loads(receive(requests))
+            except EOFError:
+                return
+            self.reply(self.answer(request))
+
+    def reply(self, message: dict[str, Any]) -> None:
+        send(self.replies, json.dumps(message).encode())
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        if "load" in request:
+            try:
+                return {"handle": self.load(request)}
+            except (TcoptError, RuntimeError) as error:
+                text = error.message if isinstance(error, TcoptError) else str(error)
+                return {"error": text}
+        if "forget" in request:
+            self.loaded.pop(request["forget"], None)
+            return {}
+        try:
+            return {"result": self.call(request)}
+        finally:
+            for region in self.regions:
+                _libc.munmap(region.base, region.pages + 2 * PAGE)
+            self.regions = []
+
+    def load(self, request: dict[str, Any]) -> int:
+        """Compile and link; a plain text may be optimised, as nothing else has made it fast."""
+        target, text = host_target(), request["load"]
+        effort = request["effort"]
+        code = assemble_object(text, target) if effort is None else _plain(text, effort)
+        objects = [code, threads_object(target)]
+        externals = set(request["externals"])
+        if request["shuffled"] and PARALLEL_SYMBOL in externals:
+            externals.discard(PARALLEL_SYMBOL)
+            objects.append(assemble_object(_SHUFFLED, target))
+        exported = [*request["exports"], THREADS_VARIABLE]
+        tracker = link_objects(objects, externals, exported, self.stop.address)
+        ctypes.c_int32.from_address(tracker[THREADS_VARIABLE]).value = request["threads"]
+        self.count += 1
+        self.loaded[self.count] = tracker
+        return self.count
+
+    def call(self, request: dict[str, Any]) -> Any:
+        for region in request["regions"]:
+            self.regions.append(self.map(**region))
+        types: list[Any] = []
+        values: list[Any] = []
+        for kind, value, offset in request["arguments"]:
+            if kind == "ptr":
+                types.append(ctypes.c_void_p)
+                values.append(self.regions[value].start + offset)
+            else:
+                types.append(_SCALARS[kind])
+                values.append(value)
+        address = self.loaded[request["call"]][request["symbol"]]
+        kind = request["result"]
+        if request["packed"]:
+            table = (ctypes.c_void_p * len(values))(*values)
+            return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(address)(
+                ctypes.addressof(table)
+            )
+        result = ctypes.CFUNCTYPE(_SCALARS.get(kind), *types)(address)(*values)
+        return result & 1 if kind == "i1" else result
+
+    def map(self, *, offset: int, pages: int, start: int, size: int, writable: bool) -> _Region:
+        """Pages of the file, or of zeros where `offset` is negative, between forbidden ones."""
+        base = _map(None, pages + 2 * PAGE, _NONE, _PRIVATE | _ANONYMOUS, -1, 0)
+        rights = _READ | _WRITE if writable else _READ
+        if pages and offset >= 0:
+            _map(base + PAGE, pages, rights, _SHARED | _FIXED, self.file, offset)
+        elif pages:
+            _map(base + PAGE, pages, rights, _PRIVATE | _ANONYMOUS | _FIXED, -1, 0)
+        return _Region(base, pages, base + PAGE + start, size, writable)
+
+    def fault(self, address: int, number: int) -> None:
+        """Say where the code went wrong, and end."""
+        found: dict[str, Any] = {"signal": number}
+        for position, region in enumerate(self.regions):
+            if region.base <= address < region.base + region.pages + 2 * PAGE:
+                found |= {
+                    "region": position,
+                    "offset": address - region.start,
+                    "size": region.size,
+                    "writable": region.writable,
+                }
+        self.reply({"fault": found})
+        os._exit(1)
+
+
+def _map(base: int | None, size: int, rights: int, flags: int, file: int, offset: int) -> int:
+    address = _libc.mmap(base, size, rights, flags, file, offset)
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise MemoryError(f"cannot map {size} bytes")
+    return address
+
+
+def _plain(text: str, effort: int) -> bytes:
+    """Object code of plain LLVM IR text, optimised if the effort is above 0."""
+    module, machine = parse_llvm(text), _machine(effort)
+    if effort:
+        # What makes code large takes longer to compile than it saves when it runs once.
+        options = llvm.create_pipeline_tuning_options(speed_level=effort)
+        options.loop_unrolling = options.loop_vectorization = False
+        options.slp_vectorization = options.loop_interleaving = False
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+    return machine.emit_object(module)
+
+
+@cache
+def _machine(effort: int) -> llvm.TargetMachine:
+    target = host_target()
+    initialize_native()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=effort, reloc="pic", codemodel="small"
+    )
+
+
+class _Action(ctypes.Structure):
+    """`struct sigaction` of Linux's C libraries."""
+
+    _fields_ = [
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_uint64 * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    ]
+
+
+def _report_faults(child: _Child) -> object:
+    """Have bad accesses tell where they were; returns what must be kept for that."""
+    if not sys.platform.startswith("linux"):
+        return None
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+    def handle(number: int, info: int, context: int) -> None:
+        child.fault(ctypes.c_uint64.from_address(info + 16).value, number)
+
+    handler = kind(handle)
+    with_information = 4
+    action = _Action(ctypes.cast(handler, ctypes.c_void_p).value, flags=with_information)
+    for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
+        _libc.sigaction(int(number), ctypes.byref(action), None)
+    return handler
+
+
+def main(file: int) -> None:
+    """Serve until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    child = _Child(replies, file)
+    kept = _report_faults(child)
+    child.serve(requests)
+    del kept

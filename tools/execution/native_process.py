@@ -1,0 +1,396 @@
+"""Running native code in a process of its own, which it may end but this one survives.
+
+One child serves all calls and is replaced when it dies. It is started in isolated mode, so it
+imports nothing from the current folder. A crash, a write outside of the buffers and a run that
+does not end are `NativeFault`s.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import mmap
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.backends.llvm.machine.host import default_threads
+from tcopt.support.errors import BackendError, TcoptError
+from tcopt.support.isolated import end_process
+
+Array = NDArray[Any]
+
+PAGE = mmap.PAGESIZE
+CANARY = 0xA5
+"""What the bytes between a buffer and the end of its page hold."""
+
+COMPILE_LIMIT = 300.0
+"""Seconds that code generation may take."""
+
+_COMMAND = """import json, sys
+sys.path.extend(json.loads(sys.argv[1]))
+from tcopt.tools.execution.native_child import main
+main(int(sys.argv[2]))"""
+
+
+class NativeFault(TcoptError):
+    """Native code crashed, touched memory that is not its own, or did not end."""
+
+    code = "native-fault"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An argument that is an array; `name` is for messages."""
+
+    array: Array
+    writable: bool
+    name: str
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """An argument that is so many bytes of zeros."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """An argument that is a number of an LLVM type."""
+
+    type_: str
+    value: int | float
+
+
+Argument = Buffer | Scratch | Scalar
+
+
+@dataclass
+class _Place:
+    """Where the bytes of arrays that share memory go.
+
+    Attributes:
+        low, high: addresses of the arrays' memory in this process.
+        offset, pages, start: place in the shared file, its size, where the bytes begin in it.
+    """
+
+    low: int
+    high: int
+    writable: bool
+    names: list[str]
+    offset: int = 0
+    pages: int = 0
+    start: int = 0
+
+
+@dataclass
+class NativeProcess:
+    """A child process that compiles and runs code.
+
+    Attributes:
+        started: how many children there have been.
+    """
+
+    started: int = 0
+    _process: subprocess.Popen[bytes] | None = None
+    _file: int = -1
+    _map: mmap.mmap | None = None
+    _bytes: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+
+    def load(
+        self,
+        text: str,
+        exports: Sequence[str],
+        externals: Sequence[str] = (),
+        *,
+        effort: int | None = None,
+        shuffled: bool = False,
+    ) -> tuple[int, int]:
+        """Compile LLVM IR text.
+
+        Args:
+            effort: that LLVM spends on plain text, 0 for none; by default the text is already in
+                its final shape.
+            shuffled: run the iterations of parallel loops one by one, in another order.
+        Returns:
+            A handle for `call`.
+        Raises:
+            BackendError: the text is wrong.
+            NativeFault: the code generator ended the process.
+        """
+        request = {
+            "load": text,
+            "effort": effort,
+            "shuffled": shuffled,
+            "exports": list(exports),
+            "externals": list(externals),
+            "threads": max(default_threads(), 2),
+        }
+        reply = self._ask(request, COMPILE_LIMIT, "code generation", ())
+        if "error" in reply:
+            raise BackendError(reply["error"])
+        return self.started, reply["handle"]
+
+    def forget(self, handle: tuple[int, int]) -> None:
+        """Unload code."""
+        if handle[0] == self.started and self._process is not None:
+            self._ask({"forget": handle[1]}, COMPILE_LIMIT, "unloading", ())
+
+    def call(
+        self,
+        handle: tuple[int, int],
+        symbol: str,
+        arguments: Sequence[Argument],
+        *,
+        result: str = "",
+        packed: bool = False,
+        at_end: bool = True,
+        limit: float = 60.0,
+    ) -> Any:
+        """Call a function; writable buffers change in place.
+
+        Args:
+            result: LLVM type of the result, if there is one.
+            packed: whether it takes the address of an array of its arguments.
+            at_end: buffers end where the forbidden page begins, instead of beginning where the
+                one in front ends.
+            limit: seconds that it may take.
+        Raises:
+            NativeFault: it crashed, wrote outside of its buffers or did not end.
+        """
+        if handle[0] != self.started or self._process is None:
+            raise NativeFault("the process that had the code is gone")
+        places = _places(arguments)
+        self._reserve(places, at_end=at_end)
+        for place in places:
+            self._fill(place)
+        regions = [
+            {
+                "offset": place.offset,
+                "pages": place.pages,
+                "start": place.start,
+                "size": place.high - place.low,
+                "writable": place.writable,
+            }
+            for place in places
+        ]
+        values = [_argument(each, places, regions) for each in arguments]
+        request = {
+            "call": handle[1],
+            "symbol": symbol,
+            "result": result,
+            "packed": packed,
+            "regions": regions,
+            "arguments": values,
+        }
+        reply = self._ask(request, limit, "the code", _names(places, regions))
+        for place in places:
+            self._take(place)
+        return reply["result"]
+
+    # Buffers.
+
+    def _reserve(self, places: Sequence[_Place], *, at_end: bool) -> None:
+        total = 0
+        for place in places:
+            size = place.high - place.low
+            place.pages = -(-size // PAGE) * PAGE
+            place.start = place.pages - size if at_end else 0
+            place.offset = total
+            total += place.pages
+        if total > len(self._bytes):
+            os.ftruncate(self._file, 2 * total)
+            self._map = mmap.mmap(self._file, 2 * total)
+            self._bytes = np.frombuffer(self._map, np.uint8)
+
+    def _fill(self, place: _Place) -> None:
+        page = self._bytes[place.offset : place.offset + place.pages]
+        size = place.high - place.low
+        page[: place.start] = CANARY
+        page[place.start + size :] = CANARY
+        page[place.start : place.start + size] = _memory(place.low, size)
+
+    def _take(self, place: _Place) -> None:
+        """Copy back what was written, after a look at what lies beside it."""
+        if not place.writable:
+            return
+        page = self._bytes[place.offset : place.offset + place.pages]
+        end = place.start + place.high - place.low
+        for beside, where in ((page[: place.start], "before"), (page[end:], "behind")):
+            if np.any(beside != CANARY):
+                raise NativeFault(f"the code writes {where} {', '.join(place.names)}")
+        _memory(place.low, place.high - place.low)[...] = page[place.start : end]
+
+    # Messages.
+
+    def _ask(
+        self, request: dict[str, Any], limit: float, what: str, names: Sequence[str]
+    ) -> dict[str, Any]:
+        from tcopt.compiler.worker import send
+
+        process = self._process or self._start()
+        assert process.stdin is not None
+        try:
+            send(process.stdin, json.dumps(request).encode())
+            reply = json.loads(self._receive(process, limit))
+        except TimeoutError:
+            self.stop()
+            raise NativeFault(f"{what} does not end within {limit:.3g} s") from None
+        except (EOFError, OSError, ValueError):
+            status = _status(process)
+            self.stop()
+            raise NativeFault(f"{what} ends the process it runs in ({status})") from None
+        if "fault" in reply:
+            self.stop()
+            raise NativeFault(_explain(reply["fault"], what, names))
+        return reply
+
+    def _receive(self, process: subprocess.Popen[bytes], limit: float) -> bytes:
+        assert process.stdout is not None
+        end = time.monotonic() + limit
+        head = _read(process.stdout, 8, end)
+        return _read(process.stdout, int.from_bytes(head, "little"), end)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        if self._file < 0:
+            self._file = _shared_file()
+            atexit.register(self.stop)
+        # Only folders that this program was found in, behind those of Python itself.
+        found = [_folder_of(name) for name in ("tcopt", "llvmlite", "numpy")]
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-c", _COMMAND, json.dumps(found), str(self._file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[self._file],
+        )
+        self.started += 1
+        return self._process
+
+    def stop(self) -> None:
+        """End the child; the next request starts another."""
+        process, self._process = self._process, None
+        if process is not None:
+            end_process(process)
+
+
+def _names(places: Sequence[_Place], regions: Sequence[Any]) -> list[str]:
+    names = [", ".join(place.names) for place in places]
+    return names + ["the memory for intermediate values"] * (len(regions) - len(places))
+
+
+def _folder_of(name: str) -> str:
+    module = sys.modules.get(name) or __import__(name)
+    assert module.__file__ is not None
+    return str(Path(module.__file__).absolute().parent.parent)
+
+
+def _shared_file() -> int:
+    """A file without a name, in memory where the system has such."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("tcopt")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _read(stream: IO[bytes], count: int, end: float) -> bytes:
+    parts: list[bytes] = []
+    while count:
+        ready, _, _ = select.select([stream], [], [], max(end - time.monotonic(), 0.0))
+        if not ready:
+            raise TimeoutError
+        part = os.read(stream.fileno(), count)
+        if not part:
+            raise EOFError
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def _status(process: subprocess.Popen[bytes]) -> str:
+    try:
+        code = process.wait(5)
+    except subprocess.TimeoutExpired:
+        return "no answer"
+    return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+
+
+def _explain(fault: dict[str, Any], what: str, names: Sequence[str]) -> str:
+    name = signal.Signals(fault["signal"]).name
+    if "region" not in fault:
+        return f"{what} ends the process it runs in ({name})"
+    buffer, offset, size = names[fault["region"]], fault["offset"], fault["size"]
+    if offset < 0:
+        return f"{what} touches memory {-offset} bytes in front of {buffer}"
+    if offset >= size:
+        return f"{what} touches memory {offset - size} bytes behind the end of {buffer}"
+    return f"{what} writes to {buffer}, which it may only read"
+
+
+def _memory(address: int, size: int) -> NDArray[np.uint8]:
+    """Bytes of this process."""
+    import ctypes
+
+    if not size:
+        return np.zeros(0, np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+
+def _places(arguments: Sequence[Argument]) -> list[_Place]:
+    """One place for the memory of each array, or of several that overlap."""
+    spans = [
+        (each.array.ctypes.data, each.array.ctypes.data + each.array.nbytes, each)
+        for each in arguments
+        if isinstance(each, Buffer)
+    ]
+    places: list[_Place] = []
+    for low, high, each in sorted(spans, key=lambda span: span[:2]):
+        if places and low < places[-1].high:
+            last = places[-1]
+            last.high = max(last.high, high)
+            last.writable |= each.writable
+            last.names.append(each.name)
+        else:
+            places.append(_Place(low, high, each.writable, [each.name]))
+    return places
+
+
+def _argument(
+    argument: Argument, places: Sequence[_Place], regions: list[dict[str, Any]]
+) -> tuple[str, int | float, int]:
+    match argument:
+        case Scalar():
+            return argument.type_, argument.value, 0
+        case Scratch():
+            pages = -(-argument.size // PAGE) * PAGE
+            regions.append(
+                {"offset": -1, "pages": pages, "start": 0, "size": pages, "writable": True}
+            )
+            return "ptr", len(regions) - 1, 0
+        case Buffer():
+            low = argument.array.ctypes.data
+            for number, place in enumerate(places):
+                if place.low <= low <= place.high and low + argument.array.nbytes <= place.high:
+                    return "ptr", number, low - place.low
+            raise AssertionError("every array has a place")
+
+
+_SHARED: list[NativeProcess] = []
+
+
+def native_process() -> NativeProcess:
+    """The process that all checks of this one share."""
+    if not _SHARED:
+        _SHARED.append(NativeProcess())
+    return _SHARED[0]

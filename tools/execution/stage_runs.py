@@ -1,0 +1,338 @@
+"""One call of one function at its level: its results, and what its stages or blocks gave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import func
+from xdsl.dialects.builtin import MemRefType, ModuleOp, SymbolRefAttr
+from xdsl.ir import Operation
+from xdsl.utils.hints import isa
+
+from tcopt.backends.llvm.emit.types import llvm_type
+from tcopt.backends.llvm.jit import external_names
+from tcopt.backends.llvm.machine.host import host_target
+from tcopt.backends.llvm.machine.machine import data_layout
+from tcopt.backends.llvm.module import emit_module
+from tcopt.backends.llvm.ops.func import symbol_of
+from tcopt.dialects import loop, te
+from tcopt.interpreters.loop import run_func
+from tcopt.interpreters.meanings import MEANINGS
+from tcopt.interpreters.plain_loop import PlainFunction, translate
+from tcopt.interpreters.te import run_stages
+from tcopt.support.dtypes import numpy_dtype
+from tcopt.support.errors import MismatchError
+from tcopt.support.locations import describe_location, nearest_location
+from tcopt.tools.execution.closeness import Tolerance, difference
+from tcopt.tools.execution.native_process import (
+    CANARY,
+    Argument,
+    Buffer,
+    NativeFault,
+    Scalar,
+    Scratch,
+    native_process,
+)
+
+Array = NDArray[Any]
+
+_SLACK = 3.0
+_TIMES = 10.0
+_FIRST_LIMIT = 60.0
+_STEPS_A_SECOND = 2e7
+_STEPS_WORTH_EFFORT = 50_000_000
+_OTHER_FILL = 0x55
+
+
+@dataclass(frozen=True)
+class Output:
+    """An array that a function gave.
+
+    Attributes:
+        mask: the elements that it wrote, None for all.
+        in_order: whether its axes are those of the stage's tensor, for a block's values.
+    """
+
+    name: str
+    array: Array
+    mask: Array | None
+    where: str | None
+    in_order: bool = True
+
+
+@dataclass(frozen=True)
+class Call:
+    """What one call gave.
+
+    Attributes:
+        positions: of the outputs among the arguments, where these are buffers.
+        seconds: how long it ran.
+    """
+
+    outputs: tuple[Output, ...]
+    positions: tuple[int, ...] = ()
+    stages: tuple[Output, ...] = ()
+    seconds: float = 0.0
+
+    def only(self, positions: Sequence[int]) -> Call:
+        """The call without the outputs that are not among `positions`, which are workspace."""
+        kept = [number for number, place in enumerate(self.positions) if place in positions]
+        return replace(
+            self,
+            outputs=tuple(self.outputs[number] for number in kept),
+            positions=tuple(self.positions[number] for number in kept),
+        )
+
+
+def run_te(function: te.FuncOp, arrays: Sequence[Array]) -> Call:
+    """Run a te function in numpy."""
+    values = run_stages(function, arrays)
+    stages = tuple(
+        Output(stage.stage.data, np.asarray(values[stage.result]), None, place_of(stage))
+        for stage in function.stages
+    )
+    where = place_of(function)
+    results = [Output("", np.array(values[each]), None, where) for each in function.outputs]
+    return Call(tuple(results), stages=stages)
+
+
+def run_plain(
+    function: loop.FuncOp,
+    arrays: Sequence[Array],
+    written: Sequence[int],
+    before: float | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Call:
+    """Run a loop function by its plain translation, or, if it has ops from outside of the package,
+    by the loop interpreter, which asks what they mean.
+
+    Args:
+        shapes: of its stages, as far as they are known.
+        written: the arguments that it may write to.
+        before: seconds that it took the last time.
+    Raises:
+        NativeFault: it leaves a buffer, races or does not end.
+    """
+    if any(op.name in MEANINGS for op in function.walk()):
+        return _run_interpreted(function, arrays, written)
+    plain = translate(function, shapes=shapes)
+    process, steps = native_process(), _steps(function)
+    effort = 1 if steps > _STEPS_WORTH_EFFORT else 0
+    handle = process.load(plain.text, ["plain"], sorted(plain.externals), effort=effort)
+    stages = [
+        np.full(int(np.prod(stage.shape)) * numpy_dtype(stage.element).itemsize, CANARY, np.uint8)
+        .view(numpy_dtype(stage.element))
+        .reshape(stage.shape)
+        for stage in plain.stages
+    ]
+    buffers = _private(arrays)
+    detail = np.zeros(1, np.int64)
+    arguments: list[Argument] = [
+        Buffer(array, number in written, _name(function, number))
+        for number, array in enumerate(buffers)
+    ]
+    arguments += [
+        Buffer(array, True, f'the values of "{stage.name}"')
+        for array, stage in zip(stages, plain.stages, strict=True)
+    ]
+    arguments += [Scratch(plain.scratch_bytes), Buffer(detail, True, "the detail")]
+    started = time.perf_counter()
+    limit = _limit(before, _FIRST_LIMIT + steps / _STEPS_A_SECOND)
+    try:
+        status = process.call(handle, "plain", arguments, result="i64", limit=limit)
+    except NativeFault as error:
+        raise _in_function(error, function) from None
+    seconds = time.perf_counter() - started
+    process.forget(handle)
+    if status:
+        raise _in_function(_ended(plain, status, int(detail[0])), function)
+    kept = [
+        Output(stage.name, array, _told(array), place_of(stage.op), stage.in_order)
+        for array, stage in zip(stages, plain.stages, strict=True)
+    ]
+    return Call(*_outputs(function, arrays, buffers, written), tuple(kept), seconds)
+
+
+def _run_interpreted(
+    function: loop.FuncOp, arrays: Sequence[Array], written: Sequence[int]
+) -> Call:
+    buffers, started = _private(arrays), time.perf_counter()
+    run_func(function, buffers)
+    seconds = time.perf_counter() - started
+    return Call(*_outputs(function, arrays, buffers, written), seconds=seconds)
+
+
+def run_kernel(
+    module: ModuleOp,
+    function: Operation,
+    arrays: Sequence[Array],
+    written: Sequence[int],
+    before: float | None,
+    tolerance: Tolerance,
+) -> Call:
+    """Run a function of the kernel level as machine code, twice.
+
+    First parallel iterations run one by one in another order, and buffers end where forbidden
+    memory begins. Then they run on threads, buffers begin where it ends, and what is written holds
+    other bytes before. Both must agree.
+
+    Raises:
+        NativeFault: it leaves a buffer, crashes or does not end.
+        MismatchError: the two runs differ.
+    """
+    assert isinstance(function, func.FuncOp)
+    name = function.sym_name.data
+    text = _kernel_text(module, function)
+    seconds, runs = 0.0, list[list[Array]]()
+    overlaps = _overlap(arrays)
+    for again in range(1 if overlaps else 2):
+        buffers = _private(arrays)
+        if again:
+            for position in written:
+                buffers[position].reshape(-1).view(np.uint8)[...] = _OTHER_FILL
+        started = time.perf_counter()
+        limit = _limit(before, 2 * _FIRST_LIMIT)
+        try:
+            _call_kernel(function, text, buffers, written, again=bool(again), limit=limit)
+        except NativeFault as error:
+            raise _in_function(error, function) from None
+        seconds = max(seconds, time.perf_counter() - started)
+        runs.append(buffers)
+    outputs, positions = _outputs(function, arrays, runs[0], written)
+    for output, position in zip(outputs, positions, strict=True):
+        if len(runs) > 1:
+            wrong = difference(runs[1][position], output.array, tolerance, output.mask)
+            if wrong is not None:
+                raise MismatchError(
+                    f"{output.name} of @{name} depends on the order of parallel iterations, or on "
+                    f"memory that was not written: {wrong}",
+                    where=output.where,
+                )
+    return Call(outputs, positions, (), seconds)
+
+
+def _kernel_text(module: ModuleOp, function: func.FuncOp) -> str:
+    """LLVM IR of a function and what it calls or refers to."""
+    named = {
+        op.properties["sym_name"].data: op  # pyright: ignore
+        for op in module.ops
+        if "sym_name" in op.properties
+    }
+    needed: dict[str, Operation] = {}
+    waiting: list[Operation] = [function]
+    while waiting:
+        op = waiting.pop()
+        needed[op.properties["sym_name"].data] = op  # pyright: ignore
+        for inner in op.walk():
+            for attribute in inner.properties.values():
+                target = attribute.string_value() if isinstance(attribute, SymbolRefAttr) else ""
+                if target in named and target not in needed:
+                    waiting.append(named[target])
+    target = host_target()
+    alone = ModuleOp([op.clone() for op in needed.values()], dict(module.attributes))
+    return emit_module(
+        alone,
+        triple=target.triple,
+        data_layout=data_layout(target),
+        capabilities=target.capabilities,
+    )
+
+
+def _call_kernel(
+    function: func.FuncOp,
+    text: str,
+    buffers: Sequence[Array],
+    written: Sequence[int],
+    *,
+    again: bool,
+    limit: float,
+) -> None:
+    process = native_process()
+    symbol = symbol_of(function.sym_name.data).strip('"')
+    handle = process.load(text, [symbol], sorted(external_names(text)), shuffled=not again)
+    arguments: list[Argument] = []
+    for number, (array, type_) in enumerate(
+        zip(buffers, function.function_type.inputs, strict=True)
+    ):
+        if isa(type_, MemRefType):
+            arguments.append(Buffer(array, number in written, _name(function, number)))
+        else:
+            arguments.append(Scalar(llvm_type(type_), array.item()))
+    outputs = function.function_type.outputs.data
+    result = llvm_type(outputs[0]) if outputs else ""
+    process.call(handle, symbol, arguments, result=result, at_end=not again, limit=limit)
+    process.forget(handle)
+
+
+def _limit(before: float | None, first: float) -> float:
+    return first if before is None else _SLACK + _TIMES * before
+
+
+def _steps(op: Operation) -> int:
+    """How many ops run below `op`, guards and loops of other dialects aside."""
+    count = 1 + sum(
+        _steps(inner) for region in op.regions for block in region.blocks for inner in block.ops
+    )
+    return count * op.trip_count if isinstance(op, loop.ForOp) else count
+
+
+def _private(arrays: Sequence[Array]) -> list[Array]:
+    """Copies of arrays; those that share memory share it still."""
+    if _overlap(arrays):
+        return [np.ascontiguousarray(array) for array in arrays]
+    return [np.array(array, order="C", copy=True) for array in arrays]
+
+
+def _overlap(arrays: Sequence[Array]) -> bool:
+    spans = sorted((a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays if a.nbytes)
+    return any(low < end for (_, end), (low, _) in pairwise(spans))
+
+
+def _outputs(
+    function: Operation, before: Sequence[Array], after: Sequence[Array], written: Sequence[int]
+) -> tuple[tuple[Output, ...], tuple[int, ...]]:
+    """What was written, with the elements that changed."""
+    outputs: list[Output] = []
+    where = place_of(function)
+    for position in written:
+        old, new = before[position], after[position]
+        size = new.dtype.itemsize
+        changed = (
+            old.reshape(-1).view(np.uint8).reshape(-1, size)
+            != new.reshape(-1).view(np.uint8).reshape(-1, size)
+        ).any(axis=1)
+        mask = None if changed.all() else changed.reshape(new.shape)
+        outputs.append(Output(_name(function, position), new, mask, where))
+    return tuple(outputs), tuple(written)
+
+
+def _told(array: Array) -> Array | None:
+    """The elements of a stage that were computed."""
+    size = array.dtype.itemsize
+    told = (array.reshape(-1).view(np.uint8).reshape(-1, size) != CANARY).any(axis=1)
+    return None if told.all() else told.reshape(array.shape)
+
+
+def _name(function: Operation, number: int) -> str:
+    hint = function.regions[0].blocks[0].args[number].name_hint
+    return f"%{hint}" if hint else f"argument {number}"
+
+
+def _ended(plain: PlainFunction, status: int, detail: int) -> NativeFault:
+    return NativeFault(f"{plain.faults[status - 1]} {detail}")
+
+
+def _in_function(error: NativeFault, function: Operation) -> NativeFault:
+    name = function.properties["sym_name"].data  # pyright: ignore
+    return NativeFault(f"in @{name}: {error.message}", where=place_of(function))
+
+
+def place_of(op: Operation) -> str | None:
+    """Where an op comes from, as messages say it."""
+    return describe_location(nearest_location(op))

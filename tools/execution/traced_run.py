@@ -1,0 +1,398 @@
+"""Running a module so that every value in it can be compared with what it was before a pass.
+
+Each function that @main calls is run by the executor of its level. Its results, and what its
+stages or blocks give, are kept by function, turn and stage. A call whose results are near those
+of the last run is given back those of the first: every function then sees the same inputs after
+each pass, an error is seen where it arises, and what did not change need not run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from tcopt.dialects import loop, te
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.group import GroupOp
+from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
+from tcopt.support.errors import MismatchError, UnsupportedError
+from tcopt.support.strings import StringTable, strings_in
+from tcopt.tools.execution.closeness import Tolerance, difference
+from tcopt.tools.execution.executors import functions, level_of, outputs_of
+from tcopt.tools.execution.fingerprints import digest, fingerprint, precision_of, rounds
+from tcopt.tools.execution.host_program import WEIGHTS, HostProgram, planned, unwritten
+from tcopt.tools.execution.stage_runs import Call, Output, run_kernel, run_plain, run_te
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Key:
+    """A value of a run: what part of which function, and at which of the function's calls."""
+
+    function: str
+    turn: int
+    part: str
+
+    def __str__(self) -> str:
+        turn = f" (call {self.turn + 1})" if self.turn else ""
+        return f"{self.part} of @{self.function}{turn}"
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a part of a function gave.
+
+    Attributes:
+        mask: the elements that it wrote, None for all.
+        of_tensor: whether it is a tensor expression's, whose axes are those of the result.
+    """
+
+    array: Array
+    mask: Array | None
+    where: str | None
+    of_tensor: bool = False
+
+
+@dataclass
+class Located:
+    """Values of a graph by where they come from: location, number of the result, shape, dtype, and
+    whether the op stands for several."""
+
+    values: dict[Any, Array] = field(default_factory=dict[Any, Array])
+    owners: dict[Any, Operation] = field(default_factory=dict[Any, Operation])
+
+
+@dataclass
+class Run:
+    """All values of one run, in the order in which they were computed."""
+
+    values: dict[Key, Value] = field(default_factory=dict[Key, Value])
+    located: Located = field(default_factory=Located)
+    results: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
+
+
+class ValueChanged(MismatchError):
+    """A value of a function is not what it was; `where` is that of the op."""
+
+
+@dataclass
+class Tracer:
+    """Runs modules, one after each pass.
+
+    Attributes:
+        tolerance: for what a function gives, before its own precision is known.
+        last: the last run.
+    """
+
+    tolerance: Tolerance
+    last: Run = field(default_factory=Run)
+    _first: dict[Key, Array] = field(default_factory=dict[Key, Array])
+    _interfaces: dict[str, tuple[int, tuple[int, ...]]] = field(
+        default_factory=dict[str, tuple[int, tuple[int, ...]]]
+    )
+    _seconds: dict[str, float] = field(default_factory=dict[str, float])
+    _strings: StringTable | None = None
+    _known: dict[Any, Call] = field(default_factory=dict[Any, Call])
+    _used: dict[Any, Call] = field(default_factory=dict[Any, Call])
+
+    def run(self, module: ModuleOp, feeds: Mapping[str, Sequence[Array]]) -> Run:
+        """Run the functions that have feeds.
+
+        Raises:
+            ValueChanged: a function gives something else than in the last run.
+            UnsupportedError: there is no executor for what the module holds.
+        """
+        current = _Current(self, module, functions(module), Run())
+        self._used = {}
+        with strings_in(self._strings or module_strings(module)) as table:
+            # A string that a run makes has one place in all of them.
+            self._strings = table
+            for name, arrays in feeds.items():
+                if name not in current.functions:
+                    raise UnsupportedError(f"there is no function @{name} any more")
+                current.run.results[name] = current.entry(current.functions[name], arrays)
+        self._known = self._used
+        return current.run
+
+    def fork(self) -> Tracer:
+        """A tracer that knows what this one does, and shares nothing that changes."""
+        other = copy(self)
+        other._first, other._interfaces = dict(self._first), dict(self._interfaces)
+        other._seconds, other._known = dict(self._seconds), dict(self._known)
+        return other
+
+    def accept(self, run: Run) -> None:
+        """Take a run as what the next one is compared with."""
+        self.last = run
+        for key, value in run.values.items():
+            self._first.setdefault(key, value.array)
+
+
+@dataclass
+class _Current:
+    """One run of one module."""
+
+    tracer: Tracer
+    module: ModuleOp
+    functions: dict[str, Operation]
+    run: Run
+    turns: dict[str, int] = field(default_factory=dict[str, int])
+    prints: dict[str, tuple[int, Tolerance]] = field(
+        default_factory=dict[str, tuple[int, Tolerance]]
+    )
+
+    def entry(self, entry: Operation, feeds: Sequence[Array]) -> list[Array]:
+        """The results of an entry function."""
+        if isinstance(entry, te.FuncOp):
+            return self.call_te(entry, feeds)
+        if isinstance(entry, func.FuncOp) and entry.function_type.outputs.data:
+            return self.values(entry, feeds)
+        count = len(entry.regions[0].blocks[0].args)
+        outputs = outputs_of(self.module)
+        arrays = [np.array(feed, copy=True) for feed in feeds]
+        if WEIGHTS in entry.attributes:
+            assert isinstance(entry, func.FuncOp)
+            arrays += new_buffers(entry, len(arrays), count - 2) + planned(self.module, entry)
+        else:
+            arrays += new_buffers(entry, len(arrays), count)
+        if self.is_host(entry):
+            HostProgram(self.module, self.call).run(cast(func.FuncOp, entry), arrays)
+        else:
+            self.call_native(entry, arrays)
+        if WEIGHTS in entry.attributes:
+            return arrays[count - 2 - outputs : count - 2]
+        return arrays[len(feeds) :] or arrays
+
+    def is_host(self, entry: Operation) -> bool:
+        """Whether an entry calls the functions that compute."""
+        return isinstance(entry, func.FuncOp) and any(
+            op.name in ("loop.call", "func.call", "loop.weight", "memref.copy")
+            for op in entry.walk()
+        )
+
+    def values(self, entry: func.FuncOp, feeds: Sequence[Array]) -> list[Array]:
+        """The results of a function on tensors: a graph, or calls of tensor expressions."""
+        from tcopt.interpreters import graph
+        from tcopt.interpreters import te as expressions
+
+        if level_of(self.module) == "te":
+            return expressions.run_module(
+                self.module, feeds, observe=self.locate_call, run_function=self.call_te
+            )
+        if level_of(self.module) == "graph":
+            return graph.run_function(
+                entry, feeds, weights=_weights(self.module), observe=self.locate
+            )
+        raise UnsupportedError("a function on tensors at this level does not run", op=entry)
+
+    def locate(self, op: Operation, results: Sequence[Array]) -> None:
+        """Keep values under their location, where it is known."""
+        from tcopt.support.locations import is_known
+
+        if not is_known(op.location) or isinstance(op, ConstantOp):
+            return
+        for number, result in enumerate(results):
+            # What a group gives has the place of its main op, whose value is another.
+            key = (
+                op.location,
+                number,
+                np.shape(result),
+                str(np.asarray(result).dtype),
+                _is_joint(op),
+            )
+            self.run.located.values[key] = np.asarray(result)
+            self.run.located.owners[key] = op
+
+    def locate_call(self, op: Operation, results: Sequence[Array]) -> None:
+        """Keep the results of calls; the views between them may be parts of what they name."""
+        if isinstance(op, te.CallOp):
+            self.locate(op, results)
+
+    # Functions.
+
+    def facts(self, function: Operation, name: str) -> tuple[int, Tolerance]:
+        """The fingerprint of a function, and the tolerance for what it gives."""
+        if name not in self.prints:
+            base = self.tracer.tolerance
+            tolerance = Tolerance(base.rtol, base.atol, precision_of(function), rounds(function))
+            self.prints[name] = fingerprint(function, self.functions), tolerance
+        return self.prints[name]
+
+    def call_te(self, function: te.FuncOp, arrays: Sequence[Array]) -> list[Array]:
+        """The results of a te function."""
+        name = function.sym_name.data
+        count = len(function.body.block.args)
+        results = len(function.outputs)
+        self.tracer._interfaces[name] = count + results, tuple(range(count, count + results))
+        mark, tolerance = self.facts(function, name)
+        key = (mark, digest(arrays))
+        call = self.tracer._known.get(key) or run_te(function, arrays)
+        self.tracer._used[key] = call
+        return self.judge(function, name, call, tolerance)
+
+    def call(self, op: Operation, name: str, arrays: list[Array]) -> None:
+        """Run a function that @main calls, on buffers."""
+        declared = host_call(self.module, name)
+        if declared is not None:
+            run_host_call(declared, arrays)
+            return
+        function = self.functions.get(name)
+        if function is None:
+            raise UnsupportedError(f"there is no function @{name} with a body", op=op)
+        self.call_native(function, arrays)
+
+    def call_native(self, function: Operation, arrays: list[Array]) -> None:
+        """Run a function of the loop or the kernel level on buffers."""
+        name = function.properties["sym_name"].data  # pyright: ignore
+        written, compared = self.interface(function, name, len(arrays))
+        mark, tolerance = self.facts(function, name)
+        key = (mark, digest(arrays))
+        call = self.tracer._known.get(key)
+        if call is None:
+            before = self.tracer._seconds.get(name)
+            if isinstance(function, loop.FuncOp):
+                call = run_plain(function, arrays, written, before, self.stage_shapes(name))
+            else:
+                call = run_kernel(self.module, function, arrays, written, before, tolerance)
+            self.tracer._seconds[name] = max(call.seconds, before or 0.0)
+            call = call.only(compared)
+        self.tracer._used[key] = call
+        results = self.judge(function, name, call, tolerance)
+        for position, output, result in zip(call.positions, call.outputs, results, strict=True):
+            if output.mask is None:
+                np.copyto(arrays[position], result)
+            else:
+                np.copyto(arrays[position], result, where=output.mask)
+
+    def stage_shapes(self, name: str) -> dict[str, tuple[int, ...]]:
+        """The shapes of a function's stages in the last run."""
+        turn = self.turns.get(name, 0)
+        return {
+            key.part[len("stage ") :].strip('"'): value.array.shape
+            for key, value in self.tracer.last.values.items()
+            if key.function == name and key.turn == turn and key.part.startswith("stage")
+        }
+
+    def interface(
+        self, function: Operation, name: str, count: int
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Which arguments a function may write to, and which of these are its results.
+
+        What it has more than when it was first seen is workspace.
+        """
+        known = self.tracer._interfaces.get(name)
+        if known is None or known[0] > count:
+            positions = _written(function, count)
+            known = self.tracer._interfaces[name] = count, positions
+        return (*known[1], *range(known[0], count)), known[1]
+
+    def judge(
+        self, function: Operation, name: str, call: Call, tolerance: Tolerance
+    ) -> list[Array]:
+        """Compare what a function gave with the last run; returns the results to go on with.
+
+        Raises:
+            ValueChanged: something differs.
+        """
+        turn = self.turns.get(name, 0)
+        self.turns[name] = turn + 1
+        for stage in call.stages:
+            self.compare(Key(name, turn, f'stage "{stage.name}"'), stage, tolerance)
+        results: list[Array] = []
+        for number, output in enumerate(call.outputs):
+            key = Key(name, turn, f"result {number}")
+            self.compare(key, output, tolerance)
+            first = self.tracer._first.get(key)
+            same = first is not None and first.shape == output.array.shape
+            results.append(first if first is not None and same else output.array)
+        return results
+
+    def compare(self, key: Key, output: Output, tolerance: Tolerance) -> None:
+        of_tensor = isinstance(self.functions[key.function], te.FuncOp)
+        value = Value(output.array, output.mask, output.where, of_tensor)
+        self.run.values[key] = value
+        old = self.tracer.last.values.get(key)
+        if old is None or old.array is value.array:
+            return
+        if old.of_tensor and not of_tensor and not output.in_order:
+            return
+        expected = _as_shape(old.array, value.array.shape)
+        if expected is None:
+            return
+        is_stage = key.part.startswith("stage")
+        mask = _join(_as_mask(old, value.array.shape), value.mask, either=not is_stage)
+        text = difference(value.array, expected, tolerance, mask)
+        if text is not None:
+            raise ValueChanged(f"{key}: {text}", where=output.where)
+
+
+def _is_joint(op: Operation) -> bool:
+    """Whether an op stands for several."""
+    return isinstance(op, GroupOp | te.CallOp)
+
+
+def new_buffers(entry: Operation, first: int, end: int) -> list[Array]:
+    """Buffers for the arguments from `first` up to `end`."""
+    from tcopt.tools.execution.executors import signature
+
+    specs = signature(entry).arguments[first:end]
+    return [
+        unwritten([size for size in spec.shape or () if isinstance(size, int)], spec.dtype)
+        for spec in specs
+    ]
+
+
+def _weights(module: ModuleOp) -> Any:
+    from tcopt.dialects.graph.weights import weights_of
+
+    return weights_of(module)
+
+
+def _written(function: Operation, count: int) -> tuple[int, ...]:
+    """The arguments that a function of the loop level writes to; all of another level's."""
+    if not isinstance(function, loop.FuncOp):
+        return tuple(range(count))
+    from tcopt.interpreters.plain_loop import written_buffers
+
+    written = set(written_buffers(function))
+    arguments = function.body.block.args
+    return tuple(n for n, argument in enumerate(arguments) if argument in written)
+
+
+def _as_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
+    """An array with merged or split axes in another shape; None if the axes do not fit."""
+    if array.shape == shape:
+        return array
+    old, new = _edges(array.shape), _edges(shape)
+    if array.size != int(np.prod(shape)) or not (old <= new or new <= old):
+        return None
+    return array.reshape(shape)
+
+
+def _edges(shape: Sequence[int]) -> set[int]:
+    """Where axes begin in row-major order: what merging axes leaves a part of."""
+    edges, size = set[int](), 1
+    for extent in reversed(shape):
+        size *= extent
+        edges.add(size)
+    return edges
+
+
+def _as_mask(value: Value, shape: tuple[int, ...]) -> Array | None:
+    return None if value.mask is None else value.mask.reshape(shape)
+
+
+def _join(a: Array | None, b: Array | None, *, either: bool) -> Array | None:
+    """The elements that both runs wrote, or that either did."""
+    if a is None or b is None:
+        return None if either else a if b is None else b
+    return a | b if either else a & b

@@ -1,0 +1,1 @@
+"""The driver of passes and its observers."""

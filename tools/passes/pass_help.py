@@ -1,0 +1,87 @@
+"""What passes say of themselves: by level, one line each, or one with its options."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterator, Mapping
+
+from xdsl.passes import ModulePass
+from xdsl.utils.hints import type_repr
+
+from tcopt.support.errors import InputError
+from tcopt.support.registry import PASSES, PassFactory, own_passes
+from tcopt.support.suggestions import suggest
+
+_LEVELS = ("graph", "te", "loop", "kernel")
+_OWN = "tcopt."
+
+
+def pass_list(passes: Mapping[str, PassFactory]) -> str:
+    """All passes: those of the package by level and those of plugins, each with a line of what it
+    does, and the names of xDSL's."""
+    groups: dict[str, list[type[ModulePass]]] = {}
+    for name in sorted({*own_passes(), *PASSES}):
+        cls = passes[name]()
+        groups.setdefault(folder_of(cls), []).append(cls)
+    lines: list[str] = []
+    for folder in sorted(groups, key=reading_order):
+        lines += ["", f"{folder}:"]
+        width = max(len(cls.name) for cls in groups[folder])
+        for cls in groups[folder]:
+            first = documentation(cls).partition("\n")[0]
+            lines.append(f"  {cls.name:<{width}}  {first}".rstrip())
+    others = sorted(passes.keys() - PASSES.keys())
+    lines += ["", "of xDSL:", *(f"  {name}" for name in others)]
+    return "\n".join(lines[1:])
+
+
+def pass_help(name: str, passes: Mapping[str, PassFactory]) -> str:
+    """What a pass does, with IR before -> after where it says so, and its options.
+
+    Raises:
+        InputError: there is no such pass.
+    """
+    if name not in passes:
+        hint = suggest(name, passes) or "--list-passes has the names"
+        raise InputError(f"there is no pass '{name}'", hint=hint)
+    cls = passes[name]()
+    options = "\n".join(option_lines(cls))
+    if "Options:" in documentation(cls) or not options:
+        title = "" if options else "It takes no options."
+    else:
+        title = "Options:"
+    place = f"{cls.name} ({folder_of(cls)})"
+    parts = [place, documentation(cls), title, options]
+    return "\n\n".join(part for part in parts if part)
+
+
+def option_lines(cls: type[ModulePass]) -> Iterator[str]:
+    """The options of a pass, each with its type and default."""
+    for field in dataclasses.fields(cls):
+        if not field.init or field.name == "name":
+            continue
+        default = "" if field.default is dataclasses.MISSING else f" (default `{field.default}`)"
+        yield f"- `{field.name.replace('_', '-')}`: {type_repr(field.type)}{default}"
+
+
+def folder_of(cls: type) -> str:
+    """Where a pass is defined: a folder of the package, or a plugin."""
+    parts = cls.__module__.split(".")
+    if cls.__module__.startswith(_OWN):
+        return "/".join(parts[1:-1][:2])
+    return "xDSL" if parts[0] == "xdsl" else "plugins"
+
+
+def reading_order(folder: str) -> tuple[int, str]:
+    """In the order in which a program goes through the levels; plugins last."""
+    level = folder.split("/")[-1]
+    last = len(_LEVELS) + (folder == "plugins")
+    return (_LEVELS.index(level) if level in _LEVELS else last, folder)
+
+
+def documentation(cls: type) -> str:
+    """The docstring of a class itself, without indentation."""
+    # A class without one would show its base's; a dataclass would show its signature.
+    text = cls.__dict__.get("__doc__") or ""
+    return inspect.cleandoc(text) if text and not text.startswith(f"{cls.__name__}(") else ""

@@ -1,0 +1,162 @@
+"""Which layer of a model is the first whose result departs from another runtime's.
+
+The results of all nodes become outputs, in both runtimes, and are compared in the order of the
+nodes. Nothing is fused across an output, so a difference that fusion makes goes away with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import ModelProto, ValueInfoProto
+from rich.table import Table
+
+from tcopt.frontends.onnx.nodes.ordering import node_label
+from tcopt.support.errors import ImportModelError, InputError, printable
+from tcopt.tools.command_line.inputs import show_shape
+from tcopt.tools.command_line.text_tables import render
+from tcopt.tools.results.accuracy import Accuracy, compare, report
+
+Array = NDArray[Any]
+_CELL_LENGTH = 60
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One result of a node: `value` is its name, `inputs` those of what it is computed from."""
+
+    node: str
+    operator: str
+    value: str
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LayerAccuracy:
+    """How near a layer's result is; `accuracy` is None where its shape or type differs."""
+
+    layer: Layer
+    accuracy: Accuracy | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is within the tolerance."""
+        return self.accuracy is not None and self.accuracy.passed
+
+
+def with_all_results(path: str) -> tuple[bytes, list[Layer]]:
+    """The model with the results of all its nodes as outputs, in one file's bytes.
+
+    Raises:
+        ImportModelError: the model cannot be decoded.
+        InputError: it is too large to be held in one file.
+    """
+    try:
+        model = onnx.load(path)
+        typed = onnx.shape_inference.infer_shapes(model)
+    except Exception as error:
+        raise ImportModelError(f"cannot add outputs to the model: {error}", where=path) from error
+    known = {info.name: info for info in typed.graph.value_info}
+    own = [info.name for info in model.graph.output]
+    layers: list[Layer] = []
+    for node in model.graph.node:
+        label, inputs = node_label(node), tuple(name for name in node.input if name)
+        for value in filter(None, node.output):
+            info = known.get(value)
+            if value not in own and info is not None and not info.type.HasField("tensor_type"):
+                continue
+            layers.append(Layer(label, node.op_type, value, inputs))
+            if value not in own:
+                model.graph.output.append(info or ValueInfoProto(name=value))
+    try:
+        return model.SerializeToString(), layers
+    except ValueError as error:
+        raise InputError(
+            f"'{Path(path).name}' and its weights are too large to compare by layers"
+        ) from error
+
+
+def outputs_of(model: bytes) -> list[str]:
+    """The names of a model's outputs, in order."""
+    decoded = ModelProto()
+    decoded.ParseFromString(model)
+    return [info.name for info in decoded.graph.output]
+
+
+def compare_layers(
+    layers: Sequence[Layer],
+    ours: Mapping[str, Array],
+    theirs: Mapping[str, Array],
+    *,
+    rtol: float,
+    atol: float,
+) -> list[LayerAccuracy]:
+    """Measure each layer, in order."""
+    found: list[LayerAccuracy] = []
+    for layer in layers:
+        actual, expected = np.asarray(ours[layer.value]), np.asarray(theirs[layer.value])
+        accuracy = None
+        if actual.shape == expected.shape and actual.dtype == expected.dtype:
+            accuracy = compare(layer.value, actual, expected, rtol=rtol, atol=atol)
+        found.append(LayerAccuracy(layer, accuracy))
+    return found
+
+
+def layers_report(
+    results: Sequence[LayerAccuracy], runtime: str, *, rtol: float, atol: float
+) -> str:
+    """A table of the layers, and an account of the first that departs."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("layer", "operator", "shape"):
+        table.add_column(title, overflow="fold")
+    for title in ("max", "mean", "p99", "max/range", "least rtol"):
+        table.add_column(title, justify="right")
+    table.add_column("")
+    for result in results:
+        table.add_row(*(printable(text, _CELL_LENGTH) for text in _row(result)))
+    lines = [render(table), ""]
+    measured = [r.accuracy for r in results if r.accuracy is not None]
+    least = max((a.least_rtol for a in measured), default=0.0)
+    departed = [result for result in results if not result.passed]
+    if not departed:
+        lines.append(
+            f"all {len(results)} results are {runtime}'s; the least rtol that passes is {least:.3g}"
+        )
+        return "\n".join(lines)
+    first = departed[0]
+    lines.append(
+        f"{len(departed)} of {len(results)} results depart from {runtime}'s, the first is that of "
+        f"{first.layer.operator} '{first.layer.node}':"
+    )
+    if first.accuracy is None:
+        lines.append(f"  {first.layer.value} has another shape or type")
+    else:
+        lines.append(report([first.accuracy], rtol=rtol, atol=atol))
+    given = {r.layer.value: r.accuracy for r in results}
+    before = [a for name in first.layer.inputs if (a := given.get(name)) is not None]
+    if before:
+        error = max(a.least_rtol for a in before)
+        lines.append(f"  what it is computed from is within rtol {error:.3g}")
+    lines.append(f"the least rtol that passes for all is {least:.3g}")
+    return "\n".join(lines)
+
+
+def _row(result: LayerAccuracy) -> list[str]:
+    layer, accuracy = result.layer, result.accuracy
+    if accuracy is None:
+        return [layer.node, layer.operator, "?", "", "", "", "", "", "another shape or type"]
+    part = accuracy.max_abs / accuracy.scale if accuracy.scale else 0.0
+    return [
+        layer.node,
+        layer.operator,
+        show_shape(accuracy.shape),
+        *(f"{v:.2g}" for v in (accuracy.max_abs, accuracy.mean_abs, accuracy.p99_abs, part)),
+        f"{accuracy.least_rtol:.2g}",
+        "" if accuracy.passed else "DEPARTS",
+    ]
