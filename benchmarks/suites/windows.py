@@ -45,6 +45,7 @@ def _transposed(size: int, inputs: int, outputs: int, kernel: int, groups: int) 
 CASES = [
     Case("dilated-12", partial(_dilated, 2, 33, 128, 12), "33x33, 128, 3x3, dilation 12"),
     Case("dilated-24", partial(_dilated, 2, 33, 128, 24), "33x33, 128, 3x3, dilation 24"),
+    Case("dilated-narrow", partial(_dilated, 2, 16, 128, 12), "16x16, 128, 3x3, dilation 12"),
     Case("dilated-3d", partial(_dilated, 3, 14, 32, 6), "14x14x14, 32, 3x3x3, dilation 6"),
     Case("transposed-groups", partial(_transposed, 28, 64, 64, 4, 4), "28x28, 64, 4x4, 4 groups"),
     Case("transposed-each", partial(_transposed, 28, 64, 64, 4, 64), "28x28, 64, 4x4, depthwise"),

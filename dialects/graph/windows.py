@@ -12,6 +12,10 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.attributes import Ints, ints, values_of
 from tcopt.dialects.graph.types import Array
 
+MOST_WRITTEN_TAPS = 256
+"""Pairs of a place of a row and a tap that sees data there, up to which code may have a part for
+each: where taps are left out of a row whose places are computed side by side."""
+
 
 @dataclass(frozen=True)
 class Window:

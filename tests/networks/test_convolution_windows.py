@@ -6,6 +6,7 @@ convolutions in groups; 16-bit floats; factors for each channel; pooling.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import prod
 
@@ -20,7 +21,7 @@ from models.checks import node_model, run_reference
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.attributes import values_of
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.loop import GuardOp, enclosing_loops
+from tcopt.dialects.loop import GuardOp, LoadOp, enclosing_loops
 from tcopt.frontends.onnx import import_model
 from tcopt.support.pipelines import parse_pipeline
 
@@ -157,14 +158,15 @@ def test_16_bit_floats(seed: int) -> None:
     check(drawn(rng, transposed=seed % 2 > 0, dtype=np.float16))
 
 
-def test_far_rows_are_skipped() -> None:
-    """Pads are stored along columns alone, and a tile's rows of taps are asked for once each."""
+def test_taps_that_see_nothing_are_skipped() -> None:
+    """No pads are stored, a tile's rows of taps are asked for once each, and along a row the code
+    has no more multiply-adds than there are taps that see data."""
     layer = Layer((16, 16), (3, 3), (1, 1), (12, 12), (12, 12, 12, 12), inputs=64, outputs=64)
     module = import_model(layer.model())
     phases = pipeline("cpu:haswell")
     lower(module, phases[:2])
     (conv,) = (op for op in module.walk() if isinstance(op, BlockedConvOp))
-    assert values_of(conv.skips) == (0,)
+    assert values_of(conv.skips) == (0, 1)
     lower(module, phases[2:5])
     for each in parse_pipeline("expand-borders,compact-buffers,align-storage,lower-blocks"):
         each.apply(Context(), module)
@@ -173,8 +175,33 @@ def test_far_rows_are_skipped() -> None:
         for guard in module.walk()
         if isinstance(guard, GuardOp) and tuple(guard.condition_extents) == (16,)
     ]
-    # Rows of taps, then blocks of channels, inside of the loops between tiles.
+    # Rows of taps, then blocks of channels, inside of the tiles of rows.
     assert [3, 8] in [each[:2] for each in extents]
+    for each in parse_pipeline("vectorize,fuse-multiply-add,unroll-loops"):
+        each.apply(Context(), module)
+    # Weights are [O / b, C / a, rows, columns, a, b].
+    counts = Counter(
+        str(factor.owner.map.data.results[3])
+        for op in module.walk()
+        if op.name == "vector.fma"
+        for factor in op.operands
+        if isinstance(factor.owner, LoadOp) and len(factor.owner.map.data.results) == 6
+    )
+    assert counts["1"] == 4 * counts["0"] == 4 * counts["2"] > 0
+
+
+@pytest.mark.parametrize(("extent", "kernel", "dilation"), [(17, 3, 12), (28, 5, 6), (5, 5, 1)])
+@pytest.mark.parametrize("groups", [1, 2, 32])
+def test_taps_of_some_columns(extent: int, kernel: int, dilation: int, groups: int) -> None:
+    """Tiles of columns that no tap divides evenly, in one and in three dimensions."""
+    pad = kernel // 2 * dilation
+    for rank, more in ((1, 0), (3, 2)):
+        extents = (*(2,) * more, extent)
+        window = [(*(1,) * more, n) for n in (kernel, 1, dilation)]
+        pads = (*(0,) * more, pad, *(0,) * more, pad + 1)
+        layer = Layer(extents, *window, pads, 2, 32, 32, groups)
+        assert len(layer.extents) == rank
+        check(layer)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.tiles import Space, Tile, candidate_tiles, even_parts, plan_tile
+from tcopt.schedules.rules.cpu.tiles import (
+    Space,
+    Tile,
+    candidate_tiles,
+    estimate,
+    even_parts,
+    plan_tile,
+)
 
 AVX512 = CpuFacts(512, 32, 2, 32 << 10, 1 << 20)
 AVX2 = CpuFacts(256, 16, 2, 32 << 10, 256 << 10)
@@ -80,3 +87,12 @@ def test_what_lanes_are_taken_of_has_registers():
     space = Space(28, 28, 64, 4, 256, 1, 28 * 28 * 1024, 256 * 256)
     for tile in candidate_tiles(space, arm):
         assert tile.accumulators + tile.vectors + tile.rows * tile.spans + 2 <= arm.registers
+
+
+def test_rows_that_see_nothing_cost_nothing():
+    # Three taps 12 apart of a row of 16: each half of it sees the middle one and some of another.
+    whole = Space(16, 1, 128, 16, 3 * 256, scalar_bytes=4096)
+    some = replace(whole, seen=((12, 16), (0, 16), (0, 4)))
+    tile = Tile(8, 2, 16)
+    ratio = estimate(some, tile, True, AVX512) / estimate(whole, tile, True, AVX512)
+    assert 0.5 < ratio < 0.65

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import f32
 
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
-from tcopt.dialects.graph.windows import Window
+from tcopt.dialects.graph.windows import MOST_WRITTEN_TAPS, Window
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.support.remarks import remark
 
@@ -19,8 +19,8 @@ MOST_SEEN = 0.85
 def skipped_dimensions(op: ConvOp, capabilities: Collection[str]) -> list[int]:
     """The spatial dimensions in which taps that are outside of the data are left out.
 
-    The last one of several places is not among them: its places are computed side by side, and
-    some of them see data where others do not.
+    In the last one of several places these are computed side by side, and some of them see data
+    where others do not: there each place has code of its own, so it must be narrow.
     """
     x, places, window = element_type(op.x), op.shape[2:], op.window
     multiplied = find_dot(capabilities, (x, x), f32) is not None
@@ -28,25 +28,29 @@ def skipped_dimensions(op: ConvOp, capabilities: Collection[str]) -> list[int]:
         # Dot products take whole groups of terms, as those of integers do.
         return []
     last = max((d for d, n in enumerate(places) if n > 1), default=len(places) - 1)
-    seen = parts_seen(window, shape_of(op.x)[2:], places)
-    found = [d for d, part in enumerate(seen) if d != last and part <= MOST_SEEN]
+    seen = taps_seen(window, shape_of(op.x)[2:], places)
+    parts = [n / (m * k) for n, m, k in zip(seen, places, window.kernel, strict=True)]
+    found = [
+        d
+        for d, part in enumerate(parts)
+        if part <= MOST_SEEN and (d != last or seen[d] <= MOST_WRITTEN_TAPS)
+    ]
     if found:
-        texts = ", ".join(f"{seen[d]:.0%} of dimension {d}" for d in found)
+        texts = ", ".join(f"{parts[d]:.0%} of dimension {d}" for d in found)
         remark("convert-layout", op, f"taps see data in {texts}, others are skipped")
     return found
 
 
-def parts_seen(window: Window, extents: tuple[int, ...], places: tuple[int, ...]) -> list[float]:
-    """For each dimension, the part of all pairs of a place and a tap that read data."""
-    parts: list[float] = []
+def taps_seen(window: Window, extents: tuple[int, ...], places: tuple[int, ...]) -> list[int]:
+    """For each dimension, how many pairs of a place and a tap read data."""
     rows = zip(
         extents, places, window.kernel, window.strides, window.dilations, window.low, strict=True
     )
-    for extent, count, kernel, stride, dilation, low in rows:
-        inside = sum(
+    return [
+        sum(
             0 <= place * stride + tap * dilation - low < extent
             for place in range(count)
             for tap in range(kernel)
         )
-        parts.append(inside / (count * kernel))
-    return parts
+        for extent, count, kernel, stride, dilation, low in rows
+    ]

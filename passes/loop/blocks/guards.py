@@ -1,4 +1,4 @@
-"""Moving guards out of loops and joining neighbours."""
+"""Moving guards out of loops, and joining neighbours and those inside of each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _KEPT_IN_PLACE = (loop.LoopKind.THREAD, loop.LoopKind.VIRTUAL)
 
 
 def hoist_guards(block: Block) -> None:
-    """Join equal neighbouring guards, and move conditions out of loops that do not vary them.
+    """Join guards of equal neighbours and guards that hold nothing but a guard, and move conditions
+    out of loops that do not vary them.
 
     A condition leaves a loop when everything with an effect in the loop is under it.
     """
@@ -29,6 +30,8 @@ def hoist_guards(block: Block) -> None:
             hoist_guards(op.body.block)
         if isinstance(op, loop.ForOp):
             _hoist_out_of(op)
+        elif isinstance(op, loop.GuardOp):
+            _join_inner(op)
     _join_neighbours(block)
 
 
@@ -127,6 +130,19 @@ def _remove_conditions(guard: loop.GuardOp, conditions: Sequence[Condition]) -> 
             inner.detach()
             Rewriter.insert_op(inner, InsertPoint.before(guard))
     erase(guard)
+
+
+def _join_inner(op: loop.GuardOp) -> None:
+    """Give a guard the conditions of the one that is all it holds."""
+    inner = op.body.block.first_op
+    if not isinstance(inner, loop.GuardOp) or inner.next_op is not None:
+        return
+    conditions = [*conditions_of(op), *conditions_of(inner)]
+    body = Region(Block())
+    _move(inner.body.block, body.block)
+    joined = make_guard(list(dict.fromkeys(conditions)), body)
+    Rewriter.insert_op(joined, InsertPoint.before(op))
+    erase(op)
 
 
 def _join_neighbours(block: Block) -> None:

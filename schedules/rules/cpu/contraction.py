@@ -44,6 +44,7 @@ from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import has_enough_tasks, parallelize
 from tcopt.schedules.rules.cpu.injective import schedule_injective
 from tcopt.schedules.rules.cpu.tiles import Plan, Space, even_parts, plan_tile
+from tcopt.schedules.rules.cpu.written_taps import written_taps
 from tcopt.schedules.rules.epilogue import (
     attach_epilogue,
     blocks_beside,
@@ -107,8 +108,11 @@ def find_roles(pattern: BlockPattern, facts: CpuFacts, dot: Dot | None = None) -
     scalars = [t for t in pattern.terms if not t.uses(columns)]
     if not all(t.is_strided(columns) or t.is_unit(columns, lane_dim(t, dot)) for t in vectors):
         return Declined("an operand is not contiguous along the output's last dimension")
-    # Whether a term is left out is asked for a tile, not for each of its rows.
-    left_out = left_out_along(pattern) if pattern.is_contraction else ()
+    # Whether a term is left out is asked for a tile, not for each of its rows, or written out.
+    left_out = left_out_along(pattern) if pattern.is_contraction else set[int]()
+    last = next((v for v in spatial if v in left_out), None)
+    if last is not None and written_taps(pattern, last) is not None:
+        left_out.remove(last)
     others = [v for v in spatial if v != columns and v not in left_out]
     served = [v for v in others if _reuses(v, vectors, scalars)]
     more = None
@@ -142,18 +146,29 @@ def schedule_tiles(
     beside = blocks_beside(sch, block, epilogue)
     lanes = facts.lanes(element_bits(pattern.block))
     terms: list[Loop] = []
+    taps = None if roles.rows is None else written_taps(pattern, roles.rows)
     space = _space(pattern, roles, lanes)
+    if taps is not None:
+        space = replace(space, seen=taps.seen)
     if dot is not None:
         _, each = sch.split(variable_loops(sch, block)[dot.variable], factors=[None, dot.group])
         terms.append(each)
         space = replace(space, steps=space.steps // dot.group)
     plan = plan_tile(space, facts)
-    outer, inner = _tile(sch, block, pattern, roles, plan, jumps=stores_apart(sch, epilogue))
+    # Where each lane has a row of its own to store to, a few rows are finished before the next.
+    rows_last = taps is not None or stores_apart(sch, epilogue)
+    outer, inner = _tile(sch, block, pattern, roles, plan, rows_last=rows_last)
     inner += terms
     reduce = sch.get_loops(block)
     reduce = [each for each in reduce if each not in outer and each not in inner]
     sch.reorder(*outer, *reduce, *inner)
-    outer = _parallelize_tiles(sch, outer, 2 * pattern.work, facts)
+    written: list[Loop] = []
+    if taps is not None:
+        loops = variable_loops(sch, block)
+        written = [outer.pop(), *(loops[v] for v in taps.variables if v in loops)]
+    outer = _parallelize_tiles(sch, outer, 2 * pattern.work, facts) + written[:1]
+    for each in written:
+        sch.unroll(each)
     init = sch.decompose_reduction(block, reduce[0])
     if dot is not None:
         sch.tensorize(block, dot.name)
@@ -164,6 +179,7 @@ def schedule_tiles(
         )
     loops = variable_loops(sch, block)
     sliding = [loops[v] for v in pattern.reduce if v in loops and _slides(pattern, roles, v)]
+    reduce = [each for each in reduce if each not in written]
     unroll_steps(sch, reduce, plan.tile.accumulators, sliding)
     attach_epilogue(sch, epilogue, outer, lanes)
     return beside
@@ -195,12 +211,18 @@ def _bytes(terms: list[Access]) -> int:
 
 
 def _tile(
-    sch: Schedule, block: Block, pattern: BlockPattern, roles: Roles, plan: Plan, *, jumps: bool
+    sch: Schedule,
+    block: Block,
+    pattern: BlockPattern,
+    roles: Roles,
+    plan: Plan,
+    *,
+    rows_last: bool,
 ) -> tuple[list[Loop], list[Loop]]:
     """Split the roles' loops: the spatial loops between tiles, and those of a tile.
 
     Args:
-        jumps: whether neighbours along columns are stored apart.
+        rows_last: whether tiles of rows follow each other before anything else changes.
     """
     loops = variable_loops(sch, block)
     extents, tile = pattern.extents, plan.tile
@@ -228,8 +250,7 @@ def _tile(
     else:
         del loops[roles.columns]
     between = [v for v in _between_tiles(pattern, roles, plan) if v in loops]
-    if jumps and roles.rows in between:
-        # Each lane has a row of its own to store to: finish a few rows before the next ones.
+    if rows_last and roles.rows in between:
         between.remove(roles.rows)
         between.append(roles.rows)
     return [loops[v] for v in between], [*inner, lane]

@@ -85,6 +85,8 @@ class Space:
         scalar_bytes: size of the operand that rows broadcast; 0 if none is broadcast.
         vector_bytes: size of the operand whose vectors serve all rows; 0 if its way into the
             second cache is counted elsewhere.
+        seen: for equal parts of the steps the rows that take part, from the first to the one
+            behind the last; empty if all rows do in all steps.
     """
 
     rows: int
@@ -95,6 +97,7 @@ class Space:
     repeats: int = 1
     scalar_bytes: int = 0
     vector_bytes: int = 0
+    seen: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -165,13 +168,27 @@ def estimate(space: Space, tile: Tile, columns_outside: bool, facts: CpuFacts) -
     """Cycles for the whole space: what tiles compute, and what they wait for operands."""
     count = ceil(space.columns / space.lanes)
     cycles = 0.0
-    for rows, row_tiles in _sizes(space.rows, tile.rows):
+    for rows, row_tiles, parts in _row_tiles(space, tile.rows):
         for spans, span_tiles in _sizes(space.spans, tile.spans):
             for vectors, column_tiles in _sizes(count, tile.vectors):
-                step = _step(rows * spans, vectors, space, facts)
-                one = space.steps * step + _BEGIN + _END * rows * spans * vectors
+                one = _BEGIN + _END * rows * spans * vectors
+                for active, steps in parts:
+                    one += steps * _step(active * spans, vectors, space, facts)
                 cycles += row_tiles * span_tiles * column_tiles * one
     return cycles * space.repeats + _waiting(space, tile, columns_outside, facts)
+
+
+def _row_tiles(space: Space, rows: int) -> Iterator[tuple[int, int, list[tuple[int, float]]]]:
+    """Tiles along rows: the rows of one, how many there are, how many rows take how many steps."""
+    if not space.seen:
+        for size, count in _sizes(space.rows, rows):
+            yield size, count, [(size, space.steps)]
+        return
+    steps = space.steps / len(space.seen)
+    for start in range(0, space.rows, rows):
+        end = min(start + rows, space.rows)
+        active = [min(end, last) - max(start, first) for first, last in space.seen]
+        yield end - start, 1, [(n, steps) for n in active if n > 0]
 
 
 def _waiting(space: Space, tile: Tile, columns_outside: bool, facts: CpuFacts) -> float:

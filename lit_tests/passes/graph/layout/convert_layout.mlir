@@ -20,13 +20,20 @@ func.func @conv(%x: tensor<1x4x6x6xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x8x
   return %r : tensor<1x8x4x4xf32>
 }
 
-// Rows that most taps find outside of the data are skipped; columns, which are computed side by
-// side, are padded.
+// Rows and columns that most taps find outside of the data are skipped.
 // CHECK-LABEL: func.func @dilated
-// CHECK: graph.blocked_conv %{{.*}} {pads = [4, 4, 4, 4], dilations = [4, 4], skips = [0]} : tensor<1x2x6x6x4xf32>
+// CHECK: graph.blocked_conv %{{.*}} {pads = [4, 4, 4, 4], dilations = [4, 4], skips = [0, 1]} : tensor<1x2x6x6x4xf32>
 func.func @dilated(%x: tensor<1x4x6x6xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x8x6x6xf32> {
   %c = graph.conv %x, %w {pads = [4, 4, 4, 4], dilations = [4, 4]} : tensor<1x8x6x6xf32>
   return %c : tensor<1x8x6x6xf32>
+}
+
+// Columns are computed side by side, so where they are many they are padded.
+// CHECK-LABEL: func.func @dilated_wide
+// CHECK: graph.blocked_conv %{{.*}} {pads = [4, 100, 4, 100], dilations = [4, 100], skips = [0]} : tensor<1x2x6x300x4xf32>
+func.func @dilated_wide(%x: tensor<1x4x6x300xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x8x6x300xf32> {
+  %c = graph.conv %x, %w {pads = [4, 100, 4, 100], dilations = [4, 100]} : tensor<1x8x6x300xf32>
+  return %c : tensor<1x8x6x300xf32>
 }
 
 // Between neighbours there is no transform.

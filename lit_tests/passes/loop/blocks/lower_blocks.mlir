@@ -267,6 +267,33 @@ loop.func @products(%x: memref<16xf32>, %w: memref<3x8xf32>, %y: memref<16x8xf32
 
 // -----
 
+// Where the last tile of rows sticks out, guards of rows are joined with those of their terms, and
+// what rows have in common leaves their loop.
+// CHECK-LABEL: loop.func @joined
+// CHECK:       loop.for %k = 0 to 3 {
+// CHECK-NEXT:    loop.guard ([%i + %k * 4 - 4] in 16) {
+// CHECK-NEXT:      loop.for %j = 0 to 4 unrolled {
+// CHECK-NEXT:        loop.guard ([%t * 4 + %j] in 10) {
+// CHECK-NEXT:          loop.load %x[%i + %k * 4 - 4, %t * 4 + %j]
+loop.func @joined(%x: memref<16x10xf32>, %y: memref<16x10xf32>) {
+  loop.for %i = 0 to 16 {
+    loop.for %t = 0 to 3 unrolled {
+      loop.for %k = 0 to 3 {
+        loop.for %j = 0 to 4 unrolled {
+          loop.block "sum" (%v: spatial 16 = %i, %w: spatial 10 = %t * 4 + %j, %r: reduce 3 = %k) {
+            %a = loop.load %x[%v + %r * 4 - 4, %w] else 0.0 : memref<16x10xf32>
+            %b = loop.load %y[%v, %w] : memref<16x10xf32>
+            %c = arith.addf %b, %a : f32
+            loop.store %c, %y[%v, %w] : memref<16x10xf32>
+          }
+        }
+      }
+    }
+  }
+}
+
+// -----
+
 // A default that counts stays.
 // CHECK-LABEL: loop.func @counted
 // CHECK-NOT:     loop.guard

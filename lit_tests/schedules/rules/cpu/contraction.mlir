@@ -174,3 +174,23 @@ func.func @silu(%x: tensor<1x4x14x14x16xf32>, %w: tensor<4x4x1x1x16x16xf32>) -> 
   return %2 : tensor<1x4x14x14x16xf32>
 }
 }
+
+// -----
+
+// Where taps are left out of rows, tiles of rows and the taps along them are written out, and no
+// tile is for several threads.
+// CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "cpu-contraction"{{.*}}
+// CHECK:      %n, %o, %i2, %i3, %i4, %rc, %ry, %rx, %ri = sched.get_loops %conv
+// CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, %rows]
+// CHECK:      sched.reorder %n, %oo, %i2, %i3o, %rc, %ry, %rx, %ri, %i3i, %oi, %i4
+// CHECK-NEXT: %n_oo_i2 = sched.fuse %n, %oo, %i2
+// CHECK-NEXT: sched.parallel %n_oo_i2
+// CHECK-NEXT: sched.unroll %i3o
+// CHECK-NEXT: sched.unroll %rx
+// CHECK-NEXT: %conv_init = sched.decompose_reduction %conv at %rc
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @dilated(%x: tensor<1x4x14x14x8xf32>, %w: tensor<4x4x3x3x8x8xf32>) -> tensor<1x4x14x14x8xf32> {
+  %0 = graph.blocked_conv %x, %w {pads = [8, 8, 8, 8], dilations = [8, 8], skips = [0, 1]} : tensor<1x4x14x14x8xf32>
+  return %0 : tensor<1x4x14x14x8xf32>
+}
+}
