@@ -76,6 +76,13 @@ def _points(net: Network, x: str) -> str:
     return net.add("ReduceMax", net.add("Relu", y), axes=[2], keepdims=0)
 
 
+def _power(shape: Sequence[int]) -> ModelProto:
+    """A power whose exponent is a tensor too."""
+    net = Network("power")
+    x, y = net.input("x", shape), net.input("y", shape)
+    return net.model(**{net.add("Pow", net.add("Abs", x), y): shape})
+
+
 def _add_relu(shape: Sequence[int]) -> ModelProto:
     net = Network("add_relu")
     x, y = net.input("x", shape), net.input("y", shape)
@@ -122,5 +129,6 @@ CASES = [
         for name, shape, out, body in _OPERATORS
     ),
     Case("add_relu", partial(_add_relu, [1, 256, 56, 56]), "two of 1x256x56x56"),
+    Case("power", partial(_power, [64, 1000]), "two of 64x1000"),
     Case("concat", partial(_concat, _IMAGE, 4), "four of 1x64x56x56"),
 ]

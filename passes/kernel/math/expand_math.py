@@ -25,6 +25,7 @@ from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects.target import cpu_target_of
 from tcopt.passes.kernel.math.polynomials.builder import FloatBuilder, expansions
+from tcopt.passes.kernel.math.polynomials.power import expand_power
 from tcopt.support.errors import InputError
 from tcopt.support.rewriting import rewrite
 
@@ -98,7 +99,7 @@ _LARGEST_EXPONENT = 16
 
 @dataclass
 class ExpandPower(RewritePattern):
-    """Write x^k for integers and halves of small size by squaring.
+    """Write x^k for integers and halves of small size by squaring, others by logarithms.
 
     %y = math.powf %x, %three : vector<16xf32>
     ->
@@ -111,9 +112,10 @@ class ExpandPower(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: math.PowFOp, rewriter: PatternRewriter) -> None:
         exponent = _constant_float(op.rhs)
-        if exponent is None or abs(exponent) > _LARGEST_EXPONENT or exponent * 2 % 1:
-            return
         builder = self.builders.at(op)
+        if exponent is None or abs(exponent) > _LARGEST_EXPONENT or exponent * 2 % 1:
+            _expand_any_power(builder, op, exponent, rewriter)
+            return
         whole = int(abs(exponent))
         result = _integer_power(builder, op.lhs, whole) if whole else None
         if abs(exponent) % 1:
@@ -125,6 +127,22 @@ class ExpandPower(RewritePattern):
         if exponent < 0:
             result = builder.div(1.0, result)
         rewriter.replace(op, builder.ops, (result,))
+
+
+def _expand_any_power(
+    builder: FloatBuilder, op: math.PowFOp, exponent: float | None, rewriter: PatternRewriter
+) -> None:
+    """Powers of f32, of which narrower floats are rounded; f64 stays."""
+    element = get_element_type_or_self(op.lhs.type)
+    base = _constant_float(op.lhs)
+    if isinstance(element, Float32Type):
+        result = expand_power(builder, op.lhs, op.rhs, base, exponent)
+    elif isinstance(element, Float16Type | BFloat16Type):
+        x, y = (builder.add_op(arith.ExtFOp(v, builder.type_of(f32))) for v in op.operands)
+        result = builder.narrow(expand_power(builder, x, y, base, exponent), element)
+    else:
+        return
+    rewriter.replace(op, builder.ops, (result,))
 
 
 def _integer_power(builder: FloatBuilder, base: SSAValue, exponent: int) -> SSAValue:
@@ -169,7 +187,7 @@ class ExpandMathPass(ModulePass):
 
     f16 and bf16 are computed in f32 and rounded; f64 is left to the C library. Errors and
     special cases of each function are stated in `polynomials/`. A power with a small constant
-    exponent becomes multiplications or a square root; other powers are left.
+    exponent becomes multiplications or a square root, any other an exponential of a logarithm.
 
     ```mlir
     %y = math.exp %x : vector<16xf32>

@@ -7,6 +7,8 @@ from math import erf
 import numpy as np
 import pytest
 from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 
 from kernel_modules import elementwise, parse_kernel
 from tcopt.backends.llvm.jit import compile_module
@@ -114,16 +116,23 @@ def test_sine_and_cosine_of_infinities_are_nan_and_large_ones_bounded():
 
 
 @pytest.mark.parametrize("type", ["f16", "bf16"])
-def test_narrow_floats_are_computed_in_f32(rng, type):
+@pytest.mark.parametrize("function", ["tanh", "powf"])
+def test_narrow_floats_are_computed_in_f32(rng, type, function):
     import ml_dtypes
 
     dtype = np.float16 if type == "f16" else ml_dtypes.bfloat16
     values = rng.standard_normal(64).astype(dtype)
-    module = parse_kernel(elementwise("%r = math.tanh %a : $r", [type], type, 64, 16))
+    operands = "%a" if function == "tanh" else "%a, %a"
+    body = f"%r = math.{function} {operands} : $r"
+    module = parse_kernel(elementwise(body, [type], type, 64, 16))
     ExpandMathPass().apply(Context(), module)
     result = np.zeros_like(values)
     compile_module(module).function("k")(values, result)
-    np.testing.assert_array_equal(result, np.tanh(values.astype(np.float32)).astype(dtype))
+    wide = values.astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        expected = np.tanh(wide) if function == "tanh" else wide**wide
+    rounded = expected.astype(dtype).astype(np.float32)
+    np.testing.assert_array_equal(result.astype(np.float32), rounded)
 
 
 @pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0, 3.0, 7.0, 0.5, -0.5, 1.5, -2.0])
@@ -136,6 +145,68 @@ def test_powers_with_a_small_constant_exponent(rng, exponent):
     result = np.zeros_like(values)
     compile_module(module).function("k")(values, result)
     np.testing.assert_allclose(result, values ** np.float32(exponent), rtol=6e-7)
+
+
+def _power(base: np.ndarray, exponent: np.ndarray, lanes: int, fma: bool | None) -> np.ndarray:
+    module = parse_kernel(
+        elementwise("%r = math.powf %a, %b : $r", ["f32"] * 2, "f32", len(base), lanes)
+    )
+    ExpandMathPass(fma=fma).apply(Context(), module)
+    module.verify()
+    assert "math.powf" not in str(module)
+    result = np.zeros_like(base)
+    compile_module(module).function("k")(base, exponent, result)
+    return result
+
+
+@pytest.mark.parametrize("fma", [True, False])
+def test_largest_error_of_powers(rng, fma):
+    """Results of all sizes, denormal ones too, and whole numbers to whole numbers exactly."""
+    base = np.exp2(rng.uniform(-126, 127, _SIZE)).astype(np.float32)
+    base[::2] = rng.uniform(0.5, 2, _SIZE // 2)
+    exponent = (rng.uniform(-149, 128, _SIZE) / np.log2(base, dtype=np.float64)).astype(np.float32)
+    with np.errstate(all="ignore"):
+        exact = base.astype(np.float64) ** exponent
+    inside = exact < np.finfo(np.float32).max
+    result = _power(base, exponent, 16, fma)
+    assert errors_in_ulp(result[inside], exact[inside]).max() <= 0.6
+    small, powers = np.meshgrid(np.arange(-12.0, 13.0), np.arange(7.0))
+    small, powers = (v.ravel()[:160].astype(np.float32) for v in (small, powers))
+    np.testing.assert_array_equal(_power(small, powers, 16, fma), small**powers)
+
+
+@pytest.mark.parametrize("lanes", [0, 16])
+def test_special_values_of_powers(lanes):
+    """Those of C, of which numpy's are: signs, infinities, nan, numbers that stay 1."""
+    numbers = [*_SPECIAL, 0.5, -0.5, 2, -2, 3, -3, 2.0**24 + 2, -(2.0**24) - 2, 8388609, 1e-38]
+    base, exponent = np.meshgrid(np.array(numbers), np.array(numbers))
+    base, exponent = (v.ravel()[:528].astype(np.float32) for v in (base, exponent))
+    with np.errstate(all="ignore"):
+        expected = (base.astype(np.float64) ** exponent).astype(np.float32)
+    result = _power(base, exponent, lanes, None)
+    np.testing.assert_array_equal(result, expected)
+    zero = result == 0
+    np.testing.assert_array_equal(np.signbit(result[zero]), np.signbit(expected[zero]))
+
+
+@pytest.mark.parametrize("constant", [2.4, 17.0, -33.0, 1 / 3, float("inf"), float("nan"), 0.3])
+@pytest.mark.parametrize("operands", ["%a, %e", "%e, %a"])
+def test_powers_with_a_constant(constant, operands):
+    values = np.concatenate([_SPECIAL, np.linspace(-3, 3, 64 - len(_SPECIAL))]).astype(np.float32)
+    body = f"%e = arith.constant dense<7.5> : $r\n%r = math.powf {operands} : $r"
+    module = parse_kernel(elementwise(body, ["f32"], "f32", 64, 16))
+    (known,) = (op for op in module.walk() if op.results and "7.5" in str(op))
+    assert isinstance(known, arith.ConstantOp)
+    known.value = DenseIntOrFPElementsAttr.from_list(known.result.type, [constant])
+    ExpandMathPass().apply(Context(), module)
+    assert "math.powf" not in str(module)
+    result = np.zeros_like(values)
+    compile_module(module).function("k")(values, result)
+    known = np.full_like(values, constant)
+    left, right = (values, known) if operands == "%a, %e" else (known, values)
+    with np.errstate(all="ignore"):
+        expected = (left.astype(np.float64) ** right).astype(np.float32)
+    np.testing.assert_allclose(result, expected, rtol=1e-7, atol=1e-45)
 
 
 def test_only_the_chosen_ops_are_expanded():

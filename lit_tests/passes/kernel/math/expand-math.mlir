@@ -49,7 +49,7 @@ module attributes {tcopt.target = #target.cpu<triple = "x86_64-linux", vector_bi
 
 // -----
 
-// A cube is two multiplications; other powers stay.
+// A cube is two multiplications; a power that is not known is 2 to a logarithm, computed in f64.
 func.func private @power(%x: f32, %y: f32) -> f32 {
   %three = arith.constant 3.0 : f32
   %a = math.powf %x, %three : f32
@@ -59,4 +59,18 @@ func.func private @power(%x: f32, %y: f32) -> f32 {
 // POW-LABEL:   func.func private @power
 // POW:         %[[S:.*]] = arith.mulf %x, %x : f32
 // POW-NEXT:    %a = arith.mulf %x, %[[S]] : f32
-// POW-NEXT:    %r = math.powf %a, %y : f32
+// POW-NOT:     math.powf
+// POW:         arith.extf {{.*}} : f32 to f64
+// POW:         %[[SCALE:.*]] = arith.bitcast {{.*}} : i64 to f64
+// POW:         %[[WIDE:.*]] = arith.mulf {{.*}}, %[[SCALE]] : f64
+// POW-NEXT:    arith.truncf %[[WIDE]] : f64 to f32
+
+// -----
+
+// An f64 power is the C library's.
+func.func private @power_f64(%x: f64, %y: f64) -> f64 {
+  %r = math.powf %x, %y : f64
+  func.return %r : f64
+}
+// POW-LABEL:   func.func private @power_f64
+// POW:         math.powf

@@ -134,11 +134,13 @@ class FloatBuilder:
 
     def maximum(self, value: SSAValue, bound: float) -> SSAValue:
         """The larger of a value and a constant; NaN stays."""
-        return self.add_op(arith.MaximumfOp(value, self.constant(bound)))
+        lhs, rhs = self._values(value, bound)
+        return self.add_op(arith.MaximumfOp(lhs, rhs))
 
     def minimum(self, value: SSAValue, bound: float) -> SSAValue:
         """The smaller of a value and a constant; NaN stays."""
-        return self.add_op(arith.MinimumfOp(value, self.constant(bound)))
+        lhs, rhs = self._values(value, bound)
+        return self.add_op(arith.MinimumfOp(lhs, rhs))
 
     def absolute(self, value: SSAValue) -> SSAValue:
         return self.add_op(math.AbsFOp(value))
@@ -177,7 +179,7 @@ class FloatBuilder:
                 pair = self.fma(coefficients[at + 1], x, pair)
             if result is not None:
                 pair = self.fma(result, square, pair)
-            result = pair if isinstance(pair, SSAValue) else self.constant(pair)
+            result = self._values(pair, x)[0]
         assert result is not None
         return result
 

@@ -28,7 +28,7 @@ _LOG = (
 )
 
 
-def _split(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
+def split_exponent(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     """e as a float, and m - 1; numbers below 2^-126 are scaled up first."""
     tiny = b.compare("olt", x, _SMALLEST_NORMAL)
     scaled = b.select(tiny, b.mul(x, 2.0**23), x)
@@ -54,7 +54,7 @@ def _special(b: FloatBuilder, x: SSAValue, result: SSAValue) -> SSAValue:
 
 
 def _log(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    power, f = _split(b, x)
+    power, f = split_exponent(b, x)
     tail = b.fma(power, _LN2_LOW, _tail(b, f))
     return _special(b, x, b.fma(power, _LN2_HIGH, b.add(f, tail)))
 
@@ -68,7 +68,7 @@ def expand_log(b: FloatBuilder, x: SSAValue) -> SSAValue:
 @expands(math.Log2Op)
 def expand_log2(b: FloatBuilder, x: SSAValue) -> SSAValue:
     """The logarithm to base 2 within 3 ulp; exact for powers of two."""
-    power, f = _split(b, x)
+    power, f = split_exponent(b, x)
     tail = _tail(b, f)
     low = b.fma(f, _LOG2_E_LOW, b.mul(tail, _LOG2_E_HIGH + _LOG2_E_LOW))
     return _special(b, x, b.add(b.fma(f, _LOG2_E_HIGH, low), power))
