@@ -189,7 +189,7 @@ LAYERS: Mapping[str, Space] = {
             "operator": ("Gather", "GatherElements", "GatherND", "TopK", "Compress", "ArgMax"),
             "count": (16, 1, 5, 300),
             "rows": ROWS,
-            "columns": COLUMNS,
+            "columns": (*COLUMNS, 8400),
         },
         _select,
     ),

@@ -76,6 +76,13 @@ def _points(net: Network, x: str) -> str:
     return net.add("ReduceMax", net.add("Relu", y), axes=[2], keepdims=0)
 
 
+def _top_k(shape: Sequence[int], k: int) -> ModelProto:
+    net = Network("top_k")
+    values, places = net.add_many("TopK", 2, net.input("x", shape), net.ints(k))
+    best = net.add("GatherElements", net.add("Neg", values), places, axis=-1)
+    return net.model(**{best: [*shape[:-1], k]})
+
+
 def _power(shape: Sequence[int]) -> ModelProto:
     """A power whose exponent is a tensor too."""
     net = Network("power")
@@ -130,5 +137,7 @@ CASES = [
     ),
     Case("add_relu", partial(_add_relu, [1, 256, 56, 56]), "two of 1x256x56x56"),
     Case("power", partial(_power, [64, 1000]), "two of 64x1000"),
+    Case("top_k_few", partial(_top_k, [64, 1000], 5), "5 of each 1000, 64 times"),
+    Case("top_k_many", partial(_top_k, [1, 8400], 300), "300 of 8400"),
     Case("concat", partial(_concat, _IMAGE, 4), "four of 1x64x56x56"),
 ]

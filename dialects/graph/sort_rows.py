@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -87,23 +87,20 @@ def merge_sort(
     return order, _merge(k, extent, [order], belongs_first)
 
 
-def sort_by_keys(
-    k: KernelWriter, extent: int, dtype: Attribute, key: Callable[[Scalar], Scalar]
-) -> tuple[Buffer, int]:
-    """As `merge_sort`, by integers that move along with the places, the least first.
+def merge_places(k: KernelWriter, order: Buffer, keys: Buffer) -> int:
+    """As `merge_sort`, of places by integers that move along with them, the least first.
 
     Args:
-        dtype: of the integers.
-        key: that of a place.
+        order, keys: buffers [2, extent], of which the first halves are filled.
+
+    Returns:
+        In which half the sorted places are.
     """
-    order, keys = _places(k, extent), k.workspace((2, extent), dtype)
-    with k.loop(extent) as i:
-        keys[0, i] = key(i)
 
     def belongs_first(source: Scalar, first: Scalar, second: Scalar) -> Scalar:
         return keys[source, second] < keys[source, first]
 
-    return order, _merge(k, extent, [order, keys], belongs_first)
+    return _merge(k, order.shape[1], [order, keys], belongs_first)
 
 
 def _places(k: KernelWriter, extent: int) -> Buffer:

@@ -12,12 +12,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Int, flag, integer
 from tcopt.dialects.graph.opaque import OpaqueOp
-from tcopt.dialects.graph.sort_rows import sort_by_keys
+from tcopt.dialects.graph.smallest_keys import smallest
 from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
-
-_INSERTION_LIMIT = 32
-"""Up to so many elements are kept sorted while a row is read; more are found by sorting it."""
+from tcopt.dialects.loop.writer import Buffer, KernelWriter, Scalar
 
 
 @irdl_op_definition
@@ -67,44 +64,15 @@ class TopKOp(OpaqueOp):
         if count == 0:
             return
         with k.loop(rows, parallel=True) as row:
-            if count <= _INSERTION_LIMIT:
-                self._insert(k, x, values, places, row)
-            else:
-                self._sort(k, x, values, places, row)
+            self._write_row(k, x, values, places, row)
 
-    def _precedes(self, a: Scalar, b: Scalar) -> Scalar:
-        return a.precedes(b) if self.smallest is not None else b.precedes(a)
-
-    def _insert(self, k: KernelWriter, x: Buffer, values: Buffer, places: Buffer, row: Scalar):
-        """Each element that belongs there goes to its place among the first k so far."""
-        count = values.shape[1]
-        with k.loop(x.shape[1]) as i:
-            new = x[row, i]
-            enters = k.variable(INDEX, count)
-            with k.when(i < count):
-                enters.set(i)
-            with k.loop(count) as step:
-                place = (count - 1) - step
-                with k.when(place < i), k.when(self._precedes(new, values[row, place])):
-                    with k.when(place < count - 1):
-                        values[row, place + 1] = values[row, place]
-                        places[row, place + 1] = places[row, place]
-                    enters.set(place)
-            chosen = enters.get()
-            with k.when(chosen < count):
-                values[row, chosen] = new
-                places[row, chosen] = i.cast(i64)
-
-    def _sort(self, k: KernelWriter, x: Buffer, values: Buffer, places: Buffer, row: Scalar):
-        """Sort all places, and take the first."""
-
+    def _write_row(self, k: KernelWriter, x: Buffer, values: Buffer, places: Buffer, row: Scalar):
         def key(place: Scalar) -> Scalar:
             own = x[row, place].order_key()
             return own if self.smallest is not None else ~own
 
-        dtype = k.order_type(x.dtype)
-        order, last = sort_by_keys(k, x.shape[1], dtype, key)
-        with k.loop(values.shape[1]) as i:
-            place = order[last, i]
-            values[row, i] = x[row, place]
-            places[row, i] = place.cast(i64)
+        def emit(rank: Scalar, place: Scalar) -> None:
+            values[row, rank] = x[row, place]
+            places[row, rank] = place.cast(i64)
+
+        smallest(k, x.shape[1], values.shape[1], k.order_type(x.dtype), key, emit)

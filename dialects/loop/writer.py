@@ -132,6 +132,13 @@ class Scalar:
         own = k.select(wide.equals(0), 0, own, word)
         return k.select(wide.differs(wide), most, own, word)
 
+    def bits(self, first: int, count: int, turned: int = 0) -> Scalar:
+        """Some bits of an integer, from bit `first` on, as an index; `turned` are inverted."""
+        own = self._binary("shr", first) if first else self
+        own = own & ((1 << count) - 1)
+        own = own._binary("xor", turned) if turned else own
+        return Scalar(self.writer, self.writer.emitter.to_index(own.value, True), INDEX)
+
     def modulo(self, other: int) -> Scalar:
         """The remainder by a positive number, of a value that is not negative."""
         return self._binary("fmod", other)

@@ -51,6 +51,22 @@ def test_top_k(k, smallest):
     run(graph.TopKOp, RNG.integers(0, 255, (2, 50)).astype(np.uint8), k=k, smallest=smallest)
 
 
+@pytest.mark.parametrize("k", [1, 16, 17, 140, 151, 300])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, np.int8, np.uint8, np.int64])
+def test_top_k_of_many(k, dtype):
+    """By ranks, by insertion, digit by digit, by sorting; of all numbers of a type, some equal."""
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        x = (RNG.normal(0, 1, (2, 300)) * 10.0 ** RNG.integers(-4, 5, (2, 300))).astype(dtype)
+        x[:, ::7] = RNG.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1], 43)
+    else:
+        limits = np.iinfo(kind)
+        x = RNG.integers(limits.min, limits.max, (2, 300), dtype, endpoint=True)
+        x[:, ::5] = RNG.choice([limits.min, limits.max, 0, 1], 60)
+    for smallest in (False, True):
+        run(graph.TopKOp, x, k=k, smallest=smallest)
+
+
 @given(st.lists(st.integers(-5, 5), min_size=33, max_size=70))
 @settings(max_examples=10, deadline=None)
 def test_sorting_is_stable_for_any_row(row):
