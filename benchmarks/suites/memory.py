@@ -76,6 +76,24 @@ def _points(net: Network, x: str) -> str:
     return net.add("ReduceMax", net.add("Relu", y), axes=[2], keepdims=0)
 
 
+def _roi_align(net: Network, x: str) -> str:
+    """Twenty regions of an image, each of any size."""
+    import numpy as np
+
+    corners = np.random.default_rng(0).uniform(0, 56, (20, 2, 2))
+    regions = np.sort(corners, axis=1).reshape(20, 4).astype(np.float32)
+    images = net.weight(np.zeros(20, np.int64))
+    return net.add(
+        "RoiAlign",
+        x,
+        net.weight(regions),
+        images,
+        output_height=7,
+        output_width=7,
+        sampling_ratio=2,
+    )
+
+
 def _top_k(shape: Sequence[int], k: int) -> ModelProto:
     net = Network("top_k")
     values, places = net.add_many("TopK", 2, net.input("x", shape), net.ints(k))
@@ -127,6 +145,7 @@ _OPERATORS: tuple[tuple[str, list[int], list[int], Body], ...] = (
     ("scatter_nd", [4096, 100], [4096, 100], _scatter("ScatterND")),
     ("scatter_elements", [4096, 100], [4096, 100], _scatter("ScatterElements")),
     ("points", [1, 3, 1024], [1, 64], _points),
+    ("roi_align", _IMAGE, [20, 64, 7, 7], _roi_align),
     ("resize_linear", _IMAGE, [1, 64, 112, 112], _resize("linear")),
 )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, TensorType, UnitAttr, f32, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -42,9 +42,35 @@ class _Side:
         return self.count.cast(i64).cast(self.start.dtype)
 
 
+_Tap = tuple[Scalar, Scalar, Scalar]
+"""Row, column and weight of an element beside a sample."""
+
+
+@dataclass(frozen=True)
+class _Image:
+    """One of several images [N, H, W, C], with elements of another type."""
+
+    images: Buffer
+    number: Scalar
+    dtype: Attribute
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.images.shape[1:3]
+
+    def around(self, taps: Sequence[_Tap], channel: Scalar) -> list[Scalar]:
+        """The weighted elements of a channel."""
+        return [
+            self.images[self.number, row, column, channel].cast(self.dtype) * weight
+            for row, column, weight in taps
+        ]
+
+
 @irdl_op_definition
 class RoiAlignOp(OpaqueOp):
-    """Each of regions [R, 4] of x [N, C, H, W], divided into `size` bins: [R, C, size...].
+    """Each of regions [R, 4] of x [N, H, W, C], divided into `size` bins: [R, size..., C].
+
+    Channels are last: where samples lie is computed once for all of them.
 
     A region (left, top, right, bottom) of image batch[r] is scaled by `scale` to x's elements. A
     bin is the mean of bilinear samples, `samples` along each side, or if that is 0 one for each
@@ -91,7 +117,7 @@ class RoiAlignOp(OpaqueOp):
         )
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[R, C, size...]."""
+        """[R, size..., C]."""
         shape, regions, size = shape_of(self.x), shape_of(self.boxes), self.size.get_values()
         if len(shape) != 4 or len(regions) != 2 or regions[1] != 4:
             raise VerifyException(f"{self.boxes.type} holds no regions of {self.x.type}")
@@ -104,7 +130,7 @@ class RoiAlignOp(OpaqueOp):
             raise VerifyException(f"{self.x.type} and {self.boxes.type} should be floats alike")
         if len(size) != 2 or min(size) < 1 or self.samples.value.data < 0:
             raise VerifyException(f"a size of {list(size)} is not a grid of bins")
-        return (tensor((regions[0], shape[1], *size), element_type(self.x)),)
+        return (tensor((regions[0], *size, shape[3]), element_type(self.x)),)
 
     def work(self) -> int:
         """Four elements for each sample."""
@@ -113,7 +139,7 @@ class RoiAlignOp(OpaqueOp):
     def compute_all(self, x: Array, regions: Array, batch: Array) -> Sequence[Array]:
         """The value by numpy."""
         result = np.zeros(self.shape, np.float64)
-        extents, size = x.shape[2:], self.size.get_values()
+        extents, size = x.shape[1:3], self.size.get_values()
         for r, (left, top, right, bottom) in enumerate(np.asarray(regions, np.float64)):
             down = self._numpy_samples(top, bottom, extents[0], size[0])
             across = self._numpy_samples(left, right, extents[1], size[1])
@@ -122,14 +148,15 @@ class RoiAlignOp(OpaqueOp):
                 # [samples, samples, 2, 2] places and weights of the elements around a sample.
                 rows, row_weights, height = down[i]
                 columns, column_weights, width = across[j]
-                values: Array = image[:, rows[:, None, :, None], columns[None, :, None, :]]
-                values = values * row_weights[:, None, :, None] * column_weights[None, :, None, :]
+                values: Array = image[rows[:, None, :, None], columns[None, :, None, :]]
+                weights = row_weights[:, None, :, None] * column_weights[None, :, None, :]
+                values = values * weights[..., None]
                 if self.maximum is None:
-                    result[r, :, i, j] = values.sum((1, 2, 3, 4)) / max(height * width, 1)
+                    result[r, i, j] = values.sum((0, 1, 2, 3)) / max(height * width, 1)
                 elif values.size:
                     # Samples that were left out are zeros.
-                    lowest = -np.inf if values[0, :, :, 0, 0].size == height * width else 0.0
-                    result[r, :, i, j] = values.max((1, 2, 3, 4), initial=lowest)
+                    lowest = -np.inf if values[:, :, 0, 0, 0].size == height * width else 0.0
+                    result[r, i, j] = values.max((0, 1, 2, 3), initial=lowest)
         return (result,)
 
     def _numpy_samples(
@@ -163,33 +190,60 @@ class RoiAlignOp(OpaqueOp):
         x, regions, batch, result = buffers
         element, size = element_type(self.x), self.size.get_values()
         wide = f32 if is_half(element) else element
-        with k.loop(regions.shape[0], parallel=True) as r, k.loop(x.shape[1]) as c:
-            image = batch[r].cast(INDEX)
+        with k.loop(regions.shape[0], parallel=True) as r:
+            image = k.limited(batch[r].cast(INDEX), x.shape[0])
             corners = [regions[r, d].cast(wide) for d in range(4)]
             sides = [self._side(k, corners[1 - d], corners[3 - d], size[d]) for d in range(2)]
             area = sides[0].samples() * sides[1].samples()
+            area = k.select(area > 0, area, 1, wide) if self.maximum is None else area
+            totals = k.workspace((x.shape[3],), wide)
             with k.loops(size) as place:
-                spans = [
-                    self._near(k, side, place[d], x.shape[2 + d]) for d, side in enumerate(sides)
-                ]
-                total, any_yet = k.variable(wide, 0), k.variable(INDEX, 0)
-                for side, (_, count) in zip(sides, spans, strict=True):
-                    # Samples outside of the image are zeros.
-                    with k.when(count < side.count):
-                        any_yet.set(1)
-                with k.loops([count for _, count in spans]) as step:
-                    sample = [first + at for (first, _), at in zip(spans, step, strict=True)]
-                    value = self._interpolated(k, x, (image, c), sides, place, sample)
-                    if self.maximum is None:
-                        total.set(total.get() + value)
-                    else:
-                        with k.when(any_yet.get().equals(0) | (value > total.get())):
-                            total.set(value)
-                        any_yet.set(1)
-                if self.maximum is None:
-                    with k.when(area > 0):
-                        total.set(total.get() / area)
-                result[[r, c, *place]] = total.get().cast(element)
+                self._add_samples(k, _Image(x, image, wide), sides, place, totals)
+                for parts in k.parts(x.shape[3]):
+                    with parts as part, part.places() as (c, _):
+                        total = totals[c] / area if self.maximum is None else totals[c]
+                        result[[r, *place, c]] = total.cast(element)
+
+    def _add_samples(
+        self,
+        k: KernelWriter,
+        image: _Image,
+        sides: Sequence[_Side],
+        place: Sequence[Scalar],
+        totals: Buffer,
+    ) -> None:
+        """All channels of a bin: the sum of its samples, or the greatest."""
+        for parts in k.parts(totals.shape[0]):
+            with parts as part, part.places() as (c, _):
+                totals[c] = 0
+        spans = [self._near(k, side, place[d], image.shape[d]) for d, side in enumerate(sides)]
+        any_yet = k.variable(INDEX, 0)
+        for side, (_, count) in zip(sides, spans, strict=True):
+            # Samples outside of the image are zeros.
+            with k.when(count < side.count):
+                any_yet.set(1)
+        with k.loops([count for _, count in spans]) as step:
+            sample = [first + at for (first, _), at in zip(spans, step, strict=True)]
+            inside, taps = self._taps(k, image, sides, place, sample)
+            if self.maximum is None:
+                with k.when(inside):
+                    for parts in k.parts(totals.shape[0]):
+                        with parts as part, part.places() as (c, _):
+                            first, *others = image.around(taps, c)
+                            for other in others:
+                                first = first + other
+                            totals[c] = totals[c] + first
+                return
+            is_first = any_yet.get().equals(0)
+            for parts in k.parts(totals.shape[0]):
+                with parts as part, part.places() as (c, _):
+                    first, *others = image.around(taps, c)
+                    for other in others:
+                        first = first.maximum(other)
+                    value = k.select(inside, first, 0, totals.dtype)
+                    greater = is_first | (value > totals[c])
+                    totals[c] = k.select(greater, value, totals[c], totals.dtype)
+            any_yet.set(1)
 
     def _side(self, k: KernelWriter, low: Scalar, high: Scalar, bins: int) -> _Side:
         """A region along a dimension."""
@@ -226,37 +280,30 @@ class RoiAlignOp(OpaqueOp):
         first, last = ends
         return first, (last - first).maximum(0).minimum(4 * extent + 64)
 
-    def _interpolated(
+    def _taps(
         self,
         k: KernelWriter,
-        x: Buffer,
-        image: tuple[Scalar, Scalar],
+        image: _Image,
         sides: Sequence[_Side],
         place: Sequence[Scalar],
         sample: Sequence[Scalar],
-    ) -> Scalar:
-        """The value at one sample; outside of the image zero."""
+    ) -> tuple[Scalar, list[_Tap]]:
+        """Whether a sample is inside of the image, and row, column and weight of what is around."""
         wide = sides[0].start.dtype
-        value, taps = k.variable(wide, 0), list[tuple[Scalar, Scalar, Scalar]]()
+        around: list[list[tuple[Scalar, Scalar]]] = []
         inside = k.scalar(0, INDEX).equals(0)
         for d, side in enumerate(sides):
-            extent = x.shape[2 + d]
+            extent = image.shape[d]
             part = (sample[d].cast(i64).cast(wide) + 0.5) / side.samples()
             at = side.start + side.length * (place[d].cast(i64).cast(wide) + part)
             inside = inside & (at >= -1.0) & (at <= float(extent))
             at = at.clamp(0.0, float(extent - 1))
             base = at.cast(i64)
             following = (base + 1).minimum(extent - 1)
-            taps.append((base.cast(INDEX), following.cast(INDEX), at - base.cast(wide)))
-        with k.when(inside):
-            (top, bottom, down), (left, right, across) = taps
-            n, c = image
-            taps_around: list[Scalar] = []
-            for row, up in ((top, 1.0 - down), (bottom, down)):
-                for column, aside in ((left, 1.0 - across), (right, across)):
-                    taps_around.append(x[n, c, row, column].cast(wide) * up * aside)
-            first, *others = taps_around
-            for other in others:
-                first = first + other if self.maximum is None else first.maximum(other)
-            value.set(first)
-        return value.get()
+            rest = at - base.cast(wide)
+            around.append([(base.cast(INDEX), 1.0 - rest), (following.cast(INDEX), rest)])
+        return inside, [
+            (k.limited(row, image.shape[0]), k.limited(column, image.shape[1]), up * aside)
+            for row, up in around[0]
+            for column, aside in around[1]
+        ]

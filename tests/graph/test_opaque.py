@@ -153,7 +153,9 @@ def test_roi_align(samples, maximum, half_pixel):
     boxes = np.array([[0, 0, 9, 9], [3.2, 1.5, 4, 7], [-2, 5, 30, 8.5]], np.float32)
     options = {"samples": samples, "maximum": maximum, "half_pixel": half_pixel}
     batch = np.array([1, 0, 1])
-    run(graph.RoiAlignOp, f32(2, 2, 6, 7), boxes, batch, size=[2, 3], scale=0.6, **options)
+    for channels in (2, 21):
+        x = f32(2, 6, 7, channels)
+        run(graph.RoiAlignOp, x, boxes, batch, size=[2, 3], scale=0.6, **options)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
@@ -208,7 +210,7 @@ def test_roi_align_of_regions_far_larger_than_the_image(maximum, half_pixel):
     boxes = np.array([*sides, [np.nan] * 4, [np.inf] * 4, [-np.inf, 0, np.inf, 2]], np.float32)
     (result,) = run(
         graph.RoiAlignOp,
-        f32(2, 2, 6, 7) + 3,
+        f32(2, 6, 7, 2) + 3,
         boxes,
         np.array([0, 1, 0, 1, 0, 5, -9]),
         size=(2, 3),

@@ -133,9 +133,9 @@ def _roi_align(ctx: NodeContext, *, half_pixel: bool) -> SSAValue:
     )
     batch = ctx.shape(ctx.input(0))[0]
     ctx.require(ctx.input(2), 0, batch - 1, "numbers of images")
-    return ctx.emit(
+    pooled = ctx.emit(
         graph.RoiAlignOp(
-            ctx.input(0),
+            ctx.emit(graph.TransposeOp(ctx.input(0), [0, 2, 3, 1])),
             ctx.input(1),
             ctx.input(2),
             size=[ctx.get_int("output_height"), ctx.get_int("output_width")],
@@ -145,3 +145,4 @@ def _roi_align(ctx: NodeContext, *, half_pixel: bool) -> SSAValue:
             half_pixel=half_pixel,
         )
     )
+    return ctx.emit(graph.TransposeOp(pooled, [0, 3, 1, 2]))

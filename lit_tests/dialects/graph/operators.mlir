@@ -230,10 +230,10 @@ func.func @rms_norm(%a: tensor<3x4xf32>, %b: tensor<4xf32>) -> tensor<3x4xf32> {
   func.return %c : tensor<3x4xf32>
 }
 
-// CHECK: graph.roi_align %a, %b, %c {size = [5, 5], samples = 2} : tensor<3x1x5x5xf32>
-func.func @roi_align(%a: tensor<1x1x10x10xf32>, %b: tensor<3x4xf32>, %c: tensor<3xi64>) -> tensor<3x1x5x5xf32> {
-  %d = graph.roi_align %a, %b, %c {size = [5, 5], samples = 2} : tensor<3x1x5x5xf32>
-  func.return %d : tensor<3x1x5x5xf32>
+// CHECK: graph.roi_align %a, %b, %c {size = [5, 5], samples = 2} : tensor<3x5x5x1xf32>
+func.func @roi_align(%a: tensor<1x10x10x1xf32>, %b: tensor<3x4xf32>, %c: tensor<3xi64>) -> tensor<3x5x5x1xf32> {
+  %d = graph.roi_align %a, %b, %c {size = [5, 5], samples = 2} : tensor<3x5x5x1xf32>
+  func.return %d : tensor<3x5x5x1xf32>
 }
 
 // CHECK: graph.round %a : tensor<15xf32>
