@@ -29,6 +29,7 @@ _GRAPH = specs(
     "widen-contractions",
     "separate-pools",
     "expand-conv-transpose",
+    "split-taps",
     "sink-concat",
     "gather-pixels",
     "convert-layout",

@@ -37,9 +37,12 @@ def _dilated(rank: int, size: int, channels: int, dilation: int) -> ModelProto:
     return _layer("Conv", data, weights, **window)
 
 
-def _transposed(size: int, inputs: int, outputs: int, kernel: int, groups: int) -> ModelProto:
+def _transposed(
+    size: int, inputs: int, outputs: int, kernel: int, groups: int, stride: int = 2
+) -> ModelProto:
     data, weights = [1, inputs, size, size], [inputs, outputs // groups, kernel, kernel]
-    return _layer("ConvTranspose", data, weights, strides=[2, 2], pads=[1] * 4, group=groups)
+    window = {"strides": [stride] * 2, "pads": [1] * 4}
+    return _layer("ConvTranspose", data, weights, group=groups, **window)
 
 
 CASES = [
@@ -50,6 +53,13 @@ CASES = [
     Case("transposed-groups", partial(_transposed, 28, 64, 64, 4, 4), "28x28, 64, 4x4, 4 groups"),
     Case("transposed-each", partial(_transposed, 28, 64, 64, 4, 64), "28x28, 64, 4x4, depthwise"),
     Case("transposed-uneven", partial(_transposed, 28, 64, 64, 3, 1), "28x28, 64, 3x3 to 55x55"),
+    Case("transposed-one", partial(_transposed, 56, 128, 1, 3, 1, 1), "56x56, 128 to 1, 3x3"),
+    Case("transposed-few", partial(_transposed, 28, 64, 1, 4, 1), "28x28, 64 to 1, 4x4"),
+    Case(
+        "last-3x3",
+        partial(_layer, "Conv", [1, 64, 56, 56], [3, 64, 3, 3], pads=[1] * 4),
+        "56x56, 64 to 3, 3x3",
+    ),
     Case(
         "half-3x3",
         partial(_layer, "Conv", [1, 64, 56, 56], [64, 64, 3, 3], half=True, pads=[1] * 4),

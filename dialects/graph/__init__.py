@@ -134,6 +134,7 @@ from tcopt.dialects.graph.softmax import (
     SoftmaxOp,
 )
 from tcopt.dialects.graph.sort_rows import SortRowsOp
+from tcopt.dialects.graph.sum_taps import SumTapsOp
 from tcopt.dialects.graph.suppress import SuppressOp
 from tcopt.dialects.graph.top_k import TopKOp
 from tcopt.dialects.graph.tree_ensemble import TreeEnsembleOp
@@ -289,6 +290,7 @@ __all__ = [
     "TreeEnsembleOp",
     "TruePlacesOp",
     "SortRowsOp",
+    "SumTapsOp",
     "SuppressOp",
     "TransposeOp",
     "TriluOp",

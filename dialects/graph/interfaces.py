@@ -162,6 +162,11 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
         """
         return None
 
+    @property
+    def has_plain_form_alone(self) -> bool:
+        """Whether no pass puts the channels of the op's operands in blocks."""
+        return False
+
     def border(self, nonnegative: bool) -> Border | None:
         """The border around the first operand in which the op could read its padding.
 

@@ -106,6 +106,21 @@ def test_interleaving(channels, extents, blocked, rest):
 
 
 @FEW
+@given(windows(), st.lists(small, min_size=2, max_size=2), small, small)
+def test_sums_of_taps(window, kernel, groups, channels):
+    """A convolution is one of single elements, with all taps, and the sums of these."""
+    rank, options = window
+    kernel, single = kernel[:rank], [1] * rank
+    x, w = data(2, 2 * groups, 6, 5)[(..., *[0] * (2 - rank))], data(groups * channels, 2, *kernel)
+    taps = w.reshape(groups, channels, 2, -1).transpose(0, 3, 1, 2).reshape(-1, 2, *single)
+    apart = graph.ConvOp(value(x), value(taps), groups=groups)
+    (products,) = apart.evaluate(x, taps)
+    sums = run(lambda a: graph.SumTapsOp(a, kernel=kernel, groups=groups, **options), products)
+    (wanted,) = graph.ConvOp(value(x), value(w), groups=groups, **options).evaluate(x, w)
+    np.testing.assert_allclose(sums, wanted, atol=1e-4)
+
+
+@FEW
 @given(windows(), st.lists(small, min_size=2, max_size=2), st.booleans(), st.data())
 def test_pools(window, kernel, ceil_mode, rest):
     rank, options = window

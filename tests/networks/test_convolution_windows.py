@@ -21,6 +21,7 @@ from models.checks import node_model, run_reference
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.attributes import values_of
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.sum_taps import SumTapsOp
 from tcopt.dialects.loop import GuardOp, LoadOp, enclosing_loops
 from tcopt.frontends.onnx import import_model
 from tcopt.support.pipelines import parse_pipeline
@@ -150,6 +151,24 @@ def test_windows_beyond_the_data(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_transposed(seed: int) -> None:
     check(drawn(np.random.default_rng(seed), transposed=True))
+
+
+FEW_CHANNELS = [
+    Layer((12, 20), (3, 3), (1, 1), (1, 1), (1,) * 4, inputs=64, outputs=1),
+    Layer((9, 11), (5, 3), (2, 1), (1, 2), (2, 0, 1, 2), batch=2, inputs=64, outputs=3),
+    Layer((40,), (5,), (1,), (1,), (2, 2), inputs=64, outputs=2),
+    Layer((4, 3, 5), (3,) * 3, (1,) * 3, (1,) * 3, (0,) * 6, 2, 32, 6, groups=2, transposed=True),
+    Layer((7, 7), (4, 4), (2, 2), (1, 1), (1,) * 4, inputs=64, outputs=1, transposed=True),
+    Layer((12, 20), (3, 3), (1, 1), (1, 1), (1,) * 4, inputs=64, outputs=1, dtype=np.float16),
+]
+
+
+@pytest.mark.parametrize("layer", FEW_CHANNELS)
+def test_few_channels_are_sums_of_taps(layer: Layer) -> None:
+    module = import_model(layer.model())
+    lower(module, pipeline("cpu:skylake-avx512")[:2])
+    assert any(isinstance(op, SumTapsOp) for op in module.walk())
+    check(layer)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -232,3 +232,39 @@ func.func @trees(%x: tensor<8x5xf64>, %f: tensor<7xi32>, %t: tensor<7xf32>, %n: 
   %0 = graph.tree_ensemble %x, %f, %t, %f, %n, %r, %r, %l, %w {count = 3} : tensor<8x3xf32>
   return
 }
+
+// -----
+
+// The channels that are summed hold all taps of the window.
+// CHECK: 12 channels do not hold 9 taps
+func.func @taps(%x: tensor<1x12x5x5xf32>) {
+  %0 = graph.sum_taps %x {kernel = [3, 3]} : tensor<1x1x3x3xf32>
+  return
+}
+
+// -----
+
+// So do those of each group.
+// CHECK: 12 channels do not hold 4 taps in 2 groups
+func.func @taps(%x: tensor<1x12x5x5xf32>) {
+  %0 = graph.sum_taps %x {kernel = [2, 2], groups = 2} : tensor<1x3x4x4xf32>
+  return
+}
+
+// -----
+
+// A kernel has an extent for each spatial dimension.
+// CHECK: a kernel of rank 1 has no places in data of rank 4
+func.func @taps(%x: tensor<1x12x5x5xf32>) {
+  %0 = graph.sum_taps %x {kernel = [3]} : tensor<1x4x3x5xf32>
+  return
+}
+
+// -----
+
+// Integers have products that are exact, and are summed at once.
+// CHECK: expected floats, got i32
+func.func @taps(%x: tensor<1x12x5x5xi32>) {
+  %0 = graph.sum_taps %x {kernel = [2, 2]} : tensor<1x3x4x4xi32>
+  return
+}

@@ -83,6 +83,16 @@ func.func @optional(%x: tensor<2x4xf32>, %s: tensor<4xf32>, %v: tensor<f32>) -> 
   return %1, %2 : tensor<2x4xf32>, tensor<2x6xf32>
 }
 
+// Products with the taps of a window are summed where they meet, in groups of channels too.
+// CHECK-LABEL: func.func @taps
+func.func @taps(%x: tensor<1x12x5x5xf32>) -> tensor<1x2x4x6xf32> {
+  // CHECK: graph.sum_taps %x {kernel = [2, 1], strides = [2, 2], dilations = [2, 1], groups = 3} : tensor<1x6x2x3xf32>
+  %1 = graph.sum_taps %x {kernel = [2, 1], strides = [2, 2], dilations = [2, 1], groups = 3} : tensor<1x6x2x3xf32>
+  // CHECK: graph.sum_taps %x {kernel = [3, 2], pads = [1, 1, 0, 1]} : tensor<1x2x4x6xf32>
+  %0 = graph.sum_taps %x {kernel = [3, 2], pads = [1, 1, 0, 1]} : tensor<1x2x4x6xf32>
+  return %0 : tensor<1x2x4x6xf32>
+}
+
 // Phases of an image are woven into it, in groups of channels, and with zeros between.
 // CHECK-LABEL: func.func @weave
 func.func @weave(%x: tensor<1x12x5x5xf32>) -> tensor<1x3x8x8xf32> {

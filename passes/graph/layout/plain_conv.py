@@ -45,13 +45,14 @@ def stays_plain(op: ConvOp, lanes: int) -> bool:
 
 
 def _ends_plain(value: SSAValue) -> bool:
-    """Whether a value goes to results alone, through nothing but elementwise ops."""
+    """Whether a value goes to results alone, or to ops that have no form in blocks, through
+    nothing but elementwise ops."""
     return all(
         isinstance(use.operation, func.ReturnOp)
-        or (
-            isinstance(use.operation, GraphOp)
-            and use.operation.is_elementwise
-            and _ends_plain(use.operation.results[0])
-        )
+        or (isinstance(use.operation, GraphOp) and _is_plain(use.operation))
         for use in value.uses
     )
+
+
+def _is_plain(op: GraphOp) -> bool:
+    return op.has_plain_form_alone or (op.is_elementwise and _ends_plain(op.results[0]))

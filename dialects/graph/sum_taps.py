@@ -1,0 +1,125 @@
+"""Sums of what the taps of a window made of each place, where they meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer, ints
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.stages import image_compute, tap_axes, window_taps
+from tcopt.dialects.graph.types import AnyTensor, Array, element_type, is_float, shape_of, tensor
+from tcopt.dialects.graph.windows import Window, view_windows, window_properties
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class SumTapsOp(GraphOp):
+    """[N, C, places...] from x [N, groups * taps * C / groups, spatial...].
+
+    The window has a tap for each element of its kernel, the last dimension fastest. The sum at a
+    place is that over taps of what the tap's own channel holds where the tap is: of a convolution,
+    whose products with one tap are one channel. Elements in pads are zero.
+    """
+
+    name = "graph.sum_taps"
+    FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
+
+    x = operand_def(TensorType)
+    kernel = prop_def(Ints)
+    strides = opt_prop_def(Ints)
+    pads = opt_prop_def(Ints)
+    dilations = opt_prop_def(Ints)
+    groups = prop_def(Int, default_value=integer(1))
+    result = result_def(TensorType)
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        *,
+        kernel: Sequence[int],
+        strides: Sequence[int] | None = None,
+        pads: Sequence[int] | None = None,
+        dilations: Sequence[int] | None = None,
+        groups: int = 1,
+    ):
+        properties = {
+            "kernel": ints(kernel),
+            **window_properties(strides, pads, dilations),
+            "groups": integer(groups),
+        }
+        super().__init__([x], properties)
+
+    @property
+    def window(self) -> Window:
+        """The window."""
+        kernel = self.kernel.get_values()
+        return Window.of(kernel, self.strides, self.pads, self.dilations)
+
+    @property
+    def group_count(self) -> int:
+        """Number of equal parts of the channels, in each of which taps are the outer part."""
+        return self.groups.value.data
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """[N, C, window positions...]."""
+        shape, window, groups = shape_of(self.x), self.window, self.group_count
+        if len(shape) < 3 or len(window.kernel) != len(shape) - 2:
+            raise VerifyException(
+                f"a kernel of rank {len(window.kernel)} has no places in data of rank {len(shape)}"
+            )
+        if not is_float(element_type(self.x)):
+            raise VerifyException(f"expected floats, got {element_type(self.x)}")
+        taps = math.prod(window.kernel)
+        if groups < 1 or shape[1] % (taps * groups):
+            each = f" in {groups} groups" if groups > 1 else ""
+            raise VerifyException(f"{shape[1]} channels do not hold {taps} taps{each}")
+        result = (shape[0], shape[1] // taps, *window.output(shape[2:]))
+        return (tensor(result, element_type(self.x)),)
+
+    @property
+    def has_plain_form_alone(self) -> bool:
+        """Vectors lie along the image, as channels fill none."""
+        return True
+
+    def work(self) -> int:
+        """One operation for each tap."""
+        return math.prod(self.shape) * math.prod(self.window.kernel)
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy: of the windows of all channels, the taps that are theirs."""
+        window, groups, output = self.window, self.group_count, self.shape[2:]
+        n, channels, taps = x.shape[0], self.shape[1], math.prod(window.kernel)
+        windows = view_windows(x, window, output, 0).reshape(*x.shape[:2], *output, taps)
+        parts = windows.reshape(n, groups, taps, channels // groups, *output, taps)
+        result = np.zeros((n, groups, channels // groups, *output), x.dtype)
+        for tap in range(taps):
+            result += parts[:, :, tap, ..., tap]
+        return result.reshape(self.shape)
+
+    def tensor_expression(self, x: te.Tensor) -> te.Tensor:
+        """A reduction over taps by guarded reads: pads are not stored around so many channels."""
+        window, groups = self.window, self.group_count
+        taps, channels = tap_axes(window.kernel), self.shape[1] // groups
+        count = math.prod(window.kernel)
+
+        def body(n: te.Axis, c: te.Axis, *places: te.Axis) -> Any:
+            number: Any = 0
+            for axis, extent in zip(taps, window.kernel, strict=True):
+                number = number * extent + axis
+            if groups > 1:
+                channel = (c // channels * count + number) * channels + c % channels
+            else:
+                channel = number * channels + c
+            taken = window_taps(places, taps, window.strides, window.dilations)
+            at = (i - low if low else i for i, low in zip(taken, window.low, strict=True))
+            return te.sum(x.read((n, channel, *at), default=0), axis=taps)
+
+        return image_compute(self.shape, body, "sum_taps")

@@ -1,0 +1,151 @@
+"""Convolutions to few channels as products for each tap, summed where taps meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects.graph.conv import ConvOp
+from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
+from tcopt.dialects.graph.sum_taps import SumTapsOp
+from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
+from tcopt.passes.graph.layout.channel_blocks import block_of
+from tcopt.passes.graph.windows.skipped_taps import MOST_SEEN, taps_seen
+from tcopt.support.remarks import remark
+from tcopt.support.rewriting import rewrite
+
+LEAST_GAIN = 1.25
+"""How many times the estimate of taps apart a convolution's should be."""
+
+PRODUCTS = 2
+"""Vectors of products that a core computes a cycle."""
+
+NEAR_BYTES = 8
+"""Bytes a cycle of products that are stored and loaded again, in the second cache."""
+
+FAR_BYTES = 2
+"""The same beyond it."""
+
+
+@dataclass
+class SplitTaps(RewritePattern):
+    """Multiply each element with all taps at once, and sum what meets at each place.
+
+        %y = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x1x56x56xf32>
+    ->
+        %t = graph.conv %x, %taps : tensor<1x9x56x56xf32>
+        %y = graph.sum_taps %t {kernel = [3, 3], pads = [1, 1, 1, 1]} : tensor<1x1x56x56xf32>
+
+    Attributes:
+        target: whose vectors and caches count.
+    """
+
+    target: CpuTargetAttr
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ConvOp, rewriter: PatternRewriter) -> None:
+        if not _may_split(op, self.target.vector_lanes()):
+            return
+        whole, apart = _whole_cycles(op, self.target), _apart_cycles(op, self.target)
+        text = f"est. {whole:.0f} cycles, {apart:.0f} with taps apart"
+        remark(SplitTapsPass.name, op, text)
+        if apart * LEAST_GAIN <= whole:
+            rewriter.replace(op, _parts(op))
+
+
+@dataclass(frozen=True)
+class SplitTapsPass(ModulePass):
+    """Write convolutions whose channels fill no vector as products with all taps, and sums.
+
+    A convolution to one channel multiplies one lane, or pixels side by side for which the image's
+    width should be that of vectors. With taps as channels one convolution of single elements
+    computes all products of the data with each tap: vectors are full, and nothing is multiplied for
+    places whose taps see pads. `graph.sum_taps` adds them up where they meet. That is how the last
+    layers of networks that make images look, transposed convolutions above all. The products are
+    stored, which a deep enough sum of channels outweighs.
+
+        %y = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x1x56x56xf32>
+    ->
+        %t = graph.conv %x, %taps : tensor<1x9x56x56xf32>
+        %y = graph.sum_taps %t {kernel = [3, 3], pads = [1, 1, 1, 1]} : tensor<1x1x56x56xf32>
+    """
+
+    name = "split-taps"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = cpu_target_of(op)
+        if target is not None:
+            rewrite(op, [SplitTaps(target)])
+
+
+def _may_split(op: ConvOp, lanes: int) -> bool:
+    """Whether it is of f32, and computed on plain data or with vectors at most half full."""
+    if op.window.is_pointwise or op.pad_value.value.data or 0 in (*op.shape, *shape_of(op.x)):
+        return False
+    if element_type(op.x) != f32 or element_type(op.w) != f32:
+        return False
+    if op.group_count == 1:
+        return 2 * op.shape[1] <= lanes
+    return not _is_blocked(op, lanes)
+
+
+def _is_blocked(op: ConvOp, lanes: int) -> bool:
+    """Whether groups are whole blocks of channels."""
+    inputs, groups = shape_of(op.x)[1], op.group_count
+    inner, outer = inputs // groups, op.shape[1] // groups
+    return inner % block_of(inputs, lanes) == 0 and outer % block_of(op.shape[1], lanes) == 0
+
+
+def _whole_cycles(op: ConvOp, target: CpuTargetAttr) -> float:
+    """Time of the convolution as it is."""
+    lanes, window, places = target.vector_lanes(), op.window, op.shape[2:]
+    terms = prod(shape_of(op.w)[1:])
+    if op.group_count > 1:
+        rows = op.shape[0] * op.shape[1] * prod(places[:-1])
+        return rows * ceil(places[-1] / lanes) * terms / PRODUCTS
+    seen = taps_seen(window, shape_of(op.x)[2:], places)
+    parts = [n / (m * k) for n, m, k in zip(seen, places, window.kernel, strict=True)]
+    left = prod(part for part in parts if part <= MOST_SEEN)
+    vectors = op.shape[0] * prod(places) * ceil(op.shape[1] / lanes)
+    return vectors * terms * left / PRODUCTS
+
+
+def _apart_cycles(op: ConvOp, target: CpuTargetAttr) -> float:
+    """Time of products with all taps, of storing them, and of their sums."""
+    lanes, taps, places = target.vector_lanes(), prod(op.window.kernel), op.shape[2:]
+    (images, _, *extents), inputs = shape_of(op.x), shape_of(op.w)[1]
+    pixels, channels = prod(extents), op.shape[1] * taps
+    if op.group_count > 1:
+        vectors = images * ceil(pixels / lanes) * channels
+    else:
+        vectors = images * pixels * ceil(channels / lanes)
+    stored = 4 * images * pixels * channels
+    rate = NEAR_BYTES if stored <= target.l2.data else FAR_BYTES
+    summed = op.shape[0] * channels * prod(places[:-1]) * ceil(places[-1] / lanes)
+    return vectors * inputs / PRODUCTS + stored / rate + summed
+
+
+def _parts(op: ConvOp) -> list[Operation]:
+    window, groups, taps = op.window, op.group_count, prod(op.window.kernel)
+    outputs, inputs, *_ = shape_of(op.w)
+    split = ReshapeOp(op.w, (groups, outputs // groups, inputs, taps))
+    outside = TransposeOp(split, (0, 3, 1, 2))
+    single = (1,) * len(window.kernel)
+    weights = ReshapeOp(outside, (outputs * taps, inputs, *single))
+    products = ConvOp(op.x, weights, groups=groups)
+    sums = SumTapsOp(
+        products,
+        kernel=window.kernel,
+        strides=window.strides,
+        pads=(*window.low, *window.high),
+        dilations=window.dilations,
+        groups=groups,
+    )
+    return [split, outside, weights, products, sums]
