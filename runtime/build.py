@@ -165,7 +165,10 @@ def _timed_kernel(entry: DictionaryAttr) -> TimedKernel:
     kernel, size, parallel = (entry.data[name] for name in ("kernel", "bytes", "parallel"))
     assert isinstance(kernel, StringAttr)
     assert isa(size, IntegerAttr) and isa(parallel, IntegerAttr)
-    return TimedKernel(kernel.data, Origin.of(entry), size.value.data, bool(parallel.value.data))
+    turns = entry.data["turns"]
+    assert isa(turns, IntegerAttr)
+    origin, many = Origin.of(entry), bool(parallel.value.data)
+    return TimedKernel(kernel.data, origin, size.value.data, many, turns=turns.value.data)
 
 
 def main_of(module: ModuleOp) -> FuncOp:

@@ -39,6 +39,8 @@ class TimedKernel:
     """Threads of its grid on a device; 0 on a CPU, where they are those of the run."""
     slow: str = ""
     """Why it takes many times what its target allows, by an estimate; empty if it does not."""
+    turns: int = 1
+    """How often a run calls it at this place: the turns of the loops around it."""
 
 
 @dataclass(frozen=True)
@@ -132,12 +134,12 @@ class Profile:
             nodes=tuple(dict.fromkeys(name for call in calls for name in call.origin.nodes)),
             ops=first.origin.ops,
             rule=first.rule,
-            calls=len(calls),
+            calls=sum(call.turns for call in calls),
             us=median / 1e3,
             least_us=least / 1e3,
             share=share,
-            gflops=sum(call.origin.work for call in calls) / seconds,
-            gbps=sum(call.bytes for call in calls) / seconds,
+            gflops=sum(call.origin.work * call.turns for call in calls) / seconds,
+            gbps=sum(call.bytes * call.turns for call in calls) / seconds,
             threads=first.threads or (self.threads if first.parallel else 1),
             slow=first.slow,
         )

@@ -52,6 +52,19 @@ def test_calls_say_what_they_compute(profile):
     assert all(entry.gflops > 0 for entry in convolutions)
 
 
+def test_calls_in_a_loop_count_each_turn() -> None:
+    """What a recurrent layer computes in a step is computed in each of its steps."""
+    net = Network("recurrent", seed=1)
+    x = net.input("x", [7, 1, 16])
+    weights = [net.normal([1, 4 * 16, 16], 0.3) for _ in range(2)]
+    y = net.add("LSTM", x, *weights, hidden_size=16)
+    compiled = tcopt.compile(net.model(**{y: [7, 1, 1, 16]}))
+    compiled.threads = 1
+    entries = compiled.profile({"x": np.ones((7, 1, 16), np.float32)}, runs=3).calls()
+    turns = {entry.calls for entry in entries if "packed_matmul" in entry.ops}
+    assert turns == {1, 7}
+
+
 def test_times_follow_one_another_and_fill_the_run(profile):
     assert profile.times.shape == (3, len(profile.kernels), 2)
     flat = profile.times.reshape(3, -1)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
+from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
-from tcopt.frontends.onnx.handlers.quantization import dequantized, dynamically_quantized
-from tcopt.frontends.onnx.handlers.recurrent import LSTM, recurrent_layer
+from tcopt.frontends.onnx.handlers.quantization import cast, centred, dynamically_quantized
+from tcopt.frontends.onnx.handlers.recurrent import LSTM, States, recurrent_layer
+
+_SCALES = {1: 8, 2: 10}
+"""By the operand of weights that of their scales; their zero points follow."""
 
 
 @handler("com.microsoft.DynamicQuantizeLSTM")
@@ -18,31 +23,43 @@ def dynamic_quantize_lstm(ctx: NodeContext) -> list[SSAValue | None]:
     """An LSTM with quantised weights; data and states are rounded to 8 bits over their range.
 
     Weights are [directions, input, 4 * hidden], with a scale and a zero point for each direction
-    or each column. What is multiplied are the real numbers that the 8-bit ones stand for. The
-    range is that of the whole batch; onnxruntime takes that of the part which a thread has.
+    or each column. The range is that of the whole batch; onnxruntime takes that of the part which
+    a thread has.
     """
-    for place, scale in ((1, 8), (2, 10)):
-        ctx.operands[place] = _real_weights(ctx, place, scale)
-    return recurrent_layer(ctx, replace(LSTM, rounding=_rounded))
+    for place in _SCALES:
+        ctx.operands[place] = _rows(ctx, place)
+    return recurrent_layer(ctx, replace(LSTM, product=_product, scales=_scales))
 
 
-def _real_weights(ctx: NodeContext, place: int, scale: int) -> SSAValue:
+def _rows(ctx: NodeContext, place: int) -> SSAValue:
     """Weights as an LSTM has them: [directions, 4 * hidden, input]."""
-    weights, scales, zeros = (ctx.known(ctx.input(i)) for i in (place, scale, scale + 1))
+    weights, scales, zeros = (ctx.known(ctx.input(i)) for i in (place, *_places(place)))
     if weights is None or scales is None or zeros is None:
         ctx.unsupported("DynamicQuantizeLSTM with weights computed by the model is not supported")
     ctx.check(weights.ndim == 3, f"weights {list(weights.shape)} should have three dimensions")
     for values in (scales, zeros):
         fits = values.shape in (weights.shape[:1], (weights.shape[0], weights.shape[2]))
         ctx.check(fits, f"{list(values.shape)} does not fit weights {list(weights.shape)}")
-    centred = weights.astype(np.int32) - _columns(zeros).astype(np.int32)
-    real = centred.astype(np.float32) * _columns(scales)
-    return ctx.array(np.ascontiguousarray(real.transpose(0, 2, 1)))
+    return ctx.array(np.ascontiguousarray(weights.transpose(0, 2, 1)))
 
 
-def _columns(values: np.ndarray) -> np.ndarray:
-    return values.reshape(values.shape[0], 1, -1)
+def _places(place: int) -> tuple[int, int]:
+    return _SCALES[place], _SCALES[place] + 1
 
 
-def _rounded(ctx: NodeContext, value: SSAValue) -> SSAValue:
-    return dequantized(ctx, *dynamically_quantized(ctx, value))
+def _scales(ctx: NodeContext, place: int, direction: int) -> States:
+    """The scale of a direction's weights or of each column, and zero points of rows."""
+    scale, zero = (ctx.known(ctx.input(i)) for i in _places(place))
+    assert scale is not None and zero is not None
+    zeros = zero[direction]
+    return [ctx.array(scale[direction]), ctx.array(zeros.reshape(-1, 1) if zeros.ndim else zeros)]
+
+
+def _product(ctx: NodeContext, x: SSAValue, rows: SSAValue, scales: States) -> SSAValue:
+    """The product by integers, in real numbers."""
+    (weights_scale, weights_zero) = scales
+    data, scale, zero = dynamically_quantized(ctx, x)
+    left, right = centred(ctx, data, zero), centred(ctx, rows, weights_zero)
+    total = ctx.emit(graph.MatmulOp(left, right, transpose_b=True, result_element=i32))
+    factor = ctx.emit(graph.MulOp(scale, weights_scale))
+    return ctx.emit(graph.MulOp(cast(ctx, total, f32), factor))

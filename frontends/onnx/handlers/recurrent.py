@@ -19,7 +19,8 @@ from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 
 States = list[SSAValue]
-Rounding = Callable[[NodeContext, SSAValue], SSAValue]
+Product = Callable[[NodeContext, SSAValue, SSAValue, States], SSAValue]
+"""Of data and the rows of weights, with what else belongs to the weights."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,15 @@ class Weights:
         r: [gates * hidden, hidden], of the hidden state.
         b: [2 * gates * hidden], biases of the two; None for zeros.
         peepholes: [3 * hidden], weights of an LSTM's cell state in its gates i, o, f.
+        w_scales, r_scales: what products with w and r take besides.
     """
 
     w: SSAValue
     r: SSAValue
     b: SSAValue | None
     peepholes: SSAValue | None
+    w_scales: States
+    r_scales: States
 
 
 @dataclass(frozen=True)
@@ -47,19 +51,20 @@ class Step:
         ctx: where its ops go.
         projected: the input's product with its weights, biases added, all gates.
         states: hidden state, for an LSTM the cell state too.
-        r, recurrent_bias, peepholes: see `Weights`; the bias [gates * hidden].
+        r, r_scales, recurrent_bias, peepholes: see `Weights`; the bias [gates * hidden].
         functions: the activations.
-        rounding: what happens to a state before it is multiplied.
+        multiply: how a state is multiplied by recurrent weights.
     """
 
     ctx: NodeContext
     projected: SSAValue
     states: States
     r: SSAValue
+    r_scales: States
     recurrent_bias: SSAValue | None
     peepholes: SSAValue | None
     functions: Sequence[Activation]
-    rounding: Rounding
+    multiply: Product
 
     @property
     def hidden(self) -> int:
@@ -78,8 +83,7 @@ class Step:
 
     def product(self, state: SSAValue, rows: SSAValue) -> SSAValue:
         """A state by recurrent weights."""
-        state = self.rounding(self.ctx, state)
-        return self.ctx.emit(graph.MatmulOp(state, rows, transpose_b=True))
+        return self.multiply(self.ctx, state, rows, self.r_scales)
 
     def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.ctx.emit(graph.AddOp(a, b))
@@ -101,8 +105,12 @@ class Step:
 Cell = Callable[[Step], States]
 
 
-def _exactly(ctx: NodeContext, value: SSAValue) -> SSAValue:
-    return value
+def _product(ctx: NodeContext, x: SSAValue, rows: SSAValue, scales: States) -> SSAValue:
+    return ctx.emit(graph.MatmulOp(x, rows, transpose_b=True))
+
+
+def _no_scales(ctx: NodeContext, place: int, direction: int) -> States:
+    return []
 
 
 def _rnn(step: Step) -> States:
@@ -158,7 +166,8 @@ class Layer:
         defaults: the activations unless the node names others.
         split_bias: how many gates, the last ones, add their recurrent bias themselves.
         states: how many states a step hands on.
-        rounding: what happens to data before it is multiplied.
+        product: how data and weights are multiplied.
+        scales: what products take besides weights, by the weights' operand and the direction.
     """
 
     cell: Cell
@@ -166,7 +175,8 @@ class Layer:
     defaults: tuple[str, ...]
     split_bias: int = 0
     states: int = 1
-    rounding: Rounding = _exactly
+    product: Product = _product
+    scales: Callable[[NodeContext, int, int], States] = _no_scales
 
 
 _RNN = Layer(_rnn, 1, ("Tanh",))
@@ -261,7 +271,8 @@ def _weights(ctx: NodeContext, layer: Layer, number: int, hidden: int) -> Weight
 
     w, r = direction(1), direction(2)
     assert w is not None and r is not None
-    return Weights(w, r, direction(3), direction(7))
+    w_scales, r_scales = (layer.scales(ctx, place, number) for place in (1, 2))
+    return Weights(w, r, direction(3), direction(7), w_scales, r_scales)
 
 
 def _initial(
@@ -295,7 +306,8 @@ def _direction(
     projected, recurrent_bias = _project(ctx, layer, x, weights)
     lengths = _lengths(ctx, steps)
     scanned = [projected]
-    fixed = [weights.r, *(v for v in (recurrent_bias, weights.peepholes) if v is not None)]
+    fixed = [weights.r, *weights.r_scales]
+    fixed += [v for v in (recurrent_bias, weights.peepholes) if v is not None]
     if lengths is not None:
         times = np.arange(steps, dtype=ctx.builder.dtype_of(lengths))
         scanned.append(ctx.array(times.reshape(steps, 1, 1)))
@@ -310,10 +322,11 @@ def _direction(
             rest[0],
             old,
             next(parameters),
+            [next(parameters) for _ in weights.r_scales],
             None if recurrent_bias is None else next(parameters),
             None if weights.peepholes is None else next(parameters),
             functions,
-            layer.rounding,
+            layer.product,
         )
         new = layer.cell(step)
         row = new[0]
@@ -335,8 +348,8 @@ def _project(
     """The input by its weights, all steps at once, and the bias that a step adds itself."""
     steps, batch, width = ctx.shape(x)
     rows = ctx.shape(weights.w)[0]
-    flat = layer.rounding(ctx, ctx.emit(graph.ReshapeOp(x, (steps * batch, width))))
-    product = ctx.emit(graph.MatmulOp(flat, weights.w, transpose_b=True))
+    flat = ctx.emit(graph.ReshapeOp(x, (steps * batch, width)))
+    product = layer.product(ctx, flat, weights.w, weights.w_scales)
     own: SSAValue | None = None
     if weights.b is not None:
         given = ctx.emit(graph.SliceOp(weights.b, (0, 0), (1, rows)))

@@ -47,7 +47,7 @@ class InstrumentPass(ModulePass):
             %times: memref<2xi64>) attributes {
               tcopt.profile = [{kernel = "f", nodes = ["Conv_0"], ops = ["conv"],
                                 results = ["8xf32"], work = 64 : i64, bytes = 64 : i64,
-                                parallel = false}]} {
+                                parallel = false, turns = 1 : i64}]} {
           %0 = profile.clock : i64
           memref.store %0, %times[%c0] : memref<2xi64>
           func.call @f(%x, %t) ...
@@ -57,7 +57,8 @@ class InstrumentPass(ModulePass):
     The times of call i are elements 2i and 2i + 1 of the last argument, in nanoseconds. A call
     in a loop over time starts with the loop, and ends as much later as all its turns took.
     Kernels stay as they are. `bytes` is the size of all buffers that the call is given, `parallel`
-    whether the kernel has a parallel loop. It runs after `plan-memory`.
+    whether the kernel has a parallel loop, `turns` how often a run calls it there. It runs after
+    `plan-memory`.
     """
 
     name = "instrument"
@@ -129,8 +130,28 @@ def _facts(call: func.CallOp, kernel: func.FuncOp | None) -> DictionaryAttr:
             **origin.attribute().data,
             "bytes": IntegerAttr(size, i64),
             "parallel": BoolAttr.from_bool(parallel),
+            "turns": IntegerAttr(_turns(call), i64),
         }
     )
+
+
+def _turns(call: func.CallOp) -> int:
+    """How often the loops around a call run it; a loop whose number of turns varies counts one."""
+    turns, op = 1, call.parent_op()
+    while op is not None:
+        if isinstance(op, scf.ForOp):
+            lower, upper, step = (_constant(v) for v in (op.lb, op.ub, op.step))
+            if lower is not None and upper is not None and step:
+                turns *= max(0, -((lower - upper) // step))
+        op = op.parent_op()
+    return turns
+
+
+def _constant(value: SSAValue) -> int | None:
+    op = value.owner
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+        return op.value.value.data
+    return None
 
 
 def _is_parallel(kernel: func.FuncOp) -> bool:

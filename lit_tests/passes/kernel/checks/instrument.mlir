@@ -20,8 +20,8 @@ func.func private @threads(%a: memref<16xf32>, %b: memref<16xf32>) {
 
 // Each call is between two readings of the clock; @main says what each pair of times is about.
 // CHECK-LABEL: func.func @main(%x: memref<16xf32>, %y: memref<16xf32>, %times: memref<4xi64>)
-// CHECK-SAME:  tcopt.profile = [{kernel = "serial", nodes = ["Conv_0", "Relu_1"], ops = ["conv", "relu"], results = ["16xf32"], work = 64 : i64, bytes = 128 : i64, parallel = false}
-// CHECK-SAME:  {kernel = "threads", nodes = ["Add_2"], ops = [], results = [], work = 0 : i64, bytes = 128 : i64, parallel = true}]
+// CHECK-SAME:  tcopt.profile = [{kernel = "serial", nodes = ["Conv_0", "Relu_1"], ops = ["conv", "relu"], results = ["16xf32"], work = 64 : i64, bytes = 128 : i64, parallel = false, turns = 1 : i64}
+// CHECK-SAME:  {kernel = "threads", nodes = ["Add_2"], ops = [], results = [], work = 0 : i64, bytes = 128 : i64, parallel = true, turns = 1 : i64}]
 // CHECK-NEXT:    [[START:%.*]] = profile.clock : i64
 // CHECK-NEXT:    [[C0:%.*]] = arith.constant 0 : index
 // CHECK-NEXT:    memref.store [[START]], %times[[[C0]]] : memref<4xi64>
