@@ -61,8 +61,9 @@ levels: setup
 	@TCOPT_CACHE=kernels $(BIN)/python tests/levels/run.py --jobs $(JOBS)
 
 # The part of the tests that is about results of code for the CPU.
-NUMERICS := tests/schedules_cpu tests/backends/llvm tests/networks/test_permuted_stores.py \
-  tests/networks/test_quantized_bytes.py tests/networks/test_integer_division.py
+NUMERICS := tests/schedules/rules/cpu tests/backends/llvm tests/networks/test_gather.py \
+  tests/networks/test_permuted_stores.py tests/networks/test_quantized_bytes.py \
+  tests/networks/test_integer_division.py
 
 numerics: setup
 	@$(BIN)/pytest -n $(JOBS) $(NUMERICS)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from cpu_kernels import everything_parallel, target
 from networks.random_graphs import networks
-from schedules_cpu.kernels import everything_parallel, target
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.weights import weights_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE

@@ -19,7 +19,7 @@ from tcopt.support.errors import TcoptError
 from tcopt.support.pipelines import make_passes, parse_pipeline
 from tcopt.support.verify import verify
 from tcopt.tools.passes.driver import PrintOptions, new_context, print_module
-from te.programs import programs
+from te_programs import programs
 from texts.samples import parse
 
 FORMS = (PrintOptions(), PrintOptions(generic=True))
