@@ -41,6 +41,8 @@ class TeInlinePass(ModulePass):
     - each element is read about once in all: always;
     - a stage that only copies elements is read again and again by a sum of products
       (a convolution, a matmul): if the indices stay linear and nothing is padded;
+    - a stage that reads its rows at quotients of their places, where they are shorter than
+      vectors, not into mathematical functions, which are computed on several rows together then;
     - a transform by a constant table counts as such a sum; nor is it inlined into what changes
       the order of its elements, or into an epilogue with mathematical functions or many
       operations, as it is written out and that is not;
@@ -103,6 +105,8 @@ class TeInlinePass(ModulePass):
             return False
         if uses_table(stage) and not all(_goes_with(_reader(read), stage) for read in reads):
             return False
+        if _is_narrow(stage) and any(_has_functions(_reader(read)) for read in reads):
+            return False
         size = max(math.prod(stage.spatial_extents), 1)
         reuse = {id(read): math.prod(_reader(read).all_extents) / size for read in reads}
         if sum(reuse.values()) < 2 and (len(reads) == 1 or not uses_table(stage)):
@@ -122,13 +126,26 @@ class TeInlinePass(ModulePass):
 
     def _is_cheap(self, stage: ComputeOp) -> bool:
         work = [op for op in stage.body.block.ops if not isinstance(op, _FREE)]
-        if any(isinstance(op, _EXPENSIVE) or op.name.startswith("math.") for op in work):
+        if any(isinstance(op, _EXPENSIVE) for op in work) or _has_functions(stage):
             return False
         return len(work) + GATHER * max(_gathers(stage) - 1, 0) <= self.max_ops
 
 
 GATHER = 4
 """What reading elements that vectors do not find side by side costs, in operations."""
+
+
+NARROW = 16
+"""Elements of a row up to which it is shorter than vectors that are woven of two parts."""
+
+
+def _is_narrow(stage: ComputeOp) -> bool:
+    """Whether a stage gathers the elements of short rows, for which there are no vectors."""
+    return stage.spatial_extents[-1:] < (NARROW,) and _gathers(stage) > 0
+
+
+def _has_functions(stage: ComputeOp) -> bool:
+    return any(op.name.startswith("math.") for op in stage.body.block.ops)
 
 
 def _gathers(stage: ComputeOp) -> int:
@@ -195,8 +212,7 @@ def _goes_with(reader: ComputeOp, transform: ComputeOp) -> bool:
     if reader.is_reduction or reader.spatial_extents != transform.spatial_extents:
         return False
     ops = [op for op in reader.body.block.ops if not isinstance(op, _FREE)]
-    functions = any(op.name.startswith("math.") for op in ops)
-    return uses_table(reader) or not (functions or len(ops) > LONG)
+    return uses_table(reader) or not (_has_functions(reader) or len(ops) > LONG)
 
 
 def _reads_something(op: object) -> bool:

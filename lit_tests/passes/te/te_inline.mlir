@@ -319,3 +319,36 @@ te.func @single(%x: tensor<f32>) -> tensor<8xf32> {
   }
   te.return %d : tensor<8xf32>
 }
+
+// Rows shorter than vectors are woven before functions, which go through several of them at once.
+// CHECK-LABEL: te.func @narrow
+// CHECK: te.compute "weave"
+// CHECK: math.tanh
+te.func @narrow(%x: tensor<9x4xf32>) -> tensor<9x7xf32> {
+  %a = te.compute "weave" [%h = 9, %w = 7] : tensor<9x7xf32> {
+    %0 = te.read %x[%h, %w floordiv 2] : tensor<9x4xf32>
+    te.yield %0 : f32
+  }
+  %d = te.compute "tanh" [%h = 9, %w = 7] : tensor<9x7xf32> {
+    %0 = te.read %a[%h, %w] : tensor<9x7xf32>
+    %1 = math.tanh %0 : f32
+    te.yield %1 : f32
+  }
+  te.return %d : tensor<9x7xf32>
+}
+
+// Without functions there is one stage, as there is for rows of whole vectors.
+// CHECK-LABEL: te.func @cheap
+// CHECK-NOT: "weave"
+te.func @cheap(%x: tensor<9x4xf32>) -> tensor<9x7xf32> {
+  %a = te.compute "weave" [%h = 9, %w = 7] : tensor<9x7xf32> {
+    %0 = te.read %x[%h, %w floordiv 2] : tensor<9x4xf32>
+    te.yield %0 : f32
+  }
+  %d = te.compute "double" [%h = 9, %w = 7] : tensor<9x7xf32> {
+    %0 = te.read %a[%h, %w] : tensor<9x7xf32>
+    %1 = arith.addf %0, %0 : f32
+    te.yield %1 : f32
+  }
+  te.return %d : tensor<9x7xf32>
+}

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineExpr
 
-from tcopt.schedules.analysis.patterns import BlockPattern, element_bits, total_cost
-from tcopt.schedules.api.handles import Block
+from tcopt.schedules.analysis.patterns import BlockPattern, body_cost, element_bits, total_cost
+from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import parallelize
@@ -31,6 +31,10 @@ one at a time."""
 LEAST_LANES = 4
 """Lanes of the shortest vectors that are stored together."""
 
+MAX_SCALAR = 24
+"""Operations for an element up to which those of a short row are computed one by one: no
+mathematical functions of several."""
+
 
 def schedule_repeated(sch: Schedule, block: Block, pattern: BlockPattern, facts: CpuFacts) -> bool:
     """Tile a block that repeats elements; False, and nothing done, if it does not."""
@@ -43,9 +47,9 @@ def schedule_repeated(sch: Schedule, block: Block, pattern: BlockPattern, facts:
     while lanes > LEAST_LANES and sch.extent(loops[column]) < repeats * lanes:
         # A part of a vector that is filled is better than one that is masked.
         lanes //= 2
-    if sch.extent(loops[column]) < repeats * lanes:
-        return False
     work = total_cost(pattern.block)
+    if sch.extent(loops[column]) < repeats * lanes:
+        return _written_out(sch, loops, column, pattern, facts)
     tiles, lane, part = sch.split(loops[column], factors=[None, lanes, repeats])
     outer = {v: each for v, each in loops.items() if v != column}
     inner = [part]
@@ -61,6 +65,22 @@ def schedule_repeated(sch: Schedule, block: Block, pattern: BlockPattern, facts:
     for each in inner:
         sch.unroll(each)
     parallelize(sch, order or [tiles], work, facts)
+    return True
+
+
+def _written_out(
+    sch: Schedule, loops: dict[int, Loop], column: int, pattern: BlockPattern, facts: CpuFacts
+) -> bool:
+    """Move the elements of a row shorter than vectors one by one, in code of their own.
+
+    What a vector would gather is as many loads, and which element is read where is known here.
+    """
+    if body_cost(pattern.block) > MAX_SCALAR:
+        return False
+    outer = [loops[v] for v in sorted(loops) if v != column]
+    sch.reorder(*outer, loops[column])
+    sch.unroll(loops[column])
+    parallelize(sch, outer, total_cost(pattern.block), facts)
     return True
 
 

@@ -67,3 +67,18 @@ def test_doubling_by_interpolation_reads_and_writes_whole_vectors():
     assert "vector.maskedload" not in down
     assert "vector.gather" not in text
     assert "vector.scatter" not in text
+
+
+@pytest.mark.parametrize("strides", [(2, 2), (1, 3), (2, 5)])
+@pytest.mark.parametrize("width", [2, 3, 4])
+def test_short_rows_are_moved_one_by_one(strides, width):
+    """Which element is read, and whether it is a zero, is known where a row is written out."""
+    output = [3 * s - s // 2 for s in strides[:-1]] + [(width - 1) * strides[-1] + 1]
+
+    def make(x):
+        return graph.InterleaveOp(x, strides=strides, starts=(0, 0), output=output, kept=(1, 1))
+
+    with everything_parallel():
+        check_op(make, data(2, 3, 3, width), bits=512)
+    text = kernel_text(make, data(2, 3, 3, width), bits=512)
+    assert "vector<" not in text
