@@ -55,6 +55,8 @@ CASES = [
     Case("transposed-uneven", partial(_transposed, 28, 64, 64, 3, 1), "28x28, 64, 3x3 to 55x55"),
     Case("transposed-one", partial(_transposed, 56, 128, 1, 3, 1, 1), "56x56, 128 to 1, 3x3"),
     Case("transposed-few", partial(_transposed, 28, 64, 1, 4, 1), "28x28, 64 to 1, 4x4"),
+    Case("transposed-2x2", partial(_transposed, 56, 128, 1, 2, 1), "56x56, 128 to 1, 2x2"),
+    Case("transposed-narrow", partial(_transposed, 4, 64, 64, 1, 1), "4x4, 64, 1x1 to 5x5"),
     Case(
         "last-3x3",
         partial(_layer, "Conv", [1, 64, 56, 56], [3, 64, 3, 3], pads=[1] * 4),

@@ -162,9 +162,8 @@ class GraphOp(IRDLOperation, HasFolderInterface, HasCanonicalizationPatternsInte
         """
         return None
 
-    @property
-    def has_plain_form_alone(self) -> bool:
-        """Whether no pass puts the channels of the op's operands in blocks."""
+    def stays_plain(self, block: int) -> bool:
+        """Whether the op is known to have no form in blocks, of so many channels."""
         return False
 
     def border(self, nonnegative: bool) -> Border | None:

@@ -91,9 +91,13 @@ class InterleaveOp(MovementOp):
         result = (shape[0], shape[1] // self.phases, *output, *shape[2 + rank :])
         return (tensor(result, element_type(self.x)),)
 
+    def stays_plain(self, block: int) -> bool:
+        """Where phases are not whole blocks."""
+        return self.shape[1] % block > 0 or self.groups.value.data > 1
+
     def in_blocks(self, operands: Sequence[SSAValue], block: int) -> GraphOp | None:
         """The same op, where phases are whole blocks."""
-        if self.shape[1] % block or self.groups.value.data > 1:
+        if self.stays_plain(block):
             return None
         return InterleaveOp(
             operands[0],

@@ -84,8 +84,7 @@ class SumTapsOp(GraphOp):
         result = (shape[0], shape[1] // taps, *window.output(shape[2:]))
         return (tensor(result, element_type(self.x)),)
 
-    @property
-    def has_plain_form_alone(self) -> bool:
+    def stays_plain(self, block: int) -> bool:
         """Vectors lie along the image, as channels fill none."""
         return True
 

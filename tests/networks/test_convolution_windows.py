@@ -21,6 +21,7 @@ from models.checks import node_model, run_reference
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.attributes import values_of
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.sum_taps import SumTapsOp
 from tcopt.dialects.loop import GuardOp, LoadOp, enclosing_loops
 from tcopt.frontends.onnx import import_model
@@ -168,6 +169,16 @@ def test_few_channels_are_sums_of_taps(layer: Layer) -> None:
     module = import_model(layer.model())
     lower(module, pipeline("cpu:skylake-avx512")[:2])
     assert any(isinstance(op, SumTapsOp) for op in module.walk())
+    check(layer)
+
+
+def test_few_channels_of_plain_phases_stay_plain() -> None:
+    """Phases that are no whole blocks of channels are woven on plain data, so that their products
+    are computed there."""
+    layer = Layer((28, 28), (2, 2), (2, 2), (1, 1), (0,) * 4, inputs=64, outputs=1, transposed=True)
+    module = import_model(layer.model())
+    lower(module, pipeline("cpu:skylake-avx512")[:2])
+    assert not any(isinstance(op, LayoutTransformOp) for op in module.walk())
     check(layer)
 
 

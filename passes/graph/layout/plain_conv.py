@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import shape_of
+from tcopt.passes.graph.layout.channel_blocks import block_of
 from tcopt.support.remarks import remark
 
 MOVED_BYTES = 16
@@ -29,7 +30,7 @@ def stays_plain(op: ConvOp, lanes: int) -> bool:
     window = op.window
     if op.group_count != 1 or not window.is_pointwise or window.is_padded:
         return False
-    if set(window.strides) != {1} or not _ends_plain(op.results[0]):
+    if set(window.strides) != {1} or not _ends_plain(op.results[0], lanes):
         return False
     pixels = prod(op.shape[2:])
     spare = -pixels % lanes * op.shape[0] * op.shape[1] * shape_of(op.x)[1]
@@ -44,15 +45,17 @@ def stays_plain(op: ConvOp, lanes: int) -> bool:
     return wasted < changed
 
 
-def _ends_plain(value: SSAValue) -> bool:
+def _ends_plain(value: SSAValue, lanes: int) -> bool:
     """Whether a value goes to results alone, or to ops that have no form in blocks, through
     nothing but elementwise ops."""
     return all(
         isinstance(use.operation, func.ReturnOp)
-        or (isinstance(use.operation, GraphOp) and _is_plain(use.operation))
+        or (isinstance(use.operation, GraphOp) and _is_plain(use.operation, lanes))
         for use in value.uses
     )
 
 
-def _is_plain(op: GraphOp) -> bool:
-    return op.has_plain_form_alone or (op.is_elementwise and _ends_plain(op.results[0]))
+def _is_plain(op: GraphOp, lanes: int) -> bool:
+    if op.is_elementwise:
+        return _ends_plain(op.results[0], lanes)
+    return len(op.shape) > 1 and op.stays_plain(block_of(op.shape[1], lanes))
