@@ -84,6 +84,8 @@ def _move(c: Any) -> ModelProto | None:
             result[axis] *= c.parts
             return net.model(**{net.add("Tile", x, net.ints(*repeats)): result})
         case _:
+            if c.mode == "reflect" and c.parts >= n:
+                return None
             pads = [c.parts if d == axis else 0 for d in range(3)]
             result[axis] += 2 * c.parts
             return net.model(**{net.add("Pad", x, net.ints(*pads, *pads), mode=c.mode): result})
@@ -197,7 +199,7 @@ LAYERS: Mapping[str, Space] = {
         {
             "operator": ("Transpose", "Concat", "Split", "Slice", "Reverse", "Tile", "Pad"),
             "mode": ("constant", "edge", "reflect"),
-            "parts": (2, 3, 4),
+            "parts": (2, 3, 4, 16),
             "axis": (0, 1, 2),
             "outer": (8, 1, 64),
             "middle": (16, 7, 64, 197),

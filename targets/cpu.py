@@ -40,6 +40,7 @@ _GRAPH = specs(
     "fold-constants",
     "canonicalize",
     "propagate-padding",
+    "copy-concats",
     "fuse-ops",
 )
 _KERNEL = specs(

@@ -45,6 +45,7 @@ def _resize(mode: str) -> Body:
 
 
 def _concat(shape: Sequence[int], count: int) -> ModelProto:
+    """Along the second axis."""
     net = Network("concat")
     parts = [net.input(f"x{i}", shape) for i in range(count)]
     channels = shape[1] * count
@@ -159,4 +160,5 @@ CASES = [
     Case("top_k_few", partial(_top_k, [64, 1000], 5), "5 of each 1000, 64 times"),
     Case("top_k_many", partial(_top_k, [1, 8400], 300), "300 of 8400"),
     Case("concat", partial(_concat, _IMAGE, 4), "four of 1x64x56x56"),
+    Case("concat_features", partial(_concat, [64, 100], 32), "32 of 64x100, side by side"),
 ]

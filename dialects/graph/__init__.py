@@ -57,6 +57,7 @@ from tcopt.dialects.graph.cast import (
     IsNanOp,
 )
 from tcopt.dialects.graph.col2im import Col2ImOp
+from tcopt.dialects.graph.concat_rows import ConcatRowsOp
 from tcopt.dialects.graph.constant import (
     ConstantOp,
     IotaOp,
@@ -206,6 +207,7 @@ __all__ = [
     "ClipOp",
     "CompareOp",
     "ConcatOp",
+    "ConcatRowsOp",
     "ConstantOp",
     "ConvOp",
     "ConvTransposeOp",

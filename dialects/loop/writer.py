@@ -139,6 +139,14 @@ class Scalar:
         own = own._binary("xor", turned) if turned else own
         return Scalar(self.writer, self.writer.emitter.to_index(own.value, True), INDEX)
 
+    def shifted(self, count: int) -> Scalar:
+        """An index so many places further; neighbours stay neighbours."""
+        inner = self.value.owner if isinstance(self.value.owner, IndexOp) else None
+        place = AffineDimExpr(0) if inner is None else inner.map.data.results[0]
+        operands = [self.value] if inner is None else list(inner.indices)
+        op = IndexOp(AffineMap(len(operands), 0, (place + count,)), operands)
+        return Scalar(self.writer, self.writer.emitter.add(op), INDEX)
+
     def modulo(self, other: int) -> Scalar:
         """The remainder by a positive number, of a value that is not negative."""
         return self._binary("fmod", other)

@@ -230,6 +230,12 @@ func.func @rms_norm(%a: tensor<3x4xf32>, %b: tensor<4xf32>) -> tensor<3x4xf32> {
   func.return %c : tensor<3x4xf32>
 }
 
+// CHECK: graph.concat_rows %a, %b, %a : tensor<3x10xf32>
+func.func @concat_rows(%a: tensor<3x4xf32>, %b: tensor<3x2xf32>) -> tensor<3x10xf32> {
+  %c = graph.concat_rows %a, %b, %a : tensor<3x10xf32>
+  func.return %c : tensor<3x10xf32>
+}
+
 // CHECK: graph.roi_align %a, %b, %c {size = [5, 5], samples = 2} : tensor<3x5x5x1xf32>
 func.func @roi_align(%a: tensor<1x10x10x1xf32>, %b: tensor<3x4xf32>, %c: tensor<3xi64>) -> tensor<3x5x5x1xf32> {
   %d = graph.roi_align %a, %b, %c {size = [5, 5], samples = 2} : tensor<3x5x5x1xf32>

@@ -25,7 +25,8 @@ def f32(*shape):
 
 def run(make, *arrays, atol=1e-5, **attributes):
     """Check the op that `make` builds; give the numpy results."""
-    op = make(*(value(array) for array in arrays), **attributes)
+    values = [value(array) for array in arrays]
+    op = make(values) if make is graph.ConcatRowsOp else make(*values, **attributes)
     op.verify()
     expected = op.evaluate(*arrays)
     function = op.define("f")
@@ -156,6 +157,12 @@ def test_roi_align(samples, maximum, half_pixel):
     for channels in (2, 21):
         x = f32(2, 6, 7, channels)
         run(graph.RoiAlignOp, x, boxes, batch, size=[2, 3], scale=0.6, **options)
+
+
+@pytest.mark.parametrize("columns", [[1], [3, 29, 5], [16, 1, 1, 50]])
+def test_concat_rows(columns):
+    for rows in (1, 4):
+        run(graph.ConcatRowsOp, *[f32(rows, n) for n in columns])
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])

@@ -1,0 +1,95 @@
+"""Concatenations that are copies of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects.graph.attributes import FusionKind
+from tcopt.dialects.graph.concat_rows import ConcatRowsOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.shape import ReshapeOp
+from tcopt.dialects.graph.slice import ConcatOp
+from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.target import cpu_target_of
+from tcopt.support.remarks import remark
+from tcopt.support.rewriting import rewrite
+
+_FEWEST = 3
+"""Parts of which one is chosen at each place at a cost: two are not worth a kernel of copies."""
+_MOST_FUSED = 8
+"""Parts that are chosen from where this saves what follows a pass over memory."""
+
+
+class CopyConcat(RewritePattern):
+    """Copy the parts of a concatenation row by row.
+
+        %y = graph.concat %a, %b, %c {axis = 1} : tensor<64x6x50xf32>
+    ->
+        %0 = graph.reshape %a : tensor<64x100xf32>
+        ...
+        %3 = graph.concat_rows %0, %1, %2 : tensor<64x300xf32>
+        %y = graph.reshape %3 : tensor<64x6x50xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ConcatOp, rewriter: PatternRewriter) -> None:
+        parts = [x for x in op.inputs if 0 not in shape_of(x)]
+        if op.is_joined or not _is_cheaper_copied(op, len(parts)):
+            return
+        rows = math.prod(op.shape[: op.axis.value.data])
+        matrices = [ReshapeOp(x, (rows, math.prod(shape_of(x)) // rows)) for x in parts]
+        joined = ConcatRowsOp(matrices)
+        remark(CopyConcatsPass.name, op, f"{len(parts)} parts are copied row by row")
+        rewriter.replace(op, [*matrices, joined, ReshapeOp(joined, op.shape)])
+
+
+def _is_cheaper_copied(op: ConcatOp, parts: int) -> bool:
+    readers = list(_readers(op.result))
+    fuses = len(readers) == 1 and _takes_in(readers[0])
+    return parts > (_MOST_FUSED if fuses else _FEWEST - 1)
+
+
+def _readers(value: SSAValue) -> Iterator[Operation]:
+    """The ops that read a value, through views."""
+    for use in value.uses:
+        reader = use.operation
+        if isinstance(reader, GraphOp) and reader.is_view:
+            yield from _readers(reader.results[0])
+        else:
+            yield reader
+
+
+def _takes_in(reader: Operation) -> bool:
+    """Whether an op computes each element from few elements of the concatenation."""
+    if not isinstance(reader, GraphOp) or reader.is_opaque or reader.is_joined:
+        return False
+    return reader.fusion_kind is FusionKind.INJECTIVE
+
+
+@dataclass(frozen=True)
+class CopyConcatsPass(ModulePass):
+    """Copy the parts of concatenations row by row, where there are more than a few.
+
+    A concatenation that is computed element by element looks at all parts at each place. Copies
+    move each element once. A concatenation of up to eight parts stays where the one op that reads
+    it is computed element by element too, as do those in the memory of which parts are computed.
+    On a GPU a thread that looks costs less than another launch; concatenations stay.
+
+        %y = graph.concat %a, %b, %c {axis = 1} : tensor<64x300xf32>
+    ->
+        %y = graph.concat_rows %a, %b, %c : tensor<64x300xf32>
+    """
+
+    name = "copy-concats"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if cpu_target_of(op) is not None:
+            rewrite(op, [CopyConcat()], once=True)
