@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
+import ml_dtypes
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -62,8 +64,17 @@ class AddNegated(_WithConstants):
             rewriter.replace(op, [negated, AddOp(op.lhs, negated)])
 
 
+def _has_inverse(value: Array) -> bool:
+    """Whether each number's inverse is as exact as the number: neither is out of normal range."""
+    size = np.abs(value)
+    least = float(ml_dtypes.finfo(value.dtype).smallest_normal)
+    return bool(((size >= 4 * least) & (size <= 0.25 / least)).all())
+
+
 class MultiplyByInverse(_WithConstants):
-    """Division by a constant without zeros as multiplication.
+    """Division of many numbers by a constant that has an inverse as multiplication.
+
+    A single number gains nothing, and may be a scale that integers are rounded by.
 
         %y = graph.div %x, %c : tensor<1x8x4x4xf32>
     ->
@@ -74,9 +85,10 @@ class MultiplyByInverse(_WithConstants):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: DivOp, rewriter: PatternRewriter) -> None:
         value = self.subtrahend(op)
-        if value is not None and (value != 0).all():
-            inverse = self.constants.like(1 / value, op.rhs, "inverse")
-            rewriter.replace(op, [inverse, MulOp(op.lhs, inverse)])
+        if value is None or prod(op.shape) == 1 or not _has_inverse(value):
+            return
+        inverse = self.constants.like(1 / value, op.rhs, "inverse")
+        rewriter.replace(op, [inverse, MulOp(op.lhs, inverse)])
 
 
 class JoinShifts(_WithConstants):

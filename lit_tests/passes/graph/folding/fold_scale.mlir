@@ -46,3 +46,21 @@ func.func @not_by_channel(%x: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf
   %3 = graph.mul %2, %t : tensor<2x2xf32>
   return %1, %2, %3 : tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>
 }
+
+// A single number is divided: it may be a scale that integers are rounded by.
+// CHECK-LABEL: func.func @one_number
+// CHECK:         graph.div
+func.func @one_number(%x: tensor<f32>) -> tensor<f32> {
+  %c = graph.constant dense<255.0> : tensor<f32>
+  %0 = graph.div %x, %c : tensor<f32>
+  func.return %0 : tensor<f32>
+}
+
+// The inverse of a number below the normal ones is none.
+// CHECK-LABEL: func.func @tiny_divisor
+// CHECK:         graph.div
+func.func @tiny_divisor(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = graph.constant dense<1.0e-39> : tensor<f32>
+  %0 = graph.div %x, %c : tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
