@@ -112,12 +112,12 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m tcopt.tools.check_system
 	@touch $@
 
-# Optional: MLIR's own tools, against which the lowered levels are checked, llvm-mca, a compiler and an
-# emulator for AArch64, and OpenCL on the CPU. Tests that need what cannot be had are skipped,
+# Optional: MLIR's own tools, against which the lowered levels are checked, llvm-mca, the compiler
+# that the thread pool's text is made with, a compiler and an emulator for AArch64, and OpenCL on the CPU. Tests that need what cannot be had are skipped,
 # and say so.
-OPTIONAL_COMMANDS := mlir-opt-19 llvm-mca-19 qemu-aarch64 aarch64-linux-gnu-gcc
+OPTIONAL_COMMANDS := mlir-opt-19 llvm-mca-19 clang-19 qemu-aarch64 aarch64-linux-gnu-gcc
 OPTIONAL_FILES := /etc/OpenCL/vendors/pocl.icd
-OPTIONAL_PACKAGES := mlir-19-tools llvm-19 qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+OPTIONAL_PACKAGES := mlir-19-tools llvm-19 clang-19 qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
   pocl-opencl-icd
 
 tools: setup

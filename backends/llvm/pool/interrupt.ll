@@ -1,68 +1,71 @@
-; Ctrl-C while native code runs.
-;
-; Python's own handler notes the signal and leaves the rest to the interpreter, which does not
-; run meanwhile. This one, in front of it, also sets the variable that makes the code stop.
+; Made from interrupt.c by generate.py. Do not edit.
 
-; The variable of what the main thread runs, or ran last; null before.
-@tcopt_watched = global ptr null
-; What was there before: at first, and the last time that somebody else's was found.
-@watch.first = internal global ptr null
-@watch.previous = internal global ptr null
-@watch.depth = internal global i32 0
+%struct.Action = type { ptr, [63 x i64] }
 
-declare i32 @sigaction(i32, ptr, ptr)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+@tcopt_watched = global ptr null, align 8
+@previous = internal global ptr null, align 8
+@first = internal global ptr null, align 8
+@depth = internal global i32 0, align 4
 
-define internal void @watch.handle(i32 %signal, ptr %info, ptr %context) nounwind {
+define range(i32 0, 2) i32 @tcopt_watch_interrupts() nounwind {
 entry:
-  %flag = load atomic ptr, ptr @tcopt_watched monotonic, align 8
-  %nothing = icmp eq ptr %flag, null
-  br i1 %nothing, label %pass, label %stop
-stop:
-  store atomic i32 1, ptr %flag monotonic, align 4
-  br label %pass
-pass:
-  ; Who came after us may call us in turn: then the first one is next, so that there is an end.
-  %depth = atomicrmw add ptr @watch.depth, i32 1 monotonic
-  %again = icmp ne i32 %depth, 0
-  %first = load ptr, ptr @watch.first
-  %previous = load ptr, ptr @watch.previous
-  %next = select i1 %again, ptr %first, ptr %previous
-  call void %next(i32 %signal, ptr %info, ptr %context)
-  %left = atomicrmw sub ptr @watch.depth, i32 1 monotonic
+  %action = alloca %struct.Action, align 8
+  call void @llvm.memset.p0.i64(ptr nonnull align 8 dereferenceable(512) %action, i8 0, i64 512, i1 false)
+  %call = call i32 @sigaction(i32 2, ptr null, ptr nonnull %action)
+  %cmp.not = icmp eq i32 %call, 0
+  br i1 %cmp.not, label %if.end, label %cleanup13
+
+if.end:
+  %0 = load ptr, ptr %action, align 8
+  %cmp1 = icmp eq ptr %0, @handle
+  br i1 %cmp1, label %cleanup13, label %if.end3
+
+if.end3:
+  %cmp4 = icmp ult ptr %0, inttoptr (i64 2 to ptr)
+  br i1 %cmp4, label %cleanup13, label %if.end6
+
+if.end6:
+  store ptr %0, ptr @previous, align 8
+  %1 = load ptr, ptr @first, align 8
+  %cmp7 = icmp eq ptr %1, null
+  br i1 %cmp7, label %if.then8, label %if.end9
+
+if.then8:
+  store ptr %0, ptr @first, align 8
+  br label %if.end9
+
+if.end9:
+  store ptr @handle, ptr %action, align 8
+  %call11 = call i32 @sigaction(i32 2, ptr nonnull %action, ptr null)
+  %cmp12 = icmp eq i32 %call11, 0
+  %conv = zext i1 %cmp12 to i32
+  br label %cleanup13
+
+cleanup13:
+  %retval.1 = phi i32 [ 0, %entry ], [ %conv, %if.end9 ], [ 1, %if.end ], [ 0, %if.end3 ]
+  ret i32 %retval.1
+}
+
+define internal void @handle(i32 %signal, ptr %info, ptr %context) nounwind {
+entry:
+  %0 = load volatile ptr, ptr @tcopt_watched, align 8
+  %cmp.not = icmp eq ptr %0, null
+  br i1 %cmp.not, label %if.end, label %if.then
+
+if.then:
+  store atomic i32 1, ptr %0 monotonic, align 4
+  br label %if.end
+
+if.end:
+  %1 = atomicrmw add ptr @depth, i32 1 monotonic, align 4
+  %cmp2.not = icmp eq i32 %1, 0
+  %2 = load ptr, ptr @first, align 8
+  %3 = load ptr, ptr @previous, align 8
+  %cond = select i1 %cmp2.not, ptr %3, ptr %2
+  tail call void %cond(i32 %signal, ptr %info, ptr %context)
+  %4 = atomicrmw sub ptr @depth, i32 1 monotonic, align 4
   ret void
 }
 
-; Puts the handler in front of the one that is there. 0 if there is none to call. The handler's
-; address is what a description of it begins with, on all systems.
-define i32 @tcopt_watch_interrupts() nounwind {
-entry:
-  %action = alloca [64 x i64], align 16
-  call void @llvm.memset.p0.i64(ptr align 16 %action, i8 0, i64 512, i1 false)
-  %asked = call i32 @sigaction(i32 2, ptr null, ptr %action)
-  %refused = icmp ne i32 %asked, 0
-  br i1 %refused, label %without, label %look
-look:
-  %present = load ptr, ptr %action
-  %ours = icmp eq ptr %present, @watch.handle
-  br i1 %ours, label %watched, label %other
-other:
-  %number = ptrtoint ptr %present to i64
-  ; The default, which ends the process, and none at all.
-  %nobody = icmp ult i64 %number, 2
-  br i1 %nobody, label %without, label %chain
-chain:
-  store ptr %present, ptr @watch.previous
-  %known = load ptr, ptr @watch.first
-  %new = icmp eq ptr %known, null
-  %first = select i1 %new, ptr %present, ptr %known
-  store ptr %first, ptr @watch.first
-  store ptr @watch.handle, ptr %action
-  %set = call i32 @sigaction(i32 2, ptr %action, ptr null)
-  %failed = icmp ne i32 %set, 0
-  br i1 %failed, label %without, label %watched
-watched:
-  ret i32 1
-without:
-  ret i32 0
-}
+declare i32 @sigaction(i32, ptr, ptr)
+declare void @llvm.memset.p0.i64(ptr writeonly, i8, i64, i1 immarg)

@@ -36,7 +36,7 @@ def load_pool(sleep: str | None = None) -> int:
 
 @cache
 def interrupt_addresses() -> tuple[int, int]:
-    """The addresses of `tcopt_watch_interrupts` and `tcopt_watched`, see `interrupt.ll`."""
+    """The addresses of `tcopt_watch_interrupts` and `tcopt_watched`, see `interrupt.c`."""
     initialize_native()
     watch, watched = _load(
         interrupt_text(host_target()), "tcopt.interrupt", "tcopt_watch_interrupts", "tcopt_watched"

@@ -1,14 +1,14 @@
 """The pool's LLVM IR for a target.
 
-`pool.ll` holds what is common, with `$name` where systems differ; `linux.ll` and `posix.ll`
-hold two ways to sleep and wake.
+The `.ll` files are made of the C files by `generate.py`. They leave open what depends on the
+target: constants and functions that `pool.h` declares are defined here.
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
-from string import Template
 
 from tcopt.backends.llvm.machine.machine import assemble_object, data_layout
 from tcopt.support.cpu_target import CpuTarget
@@ -33,27 +33,12 @@ loops of a model, and than it takes to wake a thread."""
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "i386": 240, "i686": 240}
 """The number of Linux's system call `futex`."""
 
-_PAUSES = {
-    "x86_64": ("void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
-    "aarch64": ("void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
-}
-_NO_PAUSE = ("void @llvm.donothing()", "declare void @llvm.donothing()")
+_PAUSES = {"x86_64": ("llvm.x86.sse2.pause", ""), "aarch64": ("llvm.aarch64.hint", "i32 1")}
+_NO_PAUSE = ("llvm.donothing", "")
 
 _AT_FORK = {
-    "pthread_atfork": """
-declare i32 @pthread_atfork(ptr, ptr, ptr)
-define internal void @pool.at_fork(ptr %child) nounwind {
-  %status = call i32 @pthread_atfork(ptr null, ptr null, ptr %child)
-  ret void
-}
-""",
-    "__register_atfork": """
-declare i32 @__register_atfork(ptr, ptr, ptr, ptr)
-define internal void @pool.at_fork(ptr %child) nounwind {
-  %status = call i32 @__register_atfork(ptr null, ptr null, ptr %child, ptr null)
-  ret void
-}
-""",
+    "pthread_atfork": "ptr null, ptr null, ptr %child",
+    "__register_atfork": "ptr null, ptr null, ptr %child, ptr null",
 }
 """How to have a function called in the child of a fork. glibc's `pthread_atfork` is for code
 that is linked; code loaded by other means calls what that calls."""
@@ -73,29 +58,52 @@ def pool_text(
         at_fork: `pthread_atfork`, or glibc's `__register_atfork`.
         sleep: `linux` or `posix`, by default as the target's system has it.
     """
-    triple = target.triple
     futex = _FUTEX.get(target.machine)
-    linux = "linux" in triple
+    linux = "linux" in target.triple
     if sleep is None:
         sleep = "linux" if linux and futex is not None else "posix"
-    call, declaration = _PAUSES.get(target.machine, _NO_PAUSE)
-    pause = f"""
-{declaration}
-define internal void @pool.pause() nounwind {{
-  call {call}
-  ret void
-}}
-"""
-    parts = [_source("pool"), _source(sleep), _AT_FORK[at_fork], pause]
-    body = Template("\n".join(parts)).substitute(
-        linkage=linkage,
-        spin=SPIN_NS,
-        futex=futex,
-        setmask=2 if linux else 3,
-        clock=1 if linux else 6,
-        online=84 if linux else 58,
+    constants = {"spin_ns": SPIN_NS, "clock": 1 if linux else 6, "setmask": 2 if linux else 3}
+    constants |= {"futex": futex or 0} if sleep == "linux" else {"online": 84 if linux else 58}
+    pause, operands = _PAUSES.get(target.machine, _NO_PAUSE)
+    text = _source(f"pool_{sleep}").replace(
+        f"define void @{PARALLEL_SYMBOL}(", f"define {linkage} void @{PARALLEL_SYMBOL}("
     )
-    return f'target datalayout = "{data_layout(target)}"\ntarget triple = "{triple}"\n{body}'
+    for name, value in constants.items():
+        text = _defined(
+            text, rf"(@pool_{name} =) external hidden( .*),", rf"\1 internal\2 {value},"
+        )
+    text = _defined(
+        text,
+        r"declare hidden void @pool_pause\(\)",
+        _function("pool_pause()", "void", pause, operands),
+    )
+    text = _defined(
+        text,
+        r"declare hidden void @pool_at_fork\(ptr\)",
+        _function("pool_at_fork(ptr %child)", "i32", at_fork, _AT_FORK[at_fork]),
+    )
+    return _head(target) + text
+
+
+def _defined(text: str, declaration: str, definition: str) -> str:
+    """The text with a definition instead of a declaration."""
+    new, count = re.subn(rf"^{declaration}", definition, text, flags=re.M)
+    assert count == 1, declaration
+    return new
+
+
+def _function(signature: str, result: str, callee: str, operands: str) -> str:
+    """A function that does nothing but call another one."""
+    types = ", ".join(operand.split()[0] for operand in operands.split(", ") if operand)
+    return f"""declare {result} @{callee}({types})
+define internal void @{signature} nounwind {{
+  {"" if result == "void" else "%status = "}call {result} @{callee}({operands})
+  ret void
+}}"""
+
+
+def _head(target: CpuTarget) -> str:
+    return f'target datalayout = "{data_layout(target)}"\ntarget triple = "{target.triple}"\n'
 
 
 def setting_text() -> str:
@@ -105,8 +113,7 @@ def setting_text() -> str:
 
 def interrupt_text(target: CpuTarget) -> str:
     """LLVM IR of the handler of Ctrl-C in front of Python's."""
-    head = f'target datalayout = "{data_layout(target)}"\ntarget triple = "{target.triple}"\n'
-    return head + _source("interrupt")
+    return _head(target) + _source("interrupt")
 
 
 @cache

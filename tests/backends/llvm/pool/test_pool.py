@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from tcopt.backends.llvm.machine import host
 from tcopt.backends.llvm.machine.host import NAMED, default_threads, host_target, usable_cores
 from tcopt.backends.llvm.machine.machine import assemble_object, assemble_text, parse_llvm
+from tcopt.backends.llvm.pool import generate
 from tcopt.backends.llvm.pool.process import load_pool, pool_address
 from tcopt.backends.llvm.pool.text import pool_objects, pool_text
 
@@ -241,6 +242,16 @@ def test_a_forked_child_has_a_pool_of_its_own(sleep):
 @pytest.mark.parametrize("name", NAMED)
 def test_every_target_has_a_pool(name, at_fork, sleep):
     parse_llvm(pool_text(NAMED[name], at_fork=at_fork, sleep=sleep))
+
+
+@pytest.mark.skipif(
+    shutil.which(generate.COMPILER) is None, reason=f"needs {generate.COMPILER}, on any machine"
+)
+@pytest.mark.parametrize("name", generate.FILES)
+def test_the_text_is_made_of_the_source(name):
+    """Else `python -m tcopt.backends.llvm.pool.generate` makes it anew."""
+    stored = (generate.FOLDER / f"{name}.ll").read_text(encoding="utf-8")
+    assert generate.generate(name) == stored
 
 
 def test_waiting_threads_pause():

@@ -1,0 +1,287 @@
+// A pool of threads for parallel loops.
+//
+//   tcopt_parallel(fn, ctx, total, grain, threads)
+//
+// calls fn(ctx, begin, end) on ranges that cover [0, total) once, of `grain` iterations or
+// more where that many are left, and returns when all have run. threads = 0 asks for the
+// default: TCOPT_NUM_THREADS, or else the cores this process may use.
+//
+// One region is open at a time. Who calls while one is open, from another thread or from
+// inside it, runs its iterations alone. The opener hands out a ticket for each helper it
+// wants; a worker takes part only if it claims a ticket while the region is open. The opener
+// works too, then withdraws the tickets that are left and waits for the workers that came.
+// So a worker that the system does not schedule costs nothing.
+//
+// The iterations are divided into one slot for each participant. A participant claims ranges
+// from the front of its own slot, a quarter of what is left each time, then from the back of
+// the others'. So successive loops find their data in the cache of the same core, and
+// nobody waits while there is work.
+
+#include "pool.h"
+
+#ifdef POOL_LINUX
+#include "linux.c"
+#else
+#include "posix.c"
+#endif
+
+#define MOST_THREADS 128
+#define STACK_BYTES (8 << 20)
+
+typedef void (*Body)(void *ctx, int64 begin, int64 end);
+// When spinning began, and how often it has been asked since whether it lasted long enough.
+typedef struct {
+  uint64 calls;
+  uint64 since;
+} Patience;
+typedef struct {
+  int64 seconds;
+  int64 nanoseconds;
+} Time;
+
+char *getenv(const char *name);
+int32 atoi(const char *text);
+int32 clock_gettime(int32 clock, Time *time);
+int32 sigfillset(uint64 *signals);
+int32 pthread_sigmask(int32 how, const uint64 *signals, uint64 *before);
+int32 pthread_create(void **thread, const uint64 *attributes, void *(*start)(void *), void *argument);
+int32 pthread_detach(void *thread);
+int32 pthread_attr_init(uint64 *attributes);
+int32 pthread_attr_setstacksize(uint64 *attributes, uint64 bytes);
+int32 pthread_attr_destroy(uint64 *attributes);
+
+// The state, and what the open region is: one cache line, as each line that another core has
+// written takes as long as hundreds of instructions.
+static struct LINE {
+  // Bits 0-14: workers inside the region. Bit 15: the opener sleeps until they have left.
+  // Bits 16-31: tickets. Bits 32-63: the region's number.
+  uint64 state;
+  Body fn;
+  void *ctx;
+  uint64 grain;
+  uint32 slots;
+} region;
+
+#define INSIDE 0x7fffu
+#define AWAITED 0x8000u
+#define TICKET 0x10000u
+#define NUMBER_SHIFT 32
+
+// What is left of each slot: its begin in bits 0-31, its end in bits 32-63. A line each.
+static struct LINE {
+  uint64 range;
+} slots[MOST_THREADS];
+// 1 while a region is open.
+static uint32 owner LINE;
+// Workers that sleep or are about to.
+static int32 sleepers LINE;
+// Threads created, and how many there may be. Changed by the owner alone.
+static int32 workers LINE;
+static int32 limit = MOST_THREADS - 1;
+static bool registered;
+static int32 usual_threads;
+
+static int32 least(int32 a, int32 b) { return a < b ? a : b; }
+
+// The word of the state that holds the region's number: what workers sleep on.
+static uint32 *number_word(void) { return (uint32 *)&region.state + 1; }
+
+// The word that holds the rest: what the opener sleeps on.
+static uint32 *count_word(void) { return (uint32 *)&region.state; }
+
+// Pauses; false once the spinning has lasted long enough. How long the processor's pause takes
+// differs by a factor of 30 between models, so a clock is read now and then.
+static __attribute__((noinline)) bool spin(Patience *patience) {
+  pool_pause();
+  uint64 calls = patience->calls++;
+  if (calls % 64 != 0)
+    return 1;
+  Time time;
+  clock_gettime(pool_clock, &time);
+  uint64 now = (uint64)time.seconds * 1000000000 + (uint64)time.nanoseconds;
+  if (calls == 0) {
+    patience->since = now;
+    return 1;
+  }
+  return now - patience->since < pool_spin_ns;
+}
+
+// Runs ranges of the open region until no slot has any left.
+static __attribute__((noinline)) void work(uint32 home) {
+  Body fn = region.fn;
+  void *ctx = region.ctx;
+  uint64 grain = region.grain;
+  uint32 count = region.slots;
+  uint32 slot = home;
+  for (uint32 visited = 0; visited != count;) {
+    uint64 *place = &slots[slot].range;
+    uint64 range = __atomic_load_n(place, __ATOMIC_RELAXED);
+    for (;;) {
+      uint64 begin = (uint32)range, end = range >> 32, left = end - begin;
+      if (left == 0) {
+        slot = slot + 1 == count ? 0 : slot + 1;
+        visited++;
+        break;
+      }
+      uint64 size = left / 4 > grain ? left / 4 : grain;
+      size = size < left ? size : left;
+      bool own = slot == home;
+      uint64 rest = own ? range + size : range - (size << 32);
+      if (!__atomic_compare_exchange_n(place, &range, rest, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+      uint64 from = own ? begin : end - size;
+      fn(ctx, (int64)from, (int64)(from + size));
+      range = __atomic_load_n(place, __ATOMIC_RELAXED);
+    }
+  }
+}
+
+// What worker number `self` does, from 1 on: take part in regions, spin a while, sleep.
+static void *worker(void *self) {
+  uint32 number = (uint32)(uint64)self;
+  uint32 last = -1u;
+  Patience patience = {0, 0};
+  for (;;) {
+    uint64 state = __atomic_load_n(&region.state, __ATOMIC_ACQUIRE);
+    uint32 now = (uint32)(state >> NUMBER_SHIFT);
+    uint32 tickets = (uint32)state / TICKET;
+    if (tickets != 0 && now != last) {
+      // The slot that this worker most likely has comes while it enters.
+      __builtin_prefetch(&slots[number].range, 1, 3);
+      uint64 entered = state - TICKET + 1;
+      if (!__atomic_compare_exchange_n(&region.state, &state, entered, 0, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED))
+        continue;
+      // The same slot each time where there is one for this worker, else that of the ticket.
+      work(number < region.slots ? number : tickets);
+      uint64 before = __atomic_fetch_sub(&region.state, 1, __ATOMIC_ACQ_REL);
+      if ((before & (INSIDE | AWAITED)) == (AWAITED | 1))
+        pool_wake(count_word(), 1);
+      last = now;
+    } else if (spin(&patience)) {
+      continue;
+    } else {
+      __atomic_fetch_add(&sleepers, 1, __ATOMIC_SEQ_CST);
+      pool_sleep(number_word(), now);
+      __atomic_fetch_sub(&sleepers, 1, __ATOMIC_SEQ_CST);
+    }
+    patience.calls = 0;
+  }
+}
+
+// In the child of a fork there are no workers and no region.
+static void forked(void) {
+  workers = 0;
+  __atomic_store_n(&sleepers, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&region.state, 0, __ATOMIC_RELAXED);
+  pool_prepare_sleep();
+  __atomic_store_n(&owner, 0, __ATOMIC_RELEASE);
+}
+
+// Creates threads until there are `wanted`; returns how many there are. They take no signals.
+static __attribute__((noinline)) int32 grow(int32 wanted) {
+  if (!registered) {
+    pool_prepare_sleep();
+    pool_at_fork(forked);
+    registered = 1;
+  }
+  // Enough for a pthread_attr_t and a sigset_t of any system.
+  _Alignas(16) uint64 attributes[32];
+  _Alignas(16) uint64 every[16], before[16];
+  sigfillset(every);
+  pthread_sigmask(pool_setmask, every, before);
+  pthread_attr_init(attributes);
+  pthread_attr_setstacksize(attributes, STACK_BYTES);
+  while (workers < wanted) {
+    void *thread;
+    void *number = (void *)(uint64)(workers + 1);
+    if (pthread_create(&thread, attributes, worker, number) != 0) {
+      // The system gives no more threads, and is not asked again.
+      limit = workers;
+      break;
+    }
+    pthread_detach(thread);
+    workers++;
+  }
+  pthread_attr_destroy(attributes);
+  pthread_sigmask(pool_setmask, before, NULL);
+  return workers;
+}
+
+// The number of threads where none is asked for.
+static __attribute__((noinline)) int32 default_threads(void) {
+  int32 known = __atomic_load_n(&usual_threads, __ATOMIC_RELAXED);
+  if (known != 0)
+    return known;
+  const char *text = getenv("TCOPT_NUM_THREADS");
+  int32 number = text == NULL ? 0 : atoi(text);
+  if (number <= 0)
+    number = pool_cores();
+  if (number < 1)
+    number = 1;
+  __atomic_store_n(&usual_threads, number, __ATOMIC_RELAXED);
+  return number;
+}
+
+// Waits until the workers that came have left.
+static void await(uint64 state) {
+  Patience patience = {0, 0};
+  while ((state & INSIDE) != 0) {
+    if (!spin(&patience)) {
+      state = __atomic_fetch_or(&region.state, AWAITED, __ATOMIC_ACQ_REL);
+      if ((state & INSIDE) == 0)
+        return;
+      pool_sleep(count_word(), (uint32)(state | AWAITED));
+      patience.calls = 0;
+    }
+    state = __atomic_load_n(&region.state, __ATOMIC_ACQUIRE);
+  }
+}
+
+// Divides the iterations into slots of nearly one size.
+static void fill(uint32 total, uint32 count) {
+  uint32 share = total / count, rest = total % count, from = 0;
+  for (uint32 i = 0; i < count; i++) {
+    uint32 to = from + share + (i < rest);
+    __atomic_store_n(&slots[i].range, (uint64)to << 32 | from, __ATOMIC_RELAXED);
+    from = to;
+  }
+}
+
+void tcopt_parallel(Body fn, void *ctx, int64 total, int64 grain, int32 threads) {
+  if (threads <= 0)
+    threads = default_threads();
+  threads = least(threads, MOST_THREADS);
+  uint64 pieces = ((uint64)total + (uint64)grain - 1) / (uint64)grain;
+  int32 participants = pieces < (uint64)threads ? (int32)pieces : threads;
+  uint32 closed = 0;
+  if (participants < 2 || (uint64)total >> 31 != 0 ||
+      !__atomic_compare_exchange_n(&owner, &closed, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    fn(ctx, 0, total);
+    return;
+  }
+  int32 allowed = least(participants - 1, limit);
+  int32 present = workers < allowed ? grow(allowed) : workers;
+  int32 helpers = least(allowed, present);
+  if (helpers == 0) {
+    __atomic_store_n(&owner, 0, __ATOMIC_RELEASE);
+    fn(ctx, 0, total);
+    return;
+  }
+  region.fn = fn;
+  region.ctx = ctx;
+  region.grain = (uint64)grain;
+  region.slots = (uint32)helpers + 1;
+  fill((uint32)total, (uint32)helpers + 1);
+  uint64 number = (__atomic_load_n(&region.state, __ATOMIC_RELAXED) >> NUMBER_SHIFT) + 1;
+  uint64 opened = number << NUMBER_SHIFT | (uint64)helpers * TICKET;
+  // Either this thread sees the worker in `sleepers`, or the worker sees the new number.
+  __atomic_exchange_n(&region.state, opened, __ATOMIC_SEQ_CST);
+  int32 asleep = helpers - (present - __atomic_load_n(&sleepers, __ATOMIC_SEQ_CST));
+  if (asleep > 0)
+    pool_wake(number_word(), asleep);
+  work(0);
+  // Tickets that are left are withdrawn.
+  await(__atomic_fetch_and(&region.state, ~(uint64)(0xffffu * TICKET), __ATOMIC_ACQ_REL));
+  __atomic_store_n(&owner, 0, __ATOMIC_RELEASE);
+}
