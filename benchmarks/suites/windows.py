@@ -63,6 +63,16 @@ CASES = [
         "56x56, 64 to 3, 3x3",
     ),
     Case(
+        "groups-strided",
+        partial(_layer, "Conv", [1, 24, 40, 40], [160, 12, 5, 5], strides=[3, 3], group=2),
+        "40x40, 24 to 160, 5x5, stride 3, 2 groups",
+    ),
+    Case(
+        "half-1x1",
+        partial(_layer, "Conv", [1, 37, 40, 40], [128, 37, 1, 1], half=True, strides=[3, 3]),
+        "40x40, 37 to 128, 1x1, stride 3, float16",
+    ),
+    Case(
         "half-3x3",
         partial(_layer, "Conv", [1, 64, 56, 56], [64, 64, 3, 3], half=True, pads=[1] * 4),
         "56x56, 64, 3x3, float16",

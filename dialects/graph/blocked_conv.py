@@ -31,7 +31,8 @@ class BlockedConvOp(ContractionOp):
 
     - data [N, C / a, spatial..., a], weights [O / b, C / a, kernel..., a, b], where with
       `groups` weights hold the C / groups / a blocks that a group reads;
-    - with `plain`, for few channels: data [N, C, spatial...], weights [O / b, C, kernel..., b];
+    - with `plain`, for channels that fill no blocks: data [N, C, spatial...], weights
+      [O / b, C / groups, kernel..., b];
     - depthwise, where weights have one dimension less than data: data
       [N, C / b, spatial..., b], weights [C / b, kernel..., b].
 
@@ -134,12 +135,12 @@ class BlockedConvOp(ContractionOp):
         if self.is_depthwise:
             fits = (x[1], x[-1]) == (w[0], w[-1])
         elif self.is_plain:
-            fits = x[1] == w[1]
+            fits = x[1] == w[1] * self.group_count
         else:
             inner = w[-2] if self.group == 1 else w[-3] * self.group
             fits = (x[1], x[-1]) == (w[1] * self.group_count, inner)
-        if self.group_count != 1 and (self.is_depthwise or self.is_plain):
-            raise VerifyException("only data in blocks is convolved in groups")
+        if self.group_count != 1 and self.is_depthwise:
+            raise VerifyException("weights of single channels are not convolved in groups")
         if self.group_count < 1 or w[0] % self.group_count:
             raise VerifyException(f"{w[0]} blocks do not split into {self.group_count} groups")
         skips = values_of(self.skips) or ()
@@ -247,6 +248,12 @@ class BlockedConvOp(ContractionOp):
         def read(at: tuple[Any, ...]) -> te.Expr:
             return x.read(at, default=0) if any(skipped) else x[at]
 
+        def first(o: te.Axis) -> Any:
+            """Which channel, or block of them, is the first of an output block's group."""
+            if per_group == w.shape[0]:
+                return axes[0]
+            return o // per_group * w.shape[1] + axes[0]
+
         def body(n: te.Axis, o: te.Axis, *rest: te.Axis) -> Any:
             places, lane = rest[:-1], rest[-1]
             at = window_taps(places, taps, window.strides, window.dilations)
@@ -254,10 +261,9 @@ class BlockedConvOp(ContractionOp):
             if self.is_depthwise:
                 left, right = read((n, o, *at, lane)), w[(o, *taps, lane)]
             elif self.is_plain:
-                left, right = read((n, axes[0], *at)), w[(o, axes[0], *taps, lane)]
+                left, right = read((n, first(o), *at)), w[(o, axes[0], *taps, lane)]
             else:
-                first = o // per_group * w.shape[1] + axes[0] if per_group < w.shape[0] else axes[0]
-                left = read((n, first, *at, axes[-1]))
+                left = read((n, first(o), *at, axes[-1]))
                 right = w[(o, axes[0], *taps, *_in_group(axes[-1], lane, self.group))]
             return te.sum(self.widened(left) * self.widened(right), axis=axes)
 

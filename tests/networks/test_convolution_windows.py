@@ -7,7 +7,7 @@ convolutions in groups; 16-bit floats; factors for each channel; pooling.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -180,6 +180,19 @@ def test_few_channels_of_plain_phases_stay_plain() -> None:
     lower(module, pipeline("cpu:skylake-avx512")[:2])
     assert not any(isinstance(op, LayoutTransformOp) for op in module.walk())
     check(layer)
+
+
+@pytest.mark.parametrize("inputs", [1, 3, 12])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_groups_of_whole_blocks_read_plain_data(inputs: int, dtype: type) -> None:
+    """Windows that lie apart, and taps that see nothing, in groups that are given few channels."""
+    for strides, dilations in (((2, 3), (1, 1)), ((1, 1), (5, 6))):
+        layer = Layer((9, 10), (3, 3), strides, dilations, (6,) * 4, 2, 3 * inputs, 48, 3)
+        check(replace(layer, dtype=dtype))
+    module = import_model(layer.model())
+    lower(module, pipeline("cpu:haswell")[:2])
+    (conv,) = (op for op in module.walk() if isinstance(op, BlockedConvOp))
+    assert conv.is_plain
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -90,3 +90,21 @@ func.func @groups(%x: tensor<1x2x8x8x4xf32>, %w: tensor<3x1x3x3x4x4xf32>) {
   %0 = graph.blocked_conv %x, %w {groups = 2} : tensor<1x3x6x6x4xf32>
   return
 }
+
+// -----
+
+// Groups of plain data have equal parts of its channels.
+// CHECK: channels of data [1, 5, 8, 8] and weights [2, 3, 3, 3, 4] differ
+func.func @plain_groups(%x: tensor<1x5x8x8xf32>, %w: tensor<2x3x3x3x4xf32>) {
+  %0 = graph.blocked_conv %x, %w {groups = 2, plain} : tensor<1x2x6x6x4xf32>
+  return
+}
+
+// -----
+
+// Channels by themselves are no groups.
+// CHECK: weights of single channels are not convolved in groups
+func.func @depthwise_groups(%x: tensor<1x2x8x8x4xf32>, %w: tensor<2x3x3x4xf32>) {
+  %0 = graph.blocked_conv %x, %w {groups = 2} : tensor<1x2x6x6x4xf32>
+  return
+}

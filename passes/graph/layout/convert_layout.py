@@ -66,8 +66,8 @@ class ConvertLayoutPass(ModulePass):
     Few channels get the smallest block that holds them. Where channels do not fill the last
     block, weights get zeros for the lanes that are left over, and nothing reads what ops
     compute in these lanes, as long as it is a finite number; see `channel_blocks.py`.
-    Convolutions with groups other than depthwise keep their layout unless each group has
-    whole blocks.
+    Convolutions with groups other than depthwise keep their layout unless each group computes
+    whole blocks, and read plain data unless it is given whole blocks as well.
 
     On a GPU that has dot products of bytes, convolutions of 8-bit integers alone are converted,
     to blocks of as many channels as these add up (NCHW4c): threads side by side have neighbouring
@@ -248,8 +248,14 @@ class _Conversion:
             if 2 * w[0] <= self.lanes:
                 return None
             return self._blocked_conv(op, op.x, op.w, form, f"{block}o")
-        if groups > 1 and (w[1] % inner or w[0] // groups % block):
+        if groups > 1 and w[0] // groups % block:
             return None
+        if groups > 1 and w[1] % inner:
+            # Single elements are a product of matrices for each group, as they lie.
+            is_product = op.window.is_pointwise and set(op.window.strides) == {1}
+            if is_product or not is_float(element_type(op.x)):
+                return None
+            return self._blocked_conv(op, self._plain(op.x, op), op.w, form, f"{block}o")
         return self._blocked_conv(op, self._block(op.x, op), op.w, form, f"{inner}i{block}o")
 
     def _transposed(self, op: ConvTransposeOp) -> GraphOp | None:

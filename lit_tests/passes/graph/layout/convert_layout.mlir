@@ -61,6 +61,17 @@ func.func @depthwise(%x: tensor<1x8x6x6xf32>, %w: tensor<8x1x3x3xf32>) -> tensor
   return %c : tensor<1x8x3x3xf32>
 }
 
+// Groups that compute whole blocks of fewer channels than a block read plain data; of single
+// elements they are products of matrices as they lie.
+// CHECK-LABEL: func.func @narrow_groups
+// CHECK: graph.blocked_conv %x, %{{.*}} {strides = [2, 2], groups = 2, plain} : tensor<1x2x2x2x4xf32>
+// CHECK: graph.conv %x, %v {groups = 2} : tensor<1x8x6x6xf32>
+func.func @narrow_groups(%x: tensor<1x6x6x6xf32>, %w: tensor<8x3x3x3xf32>, %v: tensor<8x3x1x1xf32>) -> (tensor<1x8x2x2xf32>, tensor<1x8x6x6xf32>) {
+  %c = graph.conv %x, %w {strides = [2, 2], groups = 2} : tensor<1x8x2x2xf32>
+  %d = graph.conv %x, %v {groups = 2} : tensor<1x8x6x6xf32>
+  return %c, %d : tensor<1x8x2x2xf32>, tensor<1x8x6x6xf32>
+}
+
 // The first layer has fewer channels than a block: its data stays plain, its result does not.
 // CHECK-LABEL: func.func @shallow
 // CHECK-NEXT: %[[W:.*]] = graph.layout_transform %w {src = "OIHW", dst = "OIHW4o"} : tensor<1x3x3x3x4xf32>
