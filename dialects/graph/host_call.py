@@ -90,7 +90,7 @@ class HostCallOp(OpaqueOp):
         """There are no loops."""
         raise ExpressionError(f"{self.function.data} is computed by the host")
 
-    def define(self, name: str, lanes: Sequence[int] = ()) -> FuncOp:
+    def define(self, name: str, lanes: Sequence[int] = (), *, in_place: bool = False) -> FuncOp:
         """The declaration of a function of the operands' buffers and the results'."""
         types = [type_of(value) for value in (*self.operands, *self.results)]
         buffers = [MemRefType(storage_type(t.element_type), t.get_shape()) for t in types]

@@ -27,6 +27,9 @@ class OpaqueOp(GraphOp, ABC):
     """
 
     FUSION: ClassVar[FusionKind] = FusionKind.OPAQUE
+    OVERWRITES: ClassVar[int | None] = None
+    """Which operand's buffer may be that of the first result too. `write` is then called with one
+    buffer for both."""
 
     @abstractmethod
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
@@ -49,18 +52,27 @@ class OpaqueOp(GraphOp, ABC):
         """There is none."""
         raise te.ExpressionError(f"{self.name} is written as loops, not as a tensor expression")
 
-    def define(self, name: str, lanes: Sequence[int] = LANES) -> FuncOp | func.FuncOp:
+    def define(
+        self, name: str, lanes: Sequence[int] = LANES, *, in_place: bool = False
+    ) -> FuncOp | func.FuncOp:
         """The loops: a function of the operands' buffers and the results'.
 
         Args:
             lanes: of vectors along a row, the longest first.
+            in_place: the operand that it overwrites is the first result, which is no argument.
         """
         buffers: dict[str, tuple[MemRefType[Attribute], Attribute]] = {}
         for kind, values in (("in", self.operands), ("out", self.results)):
             for place, value in enumerate(values):
+                if in_place and (kind, place) == ("out", 0):
+                    continue
                 dtype = type_of(value).element_type
                 shape = type_of(value).get_shape()
                 buffers[f"{kind}{place}"] = (MemRefType(storage_type(dtype), shape), dtype)
         writer = KernelWriter(name, buffers, lanes)
-        self.write(writer, *(writer[label] for label in buffers))
+        written = [writer[label] for label in buffers]
+        if in_place:
+            assert self.OVERWRITES is not None
+            written.insert(len(self.operands), written[self.OVERWRITES])
+        self.write(writer, *written)
         return writer.finish()

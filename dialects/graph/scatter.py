@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, TensorType
@@ -43,7 +43,11 @@ class ScatterOp(OpaqueOp, ABC):
 
     A negative index counts from the end; an index outside of x changes nothing. Updates are
     applied in their order.
+
+    Where nothing reads x afterwards it is changed in place, so that time follows the updates.
     """
+
+    OVERWRITES: ClassVar[int | None] = 0
 
     x = operand_def(TensorType)
     indices = operand_def(TensorType)
@@ -71,14 +75,20 @@ class ScatterOp(OpaqueOp, ABC):
         return (type_of(self.x),)
 
     def fill(self, k: KernelWriter, x: Buffer, result: Buffer) -> None:
-        """Copy x."""
+        """Copy x, unless it is the result's buffer."""
+        if result is x:
+            return
         if not x.shape:
             result[[]] = x[[]]
             return
-        with k.loops(x.shape[:-1], parallel=True) as line:
-            for parts in k.parts(x.shape[-1]):
+        # Dimensions of one element at the end have no neighbours.
+        last = max((d for d, extent in enumerate(x.shape) if extent != 1), default=0)
+        rest = [0] * (len(x.shape) - last - 1)
+        with k.loops(x.shape[:last], parallel=True) as line:
+            for parts in k.parts(x.shape[last]):
                 with parts as part, part.places() as (place, _):
-                    result[[*line, place]] = x[[*line, place]]
+                    at = [*line, place, *rest]
+                    result[at] = x[at]
 
     def update(self, k: KernelWriter, result: Buffer, place: Sequence[Scalar], new: Scalar) -> None:
         """Replace an element, or combine it with another."""

@@ -22,7 +22,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.arith import BitcastOp
 from xdsl.dialects.builtin import IndexType, MemRefType, f32, f64, i1, i32, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.arith_ import IndexCastOp, SelectOp
 from tcopt.dialects.loop.access import LoadOp, StoreOp
@@ -209,6 +209,9 @@ class Buffer:
         operands: list[SSAValue] = []
         places: list[AffineExpr] = []
         for index, size in zip(listed, self.shape, strict=True):
+            if isinstance(index, int) and 0 <= index < size:
+                places.append(AffineConstantExpr(index))
+                continue
             value = self.writer.limited(self.writer.scalar(index, INDEX), size).value
             # An expression goes into the access, where vectors are recognised.
             inner = value.owner if isinstance(value.owner, IndexOp) else None

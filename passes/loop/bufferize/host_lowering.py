@@ -35,6 +35,7 @@ from tcopt.dialects.target import target_facts_of
 from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.passes.loop.bufferize.joins import Joins, is_join, origin_of, part_offsets, source_of
+from tcopt.passes.loop.bufferize.overwrites import find_overwrites
 from tcopt.passes.loop.bufferize.stage_nests import AnyMemRef, copy_function, memref_of
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
@@ -49,6 +50,8 @@ class HostLowering:
         buffers: the buffer of each tensor.
         joins: which values lie in another's buffer.
         targets: what gives the buffer that a call has to write a result to.
+        overwrites: the ops whose first result is written over an operand.
+        forwarded: those of them for which the operand is computed in the result's target.
         builder: where calls and views go.
         lanes: the vectors of operators that are written as loops, the longest first.
         setup: where buffers and weights go: in front of the outermost loop over time.
@@ -65,6 +68,8 @@ class HostLowering:
         self.targets: dict[SSAValue, Callable[[], SSAValue]] = {}
         self.joins = Joins()
         self.wholes: dict[SSAValue, SSAValue] = {}
+        self.overwrites: set[Operation] = set()
+        self.forwarded: set[Operation] = set()
         self.builder = self.setup = Builder(InsertPoint.at_end(module.body.block))
 
     def lower(self, function: func.FuncOp) -> func.FuncOp:
@@ -83,6 +88,7 @@ class HostLowering:
             raise PassFailedError("does not end in func.return", op=function)
         results = list(zip(last.arguments, block.args[len(old.args) :], strict=True))
         pending = self._choose_targets(function, results)
+        self._forward_targets(old, function.location)
         self._lower_ops(old)
         for value, argument in pending:
             self._copy(self.buffers[value], argument, function.location)
@@ -116,8 +122,24 @@ class HostLowering:
                 )
         return pending
 
+    def _forward_targets(self, block: Block, location: LocationAttr) -> None:
+        """What an op overwrites is computed where its result has to be."""
+        for op, origin in reversed(find_overwrites(block).items()):
+            target = self.targets.get(op.results[0])
+            if target is not None and origin not in self.targets:
+                self.targets[origin] = lambda t=target, v=origin: self._view(
+                    t(), memref_of(v.type), location
+                )
+                self.forwarded.add(op)
+
     def _lower_ops(self, block: Block) -> None:
         self.joins.add(block, {*self.targets, *self.wholes})
+        self.overwrites |= {
+            op
+            for op, origin in find_overwrites(block).items()
+            if op in self.forwarded
+            or not {op.results[0], origin} & {*self.targets, *self.joins.places}
+        }
         for op in block.ops:
             if not isinstance(op, func.ReturnOp):
                 self._lower_op(op)
@@ -153,8 +175,10 @@ class HostLowering:
 
     def _lower_opaque(self, op: OpaqueOp) -> None:
         """A call of the op's own loops, which equal ops share."""
+        in_place = op in self.overwrites
         key = (
             op.name,
+            in_place,
             tuple(sorted(op.properties.items(), key=lambda item: item[0])),
             tuple(op.operand_types),
             tuple(op.result_types),
@@ -162,13 +186,19 @@ class HostLowering:
         name = self.opaque.get(key)
         if name is None:
             name = unique_name(op.name.rpartition(".")[2], self.names)
-            function = op.define(name, self.lanes)
+            function = op.define(name, self.lanes, in_place=in_place)
             name = self.opaque[key] = function.sym_name.data
             function.location = op.location
             set_location([function], op.location)
             self._add_function(function)
         buffers = [self.buffers[value] for value in op.operands]
-        buffers += [self._result_buffer(result, op.location) for result in op.results]
+        results = list(op.results)
+        if in_place:
+            assert op.OVERWRITES is not None
+            result = results.pop(0)
+            source = buffers[op.OVERWRITES]
+            self.buffers[result] = self._view(source, memref_of(result.type), op.location)
+        buffers += [self._result_buffer(result, op.location) for result in results]
         arguments = [self._signless(buffer, op.location) for buffer in buffers]
         call = loop.CallOp(name, arguments)
         call.attributes.update(op.attributes)

@@ -237,10 +237,9 @@ def test_neighbours_are_vectors(columns):
     for op in (graph.CumulateOp(value(data), kind="sum", axis=0), scatter):
         loops = [each for each in op.define("f").walk() if isinstance(each, loop.ForOp)]
         vectors = [each for each in loops if each.loop_kind is loop.LoopKind.VECTORIZED]
-        assert (
-            sum(each.trip_count for each in {v.trip_count: v for v in vectors}.values())
-            == ({1: 0, 3: 0, 16: 16, 29: 28}[columns])
-        )
+        # Rows of one element are copied as one row.
+        wanted = 4 if op is scatter and columns == 1 else {1: 0, 3: 0, 16: 16, 29: 28}[columns]
+        assert sum({v.trip_count for v in vectors}) == wanted
         for each in vectors:
             for access in each.walk():
                 if isinstance(access, loop.LoadOp | loop.StoreOp):

@@ -1,0 +1,50 @@
+"""Operators that may write their result over an operand, as nothing reads that afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import UnrealizedConversionCastOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from tcopt.dialects import te
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.opaque import OpaqueOp
+from tcopt.passes.loop.bufferize.joins import origin_of
+
+
+def find_overwrites(block: Block) -> dict[Operation, SSAValue]:
+    """The ops of a block whose result may lie where an operand does, and what computes that.
+
+    The operand is computed in the block, and this op is the last that reads it, or any view of it.
+    Arguments and weights are never written.
+    """
+    positions = {op: i for i, op in enumerate(block.ops)}
+    found: dict[Operation, SSAValue] = {}
+    for op in positions:
+        if not isinstance(op, OpaqueOp) or op.OVERWRITES is None:
+            continue
+        origin = origin_of(op.operands[op.OVERWRITES])
+        owner = origin.owner
+        if not isinstance(owner, te.CallOp | OpaqueOp) or owner.parent is not block:
+            continue
+        others = list(_readers(origin))
+        others.remove(op)
+        # An op in a region, or one that reads the value twice, is no earlier reader.
+        if all(positions.get(other, len(positions)) < positions[op] for other in others):
+            found[op] = origin
+    return found
+
+
+def _readers(value: SSAValue) -> Iterator[Operation]:
+    """The ops that read a value's data, once for each operand, through views of it or of parts."""
+    for use in value.uses:
+        reader = use.operation
+        is_view = isinstance(reader, GraphOp) and (
+            reader.is_view or reader.subview_offset is not None
+        )
+        if is_view or isinstance(reader, UnrealizedConversionCastOp):
+            for result in reader.results:
+                yield from _readers(result)
+        else:
+            yield reader
