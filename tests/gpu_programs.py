@@ -9,16 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp as KernelOp
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Region
 
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.compiler.passes import run_passes
 from tcopt.dialects import loop
+from tcopt.dialects.gpu_kernels import KERNEL
 from tcopt.dialects.target import TARGET_ATTRIBUTE, GpuTargetAttr
 from tcopt.dialects.te import api as te
 from tcopt.interpreters.kernel import run_kernel
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
-from tcopt.schedules.api.schedule import Block, Loop
+from tcopt.schedules.api.handles import Block as ScheduledBlock
+from tcopt.schedules.api.handles import Loop
 
 LOOP_PASSES = (
     "compact-buffers,align-storage,lower-blocks,lower-thread-reductions,"
@@ -116,7 +120,7 @@ def tile_matmul(sch: Schedule, tiling: Tiling) -> None:
 
 
 def fetch_together(
-    sch: Schedule, copy: Block, at: Loop, threads: tuple[int, int], vector: int = 1
+    sch: Schedule, copy: ScheduledBlock, at: Loop, threads: tuple[int, int], vector: int = 1
 ) -> None:
     """Let all threads of a block fill a buffer that they share."""
     sch.compute_at(copy, at)
@@ -139,6 +143,35 @@ def kernel_of(
     (kernel,) = module.ops
     assert isinstance(kernel, KernelOp)
     return kernel
+
+
+LAUNCH_PASSES = (
+    f"{SCHEDULE_PASSES},lower-intrinsics,"
+    f"{LOOP_PASSES.replace('unroll-loops', 'unroll-loops,hoist-workspace,split-launches')},"
+    f"{KERNEL_PASSES}"
+).replace("lower-blocks", "lower-blocks,distribute-warp")
+
+
+def kernels_of(function: loop.FuncOp, target: GpuTargetAttr) -> list[KernelOp]:
+    """The launches of a function that the target's rules schedule, in order."""
+    types = list(function.body.block.arg_types)
+    body = Block(arg_types=types)
+    body.add_ops([loop.CallOp(function.sym_name.data, list(body.args)), ReturnOp()])
+    main = KernelOp("main", (types, []), Region(body))
+    module = ModuleOp([function, main], {TARGET_ATTRIBUTE: target})
+    run_passes(module, LAUNCH_PASSES)
+    return [op for op in module.ops if isinstance(op, KernelOp) and KERNEL in op.attributes]
+
+
+def run_launches(kernels: list[KernelOp], arrays: dict[str, NDArray]) -> None:
+    """Run launches one after the other, looking for races; what one hands to the next goes by the
+    name of its argument."""
+    for kernel in kernels:
+        for argument in kernel.body.block.args:
+            name, type_ = argument.name_hint or "", argument.type
+            fresh = np.full(type_.get_shape(), np.nan, np.float32)  # pyright: ignore
+            arrays.setdefault(name, fresh)
+        run_kernel(kernel, [arrays[a.name_hint or ""] for a in kernel.body.block.args])
 
 
 def run_on_threads(kernel: KernelOp, *inputs: NDArray, shape: tuple[int, ...]) -> NDArray:

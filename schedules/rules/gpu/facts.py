@@ -36,6 +36,8 @@ class GpuFacts:
         shared: bytes that the threads of a block share; 0 where that is no nearer than memory.
         vector_bits: the widest load of one thread.
         cores: blocks that run at once.
+        multiply_adds: of f32, that a core does in a cycle.
+        memory_rate: bytes that all cores together move from and to memory in a cycle.
         capabilities: what hardware intrinsics ask for.
     """
 
@@ -45,6 +47,8 @@ class GpuFacts:
     shared: int
     vector_bits: int
     cores: int
+    multiply_adds: int = 64
+    memory_rate: int = 8
     capabilities: frozenset[str] = frozenset()
 
     def block_threads(self, work_items: int) -> int:
@@ -104,5 +108,7 @@ def gpu_facts(target: Attribute | None) -> GpuFacts:
         shared=target.shared.data,
         vector_bits=target.vector_bits.data,
         cores=target.cores.data,
+        multiply_adds=target.multiply_adds.data,
+        memory_rate=target.memory_rate.data,
         capabilities=target.capabilities,
     )

@@ -111,9 +111,9 @@ def only_contraction(sch: Schedule) -> BlockPattern | Declined:
 
 
 def columns_of(pattern: BlockPattern) -> int | None:
-    """The innermost variable, where it is contiguous in the output."""
-    moving = [v for v in pattern.spatial if pattern.extents[v] > 1]
-    return moving[-1] if moving and pattern.store.is_unit(moving[-1]) else None
+    """The variable that is contiguous in the output."""
+    found = [v for v in pattern.spatial if pattern.extents[v] > 1 and pattern.store.is_unit(v)]
+    return found[-1] if found else None
 
 
 def rows_of(pattern: BlockPattern, columns: int, lane: int | None = None) -> int | None:

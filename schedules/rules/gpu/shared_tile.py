@@ -33,7 +33,6 @@ from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
 from tcopt.schedules.rules.gpu.facts import MOST_LANES, GpuFacts
-from tcopt.schedules.rules.gpu.injective import schedule_injective
 from tcopt.schedules.rules.gpu.register_tile import (
     columns_of,
     finish,
@@ -48,8 +47,10 @@ from tcopt.schedules.rules.gpu.shared_tile_choice import (
     WORD,
     Roles,
     SharedTile,
+    TileCosts,
     choose_tile,
 )
+from tcopt.schedules.rules.gpu.split_sum import choose_parts, finish_others, split_sum
 from tcopt.schedules.rules.gpu.threads import share_work
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
@@ -76,12 +77,31 @@ class SharedTiles:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return pattern
+        roles = find_roles(pattern, dot_of(pattern, facts.capabilities))
+        if isinstance(roles, Declined):
+            return roles
+        parts = tile_parts(pattern, roles, facts)
+        block = sch.get_block(pattern.block.block_name.data)
+        if parts > 1:
+            pattern = split_sum(sch, pattern, roles.depth, parts)
         left = tile_contraction(sch, pattern, facts)
-        if isinstance(left, Declined):
-            return left
-        for each in left:
-            schedule_injective(sch, each, facts)
-        return None
+        return finish_others(sch, block, parts, left, facts)
+
+
+def tile_parts(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> int:
+    """Into how many parts to divide each sum."""
+    found = choose_tile(pattern, roles, facts)
+    if found is None:
+        return 1
+
+    def time(parts: int) -> float | None:
+        tiled = found if parts == 1 else choose_tile(pattern, roles, facts, parts)
+        return None if tiled is None else tiled[1]
+
+    blocks = TileCosts(pattern, roles, facts).blocks(found[0])
+    dot = roles.dot
+    group = dot.group if dot is not None and dot.variable == roles.depth else 1
+    return choose_parts(pattern, roles.depth, blocks, time, facts, group)
 
 
 def tile_contraction(
@@ -95,10 +115,10 @@ def tile_contraction(
     roles = find_roles(pattern, dot_of(pattern, facts.capabilities))
     if isinstance(roles, Declined):
         return roles
-    tile = choose_tile(pattern, roles, facts)
-    if tile is None:
+    found = choose_tile(pattern, roles, facts)
+    if found is None:
         return Declined("no tile fits shared memory and threads")
-    return schedule_tile(sch, pattern, roles, tile, facts)
+    return schedule_tile(sch, pattern, roles, found[0], facts)
 
 
 def find_roles(pattern: BlockPattern, dot: Dot | None) -> Roles | Declined:

@@ -96,12 +96,18 @@ class SharedTile:
         )
 
 
-def choose_tile(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> SharedTile | None:
-    """The tile of the least estimated time; ties go to more sums, then to more threads."""
-    costs = TileCosts(pattern, roles, facts)
+def choose_tile(
+    pattern: BlockPattern, roles: Roles, facts: GpuFacts, parts: int = 1
+) -> tuple[SharedTile, float] | None:
+    """The tile of the least estimated time, and that; ties go to more sums, then to more threads.
+
+    Args:
+        parts: of each sum, which blocks of their own add up (`split_sum.py`).
+    """
+    costs = TileCosts(pattern, roles, facts, parts)
     best: tuple[float, int, int] | None = None
     chosen: SharedTile | None = None
-    for tile in candidate_tiles(pattern, roles, facts):
+    for tile in candidate_tiles(pattern, roles, facts, parts):
         moved = costs.fetched_bytes(tile)
         shared = costs.shared_bytes(tile, moved)
         if shared > facts.shared:
@@ -109,10 +115,12 @@ def choose_tile(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> SharedT
         order = (costs.time(tile, moved, shared), -tile.sums, -tile.threads)
         if best is None or order < best:
             best, chosen = order, tile
-    return chosen
+    return None if best is None or chosen is None else (chosen, best[0])
 
 
-def candidate_tiles(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> Iterator[SharedTile]:
+def candidate_tiles(
+    pattern: BlockPattern, roles: Roles, facts: GpuFacts, parts: int = 1
+) -> Iterator[SharedTile]:
     """Tiles whose threads fit a block and whose sums fit the registers."""
     extents = pattern.extents
     if roles.lane is None:
@@ -121,6 +129,7 @@ def candidate_tiles(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> Ite
     else:
         lanes, results, widths = 1, extents[roles.lane], {1, 2, 4}
     width, height, depth = (extents[v] for v in (roles.columns, roles.rows, roles.depth))
+    depth = ceil(depth / parts)
     most = min(facts.max_threads, LIKELY_THREADS)
     spans = [1] if roles.spans is None else _sizes(extents[roles.spans], (1, 2, 4, 7))
     dot = roles.dot
@@ -152,9 +161,10 @@ def _sizes(extent: int, wanted: tuple[int, ...]) -> list[int]:
 class TileCosts:
     """What tiles of a contraction take; what all of them have in common is looked at once."""
 
-    def __init__(self, pattern: BlockPattern, roles: Roles, facts: GpuFacts):
+    def __init__(self, pattern: BlockPattern, roles: Roles, facts: GpuFacts, parts: int = 1):
         self._facts = facts
-        extents, reduce = pattern.extents, pattern.reduce
+        extents, reduce = list(pattern.extents), pattern.reduce
+        extents[roles.depth] = ceil(extents[roles.depth] / parts)
         self._varied = [roles.rows, roles.columns, roles.depth]
         if roles.spans is not None:
             self._varied.append(roles.spans)
@@ -170,9 +180,9 @@ class TileCosts:
         self._is_dot = roles.dot is not None
         group = 1 if roles.dot is None else roles.dot.group
         self._terms = prod(fixed[v] for v in reduce) / group
-        self._blocks = prod(
-            extents[v] for v in pattern.spatial if v not in self._varied and v not in whole
-        )
+        # What moves no result only excludes points.
+        others = (v for v in pattern.spatial if v not in self._varied and v not in whole)
+        self._blocks = parts * prod(extents[v] for v in others if pattern.store.uses(v))
 
     def fetched_bytes(self, tile: SharedTile) -> int:
         """What a block fetches for a part of the reduction."""
@@ -193,18 +203,22 @@ class TileCosts:
             spare += sum(max(tile.threads * WORD, box.row(sizes) * size) for box, size in each)
         return fetched + spare
 
+    def blocks(self, tile: SharedTile) -> int:
+        """Of the launch."""
+        sizes = zip(self._sizes, self._tile_sizes(tile), self._is_reduced, strict=False)
+        counts = (ceil(extent / size) for extent, size, is_reduced in sizes if not is_reduced)
+        return self._blocks * prod(counts)
+
     def time(self, tile: SharedTile, fetched_bytes: int, shared_bytes: int) -> float:
         """Multiply-adds that take as long, of the busiest core."""
-        facts = self._facts
-        blocks, terms, parts = self._blocks, self._terms, 1
+        facts, blocks = self._facts, self.blocks(tile)
+        terms, parts = self._terms, 1
         for extent, size, is_reduced in zip(
             self._sizes, self._tile_sizes(tile), self._is_reduced, strict=False
         ):
             if is_reduced:
                 terms *= size
                 parts *= ceil(extent / size)
-            else:
-                blocks *= ceil(extent / size)
         loads = tile.rows + tile.spans * tile.columns / tile.lanes
         if tile.across & (tile.across - 1):
             loads *= UNPAIRED

@@ -12,7 +12,7 @@ from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.patterns import BlockPattern, access_bits
 from tcopt.schedules.rules.gpu.facts import LIKELY_THREADS, GpuFacts
 from tcopt.schedules.rules.gpu.shared_tile_choice import FETCH, WAIT
-from tcopt.schedules.rules.gpu.tensor_core_roles import WarpRoles, dim_alone
+from tcopt.schedules.rules.gpu.tensor_core_roles import WarpRoles, dim_alone, parts_of
 from tcopt.schedules.rules.gpu.warp_copy import with_spare_places
 
 RATE = 8.0
@@ -87,15 +87,16 @@ class WarpTile:
 class WarpTileCosts:
     """What tiles of a contraction take."""
 
-    def __init__(self, pattern: BlockPattern, roles: WarpRoles, facts: GpuFacts):
+    def __init__(self, pattern: BlockPattern, roles: WarpRoles, facts: GpuFacts, parts: int = 1):
         self._pattern, self._roles, self._facts = pattern, roles, facts
+        self._parts = parts
         self._inner = [v for v in pattern.reduce if v != roles.depth]
         self._places = prod(pattern.extents[v] for v in self._inner)
         self._factors = roles.left, roles.right
-        self._depth = pattern.extents[roles.depth]
+        self._depth = pattern.extents[roles.depth] // parts
         self._words: dict[object, float] = {}
         tiled = {roles.rows, roles.columns, roles.spans}
-        self._blocks = prod(pattern.extents[v] for v in pattern.spatial if v not in tiled)
+        self._blocks = parts * prod(pattern.extents[v] for v in pattern.spatial if v not in tiled)
 
     def candidates(self, mmas: Sequence[Intrinsic]) -> Iterator[WarpTile]:
         """Tiles that fit threads and registers, each warp of which has work."""
@@ -105,7 +106,10 @@ class WarpTileCosts:
         for mma in mmas:
             unit = WarpTile(mma, (1, 1, 1), (1, 1, 1), 1)
             limits = [ceil(n / size) for n, size in zip(whole, unit.of_warp, strict=True)]
-            steps = _up_to(ceil(extents[roles.depth] / unit.depth), STEPS)
+            steps = _up_to(ceil(self._depth / unit.depth), STEPS)
+            if self._parts > 1:
+                # What is beyond the end of a part belongs to the next one.
+                steps = [step for step in steps if self._depth % (step * unit.depth) == 0]
             for fragments in _boxes(limits, FRAGMENTS):
                 if 4 * prod(fragments) > self._facts.accumulators:
                     continue
@@ -126,13 +130,8 @@ class WarpTileCosts:
 
     def time(self, tile: WarpTile) -> float:
         """Multiply-adds that take as long, of one core; comparable with `TileCosts.time`."""
-        extents, roles, facts = self._pattern.extents, self._roles, self._facts
-        rows, spans, columns = tile.of_block
-        blocks = self._blocks * ceil(extents[roles.rows] / rows)
-        blocks *= ceil(extents[roles.columns] / columns)
-        if roles.spans is not None:
-            blocks *= ceil(extents[roles.spans] / spans)
-        parts = ceil(extents[roles.depth] / tile.depth)
+        facts = self._facts
+        blocks, parts = self.blocks(tile), ceil(self._depth / tile.depth)
         terms = tile.steps * self._places
         height, width, depth = tile.shape
         down, along, across = tile.fragments
@@ -148,13 +147,21 @@ class WarpTileCosts:
         exposed = 1 + 2 * lanes / threads
         return facts.rounds(blocks) * parts * work * exposed
 
+    def blocks(self, tile: WarpTile) -> int:
+        """Of the launch."""
+        extents, roles = self._pattern.extents, self._roles
+        rows, spans, columns = tile.of_block
+        blocks = self._blocks * ceil(extents[roles.rows] / rows)
+        blocks *= ceil(extents[roles.columns] / columns)
+        return blocks if roles.spans is None else blocks * ceil(extents[roles.spans] / spans)
+
     def shared_bytes(self, tile: WarpTile) -> int:
         """What a block keeps in shared memory."""
         sizes, total = self._sizes(tile), 0
         for factor in self._factors:
             reach = factor.reach(sizes)
             # What is beyond the end of the operand is not copied, but along the depth.
-            depth = dim_alone(factor.term, self._roles.depth)
+            depth = dim_alone(factor.term, self._roles.depth, parts_of(self._pattern))
             ends = enumerate(zip(reach, buffer_shape(factor.term.buffer), strict=True))
             copied = [n if dim == depth else min(n, end) for dim, (n, end) in ends]
             moving = [dim for dim, size in enumerate(copied) if size > 1]
@@ -201,10 +208,18 @@ def _boxes(
 
 
 def choose_warp_tile(
-    pattern: BlockPattern, roles: WarpRoles, mmas: Sequence[Intrinsic], facts: GpuFacts
+    pattern: BlockPattern,
+    roles: WarpRoles,
+    mmas: Sequence[Intrinsic],
+    facts: GpuFacts,
+    parts: int = 1,
 ) -> tuple[WarpTile, float] | None:
-    """The tile of the least estimated time, and that; ties go to fewer warps."""
-    costs = WarpTileCosts(pattern, roles, facts)
+    """The tile of the least estimated time, and that; ties go to fewer warps.
+
+    Args:
+        parts: of each sum, which blocks of their own add up (`split_sum.py`).
+    """
+    costs = WarpTileCosts(pattern, roles, facts, parts)
     best: tuple[float, int] | None = None
     chosen: WarpTile | None = None
     for tile in costs.candidates(mmas):

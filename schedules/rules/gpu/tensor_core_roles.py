@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -122,7 +122,10 @@ def find_warp_roles(pattern: BlockPattern) -> WarpRoles | Declined:
     if len(across) != 1 or len(along) != 1:
         return Declined("columns do not move one factor alone")
     (left,), (right,) = across, along
-    depths = [v for v in pattern.reduce if all(dim_alone(t, v) is not None for t in pattern.terms)]
+    parts = parts_of(pattern)
+    depths = [
+        v for v in pattern.reduce if all(dim_alone(t, v, parts) is not None for t in pattern.terms)
+    ]
     if not depths:
         return Declined("no variable of the reduction moves both factors alone")
     depth = max(depths, key=lambda v: (pattern.extents[v], -v))
@@ -131,26 +134,41 @@ def find_warp_roles(pattern: BlockPattern) -> WarpRoles | Declined:
         roles.columns,
         roles.spans,
         depth,
-        _factor(left, roles.rows, depth),
-        _factor(right, roles.columns, depth),
+        _factor(left, roles.rows, depth, parts),
+        _factor(right, roles.columns, depth, parts),
     )
 
 
-def _factor(term: Access, own: int, depth: int) -> Factor:
+def parts_of(pattern: BlockPattern) -> tuple[int, ...]:
+    """Variables that number parts of a sum (`split_sum.py`): all operands are moved by whole parts
+    of them, and the result by one."""
+    return tuple(
+        v
+        for v in pattern.spatial
+        if pattern.extents[v] > 1
+        and all(t.steps[v] and max(map(abs, t.steps[v] or ())) > 1 for t in pattern.terms)
+    )
+
+
+def _factor(term: Access, own: int, depth: int, parts: Collection[int]) -> Factor:
     """An operand in rows along the depth, or along what moves it alone where it lies so."""
     dims = range(len(term.op.map.data.results))
-    if dims[-1] in (dim_alone(term, depth), dim_alone(term, own)):
+    if dims[-1] in (dim_alone(term, depth, parts), dim_alone(term, own)):
         return Factor(term, tuple(dims))
-    last = dim_alone(term, depth)
+    last = dim_alone(term, depth, parts)
     assert last is not None
     return Factor(term, (*(dim for dim in dims if dim != last), last))
 
 
-def dim_alone(access: Access, variable: int) -> int | None:
-    """The dimension along which a variable moves an access by ones, and no other does."""
+def dim_alone(access: Access, variable: int, parts: Collection[int] = ()) -> int | None:
+    """The dimension along which a variable moves an access by ones, and no other does.
+
+    Args:
+        parts: variables that are one number for a block, and may move it as well.
+    """
     steps = access.steps[variable]
     if steps is None or sorted(map(abs, steps)) != [*[0] * (len(steps) - 1), 1]:
         return None
     dim = steps.index(1) if 1 in steps else -1
-    others = (s for v, s in enumerate(access.steps) if v != variable)
+    others = (s for v, s in enumerate(access.steps) if v != variable and v not in parts)
     return dim if dim >= 0 and not any(s is None or s[dim] for s in others) else None

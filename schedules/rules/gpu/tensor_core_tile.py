@@ -20,22 +20,28 @@ columns where operands do so, in different banks, so that `ldmatrix` loads them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 from tcopt.dialects.fragments import MATRIX
 from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.dialects.loop import LoadOp, StoreOp
-from tcopt.schedules.analysis.patterns import Access, BlockPattern, match_block
-from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
 from tcopt.schedules.rules.gpu.facts import GpuFacts
-from tcopt.schedules.rules.gpu.injective import schedule_injective
 from tcopt.schedules.rules.gpu.register_tile import only_contraction
-from tcopt.schedules.rules.gpu.shared_tile import find_roles
+from tcopt.schedules.rules.gpu.shared_tile import find_roles, tile_parts
 from tcopt.schedules.rules.gpu.shared_tile_choice import WORD, TileCosts
 from tcopt.schedules.rules.gpu.shared_tile_choice import choose_tile as choose_shared_tile
-from tcopt.schedules.rules.gpu.tensor_core_choice import SPACE, WarpTile, choose_warp_tile
+from tcopt.schedules.rules.gpu.split_sum import beside_time, choose_parts, finish_others, split_sum
+from tcopt.schedules.rules.gpu.tensor_core_choice import (
+    RATE,
+    SPACE,
+    WarpTile,
+    WarpTileCosts,
+    choose_warp_tile,
+)
 from tcopt.schedules.rules.gpu.tensor_core_roles import (
     Factor,
     WarpRoles,
@@ -73,10 +79,10 @@ class TensorCoreTiles:
         roles = find_warp_roles(pattern)
         if isinstance(roles, Declined):
             return roles
-        chosen = choose_warp_tile(pattern, roles, mmas, facts)
+        chosen = choose_in_parts(pattern, roles, mmas, facts)
         if chosen is None:
             return Declined("no tile fits shared memory, threads and registers")
-        tile, time = chosen
+        parts, tile, time = chosen
         other = shared_tile_time(pattern, roles, facts)
         if other is not None and other <= time:
             return Declined(
@@ -86,7 +92,36 @@ class TensorCoreTiles:
         if other is not None:
             text = f"estimated to take {time / other:.2f} of the time without tensor cores"
             remark(self.name, sch.block_op(pattern.block.block_name.data), text)
-        return schedule_tile(sch, pattern, roles, tile, facts)
+        block = sch.get_block(pattern.block.block_name.data)
+        if parts > 1:
+            pattern = split_sum(sch, pattern, roles.depth, parts)
+            roles = find_warp_roles(pattern)
+            assert not isinstance(roles, Declined), roles.reason
+        left = schedule_tile(sch, pattern, roles, tile, facts)
+        return finish_others(sch, block, parts, left, facts)
+
+
+def choose_in_parts(
+    pattern: BlockPattern, roles: WarpRoles, mmas: list[Intrinsic], facts: GpuFacts
+) -> tuple[int, WarpTile, float] | None:
+    """Into how many parts to divide each sum, the tile, and the estimated time of all launches."""
+    whole = choose_warp_tile(pattern, roles, mmas, facts)
+    if whole is None:
+        return None
+
+    @cache
+    def tiled(parts: int) -> tuple[WarpTile, float] | None:
+        return choose_warp_tile(pattern, roles, mmas, facts, parts) if parts > 1 else whole
+
+    def time(parts: int) -> float | None:
+        found = tiled(parts)
+        return None if found is None else found[1]
+
+    blocks = WarpTileCosts(pattern, roles, facts).blocks(whole[0])
+    step = min(mma.operands[1].shape[1] for mma in mmas)
+    parts = choose_parts(pattern, roles.depth, blocks, time, facts, step, RATE)
+    tile, alone = tiled(parts) or whole
+    return parts, tile, alone + beside_time(pattern, parts, facts)
 
 
 def shared_tile_time(pattern: BlockPattern, factors: WarpRoles, facts: GpuFacts) -> float | None:
@@ -94,9 +129,11 @@ def shared_tile_time(pattern: BlockPattern, factors: WarpRoles, facts: GpuFacts)
     roles = find_roles(pattern, None)
     if isinstance(roles, Declined):
         return None
-    tile = choose_shared_tile(pattern, roles, facts)
-    if tile is None:
+    parts = tile_parts(pattern, roles, facts)
+    found = choose_shared_tile(pattern, roles, facts, parts)
+    if found is None:
         return None
+    tile, _ = found
     sizes = {v: pattern.extents[v] for v in pattern.reduce} | {
         roles.rows: tile.rows * tile.down,
         roles.columns: tile.columns * tile.across,
@@ -105,13 +142,18 @@ def shared_tile_time(pattern: BlockPattern, factors: WarpRoles, facts: GpuFacts)
     if roles.spans is not None:
         sizes[roles.spans] = tile.spans
     words = sum(each.words(sizes, facts) for each in (factors.left, factors.right))
-    return TileCosts(pattern, roles, facts).time(tile, int(words * WORD), int(words * WORD))
+    alone = TileCosts(pattern, roles, facts, parts).time(tile, int(words * WORD), int(words * WORD))
+    return alone + beside_time(pattern, parts, facts)
 
 
 def schedule_tile(
     sch: Schedule, pattern: BlockPattern, roles: WarpRoles, tile: WarpTile, facts: GpuFacts
-) -> Declined | None:
-    """Tile the block for blocks and warps, with matrices of its operands shared."""
+) -> list[Block] | Declined:
+    """Tile the block for blocks and warps, with matrices of its operands shared.
+
+    Returns:
+        The other blocks that are left to launches of their own.
+    """
     block = sch.get_block(pattern.block.block_name.data)
     epilogue = take_epilogue(sch, block)
     left = blocks_beside(sch, block, epilogue)
@@ -144,9 +186,7 @@ def schedule_tile(
     _bind_start(sch, init, warp)
     sch.reverse_compute_at(epilogue, warp)
     lanes.bind(sch, epilogue, warp)
-    for producer in left:
-        schedule_injective(sch, producer, facts)
-    return None
+    return left
 
 
 def _split(

@@ -10,22 +10,15 @@ import onnx.parser
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp as KernelOp
-from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Block, Region
 
 import tcopt
 from device.launch_work import launch_works
-from gpu_programs import LOOP_PASSES, SCHEDULE_PASSES
+from gpu_programs import kernels_of, run_launches
 from models.light_models import light_model
 from tcopt.backends.named_gpus import named_gpu
-from tcopt.compiler.passes import run_passes
 from tcopt.dialects import loop
-from tcopt.dialects.gpu_kernels import KERNEL
-from tcopt.dialects.target import TARGET_ATTRIBUTE, GpuTargetAttr
+from tcopt.dialects.target import GpuTargetAttr
 from tcopt.dialects.te import api as te
-from tcopt.interpreters.kernel import run_kernel
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Launch
@@ -36,12 +29,6 @@ from tcopt.schedules.rules.rule import facts_of
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 
 _HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
-
-PASSES = (
-    f"{SCHEDULE_PASSES},"
-    f"{LOOP_PASSES.replace('unroll-loops', 'unroll-loops,hoist-workspace,split-launches')},"
-    "promote-registers,dce"
-)
 
 
 def small_gpu(features: str, cores: int = 3) -> GpuTargetAttr:
@@ -56,28 +43,6 @@ def small_gpu(features: str, cores: int = 3) -> GpuTargetAttr:
         vector_bits=128,
         cores=cores,
     )
-
-
-def kernels_of(function: loop.FuncOp, target: GpuTargetAttr) -> list[KernelOp]:
-    """The launches of a function, in order."""
-    types = list(function.body.block.arg_types)
-    body = Block(arg_types=types)
-    body.add_ops([loop.CallOp(function.sym_name.data, list(body.args)), ReturnOp()])
-    main = KernelOp("main", (types, []), Region(body))
-    module = ModuleOp([function, main], {TARGET_ATTRIBUTE: target})
-    run_passes(module, PASSES)
-    return [op for op in module.ops if isinstance(op, KernelOp) and KERNEL in op.attributes]
-
-
-def run_launches(kernels: list[KernelOp], arrays: dict[str, np.ndarray]) -> None:
-    """Run launches one after the other, looking for races; what one hands to the next goes by the
-    name of its argument."""
-    for kernel in kernels:
-        for argument in kernel.body.block.args:
-            name, type_ = argument.name_hint or "", argument.type
-            fresh = np.full(type_.get_shape(), np.nan, np.float32)  # pyright: ignore
-            arrays.setdefault(name, fresh)
-        run_kernel(kernel, [arrays[a.name_hint or ""] for a in kernel.body.block.args])
 
 
 def reduced(

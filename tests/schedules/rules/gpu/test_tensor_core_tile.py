@@ -168,7 +168,7 @@ def scheduled(
         fitting = [tile for tile in costs.candidates(mmas) if costs.fits(tile)]
         tile = pick(fitting)
         expected = costs.shared_bytes(tile)
-        assert schedule_tile(sch, pattern, roles, tile, facts) is None
+        assert schedule_tile(sch, pattern, roles, tile, facts) == []
         kernel = kernel_of(sch.func, target, PASSES)
         assert 0 < shared_bytes(kernel) <= expected
         return kernel

@@ -29,9 +29,9 @@ def chosen(m: int, n: int, depth: int, facts: GpuFacts = SM_80) -> SharedTile:
     assert isinstance(pattern, BlockPattern)
     roles = find_roles(pattern, None)
     assert not isinstance(roles, Declined)
-    tile = choose_tile(pattern, roles, facts)
-    assert tile is not None
-    return tile
+    found = choose_tile(pattern, roles, facts)
+    assert found is not None
+    return found[0]
 
 
 @pytest.mark.parametrize(
