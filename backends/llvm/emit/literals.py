@@ -84,7 +84,7 @@ def _is_zero(number: Number) -> bool:
 
 
 def _spell(type: LlvmType, number: Number) -> str:
-    if type is I1:
+    if type == I1:
         return "true" if int(number) & 1 else "false"
     if type is HALF:
         return f"0xH{np.float16(number).view(np.uint16):04X}"
