@@ -86,7 +86,7 @@ def _is_zero(number: Number) -> bool:
 def _spell(type: LlvmType, number: Number) -> str:
     if type == I1:
         return "true" if int(number) & 1 else "false"
-    if type is HALF:
+    if type == HALF:
         return f"0xH{np.float16(number).view(np.uint16):04X}"
     if type in (FLOAT, DOUBLE):
         return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"

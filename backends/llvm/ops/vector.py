@@ -133,7 +133,7 @@ def emit_create_mask(e: FunctionEmitter, op: vector.CreateMaskOp) -> None:
         index = e.index_type
         low = e.unary_intrinsic("smax", index, e.value(size), "0")
         narrow = e.unary_intrinsic("smin", index, low, str(shape[dimension]))
-        if index is not I32:
+        if index != I32:
             narrow = e.assign(f"trunc {index} {narrow} to i32")
         bound = splat_value(e, I32, narrow, count)
         coordinates = [point[dimension] for point in product(*map(range, shape))]

@@ -20,7 +20,7 @@ def _register(e: KernelEmitter, op: gpu.ThreadIdOp | gpu.BlockIdOp, name: str, b
     value = e.pure(
         intrinsic, len(e.scopes) - 1, lambda: f"call range(i32 0, {bound}) i32 @{intrinsic}()"
     )
-    wide = value if e.index_type is I32 else e.assign(f"zext nneg i32 {value} to i64")
+    wide = value if e.index_type == I32 else e.assign(f"zext nneg i32 {value} to i64")
     e.define(op.result, wide)
 
 
