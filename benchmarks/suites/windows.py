@@ -50,6 +50,11 @@ CASES = [
     Case("dilated-24", partial(_dilated, 2, 33, 128, 24), "33x33, 128, 3x3, dilation 24"),
     Case("dilated-narrow", partial(_dilated, 2, 16, 128, 12), "16x16, 128, 3x3, dilation 12"),
     Case("dilated-3d", partial(_dilated, 3, 14, 32, 6), "14x14x14, 32, 3x3x3, dilation 6"),
+    Case(
+        "dilated-strided",
+        partial(_layer, "Conv", [1, 64, 56, 56], [64, 64, 3, 3], strides=[2, 2], dilations=[2, 2]),
+        "56x56, 64, 3x3, dilation 2, stride 2",
+    ),
     Case("transposed-groups", partial(_transposed, 28, 64, 64, 4, 4), "28x28, 64, 4x4, 4 groups"),
     Case("transposed-each", partial(_transposed, 28, 64, 64, 4, 64), "28x28, 64, 4x4, depthwise"),
     Case("transposed-uneven", partial(_transposed, 28, 64, 64, 3, 1), "28x28, 64, 3x3 to 55x55"),

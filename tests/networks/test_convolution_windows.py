@@ -182,6 +182,20 @@ def test_few_channels_of_plain_phases_stay_plain() -> None:
     check(layer)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_strides_and_dilations_with_common_factors(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    while True:
+        steps = rng.integers(1, 4, 2)
+        strides, dilations = (tuple((steps * rng.integers(1, 4, 2)).tolist()) for _ in range(2))
+        kernel, extents = (tuple(rng.integers(1, n, 2).tolist()) for n in (4, 20))
+        pads = tuple(rng.integers(0, 6, 4).tolist())
+        layer = Layer(extents, kernel, strides, dilations, pads, 2, 5, 16)
+        if layer.is_valid:
+            break
+    check(layer)
+
+
 @pytest.mark.parametrize("inputs", [1, 3, 12])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_groups_of_whole_blocks_read_plain_data(inputs: int, dtype: type) -> None:

@@ -9,6 +9,15 @@ func.func @input(%x: tensor<1x4x7x6xf32>, %w: tensor<8x4x1x1xf32>) -> tensor<1x8
   return %0 : tensor<1x8x4x3xf32>
 }
 
+// Strides and dilations with a common factor use as few: those from the first that no pad is.
+// CHECK-LABEL: func.func @dilated
+// CHECK-NEXT: %[[S:.*]] = graph.slice %x {starts = [0, 0, 0, 1], steps = [1, 1, 2, 3]} : tensor<1x4x8x5xf32>
+// CHECK-NEXT: graph.conv %[[S]], %w {pads = [0, 2, 0, 2], dilations = [2, 1]} : tensor<1x8x4x7xf32>
+func.func @dilated(%x: tensor<1x4x15x16xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x8x4x7xf32> {
+  %0 = graph.conv %x, %w {strides = [2, 3], pads = [0, 5, 0, 4], dilations = [4, 3]} : tensor<1x8x4x7xf32>
+  return %0 : tensor<1x8x4x7xf32>
+}
+
 // What is computed element by element is so after the slice, which the same kernel then takes.
 // CHECK-LABEL: func.func @elementwise
 // CHECK-NEXT: graph.relu
