@@ -95,11 +95,19 @@ def _roi_align(net: Network, x: str) -> str:
     )
 
 
+def _grid_sample(net: Network, x: str) -> str:
+    import numpy as np
+
+    places = np.random.default_rng(0).uniform(-1, 1, (1, 56, 56, 2)).astype(np.float32)
+    return net.add("GridSample", x, net.weight(places))
+
+
 def _top_k(shape: Sequence[int], k: int) -> ModelProto:
     net = Network("top_k")
-    values, places = net.add_many("TopK", 2, net.input("x", shape), net.ints(k))
-    best = net.add("GatherElements", net.add("Neg", values), places, axis=-1)
-    return net.model(**{best: [*shape[:-1], k]})
+    x = net.input("x", shape)
+    values, places = net.add_many("TopK", 2, x, net.ints(k))
+    again = net.add("GatherElements", x, places, axis=-1)
+    return net.model(**{net.add("Sub", values, again): [*shape[:-1], k]})
 
 
 def _power(shape: Sequence[int]) -> ModelProto:
@@ -146,6 +154,7 @@ _OPERATORS: tuple[tuple[str, list[int], list[int], Body], ...] = (
     ("scatter_nd", [4096, 100], [4096, 100], _scatter("ScatterND")),
     ("scatter_elements", [4096, 100], [4096, 100], _scatter("ScatterElements")),
     ("points", [1, 3, 1024], [1, 64], _points),
+    ("grid_sample", _IMAGE, _IMAGE, _grid_sample),
     ("roi_align", _IMAGE, [20, 64, 7, 7], _roi_align),
     ("resize_linear", _IMAGE, [1, 64, 112, 112], _resize("linear")),
 )

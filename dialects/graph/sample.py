@@ -13,6 +13,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import (
+    FusionKind,
     ResizeMode,
     ResizeModeAttr,
     SamplePadding,
@@ -44,7 +45,8 @@ class SampleOp(GraphOp):
 
     places[n, d] holds coordinates along spatial dimension d of R, in elements. Outside of x lie
     zeros, its border elements, or x reflected: at the centres of its border elements, or with
-    `half_border` half an element further out.
+    `half_border` half an element further out. With `channels_last`, x is [N, spatial..., C] and the
+    result [N, out..., C], so that the elements of a tap lie side by side.
     """
 
     name = "graph.sample"
@@ -54,6 +56,7 @@ class SampleOp(GraphOp):
     mode = prop_def(ResizeModeAttr, default_value=ResizeModeAttr(ResizeMode.LINEAR))
     padding = prop_def(SamplePaddingAttr, default_value=SamplePaddingAttr(SamplePadding.ZEROS))
     half_border = opt_prop_def(UnitAttr)
+    channels_last = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
 
     def __init__(
@@ -64,6 +67,7 @@ class SampleOp(GraphOp):
         mode: str = "linear",
         padding: str = "zeros",
         half_border: bool = False,
+        channels_last: bool = False,
     ):
         super().__init__(
             [x, places],
@@ -71,20 +75,32 @@ class SampleOp(GraphOp):
                 "mode": ResizeModeAttr(ResizeMode(mode)),
                 "padding": SamplePaddingAttr(SamplePadding(padding)),
                 "half_border": flag(half_border),
+                "channels_last": flag(channels_last),
             },
         )
 
     def infer(self) -> Sequence[AnyTensor]:
-        """[N, C, out...]."""
+        """[N, C, out...], or with channels last."""
         shape, places = shape_of(self.x), shape_of(self.places)
         rank = len(shape) - 2
         if rank < 1 or len(places) < 2 or places[:2] != (shape[0], rank):
             raise VerifyException(f"{self.places.type} holds no places in {self.x.type}")
         if not is_float(element_type(self.places)):
             raise VerifyException(f"places must be floats, got {element_type(self.places)}")
-        if 0 in shape[2:]:
+        if 0 in self._spatial(shape):
             raise VerifyException(f"{self.x.type} has no elements to interpolate")
+        if self.channels_last is not None:
+            return (tensor((shape[0], *places[2:], shape[-1]), element_type(self.x)),)
         return (tensor((*shape[:2], *places[2:]), element_type(self.x)),)
+
+    def _spatial(self, shape: Sequence[int]) -> Sequence[int]:
+        """The extents of x between which elements are interpolated."""
+        return shape[1:-1] if self.channels_last is not None else shape[2:]
+
+    @property
+    def fusion_kind(self) -> FusionKind:
+        """With channels last nothing is fused: it would be computed in another order."""
+        return FusionKind.OPAQUE if self.channels_last is not None else FusionKind.INJECTIVE
 
     def work(self) -> int:
         """Some operations for each tap."""
@@ -97,23 +113,25 @@ class SampleOp(GraphOp):
 
     def compute(self, x: Array, places: Array) -> Array:
         """The value by numpy."""
-        spatial, wide = x.shape[2:], np.result_type(places.dtype, np.float32)
+        if self.channels_last is None:
+            x = np.moveaxis(x, 1, -1)
+        spatial, wide = x.shape[1:-1], np.result_type(places.dtype, np.float32)
         taps: list[list[tuple[Array, Array, Array]]] = []
         for d, extent in enumerate(spatial):
             at = self._inside(np.asarray(places[:, d], wide), extent)
             taps.append([self._numpy_tap(at, tap, extent) for tap in _TAPS[self.mode.data]])
         images: Array = np.arange(len(x))
         batch = images.reshape(-1, *[1] * (places.ndim - 2))
-        result = np.zeros((x.shape[0], *places.shape[2:], x.shape[1]), wide)
+        result = np.zeros((x.shape[0], *places.shape[2:], x.shape[-1]), wide)
         for chosen in itertools.product(*taps):
             index = tuple(place for place, _, _ in chosen)
-            value = np.moveaxis(x, 1, -1)[(batch, *index)].astype(wide)
+            value = x[(batch, *index)].astype(wide)
             weight = np.ones(places.shape[:1] + places.shape[2:], wide)
             for _, inside, factor in chosen:
                 weight = weight * factor
                 value = np.where(inside[..., None], value, 0)
             result += value * weight[..., None]
-        return np.moveaxis(result, -1, 1)
+        return result if self.channels_last is not None else np.moveaxis(result, -1, 1)
 
     def _inside(self, at: Array, extent: int) -> Array:
         low, high = self._border(extent)
@@ -168,15 +186,19 @@ class SampleOp(GraphOp):
         """One stage: a sum over the taps, which reads around the place."""
         element = self.type.element_type
 
-        def body(n: te.Axis, c: te.Axis, *out: te.Axis) -> te.Expr:
+        last = self.channels_last is not None
+
+        def body(n: te.Axis, *axes: te.Axis) -> te.Expr:
+            *out, c = axes if last else (*axes[1:], axes[0])
             taps: list[list[tuple[te.Index, te.Expr | None]]] = []
-            for d, extent in enumerate(x.shape[2:]):
+            for d, extent in enumerate(self._spatial(x.shape)):
                 at = self._placed(widen(places[(n, d, *out)]), extent)
                 taps.append([self._tap(at, tap, extent) for tap in _TAPS[self.mode.data]])
             total: te.Expr | None = None
             for chosen in itertools.product(*taps):
                 index = tuple(place for place, _ in chosen)
-                value = widen(x.read((n, c, *index), default=0))
+                at = (n, *index, c) if last else (n, c, *index)
+                value = widen(x.read(at, default=0))
                 for _, factor in chosen:
                     value = value if factor is None else value * te.cast(factor, value.dtype)
                 total = value if total is None else total + value

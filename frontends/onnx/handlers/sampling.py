@@ -39,15 +39,23 @@ def grid_sample(ctx: NodeContext) -> SSAValue:
     scaled = ctx.emit(graph.MulOp(front, ctx.literal(factor.reshape(lead), front)))
     middle = ((extents - 1) / 2).reshape(lead)
     absolute = ctx.emit(graph.AddOp(scaled, ctx.literal(middle, front)))
-    return ctx.emit(
+    # What lies around a place is found once for all channels, which are then side by side.
+    last = shape[1] > 1
+    if last:
+        x = ctx.emit(graph.TransposeOp(x, [0, *range(2, rank + 2), 1]))
+    sampled = ctx.emit(
         graph.SampleOp(
             x,
             absolute,
             mode=_MODES.get(mode, mode),
             padding=padding,
             half_border=not corners,
+            channels_last=last,
         )
     )
+    if not last:
+        return sampled
+    return ctx.emit(graph.TransposeOp(sampled, [0, rank + 1, *range(1, rank + 1)]))
 
 
 @handler("DeformConv")

@@ -248,6 +248,12 @@ func.func @round(%a: tensor<15xf32>) -> tensor<15xf32> {
   func.return %b : tensor<15xf32>
 }
 
+// CHECK: graph.sample %a, %b {channels_last} : tensor<2x6x3xf32>
+func.func @sample_channels_last(%a: tensor<2x5x4x3xf32>, %b: tensor<2x2x6xf32>) -> tensor<2x6x3xf32> {
+  %c = graph.sample %a, %b {channels_last} : tensor<2x6x3xf32>
+  func.return %c : tensor<2x6x3xf32>
+}
+
 // CHECK: graph.sample %a, %b : tensor<1x1x2x4xf32>
 func.func @sample(%a: tensor<1x1x3x2xf32>, %b: tensor<1x2x2x4xf32>) -> tensor<1x1x2x4xf32> {
   %c = graph.sample %a, %b : tensor<1x1x2x4xf32>

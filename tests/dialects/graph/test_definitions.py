@@ -397,6 +397,8 @@ def test_sample(mode, padding):
         options = {"mode": mode, "padding": padding, "half_border": half}
         run(graph.SampleOp, f32(2, 3, 5, 4), f32(2, 2, 6, low=-9, high=9), **options)
     run(graph.SampleOp, f32(1, 2, 1), f32(1, 1, 5), mode=mode, padding=padding)
+    options = {"mode": mode, "padding": padding, "channels_last": True}
+    run(graph.SampleOp, f32(2, 5, 4, 3), f32(2, 2, 6, low=-9, high=9), **options)
 
 
 def test_shifts():
