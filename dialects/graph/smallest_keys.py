@@ -7,8 +7,7 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute
 
-from tcopt.dialects.graph.sort_rows import merge_places
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar, Variable
 from tcopt.dialects.te.dtypes import is_unsigned
 from tcopt.dialects.te.scalar import width_of
 
@@ -68,9 +67,67 @@ def smallest(
 
 
 def _emit_sorted(k: KernelWriter, count: int, order: Buffer, keys: Buffer, emit: Emit) -> None:
-    half = merge_places(k, order, keys)
+    half = _sort(k, order, keys)
     with k.loop(count) as i:
-        emit(i, order[half, i])
+        emit(i, order[half.get(), i])
+
+
+def _sort(k: KernelWriter, order: Buffer, keys: Buffer) -> Variable:
+    """Sort places and their keys, in the first halves of buffers [2, extent], by one digit after
+    the other, the last one first; a digit that all have alike takes no time.
+
+    Returns:
+        In which half they are then.
+    """
+    extent, half = keys.shape[1], k.variable(INDEX, 0)
+    counts = k.workspace((1 << _DIGIT,), INDEX)
+    # What all keys have more than the least one has few digits where they are close together.
+    least, differing = k.variable(keys.dtype, keys[0, 0]), k.variable(keys.dtype, 0)
+    with k.loop(extent) as i:
+        least.set(least.get().minimum(keys[0, i]))
+    with k.loop(extent) as i:
+        own = keys[0, i] - least.get()
+        keys[0, i] = own
+        differing.set(differing.get() | own)
+    for shift in range(0, width_of(keys.dtype), _DIGIT):
+        source = half.get()
+
+        def digit(i: Scalar | int, shift: int = shift, source: Scalar = source) -> Scalar:
+            return keys[source, i].bits(shift, _DIGIT)
+
+        with k.when(differing.get().bits(shift, _DIGIT) > 0):
+            _count(k, counts, k.scalar(extent, INDEX), digit)
+            start = k.variable(INDEX, 0)
+            with k.loop(counts.shape[0]) as value:
+                own = counts[value]
+                counts[value] = start.get()
+                start.set(start.get() + own)
+            with k.loop(extent) as i:
+                own = digit(i)
+                at = counts[own]
+                order[1 - source, at], keys[1 - source, at] = order[source, i], keys[source, i]
+                counts[own] = at + 1
+            half.set(1 - source)
+    return half
+
+
+def _digit(key: Scalar, shift: int) -> Scalar:
+    """A digit of a key; the sign bit of the first one is turned, as negative numbers come first."""
+    is_top = shift == width_of(key.dtype) - _DIGIT
+    sign = 1 << (_DIGIT - 1) if is_top and not is_unsigned(key.dtype) else 0
+    return key.bits(shift, _DIGIT, sign)
+
+
+def _count(
+    k: KernelWriter, counts: Buffer, extent: Scalar, digit: Callable[[Scalar], Scalar]
+) -> None:
+    """How many of some keys have each digit."""
+    for parts in k.parts(counts.shape[0]):
+        with parts as part, part.places() as (place, _):
+            counts[place] = 0
+    with k.loop(extent) as i:
+        own = digit(i)
+        counts[own] = counts[own] + 1
 
 
 def _by_rank(k: KernelWriter, extent: int, count: int, keys: Buffer, emit: Emit) -> None:
@@ -141,12 +198,9 @@ def _chosen(k: KernelWriter, count: int, keys: Buffer) -> tuple[Buffer, Buffer]:
         taken.set(at + 1)
 
     for shift in range(width_of(dtype) - _DIGIT, -1, -_DIGIT):
-        is_top = shift == width_of(dtype) - _DIGIT
-        # The sign bit of the first digit is turned: negative numbers come first.
-        sign = 1 << (_DIGIT - 1) if is_top and not is_unsigned(dtype) else 0
 
-        def digit(i: Scalar, shift: int = shift, sign: int = sign) -> Scalar:
-            return keys[i].bits(shift, _DIGIT, sign)
+        def digit(i: Scalar, shift: int = shift) -> Scalar:
+            return _digit(keys[i], shift)
 
         border = _border(k, counts, left.get(), count - taken.get(), digit)
         kept = k.variable(INDEX, 0)
@@ -173,12 +227,7 @@ def _border(
     digit: Callable[[Scalar], Scalar],
 ) -> Scalar:
     """The digit of the last of the `wanted` least of some keys."""
-    for parts in k.parts(counts.shape[0]):
-        with parts as part, part.places() as (place, _):
-            counts[place] = 0
-    with k.loop(extent) as i:
-        own = digit(i)
-        counts[own] = counts[own] + 1
+    _count(k, counts, extent, digit)
     border, seen = k.variable(INDEX, 0), k.variable(INDEX, 0)
     with k.loop(counts.shape[0]) as value:
         with k.when(seen.get() < wanted):

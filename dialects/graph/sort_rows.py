@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i64
+from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.opaque import OpaqueOp
+from tcopt.dialects.graph.smallest_keys import smallest
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 
@@ -49,8 +50,16 @@ class SortRowsOp(OpaqueOp):
         return (order,)
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """One merge sort."""
+        """One merge sort; single numbers are sorted by their digits."""
         x, places = buffers
+        if x.shape[1] == 1 and x.dtype != i1:
+            rows, dtype = x.shape[0], k.order_type(x.dtype)
+
+            def emit(rank: Scalar, place: Scalar) -> None:
+                places[rank] = place.cast(i64)
+
+            smallest(k, rows, rows, dtype, lambda place: x[place, 0].order_key(), emit)
+            return
 
         def precedes(a: Scalar, b: Scalar) -> Scalar:
             """Whether row `a` is less than row `b`."""
@@ -85,22 +94,6 @@ def merge_sort(
         return precedes(order[source, second], order[source, first])
 
     return order, _merge(k, extent, [order], belongs_first)
-
-
-def merge_places(k: KernelWriter, order: Buffer, keys: Buffer) -> int:
-    """As `merge_sort`, of places by integers that move along with them, the least first.
-
-    Args:
-        order, keys: buffers [2, extent], of which the first halves are filled.
-
-    Returns:
-        In which half the sorted places are.
-    """
-
-    def belongs_first(source: Scalar, first: Scalar, second: Scalar) -> Scalar:
-        return keys[source, second] < keys[source, first]
-
-    return _merge(k, order.shape[1], [order, keys], belongs_first)
 
 
 def _places(k: KernelWriter, extent: int) -> Buffer:

@@ -97,6 +97,8 @@ class SuppressOp(OpaqueOp):
         room = most[0].maximum(0).cast(INDEX).minimum(self.limit.value.data)
         with k.loops(scores.shape[:2]) as (batch, of_class):
             first = k.variable(INDEX, found.get())
+            # The corners of the selected boxes of this class.
+            kept = k.workspace((max(self.limit.value.data, 1), 4), boxes.dtype)
             with k.loop(scores.shape[2]) as rank:
                 box = order[batch, of_class, rank].cast(INDEX)
                 taken = k.variable(INDEX, 0)
@@ -107,12 +109,15 @@ class SuppressOp(OpaqueOp):
                 chosen = k.variable(INDEX, 0)
                 with k.when(taken.get().equals(1)):
                     chosen.set(found.get() - first.get())
-                with k.loop(chosen.get()) as before:
-                    other = selected[first.get() + before, 2].cast(INDEX)
-                    ratio = _written_overlap(boxes, batch, box, other)
+                own = [boxes[batch, box, side] for side in range(4)]
+                with k.loop(chosen.get()) as before, k.when(taken.get().equals(1)):
+                    at = k.limited(before, kept.shape[0])
+                    ratio = _written_overlap(own, [kept[at, side] for side in range(4)])
                     with k.when(ratio > overlap[0]):
                         taken.set(0)
                 with k.when(taken.get().equals(1)):
+                    for side in range(4):
+                        kept[found.get() - first.get(), side] = own[side]
                     for place, value in enumerate((batch, of_class, box)):
                         selected[found.get(), place] = value.cast(i64)
                     found.set(found.get() + 1)
@@ -128,16 +133,12 @@ def _overlap(boxes: Array, a: int, b: int) -> np.floating:
     return common / union if min(*areas, union) > 0 else boxes.dtype.type(0)
 
 
-def _written_overlap(boxes: Buffer, batch: Scalar, a: Scalar, b: Scalar) -> Scalar:
-    """As `_overlap`; where nothing is covered 0 / 0 is not more than anything."""
+def _written_overlap(one: Sequence[Scalar], other: Sequence[Scalar]) -> Scalar:
+    """As `_overlap` of corners; where nothing is covered 0 / 0 is not more than anything."""
 
-    def sides(box: Scalar) -> list[Scalar]:
-        return [boxes[batch, box, side] for side in range(4)]
-
-    def area(box: list[Scalar]) -> Scalar:
+    def area(box: Sequence[Scalar]) -> Scalar:
         return (box[2] - box[0]) * (box[3] - box[1])
 
-    one, other = sides(a), sides(b)
     height = one[2].minimum(other[2]) - one[0].maximum(other[0])
     width = one[3].minimum(other[3]) - one[1].maximum(other[1])
     common = height.maximum(0.0) * width.maximum(0.0)

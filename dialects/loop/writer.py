@@ -90,6 +90,9 @@ class Scalar:
     def __or__(self, other: Operand) -> Scalar:
         return self._binary("or", other)
 
+    def __xor__(self, other: Operand) -> Scalar:
+        return self._binary("xor", other)
+
     def __invert__(self) -> Scalar:
         return self._binary("xor", 1 if self.dtype == i1 else -1)
 
