@@ -21,6 +21,7 @@ from tcopt.compiler.units import KernelFunction, Unit, compile_unit, make_unit
 from tcopt.compiler.workers import Workers
 from tcopt.dialects.te import ComputeOp
 from tcopt.support.phases import Phase
+from tcopt.support.registration import told_key
 from tcopt.support.remarks import listening, notice
 
 _MOST_WORKERS = 7
@@ -67,7 +68,7 @@ class KernelBuilder:
         self._cache = cache if plain else None
         self._wanted = workers if plain else 0
         self._workers = Workers(0)
-        self._salt = f"{fingerprint()} {' '.join(map(str, self.phases))}"
+        self._salt = f"{fingerprint()} {told_key()} {' '.join(map(str, self.phases))}"
         self._model_key = ""
 
     def __enter__(self) -> KernelBuilder:

@@ -2,7 +2,7 @@
 
 It reads messages from its standard input and answers each on its standard output:
 
-    {"phases": ..., "name": ..., "text": ...}  ->  `+` and a kernel, or `-` and a reason
+    {"phases": ..., "name": ..., "text": ..., "plugins": ...}  ->  `+` and a kernel, or `-` and why
 
 It ends when its input does, in the middle of work too, so it never outlives its parent.
 """
@@ -82,9 +82,13 @@ def _load() -> None:
 def _answer(message: bytes) -> bytes:
     from tcopt.compiler.units import compile_text
     from tcopt.support.phases import Phase
+    from tcopt.support.plugins import PluginSource, take_sources
 
     try:
         request = json.loads(message)
+        take_sources(
+            PluginSource(path, code.encode("latin-1")) for path, code in request["plugins"]
+        )
         phases = [Phase(*phase) for phase in request["phases"]]
         return b"+" + compile_text(request["text"], request["name"], phases).to_bytes()
     except Exception as error:

@@ -1,7 +1,8 @@
 """Processes that compile units beside this one.
 
 They are children that run `compiler.worker`, not forks of this process, which may have threads,
-and they import nothing of the user's program, nor from its folder: see `support.isolated`.
+and they import nothing of the user's program, nor from its folder: see `support.isolated`. Plugins
+whose source is all that they are are sent to them.
 Whatever goes wrong with one, the units it was given are compiled here.
 """
 
@@ -19,6 +20,7 @@ from tcopt.compiler.units import Unit
 from tcopt.compiler.worker import receive, send
 from tcopt.support.isolated import ROOT, child_environment, end_process, isolated_command
 from tcopt.support.phases import Phase
+from tcopt.support.registration import told_key
 from tcopt.support.threads import try_start
 
 _CODE = "from tcopt.compiler.worker import main; main()"
@@ -150,9 +152,19 @@ def _ask(process: subprocess.Popen[bytes], unit: Unit, phases: Sequence[Phase]) 
         "phases": [(phase.name, phase.text) for phase in phases],
         "name": unit.name,
         "text": unit.to_send(),
+        "plugins": _plugins(),
     }
     send(process.stdin, json.dumps(request).encode())
     reply = receive(process.stdout)
     if reply[:1] != b"+":
         raise _Refused
     return reply[1:]
+
+
+def _plugins() -> list[tuple[str, str]]:
+    """The files that a worker has to load, too: their paths, and what was read from them."""
+    if not told_key():
+        return []
+    from tcopt.support.plugins import told_sources
+
+    return [(source.path, source.code.decode("latin-1")) for source in told_sources()]

@@ -93,8 +93,8 @@ class _List:
             yield self._label
 
 
-def _note(module: ModuleType) -> None:
-    """Note all that there is to compare of a module."""
+def note(module: ModuleType) -> None:
+    """Note all that there is to compare of a module, of a plugin too."""
     name, space = module.__name__, vars(module)
     own = [v for v in space.values() if isinstance(v, type) and v.__module__ == name]
     inner = [v for c in own for v in vars(c).values() if isinstance(v, type)]
@@ -125,6 +125,12 @@ def altered() -> Iterator[str]:
     for lists in list(_lists.values()):
         for each in lists:
             yield from each.changes()
+
+
+def forget(module: ModuleType) -> None:
+    """Compare a module no more."""
+    _spaces.pop(module.__name__, None)
+    _lists.pop(module.__name__, None)
 
 
 def sources() -> dict[str, Stamp]:
@@ -167,7 +173,7 @@ class _Loader(SourceFileLoader):
         super().exec_module(module)
         if found is not None:
             _sources[self.path] = found
-        _note(module)
+        note(module)
 
 
 def _equal(one: object, other: object) -> bool:

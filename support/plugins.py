@@ -5,6 +5,9 @@ dialects, targets, ONNX handlers, schedule rules, intrinsics, rules of emitters,
 forms of output, ops and attributes that it only defines are registered for it.
 
 A file that has changed since is loaded anew, and what it registered before is forgotten.
+
+What a file registers is told by the keys of all that is kept on disk, and other processes load it,
+too, if its source says all that it does, see `plugin_sources`.
 """
 
 from __future__ import annotations
@@ -21,8 +24,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tcopt.support import integrity
 from tcopt.support.errors import InputError
-from tcopt.support.registration import forget
+from tcopt.support.plugin_sources import outside_influence
+from tcopt.support.registration import forget, told_by_keys
+from tcopt.support.remarks import notice
 from tcopt.support.suggestions import suggest
 
 if TYPE_CHECKING:
@@ -35,9 +41,19 @@ _SUFFIX = ".py"
 
 
 @dataclass(frozen=True)
+class PluginSource:
+    """A file, and what was read from it."""
+
+    path: str
+    code: bytes
+
+
+@dataclass(frozen=True)
 class _Loaded:
     digest: bytes
     module: ModuleType
+    source: PluginSource
+    influence: str | None
 
 
 _files: dict[Path, _Loaded] = {}
@@ -70,6 +86,22 @@ def plugins_loaded(names: Iterable[str | Path]) -> Generator[None]:
             unload(loaded)
 
 
+def told_sources() -> list[PluginSource]:
+    """The loaded files that are all of what they do, in order: later ones see earlier ones."""
+    return [loaded.source for loaded in _files.values() if loaded.influence is None]
+
+
+def take_sources(sources: Iterable[PluginSource]) -> None:
+    """Have just these files loaded, as another process has them."""
+    wanted = list(sources)
+    if told_sources() == wanted:
+        return
+    for path in list(_files):
+        unload(path)
+    for source in wanted:
+        _take(Path(source.path), Path(source.path), source.code)
+
+
 def unload(name: str | Path) -> None:
     """Forget what a plugin has registered in its own file; nothing if it was not loaded."""
     module = _modules.pop(name, None) if isinstance(name, str) else None
@@ -78,6 +110,7 @@ def unload(name: str | Path) -> None:
         module = known.module
     if module is not None:
         forget(module.__file__ or "")
+        integrity.forget(module)
         # So that its code runs once more when it is loaded again.
         sys.modules.pop(module.__name__, None)
 
@@ -104,6 +137,11 @@ def _load_file(path: Path) -> ModuleType:
         return known.module
     if known is not None:
         unload(place)
+    return _take(path, place, code)
+
+
+def _take(path: Path, place: Path, code: bytes) -> ModuleType:
+    """Run what was read from a file."""
     name = f"tcopt_user_{path.stem}_{blake2b(str(place).encode(), digest_size=4).hexdigest()}"
     spec = importlib.util.spec_from_file_location(name, place)
     if spec is None or spec.loader is None:
@@ -123,7 +161,14 @@ def _load_file(path: Path) -> ModuleType:
     except InputError:
         forget(str(place))
         raise
-    _files[place] = _Loaded(digest, module)
+    influence, digest = outside_influence(code), blake2b(code).digest()
+    if influence is None:
+        told_by_keys(str(place), digest.hex())
+        integrity.note(module)
+    else:
+        notice("cache", path.name, f"not told by its source alone: {influence}")
+    source = PluginSource(str(place), code)
+    _files[place] = _Loaded(digest, module, source, influence)
     return module
 
 

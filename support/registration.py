@@ -2,7 +2,8 @@
 
 Whatever decides what code looks like and can be added to from outside is a `Registry`: schedule
 rules, emit rules, intrinsics, ONNX handlers, passes and so on. What is compiled with an entry
-from outside is neither kept on disk nor given to other processes, see `compiler.extensions`.
+from outside is neither kept on disk nor given to other processes, see `compiler.extensions`, unless
+keys tell its source, as for plugins: `told_by_keys`.
 
     _RULES: Registry[str, Rule] = Registry("emit rule")
     _RULES.add("arith.addf", rule)              # in a file of the package, or of a user's own
@@ -36,6 +37,9 @@ _CODE = (type, FunctionType)
 _PASSED_THROUGH = contextlib.__file__
 """Not where a caller is."""
 
+_told: dict[str, tuple[str, list[Entry[Any]]]] = {}
+"""Digests of files outside of the package that keys tell, in order, and their entries."""
+
 _registries: list[weakref.ref[Registry[Any, Any]]] = []
 """All there are in this process; one that was not imported has nothing from outside."""
 
@@ -57,9 +61,11 @@ class Entry(Generic[Value]):
     @property
     def is_foreign(self) -> bool:
         """Whether it comes from outside of the package, or is not what it was."""
-        return bool(self.source) or not self._is_whole()
+        return bool(self.source) or not self.is_whole
 
-    def _is_whole(self) -> bool:
+    @property
+    def is_whole(self) -> bool:
+        """Whether the object has the attributes that it had."""
         if not self.state:
             return True
         now = vars(self.value)
@@ -164,13 +170,17 @@ class Registry(MutableMapping[Key, Value]):
         for key in [key for key, entry in self._foreign.items() if entry.source == source]:
             del self[key]
 
+    def entries_of(self, source: str) -> list[Entry[Value]]:
+        """What a file outside of the package has registered."""
+        return [entry for entry in self._foreign.values() if entry.source == source]
+
     def foreign(self) -> Iterator[str]:
         """Descriptions of entries that keys on disk do not tell."""
         if self._in_keys:
             return
         for entries in (self._foreign, self._own):
             for key, entry in list(entries.items()):
-                if entry.is_foreign:
+                if entry.is_foreign and not _is_told(entry):
                     place = entry.source or "changed after it was registered"
                     yield f"{self.describe(key)} ({printable(place, 2 * _SHOWN)})"
 
@@ -194,8 +204,29 @@ class Registry(MutableMapping[Key, Value]):
             self._values[key] = entry.value
 
 
+def told_by_keys(source: str, digest: str) -> None:
+    """Have keys tell all that a file outside of the package has registered by now.
+
+    Args:
+        digest: of what the file holds.
+    """
+    tables = [registry for reference in _registries if (registry := reference()) is not None]
+    _told[source] = digest, [entry for table in tables for entry in table.entries_of(source)]
+
+
+def told_key() -> str:
+    """Stands in keys for the files that they tell, in the order of loading; empty for none."""
+    return " ".join(digest for digest, _ in _told.values())
+
+
+def _is_told(entry: Entry[Any]) -> bool:
+    _, entries = _told.get(entry.source, ("", ()))
+    return entry.is_whole and any(entry is told for told in entries)
+
+
 def forget(source: str) -> None:
     """Remove what a file outside of the package has registered, in all tables."""
+    _told.pop(source, None)
     for reference in list(_registries):
         registry = reference()
         if registry is not None:
