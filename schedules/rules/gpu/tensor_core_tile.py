@@ -27,6 +27,8 @@ from tcopt.dialects.fragments import MATRIX
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.dialects.loop import LoadOp, StoreOp
+from tcopt.schedules.analysis.patterns import Access, BlockPattern, match_block
+from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
 from tcopt.schedules.rules.gpu.facts import GpuFacts
