@@ -145,17 +145,21 @@ class ConvTransposeOp(ConvolutionOp):
             groups=groups,
             result_element=self.result_element,
         )
+        parts = [*(phases.decompose() or (phases,))]
+        if parts[-1] is not phases:
+            phases.erase()
+        made += parts
         if max(window.strides) == 1:
-            return (*made, phases)
+            return made
         woven = InterleaveOp(
-            phases,
+            made[-1],
             strides=window.strides,
             starts=[low - s * b for (s, low, _), b in zip(rows, first, strict=True)],
             output=[count for _, _, count in rows],
             groups=groups,
             kept=[min(k, s) for k, s in zip(spans, window.strides, strict=True)],
         )
-        return (*made, phases, woven)
+        return (*made, woven)
 
     def _inside(self, before: Sequence[int], after: Sequence[int]) -> SliceOp:
         """The data without what negative pads cut off."""

@@ -55,3 +55,12 @@ func.func @groups(%x: tensor<1x8x5x4xf32>, %w: tensor<8x4x3x2xf32>) -> tensor<1x
   %0 = graph.conv_transpose %x, %w {strides = [2, 3], pads = [1, 0, 2, 0], output_pads = [0, 1], groups = 2} : tensor<1x8x8x12xf32>
   return %0 : tensor<1x8x8x12xf32>
 }
+
+// Channels by themselves with one tap are factors.
+// CHECK-LABEL: func.func @factors
+// CHECK: %[[M:.*]] = graph.mul %x, %{{.*}} : tensor<1x8x4x4xf32>
+// CHECK-NEXT: graph.interleave %[[M]] {strides = [2, 2], starts = [0, 0], output = [7, 7], groups = 8, kept = [1, 1]} : tensor<1x8x7x7xf32>
+func.func @factors(%x: tensor<1x8x4x4xf32>, %w: tensor<8x1x1x1xf32>) -> tensor<1x8x7x7xf32> {
+  %0 = graph.conv_transpose %x, %w {strides = [2, 2], groups = 8} : tensor<1x8x7x7xf32>
+  return %0 : tensor<1x8x7x7xf32>
+}
