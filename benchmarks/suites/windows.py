@@ -55,6 +55,11 @@ CASES = [
         partial(_layer, "Conv", [1, 64, 56, 56], [64, 64, 3, 3], strides=[2, 2], dilations=[2, 2]),
         "56x56, 64, 3x3, dilation 2, stride 2",
     ),
+    Case(
+        "dilated-place",
+        partial(_layer, "Conv", [2, 53, 13, 13, 13], [53, 1, 3, 3, 3], dilations=[6] * 3, group=53),
+        "13x13x13, 53, 3x3x3, dilation 6, depthwise, to a single place",
+    ),
     Case("transposed-groups", partial(_transposed, 28, 64, 64, 4, 4), "28x28, 64, 4x4, 4 groups"),
     Case("transposed-each", partial(_transposed, 28, 64, 64, 4, 64), "28x28, 64, 4x4, depthwise"),
     Case("transposed-uneven", partial(_transposed, 28, 64, 64, 3, 1), "28x28, 64, 3x3 to 55x55"),

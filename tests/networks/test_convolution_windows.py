@@ -196,6 +196,11 @@ def test_strides_and_dilations_with_common_factors(seed: int) -> None:
     check(layer)
 
 
+def test_single_places_and_single_taps() -> None:
+    check(Layer((10, 8), (3, 3), (2, 3), (4, 5), (0, 3, 0, 1), 2, 5, 16))
+    check(Layer((9, 4), (1, 1), (2, 3), (1, 1), (0,) * 4, 2, 5, 5, groups=5, transposed=True))
+
+
 @pytest.mark.parametrize("inputs", [1, 3, 12])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_groups_of_whole_blocks_read_plain_data(inputs: int, dtype: type) -> None:

@@ -87,8 +87,11 @@ class _Used(NamedTuple):
 
 def _used(extent: int, count: int, kernel: int, stride: int, dilation: int, low: int) -> _Used:
     """What `count` windows of a dimension use; all of it where they use neighbours."""
+    # A kernel of one element has no dilation, and a single place no stride.
     if kernel == 1:
         dilation = stride
+    elif count == 1:
+        stride = dilation
     step = gcd(stride, dilation)
     last = (count - 1) * stride + (kernel - 1) * dilation - low
     if step == 1:
@@ -120,7 +123,8 @@ def _is_plain_input(value: SSAValue) -> bool:
 class GatherPixelsPass(ModulePass):
     """Take the pixels that a convolution uses out of an input, where it uses every second or so.
 
-    That is so for strides of single elements, and where strides and dilations have a common factor.
+    That is so for strides of single elements, for taps of a single place, and where strides and
+    dilations have a common factor.
     Only these are then brought into another layout, or lie side by side for vectors along an
     image; what is computed of inputs element by element, a conversion from another type for one,
     is computed for them alone. Where data is computed in blocks of channels it needs no change,

@@ -18,6 +18,15 @@ func.func @dilated(%x: tensor<1x4x15x16xf32>, %w: tensor<8x4x3x3xf32>) -> tensor
   return %0 : tensor<1x8x4x7xf32>
 }
 
+// Of a single place each tap uses one element.
+// CHECK-LABEL: func.func @place
+// CHECK-NEXT: %[[S:.*]] = graph.slice %x {starts = [0, 0, 0, 2], steps = [1, 1, 4, 5]} : tensor<1x4x3x2xf32>
+// CHECK-NEXT: graph.conv %[[S]], %w {pads = [0, 1, 0, 0]} : tensor<1x8x1x1xf32>
+func.func @place(%x: tensor<1x4x10x8xf32>, %w: tensor<8x4x3x3xf32>) -> tensor<1x8x1x1xf32> {
+  %0 = graph.conv %x, %w {strides = [2, 3], pads = [0, 3, 0, 1], dilations = [4, 5]} : tensor<1x8x1x1xf32>
+  return %0 : tensor<1x8x1x1xf32>
+}
+
 // What is computed element by element is so after the slice, which the same kernel then takes.
 // CHECK-LABEL: func.func @elementwise
 // CHECK-NEXT: graph.relu
