@@ -19,8 +19,9 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, VectorTy
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, SHARED_SPACE, sizes_of
+from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, sizes_of
 from tcopt.dialects.loop.memory import FENCE
+from tcopt.dialects.loop.scopes import is_shared_space
 from tcopt.dialects.memref_ import PrefetchOp
 from tcopt.dialects.simt import ShuffleOp
 from tcopt.dialects.vector_ import GatherOp, ScatterOp
@@ -277,7 +278,7 @@ class _Launch:
     def _alloca(self, op: memref.AllocaOp) -> None:
         type_ = op.memref.type
         assert isa(type_, MemRefType)
-        is_shared = type_.memory_space == SHARED_SPACE
+        is_shared = is_shared_space(type_.memory_space)
         owner = self.blocks if is_shared else self.everyone
         name = op.memref.name_hint or "buffer"
         dtype, size = numpy_dtype(type_.get_element_type()), type_.element_count()

@@ -10,8 +10,6 @@ from tcopt.dialects.loop.attrs import (
     IterKindAttr,
     LoopKind,
     LoopKindAttr,
-    Scope,
-    ScopeAttr,
     ThreadAxis,
     ThreadAxisAttr,
 )
@@ -29,6 +27,7 @@ from tcopt.dialects.loop.memory import (
     WeightOp,
 )
 from tcopt.dialects.loop.prefetch import PrefetchOp
+from tcopt.dialects.loop.scopes import Scope, ScopeAttr, Sharing
 from tcopt.dialects.loop.structure import (
     ForOp,
     FuncOp,
@@ -90,6 +89,7 @@ __all__ = [
     "PushTokenOp",
     "Scope",
     "ScopeAttr",
+    "Sharing",
     "SliceOp",
     "StoreOp",
     "ThreadAxis",

@@ -1,4 +1,4 @@
-"""Attributes of the loop dialect: loop kinds, thread axes, memory scopes, iteration kinds."""
+"""Attributes of the loop dialect: loop kinds, thread axes, iteration kinds."""
 
 from __future__ import annotations
 
@@ -57,25 +57,6 @@ class ThreadAxisAttr(EnumAttribute[ThreadAxis]):
     def parse_parameter(cls, parser):  # pyright: ignore
         with parser.in_angle_brackets():
             return ThreadAxis(parser.parse_str_literal())
-
-
-class Scope(StrEnum):
-    """Where a buffer lives; each executor of the scope sees its own copy."""
-
-    GLOBAL = "global"
-    SHARED = "shared"
-    LOCAL = "local"
-    REGISTER = "register"
-    ACC_INPUT = "acc_input"
-    ACC_WEIGHT = "acc_weight"
-    ACC_REGISTER = "acc_register"
-
-
-@irdl_attr_definition
-class ScopeAttr(EnumAttribute[Scope], SpacedOpaqueSyntaxAttribute):
-    """The memory scope of a `loop.alloc`."""
-
-    name = "loop.scope"
 
 
 class IterKind(StrEnum):

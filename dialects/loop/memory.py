@@ -22,7 +22,7 @@ from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.loop.attrs import Scope, ScopeAttr
+from tcopt.dialects.loop.scopes import Scope, ScopeAttr
 from tcopt.dialects.loop.types import parse_buffer_type, verify_buffer_type
 from tcopt.support.calls import verify_call
 from tcopt.support.literals import Integers, integers

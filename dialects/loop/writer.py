@@ -26,10 +26,11 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 
 from tcopt.dialects.arith_ import IndexCastOp, SelectOp
 from tcopt.dialects.loop.access import LoadOp, StoreOp
-from tcopt.dialects.loop.attrs import LoopKind, Scope
+from tcopt.dialects.loop.attrs import LoopKind
 from tcopt.dialects.loop.computed_indices import is_computed, ranges_at
 from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.memory import AllocOp
+from tcopt.dialects.loop.scopes import Scope
 from tcopt.dialects.loop.structure import ForOp, FuncOp
 from tcopt.dialects.te.dtypes import is_float, is_unsigned
 from tcopt.dialects.te.scalar import Emitter, storage_type, width_of

@@ -16,6 +16,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from tcopt.dialects.loop import Scope, ScopeAttr
+from tcopt.dialects.loop.scopes import parse_scope
 from tcopt.dialects.sched.base import Resolve, SchedOp
 from tcopt.dialects.sched.types import BlockType, LoopType
 
@@ -152,7 +153,7 @@ class CacheReadOp(SchedOp):
         if buffer is None:
             buffer = parser.parse_integer(allow_boolean=False)
         parser.parse_keyword("into")
-        return cls(block, buffer, parser.parse_str_enum(Scope))
+        return cls(block, buffer, parse_scope(parser))
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -8,7 +8,7 @@ from functools import reduce
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from tcopt.dialects.loop import BlockOp, ForOp, Scope, is_in_block
+from tcopt.dialects.loop import BlockOp, ForOp, is_in_block
 from tcopt.dialects.loop.analysis import Access, Box, access_box, accesses, union, value_ranges
 from tcopt.schedules.state.state import alloc_of, loops_of
 from tcopt.support.affine import Dim, linear_sum, substitute
@@ -62,7 +62,7 @@ def sharing_loops(buffer: SSAValue, loop: ForOp) -> list[ForOp]:
     """The loops at and around `loop` whose iterations share `buffer` as they run at the same
     time: those over the threads of a block, for memory that these share."""
     alloc = alloc_of(buffer)
-    if alloc is None or alloc.scope.data is not Scope.SHARED:
+    if alloc is None or not alloc.scope.data.is_shared:
         return []
     return [each for each in (*loops_of(loop), loop) if is_in_block(each)]
 

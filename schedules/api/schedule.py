@@ -21,6 +21,7 @@ from xdsl.ir import Attribute
 
 from tcopt.dialects import sched
 from tcopt.dialects.loop import BlockOp, ForOp, FuncOp, Scope, ThreadAxis
+from tcopt.dialects.loop.scopes import scope_named
 from tcopt.schedules.api.handles import Block, KnobValue, Loop
 from tcopt.schedules.api.recorder import Recorder
 from tcopt.schedules.dependences.order import Dependences
@@ -57,7 +58,7 @@ from tcopt.schedules.state.state import (
     buffers_written,
     loops_of,
 )
-from tcopt.support.errors import ScheduleError
+from tcopt.support.errors import InputError, ScheduleError
 
 BlockLike = Block | str
 """A block, or its name."""
@@ -380,10 +381,12 @@ def _name(block: BlockLike) -> str:
 
 
 def _scope(primitive: str, scope: Scope | str) -> Scope:
-    known = [each.value for each in Scope]
-    if scope not in known:
-        raise illegal(primitive, "scope", f"'{scope}' is none of {', '.join(known)}")
-    return Scope(scope)
+    if isinstance(scope, Scope):
+        return scope
+    try:
+        return scope_named(scope)
+    except InputError as error:
+        raise illegal(primitive, "scope", error.message, hint=error.hint) from None
 
 
 def _attribute(value: Attribute | int | str | bool) -> Attribute:

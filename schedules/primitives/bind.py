@@ -9,7 +9,6 @@ from tcopt.dialects.loop import (
     IterKind,
     LoopKind,
     LoopKindAttr,
-    Scope,
     ThreadAxis,
     ThreadAxisAttr,
 )
@@ -105,7 +104,7 @@ def _check_shared_work(state: State, loop: ForOp, outer: ForOp, axis: ThreadAxis
     for block in blocks_under(loop):
         for buffer in buffers_written(block):
             alloc = alloc_of(buffer)
-            if alloc is None or alloc.scope.data is not Scope.SHARED:
+            if alloc is None or not alloc.scope.data.is_shared:
                 reason = (
                     f"{axis.value} is taken by {label}, and block {block_label(block)} writes "
                     f"{value_label(buffer)}, which is not shared"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import UnitAttr
 
-from tcopt.dialects.loop import BlockOp, ForOp, Scope
+from tcopt.dialects.loop import BlockOp, ForOp
 from tcopt.dialects.loop.memory import DOUBLE_BUFFER
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import (
@@ -37,7 +37,7 @@ def double_buffer(state: State, block: BlockOp) -> None:
     """
     buffer = written_buffer(block, "double_buffer")
     alloc, label = alloc_of(buffer), value_label(buffer)
-    if alloc is None or alloc.scope.data is not Scope.SHARED:
+    if alloc is None or not alloc.scope.data.is_shared:
         hint = "cache_read into shared makes a buffer to fill"
         raise illegal("double_buffer", "block", f"{label} is not shared", op=block, hint=hint)
     if any(writer is not block for writer in state.writers(buffer)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcopt.dialects.loop import BlockOp, Scope, ScopeAttr
+from tcopt.dialects.loop import BlockOp, Scope, ScopeAttr, Sharing
 from tcopt.schedules.dependences.order import check_single
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import State, alloc_of, value_label, written_buffer
@@ -30,6 +30,6 @@ def set_scope(state: State, block: BlockOp, scope: Scope) -> None:
             op=block,
             hint="cache_write gives it a buffer of its own",
         )
-    if scope is not Scope.GLOBAL:
+    if scope.sharing is not Sharing.ALL:
         check_single(state.known, "set_scope", block, buffer, any_order=False)
     alloc.scope = ScopeAttr(scope)

@@ -7,7 +7,7 @@ from math import prod
 
 from xdsl.dialects.arith import ConstantOp
 
-from tcopt.dialects.loop import BlockOp, LoadOp, Scope, StoreOp
+from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.patterns import Access, BlockPattern, body_cost, match_block
 from tcopt.schedules.api.handles import Block, Loop
@@ -150,7 +150,7 @@ def _sums(sch: Schedule, epilogue: Block) -> int | None:
     """Which of the buffers that an epilogue reads is in registers."""
     for number, buffer in enumerate(buffers_read(sch.block_op(epilogue))):
         alloc = alloc_of(buffer)
-        if alloc is not None and alloc.scope.data is Scope.REGISTER:
+        if alloc is not None and alloc.scope.data.in_registers:
             return number
     return None
 

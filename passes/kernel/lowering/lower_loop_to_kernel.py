@@ -15,6 +15,7 @@ from xdsl.dialects import arith, func, math, memref, scf, vector
 from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
+    MemRefType,
     ModuleOp,
     StringAttr,
     VectorType,
@@ -36,7 +37,8 @@ from tcopt.dialects.table import ScaleOp
 from tcopt.dialects.target import gpu_target_of
 from tcopt.passes.kernel.lowering.lowering_access import AccessLowering, Condition
 from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
-from tcopt.passes.kernel.lowering.thread_axes import Grid
+from tcopt.passes.kernel.lowering.scope_capacity import check_capacities
+from tcopt.passes.kernel.lowering.thread_axes import Grid, with_space
 from tcopt.passes.kernel.lowering.thread_private import drop_thread_dimensions
 from tcopt.passes.loop.unroll.table_folds import constant_index, splat
 from tcopt.support.alignment import ALIGNMENT
@@ -139,6 +141,7 @@ class FunctionLowering:
         }
 
     def run(self) -> func.FuncOp:
+        check_capacities(self.function)
         self._ops(self.function.body.block)
         self.body.add_op(func.ReturnOp())
         result = func.FuncOp(
@@ -319,7 +322,7 @@ class FunctionLowering:
     def _alloc(self, op: loop.AllocOp) -> None:
         if self.grid is not None:
             self.grid.check_scope(op)
-        type_ = op.result.type if self.grid is None else self.grid.buffer_type(op)
+        type_ = self._buffer_type(op)
         alignment = IntegerAttr(ALIGNMENT, i64)
         if not self._is_on_stack(op):
             new: Operation = memref.AllocOp([], [], type_, alignment)
@@ -330,9 +333,18 @@ class FunctionLowering:
         self.values[op.result] = self.writer.write(new).results[0]
         self.values[op.result].name_hint = op.result.name_hint
 
+    def _buffer_type(self, op: loop.AllocOp) -> MemRefType:
+        if self.grid is not None:
+            return self.grid.buffer_type(op)
+        # Where there are no blocks, what they would share is memory like any other.
+        scope = op.scope.data
+        return op.result.type if scope.is_shared else with_space(op.result.type, scope)
+
     def _is_on_stack(self, op: loop.AllocOp) -> bool:
-        """Whether a buffer is small; a GPU's threads have nothing else."""
-        return self.grid is not None or memref_bytes(op.result.type) <= _STACK_BYTES
+        """Whether a buffer is small; a GPU's threads, and memories of their own, have no heap."""
+        if self.grid is not None or op.scope.data.space is not None:
+            return True
+        return memref_bytes(op.result.type) <= _STACK_BYTES
 
     def _load(self, op: loop.LoadOp) -> None:
         mask = None if op.mask is None else self.values[op.mask]

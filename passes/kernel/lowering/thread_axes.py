@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
+    IntegerAttr,
     MemRefType,
     UnitAttr,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, SSAValue
 
@@ -64,7 +66,7 @@ class Grid:
             PassFailedError: threads would have to share memory that is not said to be shared.
         """
         has_threads = any(self.extents.get(axis, 1) > 1 for axis in loop.THREAD_AXES)
-        is_global = alloc.scope.data is loop.Scope.GLOBAL
+        is_global = alloc.scope.data.sharing is loop.Sharing.ALL
         if is_global and has_threads and not any(map(loop.is_thread, loop.enclosing_loops(alloc))):
             raise PassFailedError(
                 f"%{alloc.result.name_hint or 'unnamed'} would be global memory that a kernel "
@@ -74,11 +76,8 @@ class Grid:
             )
 
     def buffer_type(self, alloc: loop.AllocOp) -> MemRefType:
-        """The type of a buffer inside of a kernel: its scope is a memory space."""
-        type_ = alloc.result.type
-        if alloc.scope.data is not loop.Scope.SHARED:
-            return type_
-        return MemRefType(type_.element_type, type_.shape, type_.layout, SHARED_SPACE)
+        """The type of a buffer inside of a kernel."""
+        return with_space(alloc.result.type, alloc.scope.data)
 
     def attributes(self) -> dict[str, Attribute]:
         """What a function says of its launch."""
@@ -90,6 +89,14 @@ class Grid:
 
     def _sizes(self, axes: Sequence[loop.ThreadAxis]) -> DenseArrayBase:
         return DenseArrayBase.from_list(i32, [self.extents.get(axis, 1) for axis in axes])
+
+
+def with_space(type_: MemRefType, scope: loop.Scope) -> MemRefType:
+    """The type of a buffer with the memory space of a scope, if it has one."""
+    if scope.space is None:
+        return type_
+    space = IntegerAttr(scope.space, i64)
+    return MemRefType(type_.element_type, type_.shape, type_.layout, space)
 
 
 def _write_position(axis: loop.ThreadAxis, writer: LevelWriter) -> SSAValue:

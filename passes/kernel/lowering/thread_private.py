@@ -19,13 +19,11 @@ from tcopt.passes.loop.analysis.indexing import Knowledge, shape_of
 from tcopt.passes.loop.edits.dimensions import Access, accesses_of, drop_dimensions, reshape
 from tcopt.support.errors import PassFailedError
 
-_PRIVATE = (loop.Scope.REGISTER, loop.Scope.LOCAL)
-
 
 def drop_thread_dimensions(function: loop.FuncOp) -> None:
     """Take away dimensions of private buffers whose index is the number of the thread."""
     for op in tuple(function.walk()):
-        if not isinstance(op, loop.AllocOp) or op.scope.data not in _PRIVATE:
+        if not isinstance(op, loop.AllocOp) or not op.scope.data.is_private:
             continue
         accesses = accesses_of(op)
         if not accesses:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects import arith, memref, scf, vector
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, NoneAttr, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.gpu_kernels import SHARED_SPACE
 from tcopt.support.quick_ir import ops_of
 
 
@@ -78,7 +77,7 @@ def analyse(region_owner: Operation, max_slots: int) -> Promotion:
     """Find the promotable buffers inside an op, and all their accesses."""
     promotion = Promotion()
     for op in ops_of(region_owner, memref.AllocaOp):
-        if _is_shared(op):
+        if _is_elsewhere(op):
             continue
         found = _slots_of(op, max_slots)
         if found is None:
@@ -95,9 +94,10 @@ def analyse(region_owner: Operation, max_slots: int) -> Promotion:
     return promotion
 
 
-def _is_shared(op: memref.AllocaOp) -> bool:
-    """Whether other threads see the buffer too."""
-    return isa(op.memref.type, MemRefType) and op.memref.type.memory_space == SHARED_SPACE
+def _is_elsewhere(op: memref.AllocaOp) -> bool:
+    """Whether the buffer is to be in a memory of its own, such as what threads share."""
+    type_ = op.memref.type
+    return isa(type_, MemRefType) and not isinstance(type_.memory_space, NoneAttr)
 
 
 def _mark_ancestors(promotion: Promotion, op: Operation, top: Operation) -> None:

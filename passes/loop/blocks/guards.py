@@ -106,7 +106,7 @@ def _threads_meet(op: Operation) -> bool:
     for inner in op.walk():
         if isinstance(inner, loop.LoadOp | loop.StoreOp):
             alloc = inner.memref.owner
-            if isinstance(alloc, loop.AllocOp) and alloc.scope.data is loop.Scope.SHARED:
+            if isinstance(alloc, loop.AllocOp) and alloc.scope.data.is_shared:
                 return True
         elif isinstance(inner, loop.ForOp) and loop.is_thread(inner):
             return True

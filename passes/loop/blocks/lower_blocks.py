@@ -182,8 +182,8 @@ def _is_unseen(op: loop.BlockOp) -> bool:
         if isinstance(inner, _ACCESSES):
             alloc = inner.memref.owner
             scope = alloc.scope.data if isinstance(alloc, loop.AllocOp) else loop.Scope.GLOBAL
-            is_near = scope is loop.Scope.SHARED and isinstance(inner, loop.LoadOp)
-            if scope is not loop.Scope.REGISTER and not is_near:
+            is_near = scope.is_shared and isinstance(inner, loop.LoadOp)
+            if not scope.in_registers and not is_near:
                 return False
         elif not is_side_effect_free(inner) or isinstance(inner, _TRAPS):
             return False

@@ -51,7 +51,7 @@ def _hoist(function: loop.FuncOp, calls: list[loop.CallOp]) -> None:
     allocs = [
         op
         for op in block.ops
-        if isinstance(op, loop.AllocOp) and op.scope.data is loop.Scope.GLOBAL
+        if isinstance(op, loop.AllocOp) and op.scope.data == loop.Scope.GLOBAL
     ]
     if not allocs:
         return

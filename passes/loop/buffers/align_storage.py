@@ -36,7 +36,7 @@ class AlignStorage(RewritePattern):
         if wanted is None:
             return
         rewriter.notify_op_modified(op)
-        if isa(wanted, DenseArrayBase[I64]) and op.scope.data is not loop.Scope.REGISTER:
+        if isa(wanted, DenseArrayBase[I64]) and not op.scope.data.in_registers:
             dim, factor, offset = integers(wanted)
             _align(op, dim, factor, offset, rewriter)
 

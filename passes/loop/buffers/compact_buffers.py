@@ -104,8 +104,8 @@ def _compact(alloc: loop.AllocOp, known: Knowledge) -> None:
         return
     # Whole vectors fit into registers: a tail has its own, of which some lanes go unused. So do
     # whole tiles into shared memory.
-    is_shared = alloc.scope.data is loop.Scope.SHARED
-    has_tails = is_shared or alloc.scope.data is loop.Scope.REGISTER
+    is_shared = alloc.scope.data.is_shared
+    has_tails = is_shared or alloc.scope.data.in_registers
     # A buffer never moves out of a loop: its iterations may run at the same time.
     own = len(loops_around(alloc))
     for depth in range(len(candidates), own - 1, -1):

@@ -265,7 +265,7 @@ class _Sums:
     def __init__(self, tile: loop.LoadOp, known: Knowledge):
         buffer, self.known = tile.memref, known
         owner = buffer.owner
-        if not isinstance(owner, loop.AllocOp) or owner.scope.data is not loop.Scope.REGISTER:
+        if not isinstance(owner, loop.AllocOp) or not owner.scope.data.in_registers:
             raise PassFailedError("the sums of a warp are in no buffer of registers", op=tile)
         self.alloc = owner
         rows, columns = (list(steps) for steps in tile.lane_steps)
@@ -384,4 +384,4 @@ def _shape(tile: loop.LoadOp) -> tuple[int, ...]:
 
 def _is_shared(buffer: SSAValue) -> bool:
     owner = buffer.owner
-    return isinstance(owner, loop.AllocOp) and owner.scope.data is loop.Scope.SHARED
+    return isinstance(owner, loop.AllocOp) and owner.scope.data.is_shared

@@ -22,7 +22,6 @@ _MOST_COPIES = 32
 """Most virtual threads that are written out."""
 
 _PASSED = (loop.LoopKind.SERIAL, loop.LoopKind.UNROLLED, loop.LoopKind.THREAD)
-_PRIVATE = (loop.Scope.REGISTER, loop.Scope.LOCAL)
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ class _Injection:
             isinstance(alloc, loop.AllocOp) and self.virtual.is_ancestor(alloc)
         ):
             return False
-        if isinstance(alloc, loop.AllocOp) and alloc.scope.data not in _PRIVATE:
+        if isinstance(alloc, loop.AllocOp) and not alloc.scope.data.is_private:
             return False
         new = value not in self.different
         self.different.add(value)

@@ -313,16 +313,16 @@ def _after(sequence: _Sequence) -> list[ThreadAccess]:
 def _is_private(buffer: SSAValue) -> bool:
     """Whether each thread has a buffer of its own."""
     alloc = buffer.owner
-    if not isinstance(alloc, loop.AllocOp) or alloc.scope.data is loop.Scope.SHARED:
+    if not isinstance(alloc, loop.AllocOp) or alloc.scope.data.is_shared:
         return False
-    if alloc.scope.data is not loop.Scope.GLOBAL:
+    if alloc.scope.data.is_private:
         return True
     return any(loop.is_thread(each) for each in loop.enclosing_loops(alloc))
 
 
 def _is_shared(buffer: SSAValue) -> bool:
     alloc = buffer.owner
-    return isinstance(alloc, loop.AllocOp) and alloc.scope.data is loop.Scope.SHARED
+    return isinstance(alloc, loop.AllocOp) and alloc.scope.data.is_shared
 
 
 def _is_uniform(value: SSAValue) -> bool:

@@ -111,10 +111,7 @@ def _reduction(op: loop.ForOp) -> _Reduction | None:
 
 def _lower(reduction: _Reduction, target: GpuTargetAttr) -> None:
     alloc = reduction.store.memref.owner
-    if isinstance(alloc, loop.AllocOp) and alloc.scope.data not in (
-        loop.Scope.SHARED,
-        loop.Scope.GLOBAL,
-    ):
+    if isinstance(alloc, loop.AllocOp) and alloc.scope.data.is_private:
         raise PassFailedError(
             f"threads combine their values in %{alloc.result.name_hint or 'unnamed'}, which each "
             "of them has in its registers",

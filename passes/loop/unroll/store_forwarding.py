@@ -118,7 +118,7 @@ def is_private(buffer: SSAValue) -> bool:
     owner = buffer.owner
     return (
         isinstance(owner, loop.AllocOp)
-        and owner.scope.data is loop.Scope.REGISTER
+        and owner.scope.data.in_registers
         and all(
             isinstance(use.operation, loop.LoadOp)
             or (isinstance(use.operation, loop.StoreOp) and use.operation.memref is buffer)

@@ -49,7 +49,7 @@ class _Access:
     def is_register(self) -> bool:
         """Whether it costs nothing."""
         owner = self.buffer.owner
-        return isinstance(owner, loop.AllocOp) and owner.scope.data is loop.Scope.REGISTER
+        return isinstance(owner, loop.AllocOp) and owner.scope.data.in_registers
 
 
 @target_estimate("cpu")

@@ -121,7 +121,7 @@ def test_columns_that_conflict_in_the_first_cache_are_copied(columns, copied):
     module, rule = scheduled(arrays, op.tensor_expression, AVX2)
     assert rule == "cpu-matmul"
     allocs = [op for op in module.walk() if isinstance(op, AllocOp)]
-    assert any(op.scope.data is Scope.LOCAL for op in allocs) == copied
+    assert any(op.scope.data == Scope.LOCAL for op in allocs) == copied
     check_op(MatmulOp, *arrays, bits=256)
 
 
