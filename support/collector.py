@@ -1,41 +1,58 @@
-"""Python's garbage collector, kept out of work that makes many objects and leaves few behind."""
+"""Python's garbage collector, which looks less often while much is made and little is garbage.
+
+It stays on, as the program is not ours: other threads may make garbage meanwhile.
+"""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
+from threading import Lock
 
-_MANY = 200_000
-"""Objects that take a collection about a tenth of a second."""
+_SELDOM = 10_000_000
+"""New objects until the young ones are looked at, where Python's default is some hundred. Few
+compiles make so many; who makes more has some of them collected."""
 
-_postponed: list[int] = []
-"""How many full collections there had been when work first left many objects."""
+
+class _Thresholds:
+    """The collector's, raised while anybody is inside."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._before = self._raised = gc.get_threshold()
+
+    def enter(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside > 1:
+                return
+            self._before = self._raised = gc.get_threshold()
+            # 0 is off.
+            if 0 < self._before[0] < _SELDOM:
+                self._raised = (_SELDOM, *self._before[1:])
+                gc.set_threshold(*self._raised)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and gc.get_threshold() == self._raised:
+                gc.set_threshold(*self._before)
+
+
+_thresholds = _Thresholds()
 
 
 @contextmanager
 def quiet_collector() -> Generator[None]:
-    """No garbage collection inside: IR and modules are large, and little of it dies in cycles.
+    """Few garbage collections inside: IR and modules are large, and little of it dies in cycles.
 
-    If many objects are left the first time, they count as old ones, so that who compiles one
-    model does not wait for a collection: the program's next full one looks at them, or one
-    when this is entered again.
+    Thresholds are what they were when the last of those inside has left, unless the program has set
+    others meanwhile.
     """
-    enabled = gc.isenabled()
-    if enabled and _postponed and _postponed[0] == _full_collections():
-        gc.collect()
-    gc.disable()
+    _thresholds.enter()
     try:
         yield
     finally:
-        if enabled:
-            # What the program itself has frozen would be unfrozen.
-            if not _postponed and gc.get_count()[0] > _MANY and not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()
-                _postponed.append(_full_collections())
-            gc.enable()
-
-
-def _full_collections() -> int:
-    return gc.get_stats()[-1]["collections"]
+        _thresholds.leave()

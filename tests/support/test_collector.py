@@ -1,11 +1,15 @@
-"""The garbage collector leaves a compile alone, and what a compile leaves is collected later."""
+"""The garbage collector leaves a compile alone, stays on, and is left as it was."""
 
 import gc
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
+import onnx.parser
 import pytest
 
+import tcopt
 from tcopt.support import collector
 from tcopt.support.collector import quiet_collector
 
@@ -18,12 +22,14 @@ class _Node:
 
 
 @pytest.fixture(autouse=True)
-def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An enabled collector, and nothing that was postponed before."""
-    monkeypatch.setattr(collector, "_postponed", [])
-    was = gc.isenabled()
+def _thresholds() -> Iterator[None]:
+    """An enabled collector with Python's own thresholds, and what was there before at the end."""
+    was, before = gc.isenabled(), gc.get_threshold()
     gc.enable()
+    gc.set_threshold(700, 10, 10)
     yield
+    assert gc.isenabled()
+    gc.set_threshold(*before)
     (gc.enable if was else gc.disable)()
 
 
@@ -34,49 +40,70 @@ def _collections() -> int:
 def test_nothing_is_collected_inside() -> None:
     with quiet_collector():
         before = _collections()
-        _ = [[] for _ in range(10_000)]
+        _ = [[] for _ in range(100_000)]
         assert _collections() == before
-    assert gc.isenabled()
+        assert gc.isenabled()
+    assert gc.get_threshold() == (700, 10, 10)
+    _ = [[] for _ in range(1_000)]
+    assert _collections() > before
+
+
+def test_the_collector_stays_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever makes a great deal of garbage inside has it collected."""
+    monkeypatch.setattr(collector, "_SELDOM", 20_000)
+    with quiet_collector():
+        node = _Node()
+        left = weakref.ref(node)
+        del node
+        _ = [[] for _ in range(30_000)]
+        assert left() is None
 
 
 def test_a_disabled_collector_stays_disabled() -> None:
     gc.disable()
-    with quiet_collector():
-        pass
-    assert not gc.isenabled()
-
-
-def test_many_objects_are_collected_when_it_is_entered_again() -> None:
-    gc.collect()
-    with quiet_collector():
-        node = _Node()
-        left = weakref.ref(node)
-        kept = [[] for _ in range(250_000)]
-        del node
-    before = _collections()
-    _ = [[] for _ in range(1_000)]
-    assert _collections() > before  # A young one, which does not look at what was left.
-    assert left() is not None
-    with quiet_collector():
-        assert left() is None
-    assert len(kept) == 250_000
-    with quiet_collector():
-        node = _Node()
-        left = weakref.ref(node)
-        again = [[] for _ in range(250_000)]
-        del node
-    _ = [[] for _ in range(1_000)]
-    assert left() is None  # Only the first time something waits.
-    assert len(again) == 250_000
-
-
-def test_what_the_program_has_frozen_stays_frozen() -> None:
-    gc.freeze()
     try:
-        frozen = gc.get_freeze_count()
         with quiet_collector():
-            kept = [[] for _ in range(250_000)]
-        assert gc.get_freeze_count() >= frozen - 1_000
-        assert len(kept) == 250_000
+            assert not gc.isenabled()
+        assert not gc.isenabled()
     finally:
-        gc.unfreeze()
+        gc.enable()
+
+
+def test_what_a_program_sets_inside_stays() -> None:
+    with quiet_collector():
+        gc.set_threshold(123, 4, 5)
+    assert gc.get_threshold() == (123, 4, 5)
+    gc.set_threshold(0, 10, 10)
+    with quiet_collector():
+        assert gc.get_threshold() == (0, 10, 10)
+    assert gc.get_threshold() == (0, 10, 10)
+
+
+def test_the_last_of_several_threads_leaves_it_as_it_was() -> None:
+    barrier = Barrier(4, timeout=60)
+
+    def work(number: int) -> None:
+        with quiet_collector():
+            barrier.wait()
+            if number % 2:
+                with quiet_collector():
+                    pass
+            assert gc.get_threshold()[0] > 700
+            barrier.wait()
+
+    with ThreadPoolExecutor(4) as executor:
+        list(executor.map(work, range(4)))
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+def test_a_compile_leaves_the_collector_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is neither switched off nor frozen, and no collection is asked for."""
+    for name in ("disable", "freeze", "unfreeze", "collect"):
+        monkeypatch.setattr(gc, name, None)
+    frozen = gc.get_freeze_count()
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+net (float[4] x) => (float[4] y) { y = Neg(x) }""")
+    tcopt.compile(model, cache=False, workers=0)
+    monkeypatch.undo()
+    assert gc.isenabled() and gc.get_freeze_count() == frozen
+    assert gc.get_threshold() == (700, 10, 10)

@@ -90,7 +90,9 @@ def test_knobs_take_values_that_are_given() -> None:
 def test_errors_name_the_argument() -> None:
     """Names of scopes and axes are checked like everything else."""
     sch = Schedule(matmul())
-    with pytest.raises(ScheduleError, match="set_scope: argument 'scope': 'l1' is none of the memory scopes global"):
+    with pytest.raises(
+        ScheduleError, match="set_scope: argument 'scope': 'l1' is none of the memory scopes global"
+    ):
         sch.set_scope("mm", "l1")
     with pytest.raises(ScheduleError, match=r"bind: argument 'axis': 'x' is none of blockIdx\.x"):
         sch.bind(sch.get_loops("mm")[0], "x")
