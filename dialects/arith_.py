@@ -3,7 +3,7 @@
 xDSL restricts the casts, `arith.select` and the comparisons to scalars. The definitions
 here accept vectors as MLIR does, with MLIR's names and syntax, and replace the upstream
 ones in `DIALECT`; every other op is xDSL's own class (`from xdsl.dialects import arith`).
-Ops that xDSL leaves without a purity trait are given one.
+Why, and the traits that xDSL's ops lack: `upstream.py`.
 
 Source: https://mlir.llvm.org/docs/Dialects/ArithOps/
 """
@@ -20,7 +20,6 @@ from xdsl.dialects.arith import (
     Arith,
     ArithConstantMaterializationInterface,
     FastMathFlagsAttr,
-    RemUIOp,
 )
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -52,6 +51,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self, have_compatible_shape
 
+from tcopt.dialects.upstream import add_traits
 from tcopt.support.quick_ir import init_op
 
 _BOOL_LIKE = container_of(IntegerType(1))
@@ -429,7 +429,7 @@ REPLACED: list[type[Operation]] = [
 ]
 
 
-RemUIOp.traits.add_trait(Pure())
+add_traits(Arith)
 
 _replaced_names = {op.name for op in REPLACED}
 

@@ -2,19 +2,18 @@
 
 xDSL has about fifteen vector ops. This module adds those the kernels need, under MLIR's
 names, syntax and semantics, replaces `vector.reduction` (whose constructor builds a wrong
-type upstream), and gives the upstream ops the memory effects they lack, so that generic
-passes may move, merge and delete them. All other ops are xDSL's own classes.
+type upstream). All other ops are xDSL's own classes; those that lack memory effects are given them
+by `upstream.py`, so that generic passes may move, merge and delete them.
 
 Source: https://mlir.llvm.org/docs/Dialects/Vector/
 """
 
 from __future__ import annotations
 
-from xdsl.dialects import vector as upstream
 from xdsl.dialects.vector import Vector
 from xdsl.ir import Dialect, Operation
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
+from tcopt.dialects.upstream import add_traits
 from tcopt.dialects.vector_.elements import ConstantMaskOp, FromElementsOp, ReductionOp, StepOp
 from tcopt.dialects.vector_.indexed import GatherOp, ScatterOp
 from tcopt.dialects.vector_.shapes import (
@@ -24,20 +23,9 @@ from tcopt.dialects.vector_.shapes import (
     TransposeOp,
 )
 
+add_traits(Vector)
 
-def _add_missing_effects() -> None:
-    """xDSL gives these ops no memory effects, which generic passes take for the worst."""
-    for op in (upstream.LoadOp, upstream.MaskedLoadOp):
-        op.traits.add_trait(MemoryReadEffect())
-    for op in (upstream.StoreOp, upstream.MaskedStoreOp):
-        op.traits.add_trait(MemoryWriteEffect())
-    for op in (upstream.BitcastOp, upstream.CreateMaskOp, upstream.ShuffleOp):
-        op.traits.add_trait(Pure())
-
-
-_add_missing_effects()
-
-_ADDED: list[type[Operation]] = [
+ADDED: list[type[Operation]] = [
     GatherOp,
     ScatterOp,
     ExtractStridedSliceOp,
@@ -49,11 +37,11 @@ _ADDED: list[type[Operation]] = [
     FromElementsOp,
     ReductionOp,
 ]
-_added_names = {op.name for op in _ADDED}
+_added_names = {op.name for op in ADDED}
 
 DIALECT = Dialect(
     "vector",
-    [*(op for op in Vector.operations if op.name not in _added_names), *_ADDED],
+    [*(op for op in Vector.operations if op.name not in _added_names), *ADDED],
     list(Vector.attributes),
 )
 
