@@ -1,0 +1,145 @@
+"""What plugins make is kept and given to workers as far as their source says all that they do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tcopt
+from plugin_files import CUBE, GATE, PASS, RULE, SCALED, X, folder, model, plugin
+from tcopt.compiler import kernel_builder, worker
+from tcopt.compiler.extensions import extensions, is_extended
+from tcopt.compiler.kernel import Kernel
+from tcopt.compiler.program_cache import wait_for_writers
+from tcopt.compiler.units import Unit, compile_unit
+from tcopt.compiler.workers import Workers, _ask, _plugins
+from tcopt.support.phases import Phase
+from tcopt.support.plugin_sources import outside_influence
+from tcopt.support.plugins import (
+    PluginSource,
+    load_plugins,
+    take_sources,
+    told_sources,
+    unload,
+)
+
+__all__ = ["folder"]
+
+
+def cached_run(path: Path | None, **options: object) -> tuple[bool, np.ndarray]:
+    plugins = [] if path is None else [path]
+    compiled = tcopt.compile(model("Exp"), plugins=plugins, **options)  # pyright: ignore
+    wait_for_writers()
+    return compiled.program.cached, compiled.run({"x": X})[0]  # pyright: ignore
+
+
+def test_what_a_plugin_made_is_found_again() -> None:
+    """As long as it is the same; what others made is not taken for it."""
+    exp, shifted = -np.exp(X), -(X + 1)
+    first = plugin(SCALED.format(number=1.0))
+    for expected in (False, True):
+        cached, result = cached_run(first)
+        assert cached == expected
+        np.testing.assert_allclose(result, shifted, rtol=1e-6)
+    unload(first)
+    cached, result = cached_run(None)
+    assert not cached
+    np.testing.assert_allclose(result, exp, rtol=1e-5)
+    cached, result = cached_run(plugin(SCALED.format(number=2.0)))
+    assert not cached
+    np.testing.assert_allclose(result, -(X + 2), rtol=1e-6)
+    for again, expected in ((SCALED.format(number=1.0), shifted), (RULE, exp)):
+        _, result = cached_run(plugin(again))
+        np.testing.assert_allclose(result, expected, rtol=1e-5)
+    # Kernels of an unknown program are found by the plugin's source as well.
+    monkey = pytest.MonkeyPatch()
+    with monkey.context() as patch:
+        patch.setenv("TCOPT_CACHE", "kernels")
+        compiled = tcopt.compile(model("Exp"), plugins=[plugin(SCALED.format(number=1.0))])
+        assert compiled.program.kernels_compiled == 0  # pyright: ignore
+        np.testing.assert_allclose(compiled.run({"x": X})[0], shifted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import os\n", "imports os"),
+        ("import helper_of_a_test\n", "imports helper_of_a_test"),
+        ("from . import other\n", "imports a module beside it"),
+        ("FACTOR = float(open('factor').read())\n", "uses open"),
+        ("import numpy as np\nTABLE = np.load('table.npy')\n", "uses np.load"),
+        ("from numpy.random import default_rng\n", "imports numpy.random"),
+        ("def f(n): return __import__(n)\n", "uses __import__"),
+        ("from tcopt.support import files\nx = files.open_file\n", "uses open_file"),
+    ],
+)
+def test_sources_that_do_not_say_all(text: str, reason: str) -> None:
+    told = outside_influence(text.encode())
+    assert told is not None and reason in told
+
+
+@pytest.mark.parametrize("text", [CUBE, GATE, RULE, PASS, SCALED])
+def test_sources_that_say_all(text: str) -> None:
+    assert outside_influence(text.encode()) is None
+
+
+def test_a_plugin_that_asks_its_surroundings_is_not_kept(folder: Path) -> None:
+    text = SCALED.format(number="float(os.environ['SHIFT'])").replace("from", "import os\nfrom", 1)
+    asking = plugin(text)
+    for number in (1.0, 3.0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SHIFT", str(number))
+            cached, result = cached_run(asking)
+        assert not cached and is_extended()
+        np.testing.assert_allclose(result, -(X + number), rtol=1e-6)
+    assert not (folder / "cache").exists()
+
+
+def test_what_changes_after_loading_ends_the_cache() -> None:
+    """A global variable of the plugin, or what it registers later."""
+    text = SCALED.format(number="NUMBER") + "\n\nNUMBER = 1.0\n\ndef later():\n"
+    text += "    from xdsl.dialects import arith\n    expands(arith.NegfOp)(mine)\n"
+    (module,) = load_plugins([plugin(text)])
+    assert not is_extended()
+    module.NUMBER = 2.0
+    assert is_extended()
+    np.testing.assert_allclose(cached_run(Path("plugin.py"))[1], -(X + 2), rtol=1e-6)
+    module.NUMBER = 1.0
+    assert not is_extended()
+    module.later()
+    assert any("expansion" in told for told in extensions())
+
+
+def test_workers_have_the_same_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = plugin(SCALED.format(number=1.0))
+    taken: list[tuple[Unit, Sequence[Phase]]] = []
+
+    def take(unit: Unit, phases: Sequence[Phase]) -> Kernel:
+        taken.append((unit, phases))
+        return compile_unit(unit, phases)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel_builder, "compile_unit", take)
+        compiled = tcopt.compile(model("Exp"), cache=False, workers=0, plugins=[path])
+    ((unit, phases),) = taken
+    with Workers(1) as workers:
+        (process,) = workers.processes
+        code = Kernel.from_bytes(_ask(process, unit, phases)).code
+        assert code in compiled.program.objects  # pyright: ignore
+        unload(path)
+        assert Kernel.from_bytes(_ask(process, unit, phases)).code != code
+        load_plugins([path])
+        assert Kernel.from_bytes(_ask(process, unit, phases)).code == code
+    plain = PluginSource(str(path.resolve()), path.read_bytes())
+    assert told_sources() == [plain]
+    request = {"phases": [], "name": "f", "text": "", "plugins": _plugins()}
+    unload(path)
+    assert not told_sources()
+    assert worker._answer(json.dumps(request).encode())[:1] == b"-"  # The text is no unit.
+    assert told_sources() == [plain] and not is_extended()
+    take_sources([])
+    assert not told_sources()
