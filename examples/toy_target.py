@@ -19,7 +19,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import irdl_attr_definition, param_def
 
-from tcopt.dialects.target import TargetFacts
+from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.dialects.target import TargetFacts, VectorUnits
 from tcopt.runtime.device.host_memory import HostMemoryDevice
 from tcopt.runtime.device.interface import KernelSource
 from tcopt.schedules import Schedule
@@ -42,6 +43,11 @@ class ToyFacts(TargetFacts):
 
     unroll: IntAttr = param_def()
 
+    @property
+    def vectors(self) -> VectorUnits | None:
+        """The C compiler makes vectors of what is written out: channels are stored in blocks."""
+        return VectorUnits(32 * self.unroll.data) if self.unroll.data > 1 else None
+
 
 MACHINES: Registry[str, ToyFacts] = Registry("toy", in_keys=True)
 MACHINES["plain"] = ToyFacts.of_facts({})
@@ -53,6 +59,7 @@ class Unrolled:
     """Every block's innermost loop is written out in steps of what the machine asks for."""
 
     name = "toy-unrolled"
+    provides = (CONTRACTION,)
 
     def apply(self, sch: Schedule, target: ToyFacts) -> None:
         for block in sch.blocks():
@@ -248,7 +255,9 @@ class CDevice(HostMemoryDevice):
         return run
 
 
-GRAPH = specs(*SIMPLIFY, "fold-constants", "canonicalize", "fuse-ops")
+GRAPH = specs(
+    *SIMPLIFY, "convert-layout", "pack-matmul", "fold-constants", "canonicalize", "fuse-ops"
+)
 KERNEL = specs(
     "compact-buffers", "lower-blocks", "unroll-loops", "hoist-workspace",
     "lower-loop-to-kernel", "dce", "plan-memory",

@@ -22,6 +22,7 @@ class CudaKind(GpuKind):
 
     name = "cuda"
     precisions = (PRECISE, "f16", "bf16")
+    capabilities = ("shuffle",)
 
     @property
     def machines(self) -> MutableMapping[str, GpuTargetAttr]:

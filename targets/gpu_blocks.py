@@ -11,7 +11,7 @@ from tcopt.targets.launched import LaunchedTarget
 from tcopt.targets.pipelines import SIMPLIFY, make_phases
 
 if TYPE_CHECKING:
-    from tcopt.dialects.target import GpuTargetAttr, TargetFacts
+    from tcopt.dialects.target import GpuTargetAttr
 
 _GRAPH = specs(
     *SIMPLIFY,
@@ -58,10 +58,6 @@ class GpuKind(LaunchedTarget):
         from tcopt.dialects.target import GpuTargetAttr
 
         return GpuTargetAttr
-
-    def most_threads(self, facts: TargetFacts) -> int:
-        assert isinstance(facts, self.facts)
-        return facts.max_threads.data
 
     def pipeline(self, machine: str, accuracy: str, precision: str) -> list[Phase]:
         kernel = (*_KERNEL[:-2], *self.last_passes(), *_KERNEL[-2:])

@@ -10,7 +10,7 @@ cache, so it imports what takes long where it is used.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol
@@ -72,11 +72,13 @@ class TargetKind(ABC):
         precisions: what layers may round their operands to.
         names_in_code: whether code shows names of the model, so that kernels that are equal but
             for these are kept apart.
+        capabilities: what all of its machines have, as `TargetFacts.capabilities` may say.
     """
 
     name: ClassVar[str]
     precisions: ClassVar[Sequence[str]] = (PRECISE,)
     names_in_code: ClassVar[bool] = False
+    capabilities: ClassVar[Collection[str]] = ()
 
     # What the hardware is.
 

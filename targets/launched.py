@@ -46,7 +46,7 @@ class LaunchedTarget(TargetKind):
 
     def most_threads(self, facts: TargetFacts) -> int:
         """How many threads a block may have, for what a module says that it is compiled for."""
-        return 1
+        return 1 if facts.threads is None else facts.threads.max_threads
 
     def output(self) -> type[Target]:
         from xdsl.utils.target import Target

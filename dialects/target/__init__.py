@@ -14,7 +14,8 @@ from xdsl.ir import Dialect
 from tcopt.dialects.target.cpu import CpuTargetAttr, cpu_target_of
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE
 from tcopt.dialects.target.gpu import GpuTargetAttr, gpu_target_of
-from tcopt.dialects.target.interface import TargetFacts, target_facts_of
+from tcopt.dialects.target.hardware import ThreadBlocks, VectorUnits
+from tcopt.dialects.target.interface import TargetFacts, target_facts_of, thread_blocks_of
 
 __all__ = [
     "DIALECT",
@@ -22,9 +23,12 @@ __all__ = [
     "CpuTargetAttr",
     "GpuTargetAttr",
     "TargetFacts",
+    "ThreadBlocks",
+    "VectorUnits",
     "cpu_target_of",
     "gpu_target_of",
     "target_facts_of",
+    "thread_blocks_of",
 ]
 
 DIALECT = Dialect("target", [], [CpuTargetAttr, GpuTargetAttr])

@@ -10,6 +10,7 @@ from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least
+from tcopt.dialects.target.hardware import VectorUnits
 from tcopt.dialects.target.interface import TargetFacts
 from tcopt.support.cpu_target import CpuTarget
 
@@ -88,9 +89,24 @@ class CpuTargetAttr(TargetFacts):
         """The architecture and the features it has, as hardware intrinsics ask for them."""
         return self.values().capabilities
 
-    def vector_lanes(self, bits: int = 32) -> int:
-        """How many elements of the given width one vector register holds."""
-        return self.values().vector_lanes(bits)
+    @property
+    def vectors(self) -> VectorUnits:
+        """Its registers and caches."""
+        return VectorUnits(
+            self.vector_bits.data,
+            self.registers.data,
+            self.cores.data,
+            self.l1.data,
+            self.l2.data,
+            self.l3.data,
+        )
+
+    @property
+    def has_fused_multiply_add(self) -> bool:
+        """Where x86 has a feature for it."""
+        if not self.triple.data.startswith(("x86_64", "i686", "i386")):
+            return True
+        return not self.capabilities.isdisjoint(("fma", "avx512f", "fma4"))
 
 
 def cpu_target_of(module: ModuleOp) -> CpuTargetAttr | None:

@@ -9,8 +9,12 @@ from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least
+from tcopt.dialects.target.hardware import ThreadBlocks
 from tcopt.dialects.target.interface import TargetFacts
 from tcopt.support.target_registry import TARGETS
+
+SHUFFLE = "shuffle"
+"""The feature of devices whose threads of a warp hand values to each other."""
 
 
 @irdl_attr_definition
@@ -93,14 +97,28 @@ class GpuTargetAttr(TargetFacts):
         return feature in self.features.data.split(",")
 
     @property
-    def lanes_are_threads(self) -> bool:
-        """They are."""
-        return True
+    def threads(self) -> ThreadBlocks:
+        """Its blocks of threads."""
+        return ThreadBlocks(
+            warp=self.warp.data,
+            max_threads=self.max_threads.data,
+            registers=self.registers.data,
+            shared=self.shared.data,
+            vector_bits=self.vector_bits.data,
+            cores=self.cores.data,
+            multiply_adds=self.multiply_adds.data,
+            memory_rate=self.memory_rate.data,
+            shuffles=SHUFFLE in self.capabilities,
+        )
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What intrinsics may require: the way to reach it, and its features."""
-        return frozenset({self.api.data, *filter(None, self.features.data.split(","))})
+        """What intrinsics may require: the way to reach it, what all devices of that have, and
+        its features."""
+        kind = TARGETS.get(self.api.data)
+        common = () if kind is None else kind.capabilities
+        features = filter(None, self.features.data.split(","))
+        return frozenset({self.api.data, *common, *features})
 
     def verify(self) -> None:
         known = [kind.name for kind in TARGETS.values() if issubclass(kind.facts, GpuTargetAttr)]

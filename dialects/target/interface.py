@@ -12,6 +12,13 @@ if not the fastest.
 
         cells: IntAttr = param_def()
         lanes: IntAttr = param_def()
+
+        @property
+        def vectors(self) -> VectorUnits:
+            return VectorUnits(bits=32 * self.lanes.data, cores=self.cells.data)
+
+Passes ask these questions and never what kind of attribute it is, so what a target answers here is
+all that layouts, packed weights, Winograd and fusion depend on.
 """
 
 from __future__ import annotations
@@ -25,7 +32,9 @@ from xdsl.irdl import BaseAttr
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from tcopt.dialects.target.convolution_costs import ConvolutionCosts
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, Facts, facts_of, parse_facts, print_facts
+from tcopt.dialects.target.hardware import ThreadBlocks, VectorUnits
 
 _Self = TypeVar("_Self", bound="TargetFacts")
 
@@ -55,9 +64,49 @@ class TargetFacts(ParametrizedAttribute):
         return frozenset()
 
     @property
+    def vectors(self) -> VectorUnits | None:
+        """The vectors that its cores compute with; None where they do not."""
+        return None
+
+    @property
+    def threads(self) -> ThreadBlocks | None:
+        """The blocks of threads that it runs; None where it runs loops."""
+        return None
+
+    @property
     def lanes_are_threads(self) -> bool:
         """Whether neighbours are computed by threads beside each other, not by one in vectors."""
-        return False
+        return self.threads is not None
+
+    def vector_lanes(self, bits: int = 32) -> int:
+        """Elements of a width that one instruction loads or stores; 1 without vectors."""
+        if self.vectors is not None:
+            return self.vectors.lanes(bits)
+        return 1 if self.threads is None else max(1, self.threads.vector_bits // bits)
+
+    @property
+    def channel_lanes(self) -> int:
+        """Channels that contractions compute side by side, so that they are stored in blocks of
+        them; 0 where neighbours are pixels."""
+        return 0 if self.vectors is None else self.vectors.lanes()
+
+    @property
+    def has_fused_multiply_add(self) -> bool:
+        """Whether a product and a sum are rounded once in one instruction."""
+        return True
+
+    @property
+    def convolution_costs(self) -> ConvolutionCosts | None:
+        """The times of convolutions; None keeps the direct form."""
+        if self.vectors is not None:
+            from tcopt.dialects.target.vector_costs import VectorCosts
+
+            return VectorCosts(self.vectors)
+        if self.threads is not None:
+            from tcopt.dialects.target.thread_costs import ThreadCosts
+
+            return ThreadCosts(self.threads)
+        return None
 
     @classmethod
     def fact_names(cls) -> tuple[list[str], list[str]]:
@@ -102,3 +151,9 @@ def target_facts_of(module: ModuleOp) -> TargetFacts | None:
     """What a module says that it is compiled for; None if it says nothing."""
     target = module.attributes.get(TARGET_ATTRIBUTE)
     return target if isinstance(target, TargetFacts) else None
+
+
+def thread_blocks_of(module: ModuleOp) -> ThreadBlocks | None:
+    """The blocks of threads that a module's target runs; None if it runs none."""
+    target = target_facts_of(module)
+    return None if target is None else target.threads

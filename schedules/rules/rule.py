@@ -31,6 +31,7 @@ from tcopt.dialects.graph.forms import answers_for_forms
 from tcopt.dialects.target import TargetFacts
 from tcopt.support.registration import Registry
 from tcopt.support.registry import import_all
+from tcopt.support.target_registry import HOST_KIND
 
 if TYPE_CHECKING:
     from tcopt.dialects.loop import FuncOp
@@ -145,7 +146,7 @@ def target_estimate(target: str) -> Callable[[_Estimate], _Estimate]:
 def target_kind(target: Attribute | None) -> str:
     """What rules for a target are registered for: `cpu` without one."""
     if target is None:
-        return "cpu"
+        return HOST_KIND
     return target.rules if isinstance(target, TargetFacts) else target.name.rpartition(".")[2]
 
 

@@ -18,8 +18,8 @@ from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.types import like
 from tcopt.dialects.graph.winograd import WinogradWeightsOp
 from tcopt.dialects.graph.winograd_plain import WinogradPlainConvOp
+from tcopt.dialects.target.convolution_costs import Layer
 from tcopt.passes.graph.winograd.winograd import allowed_tiles, estimates
-from tcopt.passes.graph.winograd.winograd_cost import Layer
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.support.cuda_files import find_ptxas
 from tcopt.support.remarks import Remark, collect_remarks
@@ -102,7 +102,7 @@ def _constant(array: np.ndarray):
 
 
 def _gains(layer: Layer, device: str) -> dict[int, float]:
-    direct, times = estimates(layer, named_gpu(device), allowed_tiles("fast", 3))
+    direct, times = estimates(layer, named_gpu(device).convolution_costs, allowed_tiles("fast", 3))
     return {tile: direct / time for tile, time in times.items()}
 
 

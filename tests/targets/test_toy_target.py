@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 import onnx.parser
 import pytest
 
 import tcopt
 from tcopt.compiler.extensions import is_extended
+from tcopt.compiler.passes import run_passes
+from tcopt.frontends.onnx import import_model
 from tcopt.runtime import load
 from tcopt.runtime.archive import read_program
 from tcopt.support.errors import InputError
@@ -60,6 +63,8 @@ def feeds() -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("machine", ["toy", "toy:wide", "wide"])
 def test_a_model_computes_what_it_does_on_a_cpu(toy: Path, model: Path, machine: str) -> None:
+    # Weights are inputs here, so that blocks of channels need a kernel that reorders them.
+    count = 4 if machine == "toy" else 5
     expected = tcopt.compile(model).run(feeds())
     compiled = tcopt.compile(model, machine, plugins=[toy])
     np.testing.assert_allclose(compiled.run(feeds())[0], expected[0], rtol=1e-5)
@@ -68,8 +73,32 @@ def test_a_model_computes_what_it_does_on_a_cpu(toy: Path, model: Path, machine:
     assert again.program.kind == "toy"
     np.testing.assert_array_equal(again.run(feeds())[0], compiled.run(feeds())[0])
     profile = compiled.profile(feeds(), runs=1)
-    assert len(profile.kernels) == 4
+    assert len(profile.kernels) == count
     assert {kernel.rule for kernel in profile.kernels} == {"toy-unrolled"}
+
+
+def test_what_a_machine_says_of_its_vectors_decides_on_layouts(toy: Path) -> None:
+    """Blocks of channels and panels of weights, for a target that is none of the package's."""
+    load_plugins([toy])
+    rng = np.random.default_rng(1)
+    proto = onnx.parser.parse_model(MODEL)
+    for name in ("w", "v"):
+        array = rng.standard_normal(SIZES[name]).astype(np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    del proto.graph.input[1:]
+    graphs: dict[str, str] = {}
+    for machine in ("plain", "wide"):
+        module = import_model(proto)
+        for phase in tcopt.pipeline(f"toy:{machine}")[:2]:
+            run_passes(module, phase.passes)
+        graphs[machine] = str(module)
+    assert "tensor<1x1x8x8x4xf32>" in graphs["wide"] and "graph.blocked_conv" in graphs["wide"]
+    assert "graph.packed_matmul" in graphs["wide"]
+    assert "graph.conv %" in graphs["plain"] and "graph.matmul" in graphs["plain"]
+    x = {"x": feeds()["x"]}
+    np.testing.assert_allclose(
+        tcopt.compile(proto, "toy:wide").run(x)[0], tcopt.compile(proto).run(x)[0], rtol=1e-5
+    )
 
 
 def test_machines_differ_in_code(toy: Path, model: Path) -> None:

@@ -21,7 +21,7 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.group import GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
-from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
+from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.fusion.fusion_remarks import remark_groups
 from tcopt.passes.graph.fusion.permuted_stores import may_permute, stores_vectors
 from tcopt.support.remarks import listening
@@ -45,8 +45,8 @@ class FuseOpsPass(ModulePass):
       a heavy op need no group.
     - A contraction takes ops that change the order of its result (transpose, with the views
       around it, or the way back from blocks of channels), where vectors can be stored in
-      that order: then it writes them there, and nothing is moved. That needs a CPU target,
-      which knows how long vectors are.
+      that order: then it writes them there, and nothing is moved. That needs a target, which
+      knows how long vectors are.
     - An opaque op stays alone. Constants, views (reshape) and
       concatenations in memory stay outside of groups, and so does a slice of contiguous memory
       that would be a kernel of its own: it is a view, unless it is a result or a part of a
@@ -97,7 +97,7 @@ class FuseOpsPass(ModulePass):
     print_plan: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = cpu_target_of(op) or gpu_target_of(op)
+        target = target_facts_of(op)
         for body in function_bodies(op):
             plan = plan_groups(body, self.max_ops, target)
             if self.print_plan:
@@ -119,9 +119,7 @@ class FusionPlan:
         return "\n".join(lines)
 
 
-def plan_groups(
-    body: Block, max_ops: int = 64, target: CpuTargetAttr | GpuTargetAttr | None = None
-) -> FusionPlan:
+def plan_groups(body: Block, max_ops: int = 64, target: TargetFacts | None = None) -> FusionPlan:
     """Choose the groups of a function's body, by the rules of `fuse-ops`."""
     return _Fusion(body, max_ops, target).run()
 
@@ -167,7 +165,7 @@ def _kind(members: Sequence[Operation]) -> FusionKind:
 class _Fusion:
     """The groups of one block; ops are identified by their place in it."""
 
-    def __init__(self, block: Block, max_ops: int, target: CpuTargetAttr | GpuTargetAttr | None):
+    def __init__(self, block: Block, max_ops: int, target: TargetFacts | None):
         self.block = block
         self.max_ops = max_ops
         self.target = target
@@ -257,11 +255,8 @@ class _Fusion:
         if not isinstance(element, FixedBitwidthType):
             return group
         # Threads beside each other store neighbours, and hold no vectors to transpose.
-        transposes = isinstance(self.target, CpuTargetAttr)
-        if isinstance(self.target, CpuTargetAttr):
-            lanes = self.target.vector_lanes(element.bitwidth)
-        else:
-            lanes = self.target.vector_bits.data // element.bitwidth
+        transposes = not self.target.lanes_are_threads
+        lanes = self.target.vector_lanes(element.bitwidth)
         places: list[int] = []
         ops: list[GraphOp] = []
         best = group

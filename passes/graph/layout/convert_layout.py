@@ -27,7 +27,7 @@ from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import element_type, is_float, is_half, shape_of
 from tcopt.dialects.graph.weights import WeightStore, weights_of
 from tcopt.dialects.intrinsics import byte_group
-from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
+from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.layout.channel_blocks import (
     SMALLEST_BLOCK,
     SpareLanes,
@@ -69,9 +69,9 @@ class ConvertLayoutPass(ModulePass):
     Convolutions with groups other than depthwise keep their layout unless each group computes
     whole blocks, and read plain data unless it is given whole blocks as well.
 
-    On a GPU that has dot products of bytes, convolutions of 8-bit integers alone are converted,
-    to blocks of as many channels as these add up (NCHW4c): threads side by side have neighbouring
-    pixels there, so that nothing else gains by blocks.
+    On a target that has dot products of bytes and no vectors, such as a GPU, convolutions of 8-bit
+    integers alone are converted, to blocks of as many channels as these add up (NCHW4c): threads
+    side by side have neighbouring pixels there, so that nothing else gains by blocks.
 
     Options:
         block: most channels in a block; 0 takes what a vector register of the target holds.
@@ -85,14 +85,16 @@ class ConvertLayoutPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.block < 0:
             raise PassFailedError(f"convert-layout: block = {self.block} is negative")
-        target, gpu = cpu_target_of(op), gpu_target_of(op)
-        block = self.block or (target.vector_lanes() if target is not None else 0)
-        if gpu is not None:
-            block = byte_group(gpu.capabilities)
+        target = target_facts_of(op)
+        block = self.block
+        if target is not None and not target.channel_lanes:
+            block = byte_group(target.capabilities)
+        elif target is not None and not block:
+            block = target.channel_lanes
         if block < 2:
             return
         store = weights_of(op)
-        machine = _Machine(block, target or gpu)
+        machine = _Machine(block, target)
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 _convert(function, machine, store)
@@ -108,7 +110,7 @@ class _Machine:
     """
 
     lanes: int
-    target: CpuTargetAttr | GpuTargetAttr | None
+    target: TargetFacts | None
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -116,8 +118,9 @@ class _Machine:
         return frozenset() if self.target is None else self.target.capabilities
 
     def accepts(self, op: ContractionOp) -> bool:
-        """Whether the target contracts blocks of such channels: GPUs those of bytes alone."""
-        if isinstance(self.target, GpuTargetAttr) and not is_of_bytes(op):
+        """Whether the target contracts blocks of such channels: some those of bytes alone."""
+        of_pixels = self.target is not None and not self.target.channel_lanes
+        if of_pixels and not is_of_bytes(op):
             return False
         declined = form_declined(CONTRACTION, op, self.target)
         if declined is not None:

@@ -13,7 +13,7 @@ from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.intrinsics import find_dot
-from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
+from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import rewrite
 
@@ -29,7 +29,7 @@ class GroupTerms(RewritePattern):
         %y = graph.packed_matmul %x, %1 {columns = 100, result_element = f32} : ...
     """
 
-    target: CpuTargetAttr | GpuTargetAttr
+    target: TargetFacts
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
@@ -69,6 +69,6 @@ class PackDotsPass(ModulePass):
     name = "pack-dots"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = cpu_target_of(op) or gpu_target_of(op)
+        target = target_facts_of(op)
         if target is not None:
             rewrite(op, [GroupTerms(target)], once=True)

@@ -18,7 +18,7 @@ from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.graph.quantize import is_quantized
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.intrinsics import byte_group
-from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
+from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.layout.convert_layout import is_of_bytes
 from tcopt.support.errors import PassFailedError
 from tcopt.support.matmul_tiles import best_tile
@@ -36,11 +36,11 @@ class PackMatmul(RewritePattern):
         %y = graph.packed_matmul %x, %p {columns = 100} : tensor<128x100xf32>
 
     Attributes:
-        target: what panels are for; a GPU has them for bytes.
+        target: what panels are for; one without vectors has them for bytes.
         width: columns of a panel; 0 takes what suits.
     """
 
-    target: CpuTargetAttr | GpuTargetAttr | None
+    target: TargetFacts | None
     width: int = 0
 
     @op_type_rewrite_pattern
@@ -76,13 +76,14 @@ class PackMatmul(RewritePattern):
             return declined
         assert isinstance(element, FixedBitwidthType)
         _, columns, _ = op.extents
-        if not isinstance(self.target, CpuTargetAttr):
+        units = None if self.target is None else self.target.vectors
+        if units is None:
             return columns if is_of_bytes(op) else "its elements are not 8-bit integers"
-        lanes = self.target.vector_lanes(max(element.bitwidth, 32))
+        lanes = units.lanes(max(element.bitwidth, 32))
         if columns < lanes // 2:
             return f"{columns} columns fill less than half of a vector of {lanes}"
         rows = math.prod(op.shape[:-1])
-        return lanes * best_tile(rows, columns, lanes, self.target.registers.data).vectors
+        return lanes * best_tile(rows, columns, lanes, units.registers).vectors
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,8 @@ class PackMatmulPass(ModulePass):
         %p = graph.layout_transform %w {src = "KN", dst = "NK32n"} : tensor<4x768x32xf32>
         %y = graph.packed_matmul %x, %p {columns = 100} : tensor<128x100xf32>
 
-    On a GPU that has dot products of bytes, matrices of 8-bit integers alone are packed, in one
-    panel, so that neighbouring columns are neighbours.
+    On a target that has dot products of bytes and no vectors, such as a GPU, matrices of 8-bit
+    integers alone are packed, in one panel, so that neighbouring columns are neighbours.
 
     Options:
         width: columns of a panel; 0 takes what suits each product on the target.
@@ -113,7 +114,10 @@ class PackMatmulPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.width < 0:
             raise PassFailedError(f"pack-matmul: width = {self.width} is negative")
-        target, gpu = cpu_target_of(op), gpu_target_of(op)
-        has_dots = gpu is not None and byte_group(gpu.capabilities) > 0
-        if target is not None or self.width or has_dots:
-            rewrite(op, [PackMatmul(target or gpu, self.width)])
+        target = target_facts_of(op)
+        if self.width or (target is not None and _has_panels(target)):
+            rewrite(op, [PackMatmul(target, self.width)])
+
+
+def _has_panels(target: TargetFacts) -> bool:
+    return target.vectors is not None or byte_group(target.capabilities) > 0

@@ -29,7 +29,7 @@ from tcopt.dialects.graph.types import (
     tensor,
 )
 from tcopt.dialects.intrinsics import find_dot
-from tcopt.dialects.target import cpu_target_of, gpu_target_of
+from tcopt.dialects.target import target_facts_of
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.remarks import remark
@@ -67,7 +67,7 @@ class NarrowContractionsPass(ModulePass):
     moves_values: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = cpu_target_of(op) or gpu_target_of(op)
+        target = target_facts_of(op)
         if target is None:
             return
         elements = [e for e in (_U8, i8) if find_dot(target.capabilities, (e, i8), i32)]

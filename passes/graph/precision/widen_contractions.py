@@ -15,7 +15,7 @@ from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.types import bytes_of, element_type, is_half, shape_of, tensor, type_of
 from tcopt.dialects.intrinsics import find_dot
-from tcopt.dialects.target import cpu_target_of
+from tcopt.dialects.target import target_facts_of
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import insert_once, rewrite
 
@@ -103,6 +103,8 @@ class WidenContractionsPass(ModulePass):
     name = "widen-contractions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = cpu_target_of(op)
-        if target is not None:
-            rewrite(op, [WidenContraction(target.capabilities, target.l2.data)])
+        target = target_facts_of(op)
+        # Threads convert what they load while they wait for memory.
+        if target is not None and not target.lanes_are_threads:
+            near = 0 if target.vectors is None else target.vectors.l2
+            rewrite(op, [WidenContraction(target.capabilities, near)])

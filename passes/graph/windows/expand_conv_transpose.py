@@ -13,7 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from tcopt.dialects.graph.attributes import values_of
 from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.slice import SliceOp
-from tcopt.dialects.target import cpu_target_of
+from tcopt.dialects.target import target_facts_of
 from tcopt.passes.graph.windows.conv_phases import phases_of, vector_products
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import rewrite
@@ -66,8 +66,8 @@ class ExpandConvTransposePass(ModulePass):
     name = "expand-conv-transpose"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = cpu_target_of(op)
-        lanes = target.vector_lanes() if target is not None else 1
+        target = target_facts_of(op)
+        lanes = target.channel_lanes if target is not None else 0
         rewrite(op, [ExpandConvTranspose(lanes)])
 
 

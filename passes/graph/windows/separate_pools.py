@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.pool import PoolOp
-from tcopt.dialects.target import cpu_target_of
+from tcopt.dialects.target import target_facts_of
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import rewrite
 
@@ -62,7 +62,8 @@ class SeparatePoolsPass(ModulePass):
     name = "separate-pools"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if cpu_target_of(op) is not None:
+        target = target_facts_of(op)
+        if target is not None and not target.lanes_are_threads:
             rewrite(op, [SeparatePool()])
 
 

@@ -15,10 +15,9 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.forms import WINOGRAD, form_declined
 from tcopt.dialects.graph.types import bytes_of
-from tcopt.dialects.target import CpuTargetAttr, GpuTargetAttr, cpu_target_of, gpu_target_of
+from tcopt.dialects.target import TargetFacts, target_facts_of
+from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
 from tcopt.passes.graph.windows.split_groups import split_groups
-from tcopt.passes.graph.winograd import winograd_cost, winograd_gpu_cost
-from tcopt.passes.graph.winograd.winograd_cost import Layer
 from tcopt.passes.graph.winograd.winograd_forms import Convolution, Form, form_of
 from tcopt.support.accuracy import ACCURACIES
 from tcopt.support.errors import PassFailedError
@@ -57,7 +56,7 @@ class UseWinograd(RewritePattern):
         resident: bytes of the constants of the function.
     """
 
-    target: CpuTargetAttr | GpuTargetAttr | None
+    target: TargetFacts | None
     accuracy: str
     tile: int
     resident: int
@@ -65,7 +64,8 @@ class UseWinograd(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: Convolution, rewriter: PatternRewriter) -> None:
         # In the layout in which the target contracts channels.
-        if isinstance(op, ConvOp) != isinstance(self.target, GpuTargetAttr):
+        of_pixels = self.target is not None and not self.target.channel_lanes
+        if isinstance(op, ConvOp) != of_pixels:
             return
         form = form_of(op)
         if isinstance(form, str):
@@ -75,8 +75,9 @@ class UseWinograd(RewritePattern):
             remark(WinogradPass.name, op, f"direct: {declined}", missed=True)
             return
         tile = self.tile if self.tile in written_out(form.taps, form.phases) else 0
-        if not self.tile and self.target is not None:
-            tile = self.choose(op, form, self.target)
+        costs = None if self.target is None else self.target.convolution_costs
+        if not self.tile and costs is not None:
+            tile = self.choose(op, form, costs)
         if not tile:
             return
         parts: Sequence[Convolution] = [op]
@@ -85,14 +86,14 @@ class UseWinograd(RewritePattern):
         for part in parts:
             rewriter.replace(part, form.ops(part, tile))
 
-    def choose(self, op: Convolution, form: Form, target: CpuTargetAttr | GpuTargetAttr) -> int:
+    def choose(self, op: Convolution, form: Form, costs: ConvolutionCosts) -> int:
         """The best tile; 0 for the direct form."""
         name = WinogradPass.name
         tiles = allowed_tiles(self.accuracy, form.taps, form.phases)
         if not tiles:
             remark(name, op, "direct: no tile is accurate and small enough", missed=True)
             return 0
-        direct, times = estimates(form.layer(op, self.resident), target, tiles)
+        direct, times = estimates(form.layer(op, self.resident), costs, tiles)
         own = KERNEL_CYCLES if form.groups > 1 else 0
         times = {m: time + own for m, time in times.items()}
         best = min(times, key=times.__getitem__)
@@ -118,17 +119,11 @@ def written_out(taps: int, phases: int) -> list[int]:
 
 
 def estimates(
-    layer: Layer, target: CpuTargetAttr | GpuTargetAttr, tiles: Sequence[int]
+    layer: Layer, costs: ConvolutionCosts, tiles: Sequence[int]
 ) -> tuple[float, dict[int, float]]:
     """The time of the direct form, and of each tile that the target has room for."""
-    if isinstance(target, CpuTargetAttr):
-        times = {m: winograd_cost.winograd_cycles(layer, m, target) for m in tiles}
-        return winograd_cost.direct_cycles(layer, target), times
-    fitting = [m for m in tiles if winograd_gpu_cost.fits_registers(m, layer.taps, target)] or [
-        min(tiles)
-    ]
-    times = {m: winograd_gpu_cost.winograd_cycles(layer, m, target) for m in fitting}
-    return winograd_gpu_cost.direct_cycles(layer, target), times
+    fitting = [m for m in tiles if costs.has_room(layer, m)] or [min(tiles)]
+    return costs.direct(layer), {m: costs.winograd(layer, m) for m in fitting}
 
 
 @dataclass(frozen=True)
@@ -189,7 +184,7 @@ class WinogradPass(ModulePass):
         if self.tile and self.tile not in TILES:
             known = ", ".join(map(str, TILES))
             raise PassFailedError(f"winograd: tile = {self.tile} is none of {known}")
-        target = cpu_target_of(op) or gpu_target_of(op)
+        target = target_facts_of(op)
         if target is None and not self.tile:
             return
         for body in function_bodies(op):

@@ -18,8 +18,8 @@ from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.graph.winograd_plain import WinogradPlainConvOp
+from tcopt.dialects.target.convolution_costs import Layer
 from tcopt.passes.graph.windows.split_groups import is_joined_by_groups
-from tcopt.passes.graph.winograd.winograd_cost import Layer
 
 Convolution = BlockedConvOp | BlockedConvTransposeOp | ConvOp
 

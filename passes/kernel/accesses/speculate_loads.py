@@ -22,7 +22,7 @@ from xdsl.traits import is_side_effect_free
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.arith_ import SelectOp
-from tcopt.dialects.target import gpu_target_of
+from tcopt.dialects.target import thread_blocks_of
 
 MOST_OPS = 24
 """Ops under a condition that are few enough to be a copy."""
@@ -65,7 +65,7 @@ class SpeculateLoadsPass(ModulePass):
     name = "speculate-loads"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if gpu_target_of(op) is not None:
+        if thread_blocks_of(op) is not None:
             patterns: list[RewritePattern] = [_LoadsBeforeIf(), _ChoiceOfLoad()]
             walker = PatternRewriteWalker(GreedyRewritePatternApplier(patterns))
             walker.rewrite_module(op)

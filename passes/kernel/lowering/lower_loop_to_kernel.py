@@ -34,7 +34,7 @@ from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.memref_ import PrefetchOp
 from tcopt.dialects.table import ScaleOp
-from tcopt.dialects.target import gpu_target_of
+from tcopt.dialects.target import thread_blocks_of
 from tcopt.passes.kernel.lowering.lowering_access import AccessLowering, Condition
 from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
 from tcopt.passes.kernel.lowering.scope_capacity import check_capacities
@@ -83,7 +83,7 @@ class LowerLoopToKernelPass(ModulePass):
     fma: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        is_gpu = gpu_target_of(op) is not None
+        is_gpu = thread_blocks_of(op) is not None
         for inner in tuple(op.ops):
             if isinstance(inner, loop.FuncOp):
                 grid = Grid.of(inner) if is_gpu else None

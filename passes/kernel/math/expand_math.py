@@ -23,7 +23,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self
 
-from tcopt.dialects.target import cpu_target_of
+from tcopt.dialects.target import target_facts_of
 from tcopt.passes.kernel.math.polynomials.builder import FloatBuilder, expansions
 from tcopt.passes.kernel.math.polynomials.power import expand_power
 from tcopt.support.errors import InputError
@@ -174,11 +174,8 @@ def _constant_float(value: SSAValue) -> float | None:
 
 def has_fused_multiply_add(module: ModuleOp) -> bool:
     """Whether the module's target has fused multiply-add; true without a target."""
-    target = cpu_target_of(module)
-    if target is None or not target.triple.data.startswith(("x86_64", "i686", "i386")):
-        return True
-    features = target.features.data.split(",")
-    return "+fma" in features or "+avx512f" in features or "+fma4" in features
+    target = target_facts_of(module)
+    return target is None or target.has_fused_multiply_add
 
 
 @dataclass(frozen=True)

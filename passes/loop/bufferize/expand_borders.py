@@ -17,7 +17,7 @@ from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.border import Side
-from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
+from tcopt.dialects.target import VectorUnits, target_facts_of
 from tcopt.support.rewriting import rewrite
 
 
@@ -32,16 +32,16 @@ class ExpandBorder(RewritePattern):
         loop.store %0, %y[15] : memref<16xf32>
 
     Attributes:
-        target: whose vectors they are; without one they have 4 elements.
+        units: whose vectors they are; without any they have 4 elements.
     """
 
-    target: CpuTargetAttr | None
+    units: VectorUnits | None
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: loop.BorderOp, rewriter: PatternRewriter) -> None:
         element = op.type.get_element_type()
         bits = element.bitwidth if isinstance(element, FixedBitwidthType) else 32
-        lanes = 4 if self.target is None else self.target.vector_lanes(bits)
+        lanes = 4 if self.units is None else self.units.lanes(bits)
         around = _parallel_loop(op)
         if around is not None:
             rewriter.insertion_point = InsertPoint.at_end(around.body.block)
@@ -196,4 +196,5 @@ class ExpandBordersPass(ModulePass):
     name = "expand-borders"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [ExpandBorder(cpu_target_of(op))])
+        target = target_facts_of(op)
+        rewrite(op, [ExpandBorder(None if target is None else target.vectors)])

@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from tcopt.dialects import loop
-from tcopt.dialects.target import GpuTargetAttr, gpu_target_of
+from tcopt.dialects.target import ThreadBlocks, thread_blocks_of
 
 _LIKELY_THREADS = 64
 """Threads of a block that are enough: each has work that differs from the others'."""
@@ -43,7 +43,7 @@ class BindParallelLoopsPass(ModulePass):
     name = "bind-parallel-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = gpu_target_of(op)
+        target = thread_blocks_of(op)
         if target is None:
             return
         for function in op.ops:
@@ -57,13 +57,13 @@ def _is_parallel(op: loop.ForOp) -> bool:
     return op.loop_kind is loop.LoopKind.PARALLEL and op.trip_count > 1
 
 
-def _bind(outermost: loop.ForOp, target: GpuTargetAttr) -> None:
+def _bind(outermost: loop.ForOp, target: ThreadBlocks) -> None:
     nest = [outermost]
     while (inner := _only_loop(nest[-1])) is not None:
         nest.append(inner)
     extents = [each.trip_count for each in nest]
     count = prod(extents)
-    threads = min(target.max_threads.data, _LIKELY_THREADS, count)
+    threads = min(target.max_threads, _LIKELY_THREADS, count)
     block, thread = Block(arg_types=[IndexType()]), Block(arg_types=[IndexType()])
     block.args[0].name_hint, thread.args[0].name_hint = "block", "thread"
     body = Block()

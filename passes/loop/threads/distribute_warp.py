@@ -18,7 +18,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.fragments import LANES, MATRIX, Fragment, place_of_sum
 from tcopt.dialects.simt import ExchangeRowsOp, MmaOp, MmaSyncOp
-from tcopt.dialects.target import GpuTargetAttr, gpu_target_of
+from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.loop.analysis.indexing import Knowledge, set_access, shape_of
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import linear_sum, substitute
@@ -83,8 +83,8 @@ class DistributeWarpPass(ModulePass):
     name = "distribute-warp"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = gpu_target_of(op)
-        if target is None or target.warp.data != LANES:
+        target = target_facts_of(op)
+        if target is None or target.threads is None or target.threads.warp != LANES:
             return
         for function in op.ops:
             if isinstance(function, loop.FuncOp):
@@ -96,7 +96,7 @@ class DistributeWarpPass(ModulePass):
 class _Distribution:
     """The rewrite of one function."""
 
-    def __init__(self, function: loop.FuncOp, target: GpuTargetAttr):
+    def __init__(self, function: loop.FuncOp, target: TargetFacts):
         self.function = function
         self.target = target
         self.known = Knowledge()
@@ -173,7 +173,7 @@ class _Distribution:
 
     def _direction_of_rows(self, tile: loop.LoadOp, part: Fragment) -> int | None:
         """The dimension of a tile along which rows of eight lie so that `ldmatrix` loads them."""
-        if not self.target.has("ldmatrix") or not _is_shared(tile.memref):
+        if "ldmatrix" not in self.target.capabilities or not _is_shared(tile.memref):
             return None
         shape = shape_of(tile.memref)
         exprs, steps = tile.map.data.results, tile.lane_steps

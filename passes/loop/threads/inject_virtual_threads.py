@@ -14,7 +14,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
-from tcopt.dialects.target import gpu_target_of
+from tcopt.dialects.target import thread_blocks_of
 from tcopt.passes.loop.analysis.indexing import shape_of
 from tcopt.passes.loop.edits.dimensions import accesses_of, add_dimension, reshape
 
@@ -52,7 +52,7 @@ class InjectVirtualThreadsPass(ModulePass):
     name = "inject-virtual-threads"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if gpu_target_of(op) is None:
+        if thread_blocks_of(op) is None:
             return
         for function in op.ops:
             if not isinstance(function, loop.FuncOp):

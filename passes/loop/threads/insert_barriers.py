@@ -14,7 +14,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.memory import FENCE
-from tcopt.dialects.target import gpu_target_of
+from tcopt.dialects.target import thread_blocks_of
 from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.passes.loop.analysis.thread_conflicts import (
     BlockOfThreads,
@@ -58,7 +58,7 @@ class InsertBarriersPass(ModulePass):
     name = "insert-barriers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if gpu_target_of(op) is None:
+        if thread_blocks_of(op) is None:
             return
         for function in op.ops:
             if isinstance(function, loop.FuncOp):

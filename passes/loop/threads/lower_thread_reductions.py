@@ -14,12 +14,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
 from tcopt.dialects.simt import ShuffleOp
-from tcopt.dialects.target import GpuTargetAttr, gpu_target_of
+from tcopt.dialects.target import ThreadBlocks, thread_blocks_of
 from tcopt.passes.loop.analysis.lane_reductions import THREAD_KINDS, Update, update_of
 from tcopt.support.errors import PassFailedError
-
-SHUFFLE = "shuffle"
-"""The feature of a GPU whose threads hand values to each other within a warp."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class LowerThreadReductionsPass(ModulePass):
     name = "lower-thread-reductions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = gpu_target_of(op)
+        target = thread_blocks_of(op)
         if target is None:
             return
         for function in op.ops:
@@ -109,7 +106,7 @@ def _reduction(op: loop.ForOp) -> _Reduction | None:
     return _Reduction(op, guard, start, tuple(kept), store, update)
 
 
-def _lower(reduction: _Reduction, target: GpuTargetAttr) -> None:
+def _lower(reduction: _Reduction, target: ThreadBlocks) -> None:
     alloc = reduction.store.memref.owner
     if isinstance(alloc, loop.AllocOp) and alloc.scope.data.is_private:
         raise PassFailedError(
@@ -120,7 +117,7 @@ def _lower(reduction: _Reduction, target: GpuTargetAttr) -> None:
         )
     writer = _Writer(reduction)
     if _is_for_warps(reduction.loop, target):
-        writer.write_shuffles(target.warp.data)
+        writer.write_shuffles(target.warp)
     else:
         writer.write_tree()
     reduction.loop.detach()
@@ -136,13 +133,13 @@ def _started_with(reduction: _Reduction, ops: Sequence[Operation]) -> SSAValue |
     return last.value if is_same else None
 
 
-def _is_for_warps(op: loop.ForOp, target: GpuTargetAttr) -> bool:
+def _is_for_warps(op: loop.ForOp, target: ThreadBlocks) -> bool:
     """Whether the threads of a loop are whole warps, or a warp holds several times as many."""
-    if target.capabilities.isdisjoint((SHUFFLE, "cuda")):
+    if not target.shuffles:
         return False
     if op.axis is None or op.axis.data is not loop.ThreadAxis.THREAD_X:
         return False
-    count, warp = op.trip_count, target.warp.data
+    count, warp = op.trip_count, target.warp
     warps = -(-count // warp)
     if count & (count - 1) or warp & (warp - 1) or warps > warp:
         return False

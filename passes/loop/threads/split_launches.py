@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
-from tcopt.dialects.target import gpu_target_of
+from tcopt.dialects.target import thread_blocks_of
 from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.passes.loop.analysis.calls import calls_by_name
 from tcopt.support.errors import PassFailedError
@@ -50,7 +50,7 @@ class SplitLaunchesPass(ModulePass):
     name = "split-launches"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if gpu_target_of(op) is None:
+        if thread_blocks_of(op) is None:
             return
         names, calls = symbols_of(op), calls_by_name(op)
         for function in tuple(op.ops):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Attribute
 
-from tcopt.dialects.target import CpuTargetAttr
+from tcopt.dialects.target import TargetFacts
 from tcopt.schedules.rules.rule import target_facts
 
 
@@ -34,15 +34,17 @@ class CpuFacts:
     @classmethod
     def of(cls, target: Attribute | None) -> CpuFacts:
         """Facts of a target; without one, those every 64-bit CPU has."""
-        if not isinstance(target, CpuTargetAttr):
+        units = target.vectors if isinstance(target, TargetFacts) else None
+        if units is None:
             return cls(128, 16, 1)
+        assert isinstance(target, TargetFacts)
         return cls(
-            target.vector_bits.data,
-            target.registers.data,
-            target.cores.data,
-            target.l1.data or cls.l1,
-            target.l2.data or cls.l2,
-            target.l3.data or cls.l3,
+            units.bits,
+            units.registers,
+            units.cores,
+            units.l1 or cls.l1,
+            units.l2 or cls.l2,
+            units.l3 or cls.l3,
             target.capabilities,
         )
 

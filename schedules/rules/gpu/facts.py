@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from xdsl.ir import Attribute
 
-from tcopt.dialects.target import GpuTargetAttr
+from tcopt.dialects.target import TargetFacts
 from tcopt.schedules.rules.rule import target_facts
+from tcopt.support.errors import UnsupportedError
 
 MOST_LANES = 4
 """Elements of one vector: what one access of 128 bits moves of 32-bit numbers."""
@@ -39,6 +40,7 @@ class GpuFacts:
         multiply_adds: of f32, that a core does in a cycle.
         memory_rate: bytes that all cores together move from and to memory in a cycle.
         capabilities: what hardware intrinsics ask for.
+        shuffles: whether the threads of a warp hand values to each other, without shared memory.
     """
 
     warp: int
@@ -50,6 +52,7 @@ class GpuFacts:
     multiply_adds: int = 64
     memory_rate: int = 8
     capabilities: frozenset[str] = frozenset()
+    shuffles: bool = False
 
     def block_threads(self, work_items: int) -> int:
         """A good number of threads for a block: all that fit, fewer where there is little work."""
@@ -61,11 +64,6 @@ class GpuFacts:
     def lanes(self, bits: int) -> int:
         """Elements of a width that one thread loads at once."""
         return max(1, min(MOST_LANES, self.vector_bits // bits))
-
-    @property
-    def shuffles(self) -> bool:
-        """Whether the threads of a warp hand values to each other, without shared memory."""
-        return not self.capabilities.isdisjoint(("cuda", "shuffle"))
 
     @property
     def running(self) -> int:
@@ -100,15 +98,22 @@ class GpuFacts:
 @target_facts("gpu")
 def gpu_facts(target: Attribute | None) -> GpuFacts:
     """What GPU rules are given for a target."""
-    assert isinstance(target, GpuTargetAttr)
+    blocks = target.threads if isinstance(target, TargetFacts) else None
+    if blocks is None:
+        raise UnsupportedError(
+            f"rules for blocks of threads do not suit {target}",
+            hint="its attribute should answer `threads`, or name other `rules`",
+        )
+    assert isinstance(target, TargetFacts)
     return GpuFacts(
-        warp=target.warp.data,
-        max_threads=target.max_threads.data,
-        registers=target.registers.data,
-        shared=target.shared.data,
-        vector_bits=target.vector_bits.data,
-        cores=target.cores.data,
-        multiply_adds=target.multiply_adds.data,
-        memory_rate=target.memory_rate.data,
+        warp=blocks.warp,
+        max_threads=blocks.max_threads,
+        registers=blocks.registers,
+        shared=blocks.shared,
+        vector_bits=blocks.vector_bits,
+        cores=blocks.cores,
+        multiply_adds=blocks.multiply_adds,
+        memory_rate=blocks.memory_rate,
         capabilities=target.capabilities,
+        shuffles=blocks.shuffles,
     )

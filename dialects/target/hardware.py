@@ -1,0 +1,59 @@
+"""What hardware computes with, in numbers that passes and schedule rules ask for.
+
+A target answers with one of the two, or with neither where it has nothing but scalars.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class VectorUnits:
+    """Cores whose instructions compute vectors.
+
+    Attributes:
+        bits: width of a vector register.
+        registers: how many there are.
+        cores: threads that can run at once.
+        l1, l2: bytes of a core's data caches; 0 where there is none.
+        l3: bytes of the cache that cores share.
+    """
+
+    bits: int
+    registers: int = 16
+    cores: int = 1
+    l1: int = 0
+    l2: int = 0
+    l3: int = 0
+
+    def lanes(self, bits: int = 32) -> int:
+        """Elements of a width that one vector holds."""
+        return max(1, self.bits // bits)
+
+
+@dataclass(frozen=True)
+class ThreadBlocks:
+    """Cores that run blocks of threads.
+
+    Attributes:
+        warp: threads that run in lockstep; 1 where there is no such thing.
+        max_threads: most threads of a block.
+        registers: 32-bit registers of one thread.
+        shared: bytes of memory that the threads of a block share.
+        vector_bits: the widest load of one thread.
+        cores: blocks that run at once, one on each.
+        multiply_adds: of f32, that a core does in a cycle.
+        memory_rate: bytes that all cores together move from and to memory in a cycle.
+        shuffles: whether the threads of a warp hand values to each other.
+    """
+
+    warp: int = 1
+    max_threads: int = 1
+    registers: int = 16
+    shared: int = 0
+    vector_bits: int = 32
+    cores: int = 1
+    multiply_adds: int = 64
+    memory_rate: int = 8
+    shuffles: bool = False

@@ -1,0 +1,75 @@
+"""Estimated time of a convolution on cores with vectors, in cycles.
+
+Figures are for one core with two FMA units, two loads and one store a cycle; only their ratios
+matter. They were set by timing layers, and hold for 128-bit to 512-bit vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from tcopt.dialects.target.convolution_costs import Layer, operations
+from tcopt.dialects.target.hardware import VectorUnits
+from tcopt.support.winograd_tables import phase_tables
+
+UNITS = 2
+"""FMA units of a core."""
+
+LATENCY = 12
+"""Independent sums that keep the FMA units busy."""
+
+TRANSFORM_SHARE = 0.6
+"""Share of the peak issue rate that the transforms reach: they load, spill and store much."""
+
+L3_RATE, DRAM_RATE = 8.0, 4.0
+"""Bytes a cycle that a core reads of what lies in the shared cache or in memory."""
+
+
+@dataclass(frozen=True)
+class VectorCosts:
+    """The times of convolutions whose vectors hold channels."""
+
+    units: VectorUnits
+
+    def direct(self, layer: Layer) -> float:
+        """Its products, or the reading of its weights."""
+        products = layer.places * layer.pixels * layer.inputs * layer.outputs
+        compute = products / (UNITS * self.units.lanes() * self._efficiency(layer.width))
+        return max(compute, self._reading(layer.places, layer))
+
+    def winograd(self, layer: Layer, tile: int) -> float:
+        """Contraction or reading of its weights, and transforms."""
+        lanes = self.units.lanes()
+        tables = phase_tables(tile, layer.taps, layer.phases, layer.phases - 1)
+        tiles, t, reach = layer.tiles(tile), tables.extent, tables.reach
+        products = t * t * tiles * layer.inputs * layer.outputs
+        compute = products / (UNITS * lanes * self._efficiency(tiles))
+        inputs = (reach + t) * operations(tables.input) + UNITS * t * t
+        inputs *= lanes / min(layer.inner or lanes, lanes)
+        outputs = (t + len(tables.output)) * operations(tables.output) + UNITS * t * t
+        transforms = inputs * layer.inputs + outputs * layer.outputs
+        transforms *= tiles / (lanes * UNITS * TRANSFORM_SHARE)
+        return max(compute, self._reading(t * t, layer)) + transforms
+
+    def has_room(self, layer: Layer, tile: int) -> bool:
+        """Any tile: what spills is part of the estimate."""
+        return True
+
+    def _efficiency(self, rows: int) -> float:
+        """The share of peak of a register tile whose height divides `rows` about evenly."""
+        vectors = 2
+        most = max((self.units.registers - vectors - 1) // vectors, 1)
+        height = ceil(rows / ceil(rows / most))
+        useful = rows / (ceil(rows / height) * height)
+        sums = height * vectors
+        return useful * min(1.0, sums / LATENCY) * min(1.0, sums / (height + vectors))
+
+    def _reading(self, places: int, layer: Layer) -> float:
+        """The time to read the weights once from where they lie."""
+        size = 4 * places * layer.inputs * layer.outputs
+        # Each form of the weights is as much larger than the kernels as its own.
+        resident = layer.resident * places / layer.places
+        if resident <= self.units.l2 / 2:
+            return 0.0
+        return size / (L3_RATE if resident <= self.units.l3 else DRAM_RATE)
