@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import ml_dtypes
 import numpy as np
@@ -67,8 +67,7 @@ class AddNegated(_WithConstants):
 def _has_inverse(value: Array) -> bool:
     """Whether each number's inverse is as exact as the number: neither is out of normal range."""
     size = np.abs(value)
-    info: Any = ml_dtypes.finfo(value.dtype)
-    least = float(info.smallest_normal)
+    least = float(cast(Any, ml_dtypes.finfo)(value.dtype).smallest_normal)
     return bool(((size >= 4 * least) & (size <= 0.25 / least)).all())
 
 
