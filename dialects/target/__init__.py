@@ -16,6 +16,7 @@ from tcopt.dialects.target.facts import TARGET_ATTRIBUTE
 from tcopt.dialects.target.gpu import GpuTargetAttr, gpu_target_of
 from tcopt.dialects.target.hardware import ThreadBlocks, VectorUnits
 from tcopt.dialects.target.interface import TargetFacts, target_facts_of, thread_blocks_of
+from tcopt.dialects.target.vdla import VdlaTargetAttr, vdla_target_of
 
 __all__ = [
     "DIALECT",
@@ -24,11 +25,13 @@ __all__ = [
     "GpuTargetAttr",
     "TargetFacts",
     "ThreadBlocks",
+    "VdlaTargetAttr",
     "VectorUnits",
     "cpu_target_of",
     "gpu_target_of",
     "target_facts_of",
     "thread_blocks_of",
+    "vdla_target_of",
 ]
 
-DIALECT = Dialect("target", [], [CpuTargetAttr, GpuTargetAttr])
+DIALECT = Dialect("target", [], [CpuTargetAttr, GpuTargetAttr, VdlaTargetAttr])

@@ -1,0 +1,137 @@
+"""Memories, units and operations of the accelerator, and the fields of its instructions."""
+
+from __future__ import annotations
+
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import ParametrizedAttribute, SpacedOpaqueSyntaxAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.utils.str_enum import StrEnum
+
+
+class Memory(StrEnum):
+    """What a transfer reads or writes on the accelerator, in the order of its numbers.
+
+    `out` and `acc8` are the registers, `acc`, as bytes: `out` their low bytes in a store, `acc8`
+    bytes that a load extends by their sign.
+    """
+
+    UOP = "uop"
+    WGT = "wgt"
+    INP = "inp"
+    ACC = "acc"
+    OUT = "out"
+    ACC8 = "acc8"
+
+    @property
+    def number(self) -> int:
+        """Its code in instructions."""
+        return _NUMBERS[self]
+
+    @property
+    def place(self) -> Memory:
+        """The memory whose entries it names."""
+        return Memory.ACC if self in (Memory.OUT, Memory.ACC8) else self
+
+
+_NUMBERS = {memory: number for number, memory in enumerate(Memory)}
+
+LOADED = (Memory.WGT, Memory.INP, Memory.ACC, Memory.ACC8)
+"""Memories of `vdla.load`."""
+
+STORED = (Memory.ACC, Memory.OUT)
+"""Memories of `vdla.store`."""
+
+
+@irdl_attr_definition
+class MemoryAttr(EnumAttribute[Memory], SpacedOpaqueSyntaxAttribute):
+    """A memory of the accelerator, as a transfer names it."""
+
+    name = "vdla.memory"
+
+
+class Unit(StrEnum):
+    """A part of the accelerator that executes its instructions in order, beside the others."""
+
+    LOAD = "load"
+    COMPUTE = "compute"
+    STORE = "store"
+
+    @property
+    def previous(self) -> Unit | None:
+        """The neighbour whose tokens are `pop_prev` and `push_prev`."""
+        return _CHAIN[_CHAIN.index(self) - 1] if self is not Unit.LOAD else None
+
+    @property
+    def next(self) -> Unit | None:
+        """The neighbour whose tokens are `pop_next` and `push_next`."""
+        return _CHAIN[_CHAIN.index(self) + 1] if self is not Unit.STORE else None
+
+
+_CHAIN = list(Unit)
+
+
+class KernelKind(StrEnum):
+    """Which instruction a kernel is for."""
+
+    GEMM = "gemm"
+    ALU = "alu"
+
+
+@irdl_attr_definition
+class KernelKindAttr(EnumAttribute[KernelKind], SpacedOpaqueSyntaxAttribute):
+    """The kind of a `vdla.kernel`."""
+
+    name = "vdla.kind"
+
+
+@irdl_attr_definition
+class KernelType(ParametrizedAttribute, TypeAttribute):
+    """Two loops and the micro-ops in them, with a place in the memory `uop`."""
+
+    name = "vdla.kernel"
+
+
+class AluCode(StrEnum):
+    """An operation of the alu, in the order of its numbers."""
+
+    MIN = "min"
+    MAX = "max"
+    ADD = "add"
+    SHR = "shr"
+    MULH = "mulh"
+
+    @property
+    def number(self) -> int:
+        """Its code in instructions."""
+        return _CODES[self]
+
+
+_CODES = {code: number for number, code in enumerate(AluCode)}
+
+
+@irdl_attr_definition
+class AluCodeAttr(EnumAttribute[AluCode], SpacedOpaqueSyntaxAttribute):
+    """The operation of a `vdla.alu`."""
+
+    name = "vdla.code"
+
+
+WIDTHS = {
+    "sram": 16,
+    "dram": 32,
+    "rows": 16,
+    "columns": 16,
+    "stride": 16,
+    "pad": 4,
+    "uop_begin": 13,
+    "uop_end": 14,
+    "loop": 14,
+    "dst": 11,
+    "src": 11,
+    "wgt": 10,
+    "imm": 16,
+}
+"""Bits of the fields of instructions and micro-ops; `imm` has a sign."""
+
+MOST_SHIFT = 31
+"""The alu shifts by -31 to 31 bits; to the left where the number is below zero."""

@@ -1,0 +1,181 @@
+"""vdla.kernel: two loops of micro-ops, which gemm and alu instructions execute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import I64, IntegerAttr, i64
+from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, result_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import NoMemoryEffect
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.target import vdla_target_of
+from tcopt.dialects.vdla.attrs import KernelKind, KernelKindAttr, KernelType
+from tcopt.dialects.vdla.fields import check_entry, check_field
+from tcopt.support.literals import INTEGERS, integers, number_list
+
+Rows = Sequence[Sequence[int]]
+
+FIELDS = {KernelKind.GEMM: ("dst", "src", "wgt"), KernelKind.ALU: ("dst", "src")}
+"""What a micro-op names by the kind of its kernel, each an entry of a memory."""
+
+_MOST_LOOPS = 2
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """Micro-ops in at most two loops, the outer one first, and their place in the memory `uop`.
+
+        %k = vdla.kernel gemm at 0 [28, 3] dst [1, 0] src [1, 1] wgt [0, 1] {
+          uop 0, 0, 0
+          uop 28, 30, 0
+        }
+
+    A gemm executes `for i, j, u: acc[u.dst + i*dst0 + j*dst1] += inp[u.src + ..] . wgt[..]^T`; an
+    alu kernel has no `wgt`, and its `dst` and `src` are registers. The micro-ops must have been
+    loaded to their place (`vdla.load_uops`) by the time that they are executed.
+    """
+
+    name = "vdla.kernel"
+
+    kind = prop_def(KernelKindAttr)
+    at = prop_def(IntegerAttr[I64])
+    """The entry of `uop` that holds the first micro-op."""
+    loops = prop_def(INTEGERS)
+    factors = prop_def(INTEGERS)
+    """For each field of a micro-op, how far it moves in a step of each loop."""
+    micro_ops = prop_def(INTEGERS)
+    """The fields of all micro-ops, one micro-op after the other."""
+    result = result_def(KernelType)
+
+    traits = traits_def(NoMemoryEffect())
+
+    def __init__(
+        self, kind: KernelKind, at: int, loops: Sequence[int], factors: Rows, micro_ops: Rows
+    ):
+        """`factors` has a row for each field, `micro_ops` one for each micro-op."""
+        super().__init__(
+            properties={
+                "kind": KernelKindAttr(kind),
+                "at": IntegerAttr(at, i64),
+                "loops": number_list(*loops),
+                "factors": number_list(*(n for row in factors for n in row)),
+                "micro_ops": number_list(*(n for row in micro_ops for n in row)),
+            },
+            result_types=[KernelType()],
+        )
+
+    @property
+    def place(self) -> int:
+        """The entry of `uop` that holds the first micro-op."""
+        return self.at.value.data
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """What its micro-ops name."""
+        return FIELDS[self.kind.data]
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """How often its loops run, the outer one first."""
+        return integers(self.loops)
+
+    @property
+    def steps(self) -> list[tuple[int, ...]]:
+        """For each field, how far it moves in a step of each loop."""
+        numbers, count = integers(self.factors), len(self.extents)
+        return [numbers[n * count : (n + 1) * count] for n in range(len(self.fields))]
+
+    @property
+    def rows(self) -> list[tuple[int, ...]]:
+        """The fields of each micro-op."""
+        numbers, count = integers(self.micro_ops), len(self.fields)
+        return [numbers[n : n + count] for n in range(0, len(numbers), count)]
+
+    @property
+    def size(self) -> int:
+        """How many micro-ops there are."""
+        return len(self.micro_ops) // len(self.fields)
+
+    def last_entries(self) -> dict[str, int]:
+        """For each field, the highest entry that is named."""
+        ends: dict[str, int] = {}
+        for position, (field, steps) in enumerate(zip(self.fields, self.steps, strict=True)):
+            moved = sum((n - 1) * step for n, step in zip(self.extents, steps, strict=False))
+            ends[field] = moved + max(row[position] for row in self.rows)
+        return ends
+
+    def verify_(self) -> None:
+        count = len(self.fields)
+        if len(self.loops) > _MOST_LOOPS:
+            raise VerifyException("a kernel has at most two loops")
+        if len(self.factors) != count * len(self.loops):
+            raise VerifyException("each field of a micro-op has a factor for each loop")
+        if not len(self.micro_ops) or len(self.micro_ops) % count:
+            raise VerifyException(f"micro-ops of {self.kind.data} have {count} numbers each")
+        for extent in self.extents:
+            check_field("loop", extent, "the extent of a loop", least=1)
+        check_field("uop_begin", self.place, "the place of its micro-ops")
+        check_field("uop_end", self.place + self.size, "the end of its micro-ops")
+        for field, steps in zip(self.fields, self.steps, strict=True):
+            for step in steps:
+                check_field(field, step, f"a factor of {field}")
+        for row in self.rows:
+            for field, number in zip(self.fields, row, strict=True):
+                check_field(field, number, f"{field} of a micro-op")
+        if (target := vdla_target_of(self)) is not None:
+            check_entry("uop", self.place + self.size - 1, target)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> KernelOp:
+        kind = parser.parse_str_enum(KernelKind)
+        parser.parse_keyword("at")
+        at = parser.parse_integer(allow_boolean=False)
+        loops = _numbers(parser)
+        factors: list[list[int]] = []
+        for field in FIELDS[kind] if loops else ():
+            parser.parse_keyword(field)
+            start = parser.pos
+            factors.append(_numbers(parser))
+            if len(factors[-1]) != len(loops):
+                parser.raise_error("expected a factor for each loop", start, parser.pos)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        parser.parse_punctuation("{")
+        micro_ops: list[list[int]] = []
+        while parser.parse_optional_keyword("uop"):
+            start = parser.pos
+            micro_ops.append(
+                parser.parse_comma_separated_list(
+                    parser.Delimiter.NONE, lambda: parser.parse_integer(allow_boolean=False)
+                )
+            )
+            if len(micro_ops[-1]) != len(FIELDS[kind]):
+                expected = ", ".join(FIELDS[kind])
+                parser.raise_error(f"expected the numbers {expected}", start, parser.pos)
+        parser.parse_punctuation("}")
+        op = cls(kind, at, loops, factors, micro_ops)
+        if attributes is not None:
+            op.attributes.update(attributes.data)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        loops = self.extents
+        printer.print_string(f" {self.kind.data} at {self.place} {list(loops)}")
+        if loops:
+            for field, steps in zip(self.fields, self.steps, strict=True):
+                printer.print_string(f" {field} {list(steps)}")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" {")
+        with printer.indented():
+            for row in self.rows:
+                printer.print_string(f"\nuop {', '.join(map(str, row))}")
+        printer.print_string("\n}")
+
+
+def _numbers(parser: Parser) -> list[int]:
+    square = parser.Delimiter.SQUARE
+    return parser.parse_comma_separated_list(
+        square, lambda: parser.parse_integer(allow_boolean=False)
+    )

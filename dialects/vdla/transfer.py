@@ -1,0 +1,349 @@
+"""Loads and stores: tiles that move between memory and the accelerator."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from math import prod
+from typing import ClassVar
+
+from xdsl.dialects.builtin import I64, IntegerAttr, IntegerType, MemRefType, NoneAttr, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, traits_def, var_operand_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.dialects.vdla.attrs import LOADED, STORED, KernelType, Memory, MemoryAttr, Unit
+from tcopt.dialects.vdla.fields import check_field
+from tcopt.dialects.vdla.instruction import InstructionOp, parse_known_operand
+from tcopt.dialects.vdla.kernel import KernelOp
+from tcopt.support.literals import INTEGERS, integers, number_list
+
+NO_PAD = (0, 0, 0, 0)
+
+_ELEMENT_BITS = {
+    Memory.WGT: 8,
+    Memory.INP: 8,
+    Memory.ACC: 32,
+    Memory.OUT: 8,
+    Memory.ACC8: 8,
+}
+
+
+class TransferOp(InstructionOp, ABC):
+    """A tile of entries: rows that lie a stride apart in memory, one after the other on the
+    accelerator. Places are counted in entries of the memory that is named."""
+
+    MEMORIES: ClassVar[tuple[Memory, ...]]
+
+    memory = prop_def(MemoryAttr)
+    sram = prop_def(IntegerAttr[I64])
+    buffer = operand_def(MemRefType)
+    offset = prop_def(IntegerAttr[I64])
+    shape = prop_def(INTEGERS)
+    """Rows and columns of the tile."""
+    stride = prop_def(IntegerAttr[I64])
+    """Entries from one row to the next in memory."""
+    pad = prop_def(INTEGERS)
+    """Zeros around the tile on the accelerator: rows above and below, columns left and right."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        sram: int,
+        buffer: SSAValue,
+        offset: int,
+        shape: tuple[int, int],
+        stride: int | None = None,
+        pad: Sequence[int] = NO_PAD,
+    ):
+        """Without a stride, rows follow one another."""
+        super().__init__(
+            operands=[buffer],
+            properties={
+                "memory": MemoryAttr(memory),
+                "sram": IntegerAttr(sram, i64),
+                "offset": IntegerAttr(offset, i64),
+                "shape": number_list(*shape),
+                "stride": IntegerAttr(shape[1] if stride is None else stride, i64),
+                "pad": number_list(*pad),
+            },
+        )
+
+    @property
+    def memory_kind(self) -> Memory:
+        return self.memory.data
+
+    @property
+    def first(self) -> int:
+        """The entry of the accelerator's memory where the tile, pads included, begins."""
+        return self.sram.value.data
+
+    @property
+    def start(self) -> int:
+        """The entry of the buffer where it begins."""
+        return self.offset.value.data
+
+    @property
+    def rows(self) -> int:
+        return integers(self.shape)[0]
+
+    @property
+    def columns(self) -> int:
+        return integers(self.shape)[1]
+
+    @property
+    def row_stride(self) -> int:
+        return self.stride.value.data
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        return integers(self.pad)
+
+    @property
+    def sram_count(self) -> int:
+        """How many entries it fills or reads on the accelerator, pads included."""
+        top, bottom, left, right = self.pads
+        return (self.rows + top + bottom) * (self.columns + left + right)
+
+    @property
+    def dram_end(self) -> int:
+        """The entry of the buffer behind the last one that it touches."""
+        return self.start + (self.rows - 1) * self.row_stride + self.columns
+
+    def verify_fields(self) -> None:
+        super().verify_fields()
+        if self.memory_kind not in self.MEMORIES:
+            known = ", ".join(self.MEMORIES)
+            raise VerifyException(f"the memory {self.memory_kind} is none of {known}")
+        if len(self.shape) != 2 or len(self.pad) != len(NO_PAD):
+            raise VerifyException("a tile has rows and columns, and four pads")
+        check_field("sram", self.first, "the place on the accelerator")
+        check_field("dram", self.start, "the place in memory")
+        check_field("rows", self.rows, "the number of rows", least=1)
+        check_field("columns", self.columns, "the number of columns", least=1)
+        check_field("stride", self.row_stride, "the stride")
+        for pad in self.pads:
+            check_field("pad", pad, "a pad")
+        self._verify_buffer()
+
+    def _verify_buffer(self) -> None:
+        type_ = self.buffer.type
+        verify_buffer(type_)
+        bits = _ELEMENT_BITS[self.memory_kind]
+        if not isa(type_, MemRefType) or type_.element_type != IntegerType(bits):
+            raise VerifyException(f"{self.memory_kind} holds i{bits}, not what is in {type_}")
+
+    def verify_for(self, target: VdlaTargetAttr) -> None:
+        memory = self.memory_kind
+        last, there = self.first + self.sram_count, target.entries[memory]
+        if last > there:
+            raise VerifyException(
+                f"entries {self.first} to {last - 1} of {memory}, which has {there}"
+            )
+        assert isa(self.buffer.type, MemRefType)
+        size, entry = buffer_bytes(self.buffer.type), target.entry_bytes[memory]
+        if size % entry:
+            raise VerifyException(
+                f"{self.buffer.type} has {size} bytes, which are no whole entries of {memory} "
+                f"of {entry} bytes"
+            )
+        if self.dram_end > size // entry:
+            raise VerifyException(
+                f"entries {self.start} to {self.dram_end - 1} of a buffer of {size // entry}"
+            )
+
+    @classmethod
+    def parse_tile(cls, parser: Parser) -> tuple[object, ...]:
+        """The arguments of the op, as its text has them."""
+        memory = parser.parse_str_enum(Memory)
+        sram = _integer(parser)
+        parser.parse_punctuation(",")
+        buffer = parse_known_operand(parser)
+        parser.parse_punctuation("[")
+        offset = _integer(parser)
+        parser.parse_punctuation("]")
+        parser.parse_punctuation(":")
+        rows = parser.parse_shape_dimension(allow_dynamic=False)
+        parser.parse_shape_delimiter()
+        columns = parser.parse_shape_dimension(allow_dynamic=False)
+        stride = _integer(parser) if parser.parse_optional_keyword("stride") else columns
+        pad: Sequence[int] = NO_PAD
+        if parser.parse_optional_keyword("pad"):
+            square = parser.Delimiter.SQUARE
+            pad = parser.parse_comma_separated_list(square, lambda: _integer(parser))
+        return memory, sram, buffer, offset, (rows, columns), stride, pad
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.memory_kind} {self.first}, ")
+        printer.print_ssa_value(self.buffer)
+        printer.print_string(f"[{self.start}] : {self.rows}x{self.columns}")
+        if self.row_stride != self.columns:
+            printer.print_string(f" stride {self.row_stride}")
+        if any(self.pads):
+            printer.print_string(f" pad {list(self.pads)}")
+        self.print_tail(printer)
+
+
+@irdl_op_definition
+class LoadOp(TransferOp):
+    """Loads a tile: `vdla.load inp 0, %x[0] : 8x29 stride 56 pad [1, 0, 1, 0] push(compute)`.
+
+    The tile comes to lie at entry 0 of `inp`, from entry 0 of the buffer, with a row of zeros
+    above it and a zero left of each of its rows. Registers (`acc`, and `acc8` from bytes) are
+    loaded by the compute unit, the other memories by the load unit.
+    """
+
+    name = "vdla.load"
+    MEMORIES: ClassVar = LOADED
+
+    traits = traits_def(MemoryReadEffect())
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.COMPUTE if self.memory_kind.place is Memory.ACC else Unit.LOAD
+
+    def verify_for(self, target: VdlaTargetAttr) -> None:
+        super().verify_for(target)
+        if self.memory_kind is Memory.ACC8 and not target.has("load_i8"):
+            raise VerifyException('the target does not load bytes into registers ("load_i8")')
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoadOp:
+        op = cls(*cls.parse_tile(parser))  # pyright: ignore[reportArgumentType]
+        op.parse_tail(parser)
+        return op
+
+
+@irdl_op_definition
+class StoreOp(TransferOp):
+    """Stores a tile of registers: `vdla.store acc 0, %y[0] : 7x28 stride 56 pop(compute)`.
+
+    `acc` stores registers of 32 bits a lane, `out` the low byte of each lane.
+    """
+
+    name = "vdla.store"
+    MEMORIES: ClassVar = STORED
+
+    traits = traits_def(MemoryWriteEffect())
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.STORE
+
+    def verify_fields(self) -> None:
+        super().verify_fields()
+        if any(self.pads):
+            raise VerifyException("a store has no pads")
+        if self.rows > 1 and self.row_stride < self.columns:
+            raise VerifyException(
+                f"rows of {self.columns} entries that lie {self.row_stride} apart overlap"
+            )
+
+    def verify_for(self, target: VdlaTargetAttr) -> None:
+        super().verify_for(target)
+        stored = "i8" if self.memory_kind is Memory.OUT else "i32"
+        if stored not in target.stored_types:
+            known = ", ".join(target.stored_types)
+            raise VerifyException(f"the target does not store {stored}, its results are {known}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> StoreOp:
+        op = cls(*cls.parse_tile(parser))  # pyright: ignore[reportArgumentType]
+        op.parse_tail(parser)
+        return op
+
+
+@irdl_op_definition
+class LoadUopsOp(InstructionOp):
+    """Loads the micro-ops of kernels to their places: `vdla.load_uops %k0, %k1`.
+
+    It is one transfer, so each kernel's place follows that of the one in front of it.
+    """
+
+    name = "vdla.load_uops"
+
+    kernels = var_operand_def(KernelType)
+
+    traits = traits_def(MemoryReadEffect())
+
+    def __init__(self, kernels: Sequence[SSAValue]):
+        super().__init__(operands=[kernels])
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.COMPUTE
+
+    @property
+    def loaded(self) -> list[KernelOp]:
+        """The kernels, in the order of their places."""
+        return [kernel_of(value) for value in self.kernels]
+
+    @property
+    def first(self) -> int:
+        """The entry of `uop` where they begin."""
+        return self.loaded[0].place
+
+    @property
+    def count(self) -> int:
+        """How many micro-ops they have together."""
+        return sum(kernel.size for kernel in self.loaded)
+
+    def verify_fields(self) -> None:
+        super().verify_fields()
+        if not self.kernels:
+            raise VerifyException("no kernel is named")
+        end = self.loaded[0].place
+        for kernel in self.loaded:
+            if kernel.place != end:
+                raise VerifyException(
+                    f"a kernel lies at {kernel.place}, the one in front of it ends at {end}"
+                )
+            end += kernel.size
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LoadUopsOp:
+        kernels = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, lambda: parse_known_operand(parser)
+        )
+        op = cls(kernels)
+        op.parse_tail(parser)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.kernels, printer.print_ssa_value)
+        self.print_tail(printer)
+
+
+def kernel_of(value: SSAValue) -> KernelOp:
+    """The kernel that a value is.
+
+    Raises:
+        VerifyException: it is none.
+    """
+    if not isinstance(value.owner, KernelOp):
+        raise VerifyException("an operand is not the result of vdla.kernel")
+    return value.owner
+
+
+def verify_buffer(type: Attribute) -> None:
+    """VerifyException for a type that is no buffer of a known size, of 8 or 32 bits an element."""
+    if not isa(type, MemRefType) or type.element_type not in (IntegerType(8), IntegerType(32)):
+        raise VerifyException(f"{type} is not a buffer of i8 or i32")
+    if not isinstance(type.layout, NoneAttr) or any(n < 0 for n in type.get_shape()):
+        raise VerifyException(f"{type} is not a buffer of a known size without gaps")
+
+
+def buffer_bytes(type: Attribute) -> int:
+    """Bytes of a buffer of integers."""
+    assert isa(type, MemRefType)
+    return prod(type.get_shape()) * (4 if type.element_type == IntegerType(32) else 1)
+
+
+def _integer(parser: Parser) -> int:
+    return parser.parse_integer(allow_boolean=False)

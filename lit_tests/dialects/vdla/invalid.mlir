@@ -1,0 +1,306 @@
+// RUN: tcopt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
+
+// A program ends with finish.
+// CHECK: the last op of a program is vdla.finish
+vdla.program @f(%x: memref<4x16xi32>) {
+  vdla.load acc 0, %x[0] : 1x4
+}
+
+// -----
+
+// Nothing follows finish.
+// CHECK: 'vdla.finish' must be the last operation in its parent block
+vdla.program @f(%x: memref<4x16xi32>) {
+  vdla.finish
+  vdla.load acc 0, %x[0] : 1x4
+  vdla.finish
+}
+
+// -----
+
+// A program holds instructions and kernels alone.
+// CHECK: 'arith.constant' is neither an instruction nor a kernel
+vdla.program @f() {
+  %0 = arith.constant 1 : index
+  vdla.finish
+}
+
+// -----
+
+// Finish sends no tokens.
+// CHECK: nothing is left that could wait for a token
+vdla.program @f() {
+  vdla.finish push(store)
+}
+
+// -----
+
+// The load unit has tokens with the compute unit only.
+// CHECK: there are no tokens between load and store
+vdla.program @f(%x: memref<4x16xi8>) {
+  vdla.load inp 0, %x[0] : 1x4 push(store)
+  vdla.finish
+}
+
+// -----
+
+// The generic form cannot say it either.
+// CHECK: the load unit has no tokens of its prev side
+vdla.program @f(%x: memref<4x16xi8>) {
+  "vdla.load"(%x) <{memory = #vdla.memory inp, sram = 0 : i64, offset = 0 : i64, shape = array<i64: 1, 4>, stride = 4 : i64, pad = array<i64: 0, 0, 0, 0>, push_prev}> : (memref<4x16xi8>) -> ()
+  vdla.finish
+}
+
+// -----
+
+// Operands stand in front of their uses.
+// CHECK: %y is not known here
+vdla.program @f(%x: memref<4x16xi8>) {
+  vdla.load inp 0, %y[0] : 1x4
+  vdla.finish
+}
+
+// -----
+
+// Stores write registers alone.
+// CHECK: the memory inp is none of acc, out
+vdla.program @f(%x: memref<4x16xi8>) {
+  vdla.store inp 0, %x[0] : 1x4
+  vdla.finish
+}
+
+// -----
+
+// Micro-ops are loaded by an op of their own.
+// CHECK: the memory uop is none of wgt, inp, acc, acc8
+vdla.program @f(%x: memref<4x16xi8>) {
+  vdla.load uop 0, %x[0] : 1x4
+  vdla.finish
+}
+
+// -----
+
+// Buffers hold what the memory holds.
+// CHECK: acc holds i32, not what is in memref<4x16xi8>
+vdla.program @f(%x: memref<4x16xi8>) {
+  vdla.load acc 0, %x[0] : 1x4
+  vdla.finish
+}
+
+// -----
+
+// Buffers have no gaps.
+// CHECK: is not a buffer of a known size without gaps
+vdla.program @f(%x: memref<4x16xi8, strided<[32, 1]>>) {
+  vdla.load inp 0, %x[0] : 1x4
+  vdla.finish
+}
+
+// -----
+
+// A tile has rows.
+// CHECK: the number of rows is 0, the instruction holds 1 to 65535
+vdla.program @f(%x: memref<4x16xi8>) {
+  vdla.load inp 0, %x[0] : 0x4
+  vdla.finish
+}
+
+// -----
+
+// Fields of instructions have widths: strides.
+// CHECK: the stride is 65536, the instruction holds 0 to 65535
+vdla.program @f(%x: memref<4x16xi8>) {
+  vdla.load inp 0, %x[0] : 1x4 stride 65536
+  vdla.finish
+}
+
+// -----
+
+// Pads have four bits.
+// CHECK: a pad is 16, the instruction holds 0 to 15
+vdla.program @f(%x: memref<4x16xi8>) {
+  vdla.load inp 0, %x[0] : 1x4 pad [0, 0, 16, 0]
+  vdla.finish
+}
+
+// -----
+
+// There are four pads.
+// CHECK: a tile has rows and columns, and four pads
+vdla.program @f(%x: memref<4x16xi8>) {
+  vdla.load inp 0, %x[0] : 1x4 pad [0, 1]
+  vdla.finish
+}
+
+// -----
+
+// What is stored has no pads.
+// CHECK: a store has no pads
+vdla.program @f(%x: memref<4x16xi32>) {
+  vdla.store acc 0, %x[0] : 1x4 pad [1, 0, 0, 0]
+  vdla.finish
+}
+
+// -----
+
+// Rows that are stored do not overlap.
+// CHECK: rows of 4 entries that lie 2 apart overlap
+vdla.program @f(%x: memref<8x16xi32>) {
+  vdla.store acc 0, %x[0] : 2x4 stride 2
+  vdla.finish
+}
+
+// -----
+
+// A kernel has at most two loops.
+// CHECK: a kernel has at most two loops
+vdla.program @f() {
+  %k = vdla.kernel alu at 0 [2, 2, 2] dst [1, 1, 1] src [0, 0, 0] {
+    uop 0, 0
+  }
+  vdla.finish
+}
+
+// -----
+
+// Each loop has a factor for each field.
+// CHECK: expected a factor for each loop
+vdla.program @f() {
+  %k = vdla.kernel alu at 0 [2, 2] dst [1] src [0, 0] {
+    uop 0, 0
+  }
+  vdla.finish
+}
+
+// -----
+
+// A kernel has micro-ops.
+// CHECK: micro-ops of gemm have 3 numbers each
+vdla.program @f() {
+  %k = vdla.kernel gemm at 0 [] {
+  }
+  vdla.finish
+}
+
+// -----
+
+// A micro-op of gemm names three entries.
+// CHECK: expected the numbers dst, src, wgt
+vdla.program @f() {
+  %k = vdla.kernel gemm at 0 [] {
+    uop 0, 0
+  }
+  vdla.finish
+}
+
+// -----
+
+// A micro-op has ten bits for a weight.
+// CHECK: wgt of a micro-op is 1024, the instruction holds 0 to 1023
+vdla.program @f() {
+  %k = vdla.kernel gemm at 0 [] {
+    uop 0, 0, 1024
+  }
+  vdla.finish
+}
+
+// -----
+
+// Loops run at least once.
+// CHECK: the extent of a loop is 0, the instruction holds 1 to 16383
+vdla.program @f() {
+  %k = vdla.kernel alu at 0 [0] dst [0] src [0] {
+    uop 0, 0
+  }
+  vdla.finish
+}
+
+// -----
+
+// A factor has the bits of its field.
+// CHECK: a factor of dst is 2048, the instruction holds 0 to 2047
+vdla.program @f() {
+  %k = vdla.kernel alu at 0 [2] dst [2048] src [0] {
+    uop 0, 0
+  }
+  vdla.finish
+}
+
+// -----
+
+// Micro-ops lie in the memory of micro-ops.
+// CHECK: the place of its micro-ops is 8192, the instruction holds 0 to 8191
+vdla.program @f() {
+  %k = vdla.kernel alu at 8192 [] {
+    uop 0, 0
+  }
+  vdla.finish
+}
+
+// -----
+
+// The generic form cannot leave factors out either.
+// CHECK: each field of a micro-op has a factor for each loop
+vdla.program @f() {
+  %k = "vdla.kernel"() <{kind = #vdla.kind alu, at = 0 : i64, loops = array<i64: 2>, factors = array<i64: 1>, micro_ops = array<i64: 0, 0>}> : () -> !vdla.kernel
+  vdla.finish
+}
+
+// -----
+
+// Programs work on buffers.
+// CHECK: f32 is not a buffer
+vdla.program @f(%x: f32) {
+  vdla.finish
+}
+
+// -----
+
+// A gemm executes a kernel of gemm.
+// CHECK: the kernel is one of alu
+vdla.program @f() {
+  %k = vdla.kernel alu at 0 [] {
+    uop 0, 0
+  }
+  vdla.gemm %k
+  vdla.finish
+}
+
+// -----
+
+// Kernels that are loaded together lie one after the other.
+// CHECK: a kernel lies at 8, the one in front of it ends at 1
+vdla.program @f() {
+  %a = vdla.kernel alu at 0 [] {
+    uop 0, 0
+  }
+  %b = vdla.kernel alu at 8 [] {
+    uop 0, 0
+  }
+  vdla.load_uops %a, %b
+  vdla.finish
+}
+
+// -----
+
+// Shifts are shorter than a lane.
+// CHECK: 32 is no shift of at most 31 bits
+vdla.program @f() {
+  %k = vdla.kernel alu at 0 [] {
+    uop 0, 0
+  }
+  vdla.alu shr %k, 32
+  vdla.finish
+}
+
+// -----
+
+// Numbers of the alu have 16 bits and a sign.
+// CHECK: the number is 32768, the instruction holds -32768 to 32767
+vdla.program @f() {
+  %k = vdla.kernel alu at 0 [] {
+    uop 0, 0
+  }
+  vdla.alu add %k, 32768
+  vdla.finish
+}

@@ -1,0 +1,133 @@
+// RUN: tcopt %s --split-input-file --verify-diagnostics --parsing-diagnostics | filecheck %s
+
+// Where a program's module names a target, places are checked against its memories: loads.
+// CHECK: 'vdla.load': entries 2040 to 2055 of inp, which has 2048
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  vdla.program @f(%x: memref<64x16xi8>) {
+    vdla.load inp 2040, %x[0] : 1x14 pad [0, 0, 1, 1]
+    vdla.finish
+  }
+}
+
+// -----
+
+// A program may name its own.
+// CHECK: 'vdla.load': entries 0 to 129 of wgt, which has 128
+vdla.program @f(%x: memref<130x256xi8>) attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  vdla.load wgt 0, %x[0] : 1x130
+  vdla.finish
+}
+
+// -----
+
+// Buffers end, too.
+// CHECK: 'vdla.load': entries 0 to 64 of a buffer of 64
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  vdla.program @f(%x: memref<64x16xi8>) {
+    vdla.load inp 0, %x[0] : 1x65
+    vdla.finish
+  }
+}
+
+// -----
+
+// Buffers are whole entries.
+// CHECK: 'vdla.load': memref<9xi8> has 9 bytes, which are no whole entries of inp of 16 bytes
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  vdla.program @f(%x: memref<9xi8>) {
+    vdla.load inp 0, %x[0] : 1x1
+    vdla.finish
+  }
+}
+
+// -----
+
+// Micro-ops reach as far as loops move them: two weights and 64 steps.
+// CHECK: 'vdla.gemm': entry 128 of wgt, which has 128
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  vdla.program @f(%x: memref<64x16xi8>) {
+    %k = vdla.kernel gemm at 0 [64] dst [1] src [1] wgt [2] {
+      uop 0, 0, 2
+    }
+    vdla.gemm %k
+    vdla.finish
+  }
+}
+
+// -----
+
+// A reset reads no weights, so none are out of range.
+// CHECK: vdla.gemm reset %k
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  vdla.program @f(%x: memref<64x16xi8>) {
+    %k = vdla.kernel gemm at 0 [64] dst [1] src [1] wgt [2] {
+      uop 0, 0, 2
+    }
+    vdla.gemm reset %k
+    vdla.finish
+  }
+}
+
+// -----
+
+// Micro-ops have a memory of their own.
+// CHECK: 'vdla.kernel': entry 8 of uop, which has 8
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32>} {
+  vdla.program @f() {
+    %k = vdla.kernel gemm at 7 [] {
+      uop 0, 0, 0
+      uop 0, 0, 1
+    }
+    vdla.finish
+  }
+}
+
+// -----
+
+// Not every machine has an alu.
+// CHECK: 'vdla.alu': the target has no "alu"
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  vdla.program @f() {
+    %k = vdla.kernel alu at 0 [] {
+      uop 0, 0
+    }
+    vdla.alu max %k, 0
+    vdla.finish
+  }
+}
+
+// -----
+
+// Nor does every alu multiply.
+// CHECK: 'vdla.alu': the target's alu has no "mulh"
+module attributes {tcopt.target = #target.vdla<features = "alu", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  vdla.program @f() {
+    %k = vdla.kernel alu at 0 [] {
+      uop 0, 0
+    }
+    vdla.alu mulh %k
+    vdla.finish
+  }
+}
+
+// -----
+
+// What stores write is a fact of the machine.
+// CHECK: 'vdla.store': the target does not store i8, its results are i32
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  vdla.program @f(%y: memref<64x16xi8>) {
+    vdla.store out 0, %y[0] : 1x1
+    vdla.finish
+  }
+}
+
+// -----
+
+// So is whether bytes are loaded into registers.
+// CHECK: 'vdla.load': the target does not load bytes into registers ("load_i8")
+module attributes {tcopt.target = #target.vdla<features = "alu", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  vdla.program @f(%y: memref<64x16xi8>) {
+    vdla.load acc8 0, %y[0] : 1x1
+    vdla.finish
+  }
+}
