@@ -33,7 +33,9 @@ class VdlaTargetAttr(TargetFacts):
     - `rows`, `block_in`, `block_out`: one gemm micro-op multiplies rows x block_in bytes by the
       transpose of block_out x block_in bytes, and adds to rows x block_out 32-bit sums.
     - `inp_bytes`, `wgt_bytes`, `acc_bytes`, `uop_bytes`: sizes of the memories.
-    - `port_bytes`, `port_cycles`: the one port to memory moves so many bytes in so many cycles.
+    - `port_bytes`, `port_cycles`: the port to memory moves so many bytes in so many cycles.
+    - `channels`: 1 where the port does one transfer at a time, 2 where stores have a channel of
+      their own beside that of all reads.
     - `latency`: cycles from the end of a transfer on the port to the end of the instruction.
     - `row_cycles`: cycles of the port for each row of a transfer beside those for its bytes.
     - `arbitration`: who gets the port next: `first-come`, or by `priority` fetch, load, compute,
@@ -58,6 +60,7 @@ class VdlaTargetAttr(TargetFacts):
         "block_out": 16,
         "port_bytes": 8,
         "port_cycles": 1,
+        "channels": 1,
         "latency": 16,
         "row_cycles": 1,
         "fetch": 16,
@@ -83,6 +86,7 @@ class VdlaTargetAttr(TargetFacts):
     uop_bytes: IntAttr = param_def()
     port_bytes: IntAttr = param_def()
     port_cycles: IntAttr = param_def()
+    channels: IntAttr = param_def()
     latency: IntAttr = param_def()
     row_cycles: IntAttr = param_def()
     fetch: IntAttr = param_def()
@@ -148,7 +152,9 @@ class VdlaTargetAttr(TargetFacts):
         check_least(self, rows=1, block_in=1, block_out=1)
         check_least(self, port_bytes=1, port_cycles=1, latency=0, row_cycles=0, fetch=1, fill=0)
         check_least(self, gemm_cycles=1, alu_imm=1, alu_reg=1, rewrite=1, start=0)
-        check_least(self, queue=1, tokens=1)
+        check_least(self, queue=1, tokens=1, channels=1)
+        if self.channels.data > 2:
+            raise VerifyException(f"channels = {self.channels.data} should be 1 or 2")
         self._verify_names()
         if self.block_in.data > 1 << 10:
             raise VerifyException(f"block_in = {self.block_in.data} should be at most 1024")

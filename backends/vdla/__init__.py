@@ -1,0 +1,1 @@
+"""Programs of the accelerator as 128-bit instructions, and a simulator of the machine."""

@@ -1,0 +1,120 @@
+"""What timing and proof look at: units, queues of tokens, memories, and tasks of the units.
+
+None of it is the accelerator's own. A machine with other units, or one that waits at barriers or
+finds hazards itself (`Task.after`), is described in the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Entries = slice | NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Tokens from one unit to another, in order."""
+
+    name: str
+    producer: str
+    consumer: str
+    depth: int
+
+
+@dataclass(frozen=True)
+class Port:
+    """The port to memory, which all units share.
+
+    Attributes:
+        channels: what does one transfer at a time, by name.
+        latency: cycles from the end of a transfer to the end of its task.
+        by_priority: whether the first in `Machine.priorities` gets it, not who asked first.
+    """
+
+    latency: int
+    by_priority: bool
+    channels: tuple[str, ...] = ("port",)
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """How instructions reach the units.
+
+    Attributes:
+        burst: instructions in one transfer. cycles: of the first channel, for one.
+        depth: instructions that the queue in front of a unit holds.
+        start: the cycle of the first request.
+    """
+
+    burst: int
+    cycles: int
+    depth: int
+    start: int = 0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Units that execute tasks, each its own in order.
+
+    Attributes:
+        queues: of tokens, by name.
+        spaces: sizes of memories in entries.
+    """
+
+    units: Sequence[str]
+    queues: Mapping[str, Queue]
+    spaces: Mapping[str, int]
+    port: Port
+    fetch: Fetch
+
+    @property
+    def priorities(self) -> list[str]:
+        """Who asks for the port, the most urgent first."""
+        return [FETCH, *self.units]
+
+
+FETCH = "fetch"
+
+
+@dataclass(frozen=True)
+class Access:
+    """Entries of a memory that a task reads or writes."""
+
+    space: str
+    entries: Entries
+
+
+@dataclass(frozen=True)
+class Task:
+    """An instruction, as timing and proof see it.
+
+    Attributes:
+        pops, pushes: names of queues.
+        cycles: for which the unit is busy by itself.
+        port_cycles: of a channel of the port, after which its latency passes.
+        channel: which one.
+        after: numbers of tasks that are done before it starts, by what else the machine has.
+        is_end: whether the program is over when it is done.
+        text: what it does, in words.
+        source: the instruction.
+    """
+
+    number: int
+    unit: str
+    pops: tuple[str, ...] = ()
+    pushes: tuple[str, ...] = ()
+    reads: tuple[Access, ...] = ()
+    writes: tuple[Access, ...] = ()
+    cycles: int = 0
+    port_cycles: int = 0
+    channel: str = "port"
+    bytes: int = 0
+    after: tuple[int, ...] = ()
+    is_end: bool = False
+    text: str = ""
+    source: Any = field(default=None, compare=False, repr=False)

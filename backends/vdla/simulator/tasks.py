@@ -1,0 +1,235 @@
+"""A stream of the accelerator as tasks of its units: what they access, and how long they take."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.backends.vdla.simulator.faults import fault
+from tcopt.backends.vdla.simulator.indices import step_indices
+from tcopt.backends.vdla.simulator.model import Access, Entries, Fetch, Machine, Port, Queue, Task
+from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.dialects.vdla import Memory, Unit
+from tcopt.dialects.vdla.stream import (
+    MICRO_OPS,
+    Alu,
+    Compute,
+    Finish,
+    Gemm,
+    Instruction,
+    Stream,
+    Transfer,
+)
+from tcopt.dialects.vdla.text import describe
+from tcopt.support.errors import TcoptError
+
+INSTRUCTION_BYTES = 16
+
+
+def machine_of(target: VdlaTargetAttr, stream: Stream) -> Machine:
+    """The machine that executes a stream; its buffers are memories too, in units of `granule`."""
+    pairs = [(unit, unit.next) for unit in Unit if unit.next is not None]
+    depth = target.tokens.data
+    queues = {
+        queue_name(a, b): Queue(queue_name(a, b), a, b, depth)
+        for first, second in pairs
+        for a, b in ((first, second), (second, first))
+    }
+    spaces: dict[str, int] = {
+        memory: target.entries[memory] for memory in (Memory.WGT, Memory.INP, Memory.ACC)
+    }
+    size = granule(target)
+    for number, buffer in enumerate(stream.buffers):
+        spaces[_space(number)] = -(-buffer.bytes // size)
+    by_priority = target.arbitration.data == "priority"
+    port = Port(target.latency.data, by_priority, channels_of(target))
+    fetched = target.fetch.data
+    cycles = transfer_cycles(target, 1, fetched * INSTRUCTION_BYTES)
+    fetch = Fetch(fetched, cycles, target.queue.data, target.start.data)
+    return Machine([str(unit) for unit in Unit], queues, spaces, port, fetch)
+
+
+def queue_name(producer: str, consumer: str) -> str:
+    """The name of the queue of tokens between two units."""
+    return f"{producer}->{consumer}"
+
+
+def channels_of(target: VdlaTargetAttr) -> tuple[str, ...]:
+    """The channels of the port: that of reads first, that of stores last."""
+    return ("port",) if target.channels.data == 1 else ("port read", "port write")
+
+
+def granule(target: VdlaTargetAttr) -> int:
+    """Bytes that divide every entry in memory."""
+    return gcd(*(target.entry_bytes[m] for m in Memory if m is not Memory.UOP))
+
+
+def transfer_cycles(target: VdlaTargetAttr, rows: int, row_bytes: int) -> int:
+    """Cycles for which a transfer has the port."""
+    per_row = -(-row_bytes * target.port_cycles.data // target.port_bytes.data)
+    return rows * (target.row_cycles.data + per_row)
+
+
+def tasks_of(stream: Stream, target: VdlaTargetAttr) -> tuple[list[Task], list[TcoptError]]:
+    """The tasks of a stream, and faults of its micro-ops.
+
+    An instruction whose micro-ops are not there has no accesses, and is among the faults, as is
+    one that writes a register again too soon.
+    """
+    reader = _Reader(stream, target)
+    return [reader.task(*each) for each in enumerate(stream.instructions)], reader.faults
+
+
+class _Reader:
+    """Reads a stream in its order, which is that of the compute unit for micro-ops."""
+
+    def __init__(self, stream: Stream, target: VdlaTargetAttr):
+        self.stream = stream
+        self.target = target
+        self.faults: list[TcoptError] = []
+        count = target.entries[Memory.UOP]
+        self.uops = np.zeros((count, 3), np.int64)
+        self.loaded = np.zeros(count, np.bool_)
+        self.table = np.array(stream.micro_ops, np.int64).reshape(-1, 3)
+        self.granule = granule(target)
+        self.channels = channels_of(target)
+        self.spaces = machine_of(target, stream).spaces
+        self.known: dict[Any, tuple[tuple[Access, ...], tuple[Access, ...]]] = {}
+
+    def task(self, number: int, instruction: Instruction) -> Task:
+        reads: tuple[Access, ...] = ()
+        writes: tuple[Access, ...] = ()
+        cycles = port_cycles = size = 0
+        if isinstance(instruction, Transfer):
+            reads, writes = self.transfer(instruction)
+            size = instruction.columns * self.target.entry_bytes[instruction.memory]
+            port_cycles = transfer_cycles(self.target, instruction.rows, size)
+            size *= instruction.rows
+        elif isinstance(instruction, Compute):
+            reads, writes = self.compute(number, instruction)
+            cycles = self.compute_cycles(instruction)
+        reads, writes = (
+            self.inside(number, instruction, reads),
+            self.inside(number, instruction, writes),
+        )
+        unit = instruction.unit
+        return Task(
+            number,
+            unit,
+            tuple(queue_name(other, unit) for other in instruction.pops),
+            tuple(queue_name(unit, other) for other in instruction.pushes),
+            reads,
+            writes,
+            cycles,
+            port_cycles,
+            self.channels[-1 if isinstance(instruction, Transfer) and instruction.is_store else 0],
+            size,
+            is_end=isinstance(instruction, Finish),
+            text=describe(instruction, self.stream.buffers),
+            source=instruction,
+        )
+
+    def inside(
+        self, number: int, instruction: Instruction, accesses: tuple[Access, ...]
+    ) -> tuple[Access, ...]:
+        """The accesses, unless one is to entries that the memory does not have."""
+        for access in accesses:
+            entries, there = access.entries, self.spaces[access.space]
+            last = entries.stop - 1 if isinstance(entries, slice) else int(entries.max())
+            if last >= there:
+                text = f"entry {last} of {access.space}, which has {there}"
+                self.faults.append(fault(text, instruction, number))
+                return ()
+        return accesses
+
+    def compute_cycles(self, instruction: Compute) -> int:
+        target, each = self.target, self.target.gemm_cycles.data
+        if isinstance(instruction, Alu):
+            is_number = instruction.number is not None
+            each = (target.alu_imm if is_number else target.alu_reg).data
+        return target.fill.data + instruction.count * each
+
+    def transfer(self, instruction: Transfer) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
+        if instruction.buffer == MICRO_OPS:
+            place = slice(instruction.sram, instruction.sram + instruction.columns)
+            rows = self.table[instruction.offset : instruction.offset + instruction.columns]
+            # What is out of range is the verifier's and the function's to tell.
+            fits = self.uops[place].shape == rows.shape
+            if fits:
+                self.uops[place] = rows
+            self.loaded[place] = fits
+            return (), ()
+        first = instruction.sram
+        sram = Access(instruction.memory.place, slice(first, first + instruction.sram_count))
+        memory = Access(_space(instruction.buffer), self.places(instruction))
+        return ((sram,), (memory,)) if instruction.is_store else ((memory,), (sram,))
+
+    def places(self, instruction: Transfer) -> Entries:
+        """The granules of a buffer that a tile touches."""
+        each = self.target.entry_bytes[instruction.memory] // self.granule
+        width = instruction.columns * each
+        if instruction.rows == 1 or instruction.stride == instruction.columns:
+            start = instruction.offset * each
+            return slice(start, start + instruction.rows * width)
+        rows = instruction.offset + np.arange(instruction.rows) * instruction.stride
+        return (rows[:, None] * each + np.arange(width)).reshape(-1)
+
+    def compute(
+        self, number: int, instruction: Compute
+    ) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
+        begin, end = instruction.uop_begin, instruction.uop_end
+        if not self.loaded[begin:end].all() or not begin < end <= len(self.loaded):
+            text = f"micro-ops {begin} to {end - 1} are executed, but not loaded"
+            self.faults.append(fault(text, instruction, number))
+            return (), ()
+        words = self.uops[begin:end]
+        steps = (instruction.loops, instruction.dst, instruction.src)
+        kind = (
+            (instruction.wgt, instruction.reset)
+            if isinstance(instruction, Gemm)
+            else isinstance(instruction, Alu) and instruction.number is None
+        )
+        key = (words.tobytes(), steps, kind)
+        if key not in self.known:
+            self.known[key] = self.accesses(number, instruction, words)
+        return self.known[key]
+
+    def accesses(
+        self, number: int, instruction: Compute, words: NDArray[np.int64]
+    ) -> tuple[tuple[Access, ...], tuple[Access, ...]]:
+        dst, src, wgt = step_indices(instruction, words)
+        registers = Access(Memory.ACC, _compact(dst))
+        if isinstance(instruction, Gemm):
+            if instruction.reset:
+                return (), (registers,)
+            self.check_rewrites(number, instruction, dst)
+            inputs = Access(Memory.INP, _compact(src)), Access(Memory.WGT, _compact(wgt))
+            return (*inputs, registers), (registers,)
+        if isinstance(instruction, Alu) and instruction.number is None:
+            return (registers, Access(Memory.ACC, _compact(src))), (registers,)
+        return (registers,), (registers,)
+
+    def check_rewrites(self, number: int, instruction: Compute, dst: NDArray[np.int64]) -> None:
+        for distance in range(1, self.target.rewrite.data):
+            again = np.flatnonzero(dst[distance:] == dst[:-distance])
+            if len(again):
+                text = (
+                    f"register {dst[again[0]]} is written again after {distance} micro-ops, the "
+                    f"machine takes {self.target.rewrite.data}"
+                )
+                self.faults.append(fault(text, instruction, number))
+                return
+
+
+def _space(buffer: int) -> str:
+    return f"buffer {buffer}"
+
+
+def _compact(entries: NDArray[np.int64]) -> Entries:
+    """A range where the entries are one."""
+    unique = np.unique(entries)
+    first, last = int(unique[0]), int(unique[-1])
+    return slice(first, last + 1) if last - first + 1 == len(unique) else unique

@@ -1,0 +1,63 @@
+"""From modules to streams for a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.backends.vdla.assembly import write_assembly
+from tcopt.backends.vdla.machines import named_machine
+from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.dialects.vdla import ProgramOp
+from tcopt.dialects.vdla.stream import Stream, stream_of
+from tcopt.support.errors import UnsupportedError, VerificationError
+
+DEFAULT = "vdla"
+"""The machine of programs whose module names none."""
+
+
+def stream_for(program: ProgramOp, target: VdlaTargetAttr | None = None) -> Stream:
+    """A program as a stream for a machine, by default the one that it names.
+
+    Raises:
+        VerificationError: the machine does not have what an instruction needs.
+    """
+    machine = target or machine_of(program)
+    for op in program.instructions:
+        try:
+            op.verify_for(machine)
+        except VerifyException as error:
+            raise VerificationError(str(error), op=op) from None
+    return stream_of(program)
+
+
+def machine_of(program: ProgramOp) -> VdlaTargetAttr:
+    """The machine that a program names, else `DEFAULT`."""
+    return program.target or named_machine(DEFAULT)
+
+
+def programs_of(module: ModuleOp) -> Iterator[ProgramOp]:
+    """The programs of a module, in their order."""
+    return (op for op in module.ops if isinstance(op, ProgramOp))
+
+
+def write_streams(module: ModuleOp, target: VdlaTargetAttr | None = None) -> str:
+    """The programs of a module as assembly text.
+
+    Args:
+        target: by default what each program names.
+    Raises:
+        UnsupportedError: there is no program, or one has no encoding.
+        VerificationError: the machine does not have what an instruction needs.
+    """
+    texts = [
+        write_assembly(stream_for(each, target), target or machine_of(each))
+        for each in programs_of(module)
+    ]
+    if not texts:
+        raise UnsupportedError(
+            "the module has no vdla.program", hint="-t vdla prints programs of the accelerator"
+        )
+    return "".join(texts)

@@ -1,0 +1,255 @@
+"""A program as plain values: what is encoded, executed, timed and proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects.builtin import IntegerType, MemRefType
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.vdla.attrs import AluCode, KernelKind, Memory, Unit
+from tcopt.dialects.vdla.compute import AluOp, FinishOp, GemmOp
+from tcopt.dialects.vdla.instruction import InstructionOp
+from tcopt.dialects.vdla.kernel import KernelOp
+from tcopt.dialects.vdla.program import ProgramOp
+from tcopt.dialects.vdla.transfer import LoadUopsOp, TransferOp
+
+Pair = tuple[int, int]
+MicroOp = tuple[int, int, int]
+
+MICRO_OPS = -1
+"""The number that a load of micro-ops has in place of a buffer's."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer in memory.
+
+    Attributes:
+        bits: of an element, 8 or 32.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    bits: int
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) * self.bits // 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instruction:
+    """What all instructions have.
+
+    Attributes:
+        pops: the units whose tokens it waits for. pushes: those that it sends one to.
+        op: where it comes from, for messages.
+    """
+
+    unit: Unit
+    pops: tuple[Unit, ...] = ()
+    pushes: tuple[Unit, ...] = ()
+    op: Operation | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer(Instruction):
+    """A load or store of a tile; places and the stride in entries of its memory.
+
+    Attributes:
+        buffer: the number of the buffer, or `MICRO_OPS` for the program's table of them.
+        pads: rows above and below, columns left and right.
+    """
+
+    is_store: bool
+    memory: Memory
+    sram: int
+    buffer: int
+    offset: int
+    rows: int
+    columns: int
+    stride: int
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @property
+    def sram_rows(self) -> int:
+        """Rows on the accelerator, those of zeros included."""
+        return self.rows + self.pads[0] + self.pads[1]
+
+    @property
+    def sram_columns(self) -> int:
+        """Columns on the accelerator, those of zeros included."""
+        return self.columns + self.pads[2] + self.pads[3]
+
+    @property
+    def sram_count(self) -> int:
+        """Entries on the accelerator, pads included."""
+        return self.sram_rows * self.sram_columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute(Instruction):
+    """Micro-ops `uop_begin` to `uop_end` in two loops; `dst` and `src` are factors of these."""
+
+    uop_begin: int
+    uop_end: int
+    loops: Pair
+    dst: Pair
+    src: Pair
+
+    @property
+    def count(self) -> int:
+        """How many micro-ops are executed."""
+        return self.loops[0] * self.loops[1] * (self.uop_end - self.uop_begin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gemm(Compute):
+    """`acc[dst] += inp[src] . wgt[wgt]^T`, or `acc[dst] = 0`."""
+
+    wgt: Pair
+    reset: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alu(Compute):
+    """`acc[dst] = acc[dst] op number`, or with `acc[src]` where the number is None."""
+
+    code: AluCode
+    number: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finish(Instruction):
+    """The end of the program."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A program.
+
+    Attributes:
+        buffers: its arguments.
+        micro_ops: the table that loads of micro-ops read; those of the alu have 0 for a weight.
+        instructions: in the order in which they are fetched.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    micro_ops: tuple[MicroOp, ...]
+    instructions: tuple[Instruction, ...]
+
+
+def stream_of(program: ProgramOp) -> Stream:
+    """A valid program as plain values."""
+    return _Reader(program).read()
+
+
+class _Reader:
+    """Reads a program; kernels that are loaded together lie together in the table."""
+
+    def __init__(self, program: ProgramOp):
+        self.program = program
+        self.numbers: dict[SSAValue, int] = {
+            value: number for number, value in enumerate(program.body.block.args)
+        }
+        self.table: list[MicroOp] = []
+        self.places: dict[tuple[KernelOp, ...], int] = {}
+
+    def read(self) -> Stream:
+        body = self.program.body.block
+        buffers = tuple(
+            _buffer(value, value.name_hint or f"arg{number}")
+            for number, value in enumerate(body.args)
+        )
+        instructions = tuple(self.instruction(op) for op in self.program.instructions)
+        return Stream(self.program.sym_name.data, buffers, tuple(self.table), instructions)
+
+    def instruction(self, op: InstructionOp) -> Instruction:
+        if isinstance(op, TransferOp):
+            return self.transfer(op)
+        if isinstance(op, LoadUopsOp):
+            return self.load_uops(op)
+        if isinstance(op, GemmOp):
+            dst, src, wgt = _pairs(op.body)
+            return Gemm(
+                unit=op.unit, pops=op.pops, pushes=op.pushes, op=op, **_range(op.body),
+                loops=_pair(op.body.extents, 1), dst=dst, src=src, wgt=wgt, reset=op.is_reset,
+            )  # fmt: skip
+        if isinstance(op, AluOp):
+            dst, src = _pairs(op.body)
+            return Alu(
+                unit=op.unit, pops=op.pops, pushes=op.pushes, op=op, **_range(op.body),
+                loops=_pair(op.body.extents, 1), dst=dst, src=src, code=op.code.data,
+                number=op.number,
+            )  # fmt: skip
+        assert isinstance(op, FinishOp)
+        return Finish(unit=op.unit, pops=op.pops, pushes=op.pushes, op=op)
+
+    def transfer(self, op: TransferOp) -> Transfer:
+        top, bottom, left, right = op.pads
+        return Transfer(
+            unit=op.unit,
+            pops=op.pops,
+            pushes=op.pushes,
+            op=op,
+            is_store=op.unit is Unit.STORE,
+            memory=op.memory_kind,
+            sram=op.first,
+            buffer=self.numbers[op.buffer],
+            offset=op.start,
+            rows=op.rows,
+            columns=op.columns,
+            stride=op.row_stride,
+            pads=(top, bottom, left, right),
+        )
+
+    def load_uops(self, op: LoadUopsOp) -> Transfer:
+        kernels = tuple(op.loaded)
+        if kernels not in self.places:
+            self.places[kernels] = len(self.table)
+            self.table += (row for kernel in kernels for row in micro_ops_of(kernel))
+        return Transfer(
+            unit=op.unit,
+            pops=op.pops,
+            pushes=op.pushes,
+            op=op,
+            is_store=False,
+            memory=Memory.UOP,
+            sram=op.first,
+            buffer=MICRO_OPS,
+            offset=self.places[kernels],
+            rows=1,
+            columns=op.count,
+            stride=op.count,
+        )
+
+
+def micro_ops_of(kernel: KernelOp) -> list[MicroOp]:
+    """The micro-ops of a kernel, with all three fields."""
+    if kernel.kind.data is KernelKind.ALU:
+        return [(dst, src, 0) for dst, src in kernel.rows]
+    return [(dst, src, wgt) for dst, src, wgt in kernel.rows]
+
+
+def _range(kernel: KernelOp) -> dict[str, int]:
+    return {"uop_begin": kernel.place, "uop_end": kernel.place + kernel.size}
+
+
+def _pairs(kernel: KernelOp) -> list[Pair]:
+    return [_pair(steps, 0) for steps in kernel.steps]
+
+
+def _pair(numbers: tuple[int, ...], default: int) -> Pair:
+    """Numbers of at most two loops as those of two, of which the outer one may not be there."""
+    outer, inner = (default, default, *numbers)[-2:]
+    return outer, inner
+
+
+def _buffer(value: SSAValue, name: str) -> Buffer:
+    assert isa(value.type, MemRefType)
+    is_wide = value.type.element_type == IntegerType(32)
+    return Buffer(name, tuple(value.type.get_shape()), 32 if is_wide else 8)

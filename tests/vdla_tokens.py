@@ -1,0 +1,84 @@
+"""A reference for token insertion: from the entries that instructions access, by pairs of units."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tcopt.backends.vdla.simulator.model import Access, Entries
+from tcopt.backends.vdla.simulator.tasks import tasks_of
+from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.dialects.vdla import InstructionOp, ProgramOp, Unit
+from tcopt.dialects.vdla.stream import stream_of
+
+
+def insert_tokens(program: ProgramOp, target: VdlaTargetAttr) -> int:
+    """Give a program without tokens those that it needs; how many there are.
+
+    For each pair of neighbours, each consumer needs the last producer that it conflicts with; a
+    token is sent only where that is later than all that were waited for before. What load and
+    store share in memory is ordered through an instruction of the compute unit between them, and
+    the end waits for the last instructions of both.
+    """
+    stream = stream_of(program)
+    tasks, _ = tasks_of(stream, target)
+    ops = program.instructions
+    needs: set[tuple[int, int]] = set()
+    for later, task in enumerate(tasks):
+        for earlier in range(later):
+            other = tasks[earlier]
+            if other.unit == task.unit or not _conflict(other, task):
+                continue
+            if Unit.COMPUTE in (other.unit, task.unit):
+                needs.add((earlier, later))
+                continue
+            between = [n for n in range(earlier + 1, later) if tasks[n].unit == Unit.COMPUTE]
+            assert between, "nothing of the compute unit lies between a load and a store"
+            needs |= {(earlier, between[-1]), (between[-1], later)}
+    end = len(tasks) - 1
+    for unit in (Unit.LOAD, Unit.STORE):
+        mine = [n for n, task in enumerate(tasks) if task.unit == unit]
+        if mine:
+            needs.add((mine[-1], end))
+    return _emit(ops, [Unit(task.unit) for task in tasks], needs)
+
+
+def _emit(ops: list[InstructionOp], units: list[Unit], needs: set[tuple[int, int]]) -> int:
+    pops: dict[int, set[Unit]] = {n: set() for n in range(len(ops))}
+    pushes: dict[int, set[Unit]] = {n: set() for n in range(len(ops))}
+    latest: dict[tuple[Unit, Unit], int] = {}
+    count = 0
+    by_consumer = sorted(needs, key=lambda need: (need[1], -need[0]))
+    for earlier, later in by_consumer:
+        pair = (units[earlier], units[later])
+        if latest.get(pair, -1) >= earlier:
+            continue
+        latest[pair] = earlier
+        pushes[earlier].add(pair[1])
+        pops[later].add(pair[0])
+        count += 1
+    for n, op in enumerate(ops):
+        op.set_tokens(_sorted(pops[n]), _sorted(pushes[n]))
+    return count
+
+
+def _sorted(units: set[Unit]) -> tuple[Unit, ...]:
+    return tuple(unit for unit in Unit if unit in units)
+
+
+def _conflict(first: object, second: object) -> bool:
+    pairs = (
+        (first.writes, second.writes),
+        (first.writes, second.reads),
+        (first.reads, second.writes),
+    )
+    return any(_meet(a, b) for left, right in pairs for a in left for b in right)
+
+
+def _meet(left: Access, right: Access) -> bool:
+    if left.space != right.space:
+        return False
+    return len(np.intersect1d(_numbers(left.entries), _numbers(right.entries))) > 0
+
+
+def _numbers(entries: Entries) -> np.ndarray:
+    return np.arange(entries.start, entries.stop) if isinstance(entries, slice) else entries
