@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseArrayBase,
     IndexType,
     f64,
 )
-from xdsl.ir import Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -44,6 +45,7 @@ class ScaleOp(IRDLOperation):
     ```mlir
     %r = table.scale %x by %i of [4.0, 0.0, -5.0, 0.0, 1.0, 0.0] : f32
     ```
+    With `fastmath<contract>` behind the table, the product may round together with a sum.
     """
 
     name = "table.scale"
@@ -51,15 +53,22 @@ class ScaleOp(IRDLOperation):
     x = operand_def()
     index = operand_def(IndexType)
     table = prop_def(DenseArrayBase.constr(f64))
+    fastmath = prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
     result = result_def()
 
     traits = traits_def(Pure())
 
     def __init__(
-        self, x: SSAValue | Operation, index: SSAValue | Operation, table: Sequence[float]
+        self,
+        x: SSAValue | Operation,
+        index: SSAValue | Operation,
+        table: Sequence[float],
+        fastmath: FastMathFlagsAttr | None = None,
     ):
         x = SSAValue.get(x)
-        properties = {"table": DenseArrayBase.from_list(f64, table)}
+        properties: dict[str, Attribute] = {"table": DenseArrayBase.from_list(f64, table)}
+        if fastmath is not None:
+            properties["fastmath"] = fastmath
         init_op(self, [x, SSAValue.get(index)], [x.type], properties)
 
     @property
@@ -83,10 +92,13 @@ class ScaleOp(IRDLOperation):
         parser.parse_characters("of")
         square = parser.Delimiter.SQUARE
         table = parser.parse_comma_separated_list(square, lambda: float(parse_number(parser)))
+        flags = None
+        if parser.parse_optional_keyword("fastmath"):
+            flags = FastMathFlagsAttr(FastMathFlagsAttr.parse_parameter(parser))
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         value = parser.resolve_operand(x, parser.parse_type())
-        op = cls(value, parser.resolve_operand(position, IndexType()), table)
+        op = cls(value, parser.resolve_operand(position, IndexType()), table, flags)
         op.attributes.update(attributes)
         return op
 
@@ -98,6 +110,9 @@ class ScaleOp(IRDLOperation):
         printer.print_string(" of [")
         printer.print_list(self.entries, lambda v: printer.print_string(float_text(v)))
         printer.print_string("]")
+        if self.fastmath.data:
+            printer.print_string(" fastmath")
+            self.fastmath.print_parameter(printer)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)

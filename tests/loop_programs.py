@@ -35,9 +35,9 @@ loop.func @mm(%x: memref<5x7xf32>, %w: memref<7x9xf32>, %y: memref<5x9xf32>) {
               loop.init { loop.store %zero, %acc[%vi, %vj] : memref<5x9xf32> }
               %l = loop.load %x[%vi, %vk] : memref<5x7xf32>
               %r = loop.load %w[%vk, %vj] : memref<7x9xf32>
-              %m = arith.mulf %l, %r : f32
+              %m = arith.mulf %l, %r fastmath<contract> : f32
               %a = loop.load %acc[%vi, %vj] : memref<5x9xf32>
-              %s = arith.addf %a, %m : f32
+              %s = arith.addf %a, %m fastmath<reassoc,contract> : f32
               loop.store %s, %acc[%vi, %vj] : memref<5x9xf32>
             }
           }
@@ -83,9 +83,9 @@ loop.func @conv(%x: memref<3x10x11xf32>, %w: memref<4x3x3x3xf32>, %y: memref<4x1
                   loop.init { loop.store %zero, %acc[%vo, %vh, %vj] : memref<4x10x11xf32> }
                   %l = loop.load %twice[%rc, %vh + %rh - 1, %vj + %rw - 1] else 0.5 : memref<3x10x11xf32>
                   %r = loop.load %w[%vo, %rc, %rh, %rw] : memref<4x3x3x3xf32>
-                  %m = arith.mulf %l, %r : f32
+                  %m = arith.mulf %l, %r fastmath<contract> : f32
                   %a = loop.load %acc[%vo, %vh, %vj] : memref<4x10x11xf32>
-                  %s = arith.addf %a, %m : f32
+                  %s = arith.addf %a, %m fastmath<reassoc,contract> : f32
                   loop.store %s, %acc[%vo, %vh, %vj] : memref<4x10x11xf32>
                 }
               }
@@ -288,9 +288,9 @@ loop.func @tails(%x: memref<10x30xf32>, %w: memref<30x21xf32>, %y: memref<10x21x
               loop.block "mm" (%vi: spatial 10 = %io * 4 + %ii, %vj: spatial 21 = %jo * 8 + %ji, %vk: reduce 30 = %ko * 4 + %ki) {
                 %l = loop.load %x[%vi, %vk] : memref<10x30xf32>
                 %r = loop.load %w[%vk, %vj] : memref<30x21xf32>
-                %m = arith.mulf %l, %r : f32
+                %m = arith.mulf %l, %r fastmath<contract> : f32
                 %a = loop.load %acc[%vi, %vj] : memref<10x21xf32>
-                %s = arith.addf %a, %m : f32
+                %s = arith.addf %a, %m fastmath<reassoc,contract> : f32
                 loop.store %s, %acc[%vi, %vj] : memref<10x21xf32>
               }
             }

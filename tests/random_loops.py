@@ -210,7 +210,7 @@ def _body(
 
 def _combine(w: _Writer, depth: int, op: str, left: str, right: str) -> str:
     name = w.name("r")
-    w.line(depth, f"%{name} = arith.{op} %{left}, %{right} : f32")
+    w.line(depth, f"%{name} = arith.{op} %{left}, %{right} fastmath<reassoc,contract> : f32")
     return name
 
 

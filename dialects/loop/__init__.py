@@ -2,7 +2,7 @@
 
 from xdsl.ir import Dialect
 
-from tcopt.dialects.loop.access import LoadOp, StoreOp
+from tcopt.dialects.loop.access import LoadOp, StoreOp, is_same_place
 from tcopt.dialects.loop.attrs import (
     BLOCK_AXES,
     THREAD_AXES,
@@ -97,6 +97,7 @@ __all__ = [
     "WeightOp",
     "enclosing_loops",
     "is_in_block",
+    "is_same_place",
     "is_thread",
     "loop_of",
 ]

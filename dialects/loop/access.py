@@ -58,6 +58,17 @@ LaneSteps = tuple[tuple[int, ...], ...]
 """A list of steps, one for each dimension of a buffer, for each dimension of a vector."""
 
 
+def is_same_place(one: LoadOp | StoreOp, other: LoadOp | StoreOp) -> bool:
+    """Whether two accesses in one body are of the same elements, as their indices are written."""
+    return (
+        one.memref is other.memref
+        and one.map == other.map
+        and one.lanes == other.lanes
+        and one.mask is other.mask
+        and tuple(one.indices) == tuple(other.indices)
+    )
+
+
 def _verify_access(access: LoadOp | StoreOp, value_type: Attribute) -> None:
     type_, map = access.memref.type, access.map.data
     assert isa(type_, MemRefType)

@@ -306,7 +306,7 @@ class KernelWriter:
         self._lanes = lanes
         types = [type_ for type_, _ in buffers.values()]
         self.block = Block(arg_types=types)
-        self.emitter = Emitter(self.block)
+        self.emitter = Emitter(self.block, contract=True)
         self._types = types
         self._body = self.block
         self._buffers: dict[str, Buffer] = {}
@@ -446,7 +446,7 @@ class KernelWriter:
     @contextmanager
     def _inside(self, block: Block) -> Generator[None]:
         outer = self.block, self.emitter
-        self.block, self.emitter = block, Emitter(block)
+        self.block, self.emitter = block, Emitter(block, contract=True)
         yield
         self.block, self.emitter = outer
 

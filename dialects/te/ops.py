@@ -117,7 +117,8 @@ class ComputeOp(IRDLOperation):
     """A stage: for each point of its spatial axes, the element that its body yields.
 
     With `reduce`, the body gives one term and the combiner folds the terms over the reduce
-    axes. The body's block arguments are the spatial axes, then the reduce axes.
+    axes, in no particular order. The body's block arguments are the spatial axes, then the
+    reduce axes.
     """
 
     name = "te.compute"

@@ -39,6 +39,7 @@ from tcopt.dialects.arith_ import (
     TruncIOp,
     UIToFPOp,
 )
+from tcopt.dialects.fast_math import allow
 from tcopt.dialects.te.access import IndexOp
 from tcopt.dialects.te.dtypes import ExpressionError, is_float, is_unsigned
 from tcopt.dialects.te.narrow import code_of, convert
@@ -137,14 +138,21 @@ def width_of(dtype: Attribute) -> int:
 
 
 class Emitter:
-    """Appends scalar operations to a block; equal constants are emitted once."""
+    """Appends scalar operations to a block; equal constants are emitted once.
 
-    def __init__(self, block: Block):
+    Args:
+        contract: whether sums and products of floats get `fastmath<contract>`.
+    """
+
+    def __init__(self, block: Block, *, contract: bool = False):
         self.block = block
+        self.contract = contract
         self._constants: dict[tuple[str, Attribute], SSAValue] = {}
 
     def add(self, op: Operation) -> SSAValue:
         """Append an operation and return its result."""
+        if self.contract:
+            allow(op, contract=True)
         self.block.add_op(op)
         return op.results[0]
 

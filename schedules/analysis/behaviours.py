@@ -13,8 +13,9 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.traits import Commutative
 from xdsl.utils.hints import isa
 
+from tcopt.dialects.fast_math import flags_of
 from tcopt.dialects.intrinsics import Intrinsic, Operand, intrinsic
-from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoadOp, StoreOp
+from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoadOp, StoreOp, is_same_place
 from tcopt.dialects.loop.analysis import binding_values, value_ranges
 from tcopt.dialects.loop.intrin import Steps
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
@@ -124,7 +125,7 @@ def _match_store(
     found: dict[SSAValue, LoadOp | StoreOp] = {}
     _match_value(store.value, wanted.value, found, in_order=in_order)
     output = behaviour.buffers[0]
-    if not _same_place(store, found[output]):
+    if not is_same_place(store, found[output]):
         raise Mismatch("the block does not add to the element that it stores")
     accesses = tuple(found[buffer] for buffer in behaviour.buffers)
     loads = {op.memref: op for op in behaviour.block.body.block.ops if isinstance(op, LoadOp)}
@@ -252,6 +253,9 @@ def _match_value(
         raise Mismatch(f"{op.name} gives {value.type} where the intrinsic gives {wanted.type}")
     if _meaning(op) != _meaning(pattern):
         raise Mismatch(f"{op.name} has other attributes than the intrinsic's")
+    if missing := flags_of(pattern).data - flags_of(op).data:
+        names = ",".join(sorted(flag.value for flag in missing))
+        raise Mismatch(f"{op.name} has no fastmath<{names}>, and the intrinsic rounds otherwise")
     orders = [list(op.operands)]
     if isinstance(op, _COMMUTATIVE) or op.has_trait(Commutative):
         orders.insert(1 if in_order else 0, orders[0][::-1])
@@ -288,14 +292,6 @@ def _match_load(op: object, pattern: LoadOp, found: dict[SSAValue, LoadOp | Stor
             f"intrinsic reads {_element(pattern.memref)} of {value_label(pattern.memref)}"
         )
     found[pattern.memref] = op
-
-
-def _same_place(store: StoreOp, load: LoadOp | StoreOp) -> bool:
-    return (
-        store.memref is load.memref
-        and store.map == load.map
-        and tuple(store.indices) == tuple(load.indices)
-    )
 
 
 def _match_steps(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
+from tcopt.dialects.fast_math import order_reason
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind, StoreOp
 from tcopt.dialects.loop.analysis import binding_values
-from tcopt.passes.loop.analysis.lane_reductions import LANE_KINDS, Kinds, update_of
+from tcopt.dialects.loop.updates import update_of
 from tcopt.schedules.analysis.distinct import separates
 from tcopt.schedules.analysis.regions import reads_of, writes_of
 from tcopt.schedules.dependences.order import check_iterations
@@ -68,20 +69,28 @@ def check_not_reduced(primitive: str, loop: ForOp, block: BlockOp) -> None:
             )
 
 
-def combines_terms(block: BlockOp, kinds: Kinds = LANE_KINDS) -> bool:
-    """Whether all that a block does is to combine terms with an element, by an associative
-    operation, and to read that element for nothing else.
+def combines_terms(loop: ForOp, block: BlockOp, primitive: str) -> bool:
+    """Whether all that a block does in a loop is to combine terms with an element, by an
+    associative operation, and to read that element for nothing else.
 
-    Args:
-        kinds: the operations that whatever combines them can do.
+    Raises:
+        ScheduleError: it does so, but its terms have to keep their order.
     """
+    variable = loop.induction_variable
+    kinds = [k for p, k in enumerate(block.iter_kinds) if variable in binding_values(block, p)]
+    if not kinds or any(kind is not IterKind.REDUCE for kind in kinds):
+        return False
     stores = [op for op in block.body.walk() if isinstance(op, StoreOp)]
     steps = [op for op in stores if op.parent_op() is block]
     if len(steps) != 1 or any(op.memref is not steps[0].memref for op in stores):
         return False
-    update = update_of(steps[0], kinds)
-    loads = [a.op for a in reads_of(block, steps[0].memref)]
-    return update is not None and loads == [update.accumulator]
+    update = update_of(steps[0])
+    if update is None or [a.op for a in reads_of(block, steps[0].memref)] != [update.accumulator]:
+        return False
+    if not update.in_any_order:
+        reason = f"in block {block_label(block)} {order_reason(update.combine)}"
+        raise illegal(primitive, "loop", reason, op=loop)
+    return True
 
 
 def _is_private(buffer: SSAValue, loop: ForOp) -> bool:

@@ -5,7 +5,8 @@ computed, so a primitive has to see to it only that values are there when they a
 that are made of tensor expressions have no other buffers. One look at the uses of a buffer decides:
 
 - each block that writes it does so by one store, whose indices tell the points of the block apart,
-  or by a reduction with its start, whose combiner is associative and commutative;
+  or by a reduction with its start, whose combiner is associative and commutative (of floats: has
+  `fastmath<reassoc>`);
 - the block runs once for each of its points, in loops of their own;
 - blocks that write it write different parts of it;
 - whatever else reads it stands in nests behind those of all that write it.
@@ -17,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -27,6 +27,7 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
+from tcopt.dialects.fast_math import order_reason
 from tcopt.dialects.loop import (
     AllocOp,
     BarrierOp,
@@ -43,35 +44,17 @@ from tcopt.dialects.loop import (
     PrefetchOp,
     PushTokenOp,
     StoreOp,
+    is_same_place,
     loop_of,
 )
 from tcopt.dialects.loop.analysis import Box, access_box, accesses
 from tcopt.dialects.loop.structure import enclosing_loops
+from tcopt.dialects.loop.updates import update_of
 from tcopt.schedules.analysis.distinct import determines
 from tcopt.schedules.dependences.texts import access_text, block_text
 from tcopt.schedules.state.state import block_label, owning_block, path, value_label
 from tcopt.support.affine import extents_to_ranges
 from tcopt.support.literals import integers
-
-COMMUTING = (
-    arith.AddfOp,
-    arith.AddiOp,
-    arith.MulfOp,
-    arith.MuliOp,
-    arith.MaximumfOp,
-    arith.MinimumfOp,
-    arith.MaxnumfOp,
-    arith.MinnumfOp,
-    arith.MaxSIOp,
-    arith.MaxUIOp,
-    arith.MinSIOp,
-    arith.MinUIOp,
-    arith.AndIOp,
-    arith.OrIOp,
-    arith.XOrIOp,
-)
-"""Combiners that are associative and commutative, up to rounding."""
-
 
 _FENCES = (BarrierOp, CallOp, PopTokenOp, PushTokenOp)
 """What stands in an order with all memory."""
@@ -130,19 +113,8 @@ def classify(func: FuncOp) -> Classes:
 
 def updates_commute(store: StoreOp) -> bool:
     """Whether a store combines the element it writes with one term, in any order of the terms."""
-    return _accumulator(store) is not None
-
-
-def _accumulator(store: StoreOp) -> LoadOp | None:
-    """The load of the element that a commuting update stores; None if it is no such update."""
-    combine = store.value.owner
-    if not isinstance(combine, COMMUTING) or combine.operands[0] is combine.operands[1]:
-        return None
-    for operand in combine.operands:
-        load = operand.owner
-        if isinstance(load, LoadOp) and _is_same_place(load, store) and operand.has_one_use():
-            return load
-    return None
+    update = update_of(store)
+    return update is not None and update.in_any_order
 
 
 def _outside_blocks(func: FuncOp) -> Iterator[Operation]:
@@ -199,19 +171,22 @@ def _check_writer(block: BlockOp, stores: list[StoreOp]) -> str | None:
     if len(steps) != 1 or len(starts) != block.is_reduction or len(stores) != len(steps + starts):
         raise NotSingle(f"block {block_label(block)} writes it by {len(stores)} stores")
     (store,) = steps
-    if store.lanes is not None or any(not _is_same_place(each, store) for each in starts):
+    if store.lanes is not None or any(not is_same_place(each, store) for each in starts):
         raise NotSingle(f"block {block_label(block)} writes it in several places at once")
     _check_apart(block, store)
     loads = [op for op in _loads(block) if op.memref is store.memref]
     if not loads:
         return None
     if not block.is_reduction or any(
-        op.parent_op() is not block or not _is_same_place(op, store) for op in loads
+        op.parent_op() is not block or not is_same_place(op, store) for op in loads
     ):
         raise NotSingle(f"block {block_label(block)} reads it by {_text(loads[0])}")
-    if loads == [_accumulator(store)]:
-        return None
-    return f"the updates of block {block_label(block)} do not commute"
+    update = update_of(store)
+    if update is None or loads != [update.accumulator]:
+        return f"the updates of block {block_label(block)} do not commute"
+    if not update.in_any_order:
+        return f"in block {block_label(block)} {order_reason(update.combine)}"
+    return None
 
 
 def _loads(block: BlockOp) -> Iterator[LoadOp]:
@@ -323,15 +298,6 @@ def _last(ops: Sequence[Operation]) -> Operation:
         if last is not op and last.is_before_in_block(op):
             last = op
     return last
-
-
-def _is_same_place(one: LoadOp | StoreOp, other: StoreOp) -> bool:
-    return (
-        one.memref is other.memref
-        and one.map == other.map
-        and one.lanes is None
-        and tuple(one.indices) == tuple(other.indices)
-    )
 
 
 def _text(op: LoadOp | StoreOp) -> str:

@@ -6,14 +6,11 @@ from tcopt.dialects.loop import (
     THREAD_AXES,
     BlockOp,
     ForOp,
-    IterKind,
     LoopKind,
     LoopKindAttr,
     ThreadAxis,
     ThreadAxisAttr,
 )
-from tcopt.dialects.loop.analysis import binding_values
-from tcopt.passes.loop.analysis.lane_reductions import THREAD_KINDS
 from tcopt.schedules.dependences.conflicts import check_independent, check_serial, combines_terms
 from tcopt.schedules.dependences.order import check_iterations
 from tcopt.schedules.state.failure import illegal
@@ -43,7 +40,8 @@ def bind(state: State, loop: ForOp, axis: ThreadAxis) -> None:
               loop.block "x_shared" (%v: spatial 512 = %k * 64 + %c) {...}
 
     A loop over which a block reduces may be bound to `threadIdx` if it holds nothing else: the
-    threads then combine their terms, by `lower-thread-reductions`. `rfactor` makes such a loop.
+    threads then combine their terms, by `lower-thread-reductions`, for which a sum or product of
+    floats needs `fastmath<reassoc>`. `rfactor` makes such a loop.
 
     Args:
         loop: a serial loop.
@@ -74,10 +72,7 @@ def _combines_threads(loop: ForOp) -> bool:
     (first, *others) = loop.body.block.ops
     if others or not isinstance(first, BlockOp):
         return False
-    variable = loop.induction_variable
-    kinds = [k for p, k in enumerate(first.iter_kinds) if variable in binding_values(first, p)]
-    is_reduced = bool(kinds) and all(kind is IterKind.REDUCE for kind in kinds)
-    return is_reduced and combines_terms(first, THREAD_KINDS)
+    return combines_terms(loop, first, "bind")
 
 
 def _check_same_for_all(state: State, loop: ForOp, outer: ForOp) -> None:

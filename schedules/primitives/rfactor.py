@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.utils.hints import isa
 
+from tcopt.dialects.fast_math import order_reason
 from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, InitOp, IterKind, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import binding_values, value_ranges
+from tcopt.dialects.loop.updates import Update, counts_twice, update_of
 from tcopt.schedules.dependences.order import check_blocks_only, check_runs, check_single
-from tcopt.schedules.dependences.single_assignment import COMMUTING
 from tcopt.schedules.edits.bodies import IndexExpr, set_access, substitute_indices
 from tcopt.schedules.edits.nest import (
     bound_blocks,
@@ -51,8 +53,7 @@ class _Plan:
     loop: ForOp
     buffer: SSAValue
     store: StoreOp
-    combine: Operation
-    accumulator: LoadOp
+    update: Update
     positions: tuple[int, ...]
     values: tuple[SSAValue, ...]
     factor: int
@@ -89,7 +90,8 @@ def rfactor(state: State, loop: ForOp, axis: int = 0) -> BlockOp:
     Returns:
         The block of partial results, `<block>_rf`; the old name stays with the final one.
     Raises:
-        ScheduleError: the block is no plain reduction over this loop, or was decomposed.
+        ScheduleError: the block is no plain reduction over this loop, was decomposed, or adds or
+            multiplies floats without `fastmath<reassoc>`.
     """
     plan = _plan(state, loop)
     rank = len(plan.store.map.data.results)
@@ -137,56 +139,39 @@ def _plan(state: State, loop: ForOp) -> _Plan:
     buffer = written_buffer(block, _NAME)
     check_runs(_NAME, block)
     check_single(state.known, _NAME, block, buffer)
-    store, combine, accumulator = _update(block, buffer, loop)
-    _check_start(block, combine, loop)
+    store, update = _update(block, buffer, loop)
+    _check_start(block, update, loop)
     positions, values = _group(block, loop)
     factor = _factor_extent(block, positions, loop)
-    return _Plan(block, loop, buffer, store, combine, accumulator, positions, values, factor)
+    return _Plan(block, loop, buffer, store, update, positions, values, factor)
 
 
-def _update(block: BlockOp, buffer: SSAValue, loop: ForOp) -> tuple[StoreOp, Operation, LoadOp]:
+def _update(block: BlockOp, buffer: SSAValue, loop: ForOp) -> tuple[StoreOp, Update]:
     stores = [op for op in block.body.block.ops if isinstance(op, StoreOp)]
-    if len(stores) == 1:
-        store, combine = stores[0], stores[0].value.owner
-        if isinstance(combine, COMMUTING):
-            for operand in combine.operands:
-                load = operand.owner
-                if isinstance(load, LoadOp) and load.memref is buffer and _same(load, store):
-                    return store, combine, load
-    raise illegal(
-        _NAME,
-        "loop",
-        f"block {block_label(block)} does not combine its result with one new term by an "
-        "associative operation",
-        op=loop,
-    )
+    update = update_of(stores[0]) if len(stores) == 1 else None
+    if update is None or stores[0].memref is not buffer:
+        reason = (
+            f"block {block_label(block)} does not combine its result with one new term by an "
+            "associative operation"
+        )
+        raise illegal(_NAME, "loop", reason, op=loop)
+    if not update.in_any_order:
+        reason = f"in block {block_label(block)} {order_reason(update.combine)}"
+        raise illegal(_NAME, "loop", reason, op=loop)
+    return stores[0], update
 
 
-_NEUTRAL: dict[type[Operation], int] = {
-    arith.AddfOp: 0,
-    arith.AddiOp: 0,
-    arith.XOrIOp: 0,
-    arith.MulfOp: 1,
-    arith.MuliOp: 1,
-}
-"""What changes nothing, for combiners that count a start twice where it stands twice."""
-
-
-def _check_start(block: BlockOp, combine: Operation, loop: ForOp) -> None:
+def _check_start(block: BlockOp, update: Update, loop: ForOp) -> None:
     """Each partial result and the final one start from the init, which must not add up."""
-    if type(combine) not in _NEUTRAL or block.init is None:
+    if block.init is None:
         return
     stores = [op for op in block.init.body.block.ops if isinstance(op, StoreOp)]
     constant = stores[0].value.owner
     value = constant.value if isinstance(constant, arith.ConstantOp) else None
-    is_number = isinstance(value, IntegerAttr | FloatAttr)
-    if not is_number or value.value.data != _NEUTRAL[type(combine)]:
+    number = value.value.data if isinstance(value, IntegerAttr | FloatAttr) else math.nan
+    if counts_twice(update.kind, number):
         reason = f"block {block_label(block)} starts with a value that each part would count again"
         raise illegal(_NAME, "loop", reason, op=loop)
-
-
-def _same(load: LoadOp, store: StoreOp) -> bool:
-    return load.map == store.map and tuple(load.indices) == tuple(store.indices)
 
 
 def _group(block: BlockOp, loop: ForOp) -> tuple[tuple[int, ...], tuple[SSAValue, ...]]:
@@ -377,9 +362,9 @@ def _final_block(plan: _Plan, buffer: SSAValue, axis: int) -> BlockOp:
     indices = [mapping[v] for v in store.indices]
     load = LoadOp(plan.buffer, store.map.data, indices)
     partial = LoadOp(buffer, _with_axis(store.map.data, axis), [*indices, body.args[-1]])
-    is_first = plan.combine.operands[0] is plan.accumulator.result
+    is_first = plan.update.combine.operands[0] is plan.update.accumulator.result
     pair = (load.result, partial.result) if is_first else (partial.result, load.result)
-    combine = plan.combine.clone(dict(zip(plan.combine.operands, pair, strict=True)))
+    combine = plan.update.combine.clone(dict(zip(plan.update.combine.operands, pair, strict=True)))
     write = StoreOp(combine.results[0], plan.buffer, store.map.data, indices)
     body.add_ops([load, partial, combine, write])
     final = BlockOp(

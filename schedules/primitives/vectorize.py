@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind, LoopKindAttr
-from tcopt.dialects.loop.analysis import binding_values
+from tcopt.dialects.loop import BlockOp, ForOp, LoopKind, LoopKindAttr
 from tcopt.schedules.dependences.conflicts import check_independent, check_serial, combines_terms
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import State
@@ -15,13 +14,15 @@ def vectorize(state: State, loop: ForOp) -> None:
         loop.for %j = 0 to 16 {    ->    loop.for %j = 0 to 16 vectorized {
 
     A block may reduce over the loop if its combiner is associative and it has no init: the
-    lanes are then combined with each other first.
+    lanes are then combined with each other first, for which a sum or product of floats needs
+    `fastmath<reassoc>`.
 
     Args:
         loop: a serial loop that holds blocks and nothing else.
     Raises:
         ScheduleError: the loop holds other loops or buffers, a block reduces over it that has
-            an init or another combiner, or two iterations write one element.
+            an init or another combiner, or one that keeps the order of its terms, or two
+            iterations write one element.
     """
     check_serial("vectorize", loop)
     for op in loop.body.block.ops:
@@ -43,7 +44,4 @@ def _is_lane_reduction(loop: ForOp) -> bool:
     (block, *others) = loop.body.block.ops
     if others or not isinstance(block, BlockOp) or block.init is not None:
         return False
-    variable = loop.induction_variable
-    kinds = [k for p, k in enumerate(block.iter_kinds) if variable in binding_values(block, p)]
-    is_reduced = bool(kinds) and all(kind is IterKind.REDUCE for kind in kinds)
-    return is_reduced and combines_terms(block)
+    return combines_terms(loop, block, "vectorize")

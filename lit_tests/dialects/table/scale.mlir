@@ -4,9 +4,11 @@
 // CHECK-LABEL: func.func @scale
 // CHECK: table.scale %x by %i of [1.0, -0.5, 0.0] : f32
 // CHECK: table.scale %v by %i of [2.0] {note} : vector<4xf32>
+// CHECK: table.scale %x by %i of [3.0] fastmath<contract> : f32
 func.func @scale(%x: f32, %v: vector<4xf32>, %i: index) {
   %0 = table.scale %x by %i of [1.0, -0.5, 0.0] : f32
   %1 = table.scale %v by %i of [2.0] {note} : vector<4xf32>
+  %2 = table.scale %x by %i of [3.0] fastmath<contract> : f32
   return
 }
 

@@ -13,7 +13,7 @@ loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
   loop.for %i = 0 to 64 {
     loop.block "double" (%vi: spatial 64 = %i) {
       %a = loop.load %x[%vi] : memref<64xf32>
-      %b = arith.addf %a, %a : f32
+      %b = arith.addf %a, %a fastmath<reassoc> : f32
       loop.store %b, %t[%vi] : memref<64xf32>
     }
   }
@@ -21,7 +21,7 @@ loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
     loop.block "use" (%vi: spatial 62 = %i) {
       %p = loop.load %t[%vi] : memref<64xf32>
       %q = loop.load %t[%vi + 2] : memref<64xf32>
-      %r = arith.addf %p, %q : f32
+      %r = arith.addf %p, %q fastmath<reassoc> : f32
       loop.store %r, %y[%vi] : memref<62xf32>
     }
   }
@@ -49,7 +49,7 @@ loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
   loop.for %i = 0 to 64 {
     loop.block "double" (%vi: spatial 64 = %i) {
       %a = loop.load %x[%vi] : memref<64xf32>
-      %b = arith.addf %a, %a : f32
+      %b = arith.addf %a, %a fastmath<reassoc> : f32
       loop.store %b, %t[%vi] : memref<64xf32>
     }
   }
@@ -57,7 +57,7 @@ loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
     loop.block "use" (%vi: spatial 62 = %i) {
       %p = loop.load %t[%vi] : memref<64xf32>
       %q = loop.load %t[%vi + 2] : memref<64xf32>
-      %r = arith.addf %p, %q : f32
+      %r = arith.addf %p, %q fastmath<reassoc> : f32
       loop.store %r, %y[%vi] : memref<62xf32>
     }
   }
@@ -97,7 +97,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %mm[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %mm[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -137,7 +137,7 @@ loop.func @f(%x: memref<64xf32>, %y: memref<66xf32>) {
   loop.for %i = 0 to 64 {
     loop.block "double" (%vi: spatial 64 = %i) {
       %a = loop.load %x[%vi] : memref<64xf32>
-      %b = arith.addf %a, %a : f32
+      %b = arith.addf %a, %a fastmath<reassoc> : f32
       loop.store %b, %t[%vi] : memref<64xf32>
     }
   }
@@ -165,7 +165,7 @@ loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
   loop.for %i = 0 to 64 {
     loop.block "double" (%vi: spatial 64 = %i) {
       %a = loop.load %x[%vi] : memref<64xf32>
-      %b = arith.addf %a, %a : f32
+      %b = arith.addf %a, %a fastmath<reassoc> : f32
       loop.store %b, %t[%vi] : memref<64xf32>
     }
   }
@@ -173,7 +173,7 @@ loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
     loop.block "use" (%vi: spatial 62 = %i) {
       %p = loop.load %t[%vi] : memref<64xf32>
       %q = loop.load %t[%vi + 2] : memref<64xf32>
-      %r = arith.addf %p, %q : f32
+      %r = arith.addf %p, %q fastmath<reassoc> : f32
       loop.store %r, %y[%vi] : memref<62xf32>
     }
   }
@@ -205,7 +205,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %mm[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %mm[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -251,7 +251,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %mm[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %mm[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -298,7 +298,7 @@ loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
         }
         %a = loop.load %x[%vi, %vk] : memref<64x32xf32>
         %o = loop.load %y[%vi] : memref<64xf32>
-        %n = arith.addf %o, %a : f32
+        %n = arith.addf %o, %a fastmath<reassoc> : f32
         loop.store %n, %y[%vi] : memref<64xf32>
       }
     }

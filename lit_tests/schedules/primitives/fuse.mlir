@@ -62,7 +62,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %mm[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %mm[%vi, %vj] : memref<8x64xf32>
         }
       }

@@ -20,7 +20,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -82,7 +82,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -112,7 +112,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -142,7 +142,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -170,7 +170,7 @@ loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
   loop.for %i = 0 to 64 {
     loop.block "double" (%vi: spatial 64 = %i) {
       %a = loop.load %x[%vi] : memref<64xf32>
-      %b = arith.addf %a, %a : f32
+      %b = arith.addf %a, %a fastmath<reassoc> : f32
       loop.store %b, %t[%vi] : memref<64xf32>
     }
   }
@@ -178,7 +178,7 @@ loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
     loop.block "use" (%vi: spatial 62 = %i) {
       %p = loop.load %t[%vi] : memref<64xf32>
       %q = loop.load %t[%vi + 2] : memref<64xf32>
-      %r = arith.addf %p, %q : f32
+      %r = arith.addf %p, %q fastmath<reassoc> : f32
       loop.store %r, %y[%vi] : memref<62xf32>
     }
   }
@@ -209,7 +209,7 @@ loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
         }
         %a = loop.load %x[%vi, %vk] : memref<8x512xf32>
         %b = loop.load %y[%vi] : memref<8xf32>
-        %c = arith.addf %b, %a : f32
+        %c = arith.addf %b, %a fastmath<reassoc> : f32
         loop.store %c, %y[%vi] : memref<8xf32>
       }
     }
@@ -277,7 +277,7 @@ loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
         }
         %a = loop.load %x[%vi, %vk] : memref<64x32xf32>
         %o = loop.load %y[%vi] : memref<64xf32>
-        %n = arith.addf %o, %a : f32
+        %n = arith.addf %o, %a fastmath<reassoc> : f32
         loop.store %n, %y[%vi] : memref<64xf32>
       }
     }
@@ -312,7 +312,7 @@ loop.func @f(%x: memref<64x32xf32>, %y: memref<64xf32>) {
         }
         %a = loop.load %x[%vi, %vk] : memref<64x32xf32>
         %o = loop.load %y[%vi] : memref<64xf32>
-        %n = arith.addf %o, %a : f32
+        %n = arith.addf %o, %a fastmath<reassoc> : f32
         loop.store %n, %y[%vi] : memref<64xf32>
       }
     }
@@ -346,7 +346,7 @@ loop.func @f(%x: memref<32xf32>, %y: memref<1xf32>) {
       }
       %a = loop.load %x[%vk] : memref<32xf32>
       %o = loop.load %y[0] : memref<1xf32>
-      %n = arith.addf %o, %a : f32
+      %n = arith.addf %o, %a fastmath<reassoc> : f32
       loop.store %n, %y[0] : memref<1xf32>
     }
   }

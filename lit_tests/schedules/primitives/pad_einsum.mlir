@@ -28,7 +28,7 @@ loop.func @f(%x: memref<20x30xf32>, %w: memref<30x24xf32>, %y: memref<20x24xf32>
           %b = loop.load %w[%vk, %vj] : memref<30x24xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<20x24xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<20x24xf32>
         }
       }
@@ -60,7 +60,7 @@ loop.func @f(%x: memref<20x30xf32>, %w: memref<30x24xf32>, %y: memref<20x24xf32>
           %b = loop.load %w[%vk, %vj] : memref<30x24xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<20x24xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<20x24xf32>
         }
       }
@@ -90,7 +90,7 @@ loop.func @f(%x: memref<20x30xf32>, %w: memref<30x24xf32>, %y: memref<20x24xf32>
           %b = loop.load %w[%vk, %vj] : memref<30x24xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<20x24xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<20x24xf32>
         }
       }
@@ -121,7 +121,7 @@ loop.func @f(%x: memref<20x30xf32>, %w: memref<30x24xf32>, %y: memref<20x24xf32>
           %b = loop.load %w[%vk, %vj] : memref<30x24xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<20x24xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<20x24xf32>
         }
       }
@@ -155,7 +155,7 @@ loop.func @f(%x: memref<20x30xf32>, %w: memref<30x24xf32>, %y: memref<20x24xf32>
           %b = loop.load %w[%vk, %vj] : memref<30x24xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<20x24xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<20x24xf32>
         }
       }
@@ -187,7 +187,7 @@ loop.func @f(%x: memref<20x49xf32>, %w: memref<30x24xf32>, %y: memref<20x24xf32>
           %b = loop.load %w[%vk, %vj] : memref<30x24xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<20x24xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<20x24xf32>
         }
       }

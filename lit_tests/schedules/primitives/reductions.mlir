@@ -27,7 +27,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -60,7 +60,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -91,7 +91,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %y[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %y[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -136,7 +136,7 @@ loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
         }
         %a = loop.load %x[%vi, %vk] : memref<8x512xf32>
         %b = loop.load %y[%vi] : memref<8xf32>
-        %c = arith.addf %b, %a : f32
+        %c = arith.addf %b, %a fastmath<reassoc> : f32
         loop.store %c, %y[%vi] : memref<8xf32>
       }
     }
@@ -181,7 +181,7 @@ loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
         }
         %a = loop.load %x[%vi, %vk] : memref<8x512xf32>
         %b = loop.load %y[%vi] : memref<8xf32>
-        %c = arith.addf %b, %a : f32
+        %c = arith.addf %b, %a fastmath<reassoc> : f32
         loop.store %c, %y[%vi] : memref<8xf32>
       }
     }
@@ -225,7 +225,7 @@ loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
         }
         %a = loop.load %x[%vi, %vk] : memref<8x512xf32>
         %b = loop.load %y[%vi] : memref<8xf32>
-        %c = arith.addf %b, %a : f32
+        %c = arith.addf %b, %a fastmath<reassoc> : f32
         loop.store %c, %y[%vi] : memref<8xf32>
       }
     }
@@ -258,7 +258,7 @@ loop.func @fused(%x: memref<8x7x30xf32>, %y: memref<8xf32>) {
           }
           %a = loop.load %x[%vi, %vk, %vl] : memref<8x7x30xf32>
           %b = loop.load %y[%vi] : memref<8xf32>
-          %c = arith.addf %b, %a : f32
+          %c = arith.addf %b, %a fastmath<reassoc> : f32
           loop.store %c, %y[%vi] : memref<8xf32>
         }
       }
@@ -305,7 +305,7 @@ loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
         }
         %a = loop.load %x[%vi, %vk] : memref<8x512xf32>
         %b = loop.load %y[%vi] : memref<8xf32>
-        %c = arith.addf %b, %a : f32
+        %c = arith.addf %b, %a fastmath<reassoc> : f32
         loop.store %c, %y[%vi] : memref<8xf32>
       }
     }
@@ -331,7 +331,7 @@ loop.func @f(%x: memref<8x512xf32>, %y: memref<8xf32>) {
         }
         %a = loop.load %x[%vi, %vk] : memref<8x512xf32>
         %b = loop.load %y[%vi] : memref<8xf32>
-        %c = arith.addf %b, %a : f32
+        %c = arith.addf %b, %a fastmath<reassoc> : f32
         loop.store %c, %y[%vi] : memref<8xf32>
       }
     }

@@ -25,7 +25,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %mm[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %mm[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -77,7 +77,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %mm[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %mm[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -122,7 +122,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %mm[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %mm[%vi, %vj] : memref<8x64xf32>
         }
       }
@@ -156,7 +156,7 @@ loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
   loop.for %i = 0 to 64 {
     loop.block "double" (%vi: spatial 64 = %i) {
       %a = loop.load %x[%vi] : memref<64xf32>
-      %b = arith.addf %a, %a : f32
+      %b = arith.addf %a, %a fastmath<reassoc> : f32
       loop.store %b, %t[%vi] : memref<64xf32>
     }
   }
@@ -164,7 +164,7 @@ loop.func @f(%x: memref<64xf32>, %y: memref<62xf32>) {
     loop.block "use" (%vi: spatial 62 = %i) {
       %p = loop.load %t[%vi] : memref<64xf32>
       %q = loop.load %t[%vi + 2] : memref<64xf32>
-      %r = arith.addf %p, %q : f32
+      %r = arith.addf %p, %q fastmath<reassoc> : f32
       loop.store %r, %y[%vi] : memref<62xf32>
     }
   }
@@ -186,7 +186,7 @@ loop.func @f(%x: memref<64xf32>, %y: memref<66xf32>) {
   loop.for %i = 0 to 64 {
     loop.block "double" (%vi: spatial 64 = %i) {
       %a = loop.load %x[%vi] : memref<64xf32>
-      %b = arith.addf %a, %a : f32
+      %b = arith.addf %a, %a fastmath<reassoc> : f32
       loop.store %b, %t[%vi] : memref<64xf32>
     }
   }
@@ -223,7 +223,7 @@ loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) 
           %b = loop.load %w[%vk, %vj] : memref<32x64xf32>
           %c = arith.mulf %a, %b : f32
           %d = loop.load %mm[%vi, %vj] : memref<8x64xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc> : f32
           loop.store %e, %mm[%vi, %vj] : memref<8x64xf32>
         }
       }

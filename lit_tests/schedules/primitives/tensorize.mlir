@@ -16,9 +16,9 @@ loop.func @f(%x: memref<24xbf16>, %w: memref<4x16x2xbf16>, %y: memref<16xf32>) {
           %0 = arith.extf %a : bf16 to f32
           %b = loop.load %w[%vk floordiv 2, %vj, %vk mod 2] : memref<4x16x2xbf16>
           %1 = arith.extf %b : bf16 to f32
-          %c = arith.mulf %1, %0 : f32
+          %c = arith.mulf %1, %0 fastmath<contract> : f32
           %d = loop.load %y[%vj] : memref<16xf32>
-          %e = arith.addf %c, %d : f32
+          %e = arith.addf %c, %d fastmath<reassoc,contract> : f32
           loop.store %e, %y[%vj] : memref<16xf32>
         }
       }
@@ -140,7 +140,7 @@ loop.func @f(%x: memref<2xf32>, %y: memref<1xf32>) {
       }
       %a = loop.load %x[%vk] : memref<2xf32>
       %d = loop.load %y[0] : memref<1xf32>
-      %e = arith.addf %d, %a : f32
+      %e = arith.addf %d, %a fastmath<reassoc,contract> : f32
       loop.store %e, %y[0] : memref<1xf32>
     }
   }
@@ -159,9 +159,9 @@ loop.func @f(%x: memref<2xf32>, %w: memref<2xf32>, %y: memref<1xf32>) {
     loop.block "mm" (%vk: reduce 2 = %k) {
       %a = loop.load %x[%vk] : memref<2xf32>
       %b = loop.load %w[%vk] : memref<2xf32>
-      %c = arith.mulf %a, %b : f32
+      %c = arith.mulf %a, %b fastmath<contract> : f32
       %d = loop.load %y[0] : memref<1xf32>
-      %e = arith.addf %d, %c : f32
+      %e = arith.addf %d, %c fastmath<reassoc,contract> : f32
       loop.store %e, %y[0] : memref<1xf32>
     }
   }
@@ -182,7 +182,7 @@ loop.func @f(%x: memref<2xbf16>, %w: memref<2xbf16>, %y: memref<1xf32>) {
       %0 = arith.extf %a : bf16 to f32
       %b = loop.load %w[%vk] : memref<2xbf16>
       %1 = arith.extf %b : bf16 to f32
-      %c = arith.mulf %0, %1 : f32
+      %c = arith.mulf %0, %1 fastmath<contract> : f32
       %d = loop.load %y[0] : memref<1xf32>
       %e = arith.maximumf %d, %c : f32
       loop.store %e, %y[0] : memref<1xf32>
@@ -342,9 +342,9 @@ loop.func @f(%x: memref<16x16xf16>, %w: memref<16x8xf16>, %y: memref<16x8xf32>) 
           %0 = arith.extf %a : f16 to f32
           %b = loop.load %w[%vk, %vj] : memref<16x8xf16>
           %1 = arith.extf %b : f16 to f32
-          %c = arith.mulf %0, %1 : f32
+          %c = arith.mulf %0, %1 fastmath<contract> : f32
           %d = loop.load %y[%vi, %vj] : memref<16x8xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc,contract> : f32
           loop.store %e, %y[%vi, %vj] : memref<16x8xf32>
         }
       }
@@ -369,9 +369,9 @@ loop.func @f(%x: memref<16x8xf16>, %w: memref<8x8xf16>, %y: memref<16x8xf32>) {
           %0 = arith.extf %a : f16 to f32
           %b = loop.load %w[%vk, %vj] : memref<8x8xf16>
           %1 = arith.extf %b : f16 to f32
-          %c = arith.mulf %0, %1 : f32
+          %c = arith.mulf %0, %1 fastmath<contract> : f32
           %d = loop.load %y[%vi, %vj] : memref<16x8xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc,contract> : f32
           loop.store %e, %y[%vi, %vj] : memref<16x8xf32>
         }
       }
@@ -396,9 +396,9 @@ loop.func @f(%x: memref<16x8xf16>, %w: memref<8x8xf16>, %y: memref<16x8xf32>) {
           %0 = arith.extf %a : f16 to f32
           %b = loop.load %w[%vk, %vj] : memref<8x8xf16>
           %1 = arith.extf %b : f16 to f32
-          %c = arith.mulf %0, %1 : f32
+          %c = arith.mulf %0, %1 fastmath<contract> : f32
           %d = loop.load %y[%vi, %vj] : memref<16x8xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc,contract> : f32
           loop.store %e, %y[%vi, %vj] : memref<16x8xf32>
         }
       }
@@ -424,9 +424,9 @@ loop.func @f(%x: memref<16x8xf16>, %w: memref<8x8xf16>, %y: memref<16x8xf32>) {
           %0 = arith.extf %b : f16 to f32
           %a = loop.load %x[%vi, %vk] : memref<16x8xf16>
           %1 = arith.extf %a : f16 to f32
-          %c = arith.mulf %0, %1 : f32
+          %c = arith.mulf %0, %1 fastmath<contract> : f32
           %d = loop.load %y[%vi, %vj] : memref<16x8xf32>
-          %e = arith.addf %d, %c : f32
+          %e = arith.addf %d, %c fastmath<reassoc,contract> : f32
           loop.store %e, %y[%vi, %vj] : memref<16x8xf32>
         }
       }

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, math, memref, scf, vector
+from xdsl.dialects import arith, func, math, memref, scf
 from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
     f32,
     i64,
 )
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -31,6 +31,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import SelectOp
+from tcopt.dialects.fast_math import decided
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.memref_ import PrefetchOp
 from tcopt.dialects.table import ScaleOp
@@ -40,6 +41,7 @@ from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
 from tcopt.passes.kernel.lowering.scope_capacity import check_capacities
 from tcopt.passes.kernel.lowering.thread_axes import Grid, with_space
 from tcopt.passes.kernel.lowering.thread_private import drop_thread_dimensions
+from tcopt.passes.loop.analysis.contraction import contraction
 from tcopt.passes.loop.unroll.table_folds import constant_index, splat
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
@@ -71,16 +73,14 @@ class LowerLoopToKernelPass(ModulePass):
               %a = memref.load %x[%i, %0]
               ...
 
-    Options:
-        fma: contract a product that is only used in a sum into a fused multiply-add, which
-            rounds once instead of twice.
+    A product that only a sum uses becomes a fused multiply-add with it where both have
+    `fastmath<contract>`. What is left is exact: no backend contracts it in a way of its own.
+
     Raises:
         PassFailedError: blocks are left, or a loop is bound to a thread axis.
     """
 
     name = "lower-loop-to-kernel"
-
-    fma: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         is_gpu = thread_blocks_of(op) is not None
@@ -89,7 +89,7 @@ class LowerLoopToKernelPass(ModulePass):
                 grid = Grid.of(inner) if is_gpu else None
                 if is_gpu:
                     drop_thread_dimensions(inner)
-                Rewriter.replace_op(inner, FunctionLowering(inner, self.fma, grid).run(), [])
+                Rewriter.replace_op(inner, FunctionLowering(inner, grid).run(), [])
             elif isinstance(inner, func.FuncOp) and not inner.is_declaration:
                 _lower_calls(inner)
 
@@ -107,13 +107,11 @@ class FunctionLowering:
     """Lowers one function.
 
     Args:
-        fma: see the pass.
         grid: what the function is launched on, if it is for a GPU.
     """
 
-    def __init__(self, function: loop.FuncOp, fma: bool, grid: Grid | None = None):
+    def __init__(self, function: loop.FuncOp, grid: Grid | None = None):
         self.function = function
-        self.fma = fma
         self.grid = grid
         self.body = Block(arg_types=function.function_type.inputs.data)
         self.writer = LevelWriter(self.body)
@@ -134,7 +132,9 @@ class FunctionLowering:
             loop.MaskOp: self._mask,
             loop.PrefetchOp: self._prefetch,
             loop.StoreOp: self._store,
-            arith.AddfOp: self._addf,
+            arith.AddfOp: self._sum,
+            arith.MulfOp: self._rounded,
+            arith.SubfOp: self._rounded,
             ScaleOp: self._scale,
             scf.ForOp: self._counted,
             scf.IfOp: self._if,
@@ -385,21 +385,19 @@ class FunctionLowering:
         value = self.writer.index(op.map.data.results[0], self._mapped(op.indices))
         self.values[op.result] = value
 
-    def _addf(self, op: arith.AddfOp) -> None:
-        """A sum with a product that nothing else uses is one fused multiply-add."""
-        if self.fma:
-            lhs, rhs = op.operands
-            for product, other in ((lhs, rhs), (rhs, lhs)):
-                owner = self.values[product].owner
-                if isinstance(owner, arith.MulfOp) and product.has_one_use():
-                    operands = (owner.lhs, owner.rhs, self.values[other])
-                    is_vector = isa(op.result.type, VectorType)
-                    fused = vector.FMAOp if is_vector else math.FmaOp
-                    properties = {} if is_vector else _FMA_PROPERTIES
-                    value = self.writer.pure(fused, operands, op.result.type, properties)
-                    self.values[op.result] = value
-                    return
-        self._other(op)
+    def _sum(self, op: arith.AddfOp) -> None:
+        """A sum, with a product that it takes in."""
+        found = contraction(op, self.values.__getitem__)
+        if found is None:
+            self._rounded(op)
+            return
+        properties = _FMA_PROPERTIES if found.kind is math.FmaOp else {}
+        value = self.writer.pure(found.kind, found.operands, op.result.type, properties)
+        self.values[op.result] = value
+
+    def _rounded(self, op: arith.AddfOp | arith.MulfOp | arith.SubfOp) -> None:
+        """Arithmetic that rounds by itself."""
+        self._other(op, {**op.properties, "fastmath": decided(op.fastmath)})
 
     def _scale(self, op: ScaleOp) -> None:
         """A product with an entry that is picked at run time, by one choice for each entry."""
@@ -423,12 +421,18 @@ class FunctionLowering:
         assert result is not None
         self.values[op.result] = result
 
-    def _other(self, op: Operation) -> None:
-        """Copy an op of the shared dialects, pure ones only once."""
+    def _other(self, op: Operation, properties: dict[str, Attribute] | None = None) -> None:
+        """Copy an op of the shared dialects, pure ones only once.
+
+        Args:
+            properties: in place of its own.
+        """
+        if properties is None:
+            properties = op.properties
         operands = self._mapped(tuple(op.operands))
         if _is_pure(type(op)) and len(op.results) == 1 and not op.attributes:
             (result,) = op.results
-            value = self.writer.pure(type(op), operands, result.type, op.properties)
+            value = self.writer.pure(type(op), operands, result.type, properties)
             keep_name(result, value)
             self.values[result] = value
             return
@@ -437,6 +441,7 @@ class FunctionLowering:
         if not op.results:
             self.writer.forget_all_loads()
         new = op.clone(dict(zip(op.operands, operands, strict=True)))
+        new.properties.update(properties)
         self.writer.write(new)
         self.values.update(zip(op.results, new.results, strict=True))
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import loop
+from tcopt.dialects.loop.updates import update_of
 from tcopt.passes.loop.analysis.indexing import Knowledge, ValueSum, value_sum
-from tcopt.passes.loop.analysis.lane_reductions import update_of
 
 
 class NotVectorizable(Exception):

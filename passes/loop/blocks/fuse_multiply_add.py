@@ -5,42 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, math, vector
-from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.table import ScaleOp
+from tcopt.passes.loop.analysis.contraction import contraction
 from tcopt.support.rewriting import rewrite
 
 
 class FuseMultiplyAdd(RewritePattern):
-    """A sum with a product that nothing else uses, rounded once.
+    """A sum with a product that nothing else uses, rounded once where both may be contracted.
 
-    %p = arith.mulf %a, %b : f32
-    %s = arith.addf %c, %p : f32
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %c, %p fastmath<contract> : f32
     ->
     %s = math.fma %a, %b, %c : f32
     """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: arith.AddfOp, rewriter: PatternRewriter) -> None:
-        for product, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-            factor = product.owner
-            if not isinstance(factor, arith.MulfOp) or not product.has_one_use():
-                continue
-            if not _may_vanish(other):
-                rewriter.replace(op, multiply_add(factor.lhs, factor.rhs, other))
-                rewriter.erase(factor)
-                return
-
-
-def multiply_add(a: SSAValue, b: SSAValue, c: SSAValue) -> vector.FMAOp | math.FmaOp:
-    """The op for `a * b + c`, rounded once."""
-    return (vector.FMAOp if isa(c.type, VectorType) else math.FmaOp)(a, b, c)
+        found = contraction(op, stays=_may_vanish)
+        if found is not None:
+            rewriter.replace(op, found.kind(*found.operands))
+            rewriter.erase(found.product)
 
 
 def _may_vanish(value: SSAValue) -> bool:
@@ -59,12 +50,13 @@ class FuseMultiplyAddPass(ModulePass):
     """Contracts a product that is only used in a sum into a fused multiply-add, as
     `lower-loop-to-kernel` does: what is unrolled in between has fewer ops to copy.
 
-        %p = arith.mulf %a, %b : vector<8xf32>
-        %s = arith.addf %c, %p : vector<8xf32>
+        %p = arith.mulf %a, %b fastmath<contract> : vector<8xf32>
+        %s = arith.addf %c, %p fastmath<contract> : vector<8xf32>
         ->
         %s = vector.fma %a, %b, %c : vector<8xf32>
 
-    A sum with products of tables stays: where their entry is 0 nothing is added.
+    Both ops have to allow it. A sum with products of tables stays: where their entry is 0 nothing
+    is added.
     """
 
     name = "fuse-multiply-add"

@@ -17,6 +17,7 @@ from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import ExtSIOp, ExtUIOp
+from tcopt.dialects.loop.updates import Update, neutral, update_of
 from tcopt.passes.loop.analysis.indexing import (
     IndexedOp,
     Knowledge,
@@ -24,7 +25,6 @@ from tcopt.passes.loop.analysis.indexing import (
     shape_of,
     simplify_access,
 )
-from tcopt.passes.loop.analysis.lane_reductions import Update, neutral, update_of
 from tcopt.passes.loop.blocks.guards import hoist_guards
 from tcopt.passes.loop.blocks.tails import split_tails
 from tcopt.passes.loop.edits.substitution import substitute_values

@@ -16,7 +16,7 @@ from xdsl.rewriter import Rewriter
 from tcopt.dialects import te
 from tcopt.dialects.graph.scan import ScanOp
 from tcopt.passes.loop.bufferize.host_lowering import HostLowering
-from tcopt.passes.loop.bufferize.stage_nests import lower_function
+from tcopt.passes.loop.bufferize.stage_nests import Rounding, lower_function
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,27 @@ class LowerTeToLoopPass(ModulePass):
     Views become `memref.reinterpret_cast`, constants `loop.weight`. A `graph.scan` becomes an
     `scf.for` that holds the calls of its function, on slices of what it scans; the states are
     buffers that a step updates at its end.
+
+    Expressions are of real numbers: how they round is for the loops to say, by `fastmath` flags.
+
+    Options:
+        contract: sums and products get `fastmath<contract>`, which lets a product be fused with
+            the sum it is a term of.
+        reassoc: what combines the terms of a reduction gets `fastmath<reassoc>`, without which
+            they are combined one after the other, in the order of the axes.
     """
 
     name = "lower-te-to-loop"
 
+    contract: bool = True
+    reassoc: bool = True
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         lowering = HostLowering(op)
+        rounding = Rounding(self.contract, self.reassoc)
         for function in list(op.ops):
             if isinstance(function, te.FuncOp):
-                Rewriter.replace_op(function, lower_function(function), [])
+                Rewriter.replace_op(function, lower_function(function, rounding), [])
         steps = {s.step for s in op.walk() if isinstance(s, ScanOp)}
         for function in list(op.ops):
             if isinstance(function, func.FuncOp) and _has_tensors(function, steps):

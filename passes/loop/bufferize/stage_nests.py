@@ -25,6 +25,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop, te
+from tcopt.dialects.fast_math import allow
 from tcopt.dialects.loop import IterKind
 from tcopt.dialects.te import Combiner
 from tcopt.dialects.te.borders import BorderStage, match_border
@@ -58,7 +59,15 @@ class Place:
         return AffineMap(rank, 0, tuple(d + n for d, n in zip(dims, self.low, strict=True)))
 
 
-def lower_function(function: te.FuncOp) -> loop.FuncOp:
+@dataclass(frozen=True)
+class Rounding:
+    """What the arithmetic of loops leaves open: see `tcopt.dialects.fast_math`."""
+
+    contract: bool = True
+    reassoc: bool = True
+
+
+def lower_function(function: te.FuncOp, rounding: Rounding = Rounding()) -> loop.FuncOp:
     """The `loop.func` of a `te.func`: inputs, then one buffer for each result.
 
     A stage inside of a border that is a result is written to its place in that, and a
@@ -93,14 +102,15 @@ def lower_function(function: te.FuncOp) -> loop.FuncOp:
             continue
         if stage.result in inner:
             border = inner[stage.result]
-            _emit_stage(builder, stage, Place(buffers[border.stage.result], border.low), buffers)
+            place = Place(buffers[border.stage.result], border.low)
+            _emit_stage(builder, stage, place, buffers, rounding)
             continue
         if stage.result not in buffers:
             alloc = builder.insert(loop.AllocOp(memref_of(stage.result.type)))
             alloc.result.name_hint = stage.result.name_hint
             buffers[stage.result] = alloc.result
             set_location([alloc], stage.location)
-        _emit_stage(builder, stage, Place(buffers[stage.result]), buffers)
+        _emit_stage(builder, stage, Place(buffers[stage.result]), buffers, rounding)
     for source, target in copies:
         emit_copy(builder, buffers[source], target, unique_name("copy", names), function.location)
     lowered = loop.FuncOp(function.sym_name.data, arg_types, Region(block))
@@ -171,7 +181,11 @@ class _Nest:
 
 
 def _emit_stage(
-    builder: Builder, stage: te.ComputeOp, target: Place, buffers: dict[SSAValue, SSAValue]
+    builder: Builder,
+    stage: te.ComputeOp,
+    target: Place,
+    buffers: dict[SSAValue, SSAValue],
+    rounding: Rounding,
 ) -> None:
     if stage.combiner is not None and 0 in stage.reduction_extents:
         _emit_identity(builder, stage, target)
@@ -197,10 +211,11 @@ def _emit_stage(
             if stage.combiner is not None:
                 total = nest.body.insert(loop.LoadOp(buffer, map, place))
                 combined = combine_op(stage.combiner.data, total.result, result)
+                allow(combined, contract=rounding.contract, reassoc=rounding.reassoc)
                 result = nest.body.insert(combined).results[0]
             nest.body.insert(loop.StoreOp(result, buffer, map, place))
         else:
-            _emit_body_op(nest.body, op, indexing, buffers)
+            _emit_body_op(nest.body, op, indexing, buffers, rounding)
     set_location([nest.root], stage.location)
 
 
@@ -221,6 +236,7 @@ def _emit_body_op(
     op: Operation,
     indexing: Indexing,
     buffers: dict[SSAValue, SSAValue],
+    rounding: Rounding,
 ) -> None:
     values = indexing.values
     match op:
@@ -231,6 +247,7 @@ def _emit_body_op(
             new = loop.IndexOp(*indexing.apply(op.map.data, op.indices))
         case _:
             new = op.clone(values)
+            allow(new, contract=rounding.contract)
     builder.insert(new)
     for old, result in zip(op.results, new.results, strict=True):
         values[old] = result

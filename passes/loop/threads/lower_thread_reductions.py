@@ -13,9 +13,10 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
+from tcopt.dialects.fast_math import order_reason
+from tcopt.dialects.loop.updates import Update, update_of
 from tcopt.dialects.simt import ShuffleOp
 from tcopt.dialects.target import ThreadBlocks, thread_blocks_of
-from tcopt.passes.loop.analysis.lane_reductions import THREAD_KINDS, Update, update_of
 from tcopt.support.errors import PassFailedError
 
 
@@ -29,7 +30,7 @@ class LowerThreadReductionsPass(ModulePass):
         loop.for %t = 0 to 8 thread threadIdx.x {
           %a = loop.load %part[%t]
           %b = loop.load %y[0]
-          %c = arith.addf %b, %a
+          %c = arith.addf %b, %a fastmath<reassoc>
           loop.store %c, %y[0]
         ->
         %sum = loop.alloc shared : memref<8xf32>
@@ -44,7 +45,8 @@ class LowerThreadReductionsPass(ModulePass):
     `insert-barriers` comes after it. Nothing is done in a module for a CPU.
 
     Raises:
-        PassFailedError: the element is in registers, where one thread alone would see it.
+        PassFailedError: the element is in registers, where one thread alone would see it, or it
+            is a sum or product of floats without `fastmath<reassoc>`.
     """
 
     name = "lower-thread-reductions"
@@ -97,7 +99,7 @@ def _reduction(op: loop.ForOp) -> _Reduction | None:
     stores = [each for each in rest if isinstance(each, loop.StoreOp)]
     if len(stores) != 1 or stores[0] is not rest[-1] or any(each.regions for each in rest):
         return None
-    store, update = stores[0], update_of(stores[0], THREAD_KINDS)
+    store, update = stores[0], update_of(stores[0])
     if update is None or variable in store.indices:
         return None
     if start is not None and list(start.indices) != [variable]:
@@ -107,6 +109,13 @@ def _reduction(op: loop.ForOp) -> _Reduction | None:
 
 
 def _lower(reduction: _Reduction, target: ThreadBlocks) -> None:
+    if not reduction.update.in_any_order:
+        reason = order_reason(reduction.update.combine)
+        raise PassFailedError(
+            f"threads would combine their values in pairs: {reason}",
+            op=reduction.store,
+            hint="allow it by the flag, or let one thread do it",
+        )
     alloc = reduction.store.memref.owner
     if isinstance(alloc, loop.AllocOp) and alloc.scope.data.is_private:
         raise PassFailedError(
@@ -127,10 +136,9 @@ def _lower(reduction: _Reduction, target: ThreadBlocks) -> None:
 def _started_with(reduction: _Reduction, ops: Sequence[Operation]) -> SSAValue | None:
     """The value that ops store last, into the element that is updated, if they do so."""
     last, store = ops[-1] if ops else None, reduction.store
-    if not isinstance(last, loop.StoreOp) or last.memref is not store.memref:
+    if not isinstance(last, loop.StoreOp):
         return None
-    is_same = last.map == store.map and tuple(last.indices) == tuple(store.indices)
-    return last.value if is_same else None
+    return last.value if loop.is_same_place(last, store) else None
 
 
 def _is_for_warps(op: loop.ForOp, target: ThreadBlocks) -> bool:

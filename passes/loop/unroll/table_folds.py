@@ -59,7 +59,8 @@ class TableFolds:
             self.absent.add(op.result)
             return _constant(-0.0, x.type, result)
         factor = _constant(entry, x.type, result)
-        return _add(new_op(arith.MulfOp, (x, factor), (x.type,)), result)
+        product = new_op(arith.MulfOp, (x, factor), (x.type,), {"fastmath": op.fastmath})
+        return _add(product, result)
 
     def add(
         self, op: arith.AddfOp, lhs: SSAValue, rhs: SSAValue, result: list[Operation]
@@ -80,7 +81,9 @@ class TableFolds:
                 return other
         for term, other in ((old_rhs, lhs), (old_lhs, rhs)):
             if term in negated:
-                return _add(new_op(arith.SubfOp, (other, negated[term]), (other.type,)), result)
+                operands = (other, negated[term])
+                flags = {"fastmath": op.fastmath}
+                return _add(new_op(arith.SubfOp, operands, (other.type,), flags), result)
         return None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
@@ -16,7 +15,6 @@ from xdsl.dialects.builtin import (
     VectorType,
     i1,
 )
-from xdsl.dialects.utils import FastMathFlag
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -26,11 +24,12 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import SelectOp
+from tcopt.dialects.fast_math import REASSOC, order_reason
+from tcopt.dialects.loop.updates import neutral, update_of
 from tcopt.dialects.table import ScaleOp
 from tcopt.dialects.vector_ import ReductionOp
 from tcopt.passes.loop.analysis.indexing import Knowledge, is_inside
 from tcopt.passes.loop.analysis.lane_conflicts import NotVectorizable, check_lanes_independent
-from tcopt.passes.loop.analysis.lane_reductions import neutral, update_of
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import (
     Dim,
@@ -209,7 +208,9 @@ class LaneRewriter:
         if self.mask is not None:
             rest = self._add(arith.ConstantOp(neutral(update.kind, element)))
             term = self._add(SelectOp(self.mask, term, self._as_vector(rest)))
-        flags = FastMathFlagsAttr([FastMathFlag.REASSOC]) if isinstance(element, AnyFloat) else None
+        if not update.in_any_order:
+            raise NotVectorizable(order_reason(update.combine))
+        flags = REASSOC if isinstance(element, AnyFloat) else None
         total = self._add(ReductionOp(term, update.kind, fastmath=flags))
         old = self._add(loop.LoadOp(op.memref, map, indices))
         combined = type(update.combine).create(

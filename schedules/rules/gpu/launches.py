@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import prod
 
 from tcopt.dialects.loop import BlockOp, StoreOp
-from tcopt.passes.loop.analysis.lane_reductions import THREAD_KINDS, update_of
+from tcopt.dialects.loop.updates import update_of
 from tcopt.schedules.analysis.patterns import body_cost, match_block
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
@@ -63,9 +63,10 @@ def schedule_launches(sch: Schedule, facts: GpuFacts) -> Declined | None:
 
 
 def is_update(block: BlockOp) -> bool:
-    """Whether `lower-thread-reductions` knows how a reduction combines two values."""
+    """Whether `lower-thread-reductions` may combine what a reduction adds up, two at a time."""
     stores = [op for op in block.body.block.ops if isinstance(op, StoreOp)]
-    return len(stores) == 1 and update_of(stores[0], THREAD_KINDS) is not None
+    update = update_of(stores[0]) if len(stores) == 1 else None
+    return update is not None and update.in_any_order
 
 
 def repeat_elements(sch: Schedule) -> None:

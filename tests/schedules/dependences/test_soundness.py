@@ -202,7 +202,7 @@ loop.func @f(%x: memref<8xf32>, %y: memref<1xf32>) {{
       }}
       %0 = loop.load %y[%s] : memref<1xf32>
       %1 = loop.load %x[%v] : memref<8xf32>
-      %2 = arith.{combine} %0, %1 : f32
+      %2 = arith.{combine} %0, %1 fastmath<reassoc> : f32
       loop.store %2, %y[%s] : memref<1xf32>
     }}
   }}

@@ -128,9 +128,26 @@ loop.func @fma(%x: memref<3xf32>) {
   %a = loop.load %x[0] : memref<3xf32>
   %b = loop.load %x[1] : memref<3xf32>
   %c = loop.load %x[2] : memref<3xf32>
-  %d = arith.mulf %a, %b : f32
-  %e = arith.addf %c, %d : f32
+  %d = arith.mulf %a, %b fastmath<contract> : f32
+  %e = arith.addf %c, %d fastmath<contract> : f32
   loop.store %e, %x[2] : memref<3xf32>
+}
+
+// -----
+
+// Exact arithmetic stays, and what allows to be contracted but is not is exact from here on.
+// CHECK-LABEL: func.func private @exact
+// CHECK-NOT:   fma
+// CHECK:       %d = arith.mulf %a, %b : f32
+// CHECK-NEXT:  %e = arith.addf %a, %d : f32
+// CHECK-NEXT:  %f = arith.subf %e, %b fastmath<nnan> : f32
+loop.func @exact(%x: memref<2xf32>) {
+  %a = loop.load %x[0] : memref<2xf32>
+  %b = loop.load %x[1] : memref<2xf32>
+  %d = arith.mulf %a, %b : f32
+  %e = arith.addf %a, %d fastmath<reassoc,contract> : f32
+  %f = arith.subf %e, %b fastmath<nnan,contract> : f32
+  loop.store %f, %x[0] : memref<2xf32>
 }
 
 // -----

@@ -235,7 +235,7 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-NEXT:      loop.block "y" (%vi: spatial 4 = %i, %vii: spatial 2 = %ii) {
 // CHECK-NEXT:        %[[P:.*]] = loop.load %p[%vii, %vi] : memref<2x4xf32>
 // CHECK-NEXT:        %[[B:.*]] = loop.load %b[%vi * 2 + %vii] : memref<8xf32>
-// CHECK-NEXT:        %[[S:.*]] = arith.addf %[[P]], %[[B]] : f32
+// CHECK-NEXT:        %[[S:.*]] = arith.addf %[[P]], %[[B]] fastmath<contract> : f32
 // CHECK-NEXT:        loop.store %[[S]], %y[%vi * 2 + %vii] : memref<8xf32>
 te.func @weave(%x: tensor<4xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
   %p = te.compute "p" [%j = 2, %i = 4] : tensor<2x4xf32> {

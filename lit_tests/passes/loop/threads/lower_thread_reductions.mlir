@@ -30,7 +30,7 @@ loop.func @tree(%x: memref<5xf32>, %y: memref<1xf32>) {
       }
       %a = loop.load %x[%t] : memref<5xf32>
       %o = loop.load %y[0] : memref<1xf32>
-      %n = arith.addf %o, %a : f32
+      %n = arith.addf %o, %a fastmath<reassoc> : f32
       loop.store %n, %y[0] : memref<1xf32>
     }
   }
@@ -59,7 +59,7 @@ loop.func @warp(%x: memref<4xf32>, %y: memref<1xf32>) {
       }
       %a = loop.load %x[%t] : memref<4xf32>
       %o = loop.load %y[0] : memref<1xf32>
-      %n = arith.addf %o, %a : f32
+      %n = arith.addf %o, %a fastmath<reassoc> : f32
       loop.store %n, %y[0] : memref<1xf32>
     }
   }
@@ -92,7 +92,7 @@ loop.func @warps(%x: memref<32xf32>, %y: memref<1xf32>) {
       }
       %a = loop.load %x[%t] : memref<32xf32>
       %o = loop.load %y[0] : memref<1xf32>
-      %n = arith.addf %o, %a : f32
+      %n = arith.addf %o, %a fastmath<reassoc> : f32
       loop.store %n, %y[0] : memref<1xf32>
     }
   }
@@ -116,7 +116,7 @@ loop.func @apart(%x: memref<5xf32>, %y: memref<5xf32>) {
       }
       %a = loop.load %x[%t] : memref<5xf32>
       %o = loop.load %y[%t] : memref<5xf32>
-      %n = arith.addf %o, %a : f32
+      %n = arith.addf %o, %a fastmath<reassoc> : f32
       loop.store %n, %y[%t] : memref<5xf32>
     }
   }
@@ -138,8 +138,29 @@ loop.func @private(%x: memref<5xf32>, %y: memref<1xf32>) {
       }
       %a = loop.load %x[%t] : memref<5xf32>
       %o = loop.load %r[0] : memref<1xf32>
-      %n = arith.addf %o, %a : f32
+      %n = arith.addf %o, %a fastmath<reassoc> : f32
       loop.store %n, %r[0] : memref<1xf32>
+    }
+  }
+}
+}
+
+// -----
+
+// A sum of floats whose terms keep their order is none that threads can share.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 8, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK: threads would combine their values in pairs: arith.addf has no fastmath<reassoc>
+loop.func @exact(%x: memref<5xf32>, %y: memref<1xf32>) {
+  loop.for %b = 0 to 1 thread blockIdx.x {
+    loop.for %t = 0 to 5 thread threadIdx.x {
+      loop.guard ([%t] in 1) {
+        %zero = arith.constant 0.0 : f32
+        loop.store %zero, %y[0] : memref<1xf32>
+      }
+      %a = loop.load %x[%t] : memref<5xf32>
+      %o = loop.load %y[0] : memref<1xf32>
+      %n = arith.addf %o, %a : f32
+      loop.store %n, %y[0] : memref<1xf32>
     }
   }
 }

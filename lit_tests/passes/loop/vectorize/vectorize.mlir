@@ -104,7 +104,7 @@ loop.func @serial(%x: memref<800xf32>, %y: memref<800xf32>) {
 // CHECK:       [[T:%.*]] = arith.select {{.*}} : vector<16xi1>, vector<16xf32>
 // CHECK-NEXT:  [[R:%.*]] = vector.reduction <add>, [[T]] fastmath<reassoc> : vector<16xf32> into f32
 // CHECK-NEXT:  [[S:%.*]] = loop.load %s[0] : memref<1xf32>
-// CHECK-NEXT:  [[C:%.*]] = arith.addf [[S]], [[R]] : f32
+// CHECK-NEXT:  [[C:%.*]] = arith.addf [[S]], [[R]] fastmath<reassoc> : f32
 // CHECK-NEXT:  loop.store [[C]], %s[0] : memref<1xf32>
 loop.func @total(%x: memref<100xf32>, %s: memref<1xf32>) {
   loop.for %i = 0 to 7 {
@@ -112,7 +112,7 @@ loop.func @total(%x: memref<100xf32>, %s: memref<1xf32>) {
       loop.guard ([%i * 16 + %j] in 100) {
         %a = loop.load %x[%i * 16 + %j] : memref<100xf32>
         %b = loop.load %s[0] : memref<1xf32>
-        %c = arith.addf %b, %a : f32
+        %c = arith.addf %b, %a fastmath<reassoc> : f32
         loop.store %c, %s[0] : memref<1xf32>
       }
     }
@@ -127,16 +127,41 @@ loop.func @total(%x: memref<100xf32>, %s: memref<1xf32>) {
 // CHECK:       [[T:%.*]] = vector.broadcast %a : f32 to vector<16xf32>
 // CHECK-NEXT:  [[R:%.*]] = vector.reduction <add>, [[T]] fastmath<reassoc> : vector<16xf32> into f32
 // CHECK-NEXT:  [[S:%.*]] = loop.load %s[0] : memref<1xf32>
-// CHECK-NEXT:  [[C:%.*]] = arith.addf [[S]], [[R]] : f32
+// CHECK-NEXT:  [[C:%.*]] = arith.addf [[S]], [[R]] fastmath<reassoc> : f32
 // CHECK-NEXT:  loop.store [[C]], %s[0] : memref<1xf32>
 loop.func @same(%x: memref<7xf32>, %s: memref<1xf32>) {
   loop.for %i = 0 to 7 {
     loop.for %j = 0 to 16 vectorized {
       %a = loop.load %x[%i] : memref<7xf32>
       %b = loop.load %s[0] : memref<1xf32>
-      %c = arith.addf %b, %a : f32
+      %c = arith.addf %b, %a fastmath<reassoc> : f32
       loop.store %c, %s[0] : memref<1xf32>
     }
+  }
+}
+
+// -----
+
+// A sum of floats keeps the order of its terms unless it has the flag; integers need none.
+// CHECK-LABEL: loop.func @exact
+// CHECK:       loop.for %j = 0 to 16
+// CHECK:         arith.addf %b, %a : f32
+// CHECK-LABEL: loop.func @integers
+// CHECK:       vector.reduction <add>, %a : vector<16xi32> into i32
+loop.func @exact(%x: memref<16xf32>, %s: memref<1xf32>) {
+  loop.for %j = 0 to 16 vectorized {
+    %a = loop.load %x[%j] : memref<16xf32>
+    %b = loop.load %s[0] : memref<1xf32>
+    %c = arith.addf %b, %a : f32
+    loop.store %c, %s[0] : memref<1xf32>
+  }
+}
+loop.func @integers(%x: memref<16xi32>, %s: memref<1xi32>) {
+  loop.for %j = 0 to 16 vectorized {
+    %a = loop.load %x[%j] : memref<16xi32>
+    %b = loop.load %s[0] : memref<1xi32>
+    %c = arith.addi %b, %a : i32
+    loop.store %c, %s[0] : memref<1xi32>
   }
 }
 

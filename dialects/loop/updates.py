@@ -1,4 +1,4 @@
-"""Reductions over the lanes of one vector: which stores of a loop body are such, and of what."""
+"""Updates of an element, `memory = combine(memory, term)`: what reductions are made of."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, FloatAttr, Intege
 from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tcopt.dialects import loop
+from tcopt.dialects.fast_math import may_reassociate
+from tcopt.dialects.loop.access import LoadOp, StoreOp, is_same_place
 from tcopt.support.literals import number_attr
 
-Kinds = Mapping[type[Operation], CombiningKindFlag]
-
-LANE_KINDS: Kinds = {
+COMBINERS: Mapping[type[Operation], CombiningKindFlag] = {
     arith.AddfOp: CombiningKindFlag.ADD,
     arith.AddiOp: CombiningKindFlag.ADD,
     arith.MulfOp: CombiningKindFlag.MUL,
@@ -26,56 +25,52 @@ LANE_KINDS: Kinds = {
     arith.MaxnumfOp: CombiningKindFlag.MAXNUMF,
     arith.MinnumfOp: CombiningKindFlag.MINNUMF,
     arith.MaxSIOp: CombiningKindFlag.MAXSI,
+    arith.MaxUIOp: CombiningKindFlag.MAXUI,
     arith.MinSIOp: CombiningKindFlag.MINSI,
+    arith.MinUIOp: CombiningKindFlag.MINUI,
     arith.AndIOp: CombiningKindFlag.AND,
     arith.OrIOp: CombiningKindFlag.OR,
     arith.XOrIOp: CombiningKindFlag.XOR,
 }
-"""How the lanes of a vector are combined."""
+"""Combiners that are associative and commutative, floats up to rounding, as `vector.reduction`
+names them."""
 
-THREAD_KINDS: Kinds = {
-    **LANE_KINDS,
-    arith.MaxUIOp: CombiningKindFlag.MAXUI,
-    arith.MinUIOp: CombiningKindFlag.MINUI,
-}
-"""How threads combine values, two at a time."""
+_COUNTED = frozenset({CombiningKindFlag.ADD, CombiningKindFlag.MUL, CombiningKindFlag.XOR})
 
 
 @dataclass(frozen=True)
 class Update:
-    """`memory = combine(memory, term)`.
-
-    Attributes:
-        kind: how `vector.reduction` names the combination.
-    """
+    """`memory = combine(memory, term)`."""
 
     combine: Operation
-    accumulator: loop.LoadOp
+    accumulator: LoadOp
     term: SSAValue
     kind: CombiningKindFlag
 
+    @property
+    def in_any_order(self) -> bool:
+        """Whether terms may be combined in another order, or in groups."""
+        return may_reassociate(self.combine)
 
-def update_of(store: loop.StoreOp, kinds: Kinds = LANE_KINDS) -> Update | None:
-    """How a store updates the element it writes; None if it is no associative update.
 
-    Args:
-        kinds: the combinations that count.
-    """
+def update_of(store: StoreOp) -> Update | None:
+    """How a store updates the element it writes; None if it is no associative update."""
     combine = store.value.owner
-    if not isinstance(combine, Operation) or (kind := kinds.get(type(combine))) is None:
+    if not isinstance(combine, Operation) or (kind := COMBINERS.get(type(combine))) is None:
         return None
-    for load, term in (combine.operands, reversed(combine.operands)):
+    lhs, rhs = combine.operands
+    if lhs is rhs:
+        return None
+    for load, term in ((lhs, rhs), (rhs, lhs)):
         source = load.owner
-        if (
-            isinstance(source, loop.LoadOp)
-            and source.memref is store.memref
-            and source.map == store.map
-            and tuple(source.indices) == tuple(store.indices)
-            and all(use.operation is combine for use in source.result.uses)
-            and load is not term
-        ):
+        if isinstance(source, LoadOp) and load.has_one_use() and is_same_place(source, store):
             return Update(combine, source, term, kind)
     return None
+
+
+def counts_twice(kind: CombiningKindFlag, value: float) -> bool:
+    """Whether a start makes a difference if it is combined once more: 1 in a sum does."""
+    return kind in _COUNTED and value != (kind is CombiningKindFlag.MUL)
 
 
 def neutral(kind: CombiningKindFlag, element: Attribute) -> IntegerAttr | FloatAttr:
@@ -93,6 +88,8 @@ def neutral(kind: CombiningKindFlag, element: Attribute) -> IntegerAttr | FloatA
             return number_attr(-(1 << _width(element) - 1), element)
         case CombiningKindFlag.MINSI:
             return number_attr((1 << _width(element) - 1) - 1, element)
+        case CombiningKindFlag.MINUI | CombiningKindFlag.AND:
+            return number_attr(1 if _width(element) == 1 else -1, element)
         case _:
             return number_attr(0, element)
 
