@@ -2,7 +2,7 @@
 
 // An accelerator says the sizes of its memories; the rest has defaults.
 module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {}
-// CHECK: tcopt.target = #target.vdla<results = "i32", features = "", arbitration = "first-come", rows = 1, block_in = 16, block_out = 16, inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768, port_bytes = 8, port_cycles = 1, latency = 16, row_cycles = 1, fetch = 16, fill = 6, gemm_cycles = 1, alu_imm = 1, alu_reg = 2, rewrite = 1, start = 0, queue = 512, tokens = 1024>
+// CHECK: tcopt.target = #target.vdla<results = "i32", features = "", arbitration = "first-come", rows = 1, block_in = 16, block_out = 16, inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768, port_bytes = 8, port_cycles = 1, channels = 1, latency = 16, row_cycles = 1, fetch = 16, fill = 6, gemm_cycles = 1, alu_imm = 1, alu_reg = 2, rewrite = 1, start = 0, queue = 512, tokens = 1024>
 
 // -----
 
