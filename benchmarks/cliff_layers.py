@@ -161,8 +161,13 @@ def _quantised(c: Any) -> ModelProto | None:
     zero = net.weight(np.array(0 if c.signed else 128, np.int8 if c.signed else np.uint8))
     x = net.add("QuantizeLinear", net.input("x", [c.rows, c.depth]), net.scalar(0.02), zero)
     x = net.add("DequantizeLinear", x, net.scalar(0.02), zero)
-    weights = net.weight(rng.integers(-127, 128, (c.depth, c.columns)).astype(np.int8))
-    w = net.add("DequantizeLinear", weights, net.scalar(0.01), net.weight(np.array(0, np.int8)))
+    none = net.weight(np.array(0, np.int8))
+    if c.computed:
+        w = net.input("w", [c.depth, c.columns])
+        weights = net.add("QuantizeLinear", w, net.scalar(0.01), none)
+    else:
+        weights = net.weight(rng.integers(-127, 128, (c.depth, c.columns)).astype(np.int8))
+    w = net.add("DequantizeLinear", weights, net.scalar(0.01), none)
     y = net.add("MatMul", x, w)
     if c.requantised:
         y = net.add("QuantizeLinear", y, net.scalar(0.1), zero)
@@ -257,6 +262,7 @@ LAYERS: Mapping[str, Space] = {
         {
             "signed": (True, False),
             "requantised": (False, True),
+            "computed": (False, True),
             "rows": (16, 1, 49, 197),
             "depth": (64, 7, 256, 768),
             "columns": (64, 1, 10, 100, 1000),

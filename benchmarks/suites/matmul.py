@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 
 from case import Case
 from tcopt.frontends.onnx.building.network import Network
@@ -34,6 +34,18 @@ def _product(left: Sequence[int], right: Sequence[int], transposed: bool) -> Mod
     return net.model(**{net.add("MatMul", x, y): [*left[:-1], columns]})
 
 
+def _integers(batch: int, rows: int, terms: int, columns: int) -> ModelProto:
+    """Products of two inputs of bytes with their zero points."""
+    net = Network("integers")
+    x = net.input("x", [batch, rows, terms], TensorProto.UINT8)
+    y = net.input("y", [batch, terms, columns], TensorProto.INT8)
+    zero = net.input("zero", [], TensorProto.UINT8)
+    result = net.add("MatMulInteger", x, y, zero)
+    model = net.model(**{result: [batch, rows, columns]})
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32
+    return model
+
+
 CASES = [
     *(
         Case(f"matmul_{m}x{k}x{n}", partial(_dense, m, k, n), f"{m}x{k} by a constant {k}x{n}")
@@ -49,6 +61,11 @@ CASES = [
         "attention_values",
         partial(_product, [12, 128, 128], [12, 128, 64], False),
         "scores by values of 12 heads, 128 tokens of 64",
+    ),
+    Case(
+        "integer_scores",
+        partial(_integers, 12, 128, 64, 128),
+        "products of bytes of 12 heads, 128 tokens of 64",
     ),
     Case(
         "attention_scores_197",

@@ -17,11 +17,11 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import LinearWeight
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.stages import Indices, narrow
+from tcopt.dialects.graph.stages import IndexLike, Indices, narrow
 from tcopt.dialects.graph.types import AnyTensor, Array, broadcast_shapes, shape_of, tensor
 from tcopt.dialects.te import api as te
 
-_FEW_ROWS = 3
+FEW_ROWS = 3
 """Rows of the left operand up to which a variable right operand is not transposed: to read it,
 write it and read it again takes three times as long as to add products along its rows."""
 
@@ -102,7 +102,7 @@ class MatmulOp(ContractionOp):
         """
         if self._is_column():
             return self._by_columns()
-        few = self.extents[0] <= _FEW_ROWS and not isinstance(self.rhs.owner, ConstantOp)
+        few = self.extents[0] <= FEW_ROWS and not isinstance(self.rhs.owner, ConstantOp)
         if few == (self.transpose_b is not None):
             return None
         swap_lhs, element = self.transpose_a is not None, self.result_element
@@ -149,9 +149,7 @@ class MatmulOp(ContractionOp):
         k = te.reduce_axis(extent, "k")
 
         def read(x: te.Tensor, batch: Indices, row: te.Axis, column: te.Axis) -> te.Expr:
-            lead = batch[len(batch) - (len(x.shape) - 2) :]
-            own = (0 if n == 1 else axis for n, axis in zip(x.shape, lead, strict=False))
-            return self.widened(x[(*own, row, column)])
+            return self.widened(x[(*broadcast_indices(batch, x.shape[:-2]), row, column)])
 
         def body(*axes: te.Axis) -> Any:
             *batch, i, j = axes
@@ -160,6 +158,12 @@ class MatmulOp(ContractionOp):
             return te.sum(left * right, axis=k)
 
         return narrow(matrix_stage(self.shape, body), self.type.element_type)
+
+
+def broadcast_indices(batch: Indices, shape: Sequence[int]) -> list[IndexLike]:
+    """Where an operand with leading dimensions `shape` is read for a place of the result's."""
+    lead = batch[len(batch) - len(shape) :]
+    return [0 if n == 1 else axis for n, axis in zip(shape, lead, strict=True)]
 
 
 def _swap_last(axes: Sequence[int]) -> list[int]:

@@ -16,11 +16,11 @@ from tcopt.dialects.graph.attributes import FusionKind, Int, flag
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.matmul import matrix_stage
+from tcopt.dialects.graph.matmul import broadcast_indices, matrix_stage
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import PadOp
 from tcopt.dialects.graph.stages import narrow
-from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
+from tcopt.dialects.graph.types import AnyTensor, Array, broadcast_shapes, shape_of, tensor
 from tcopt.dialects.te import api as te
 
 
@@ -31,7 +31,8 @@ class PackedMatmulOp(ContractionOp):
     Panel p holds columns p * b to p * b + b, row after row, so that a kernel that computes
     b columns reads its weights as one stream. Columns from `columns` = N on are padding.
     `transpose_a` says that lhs is stored as [..., K, M]. Panels [ceil(N / b), K / g, b, g] hold
-    g rows side by side, for instructions that add g products at once.
+    g rows side by side, for instructions that add g products at once. With `batch` leading
+    dimensions the panels are those of as many matrices, which broadcast with those of lhs.
     """
 
     name = "graph.packed_matmul"
@@ -41,6 +42,7 @@ class PackedMatmulOp(ContractionOp):
     lhs = operand_def(TensorType)
     panels = operand_def(TensorType)
     columns = prop_def(Int)
+    batch = opt_prop_def(Int)
     transpose_a = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
 
@@ -50,25 +52,37 @@ class PackedMatmulOp(ContractionOp):
         panels: SSAValue | Operation,
         *,
         columns: int | None = None,
+        batch: int = 0,
         transpose_a: bool = False,
         result_element: Attribute | None = None,
     ):
         """`columns` is N, by default what the panels hold."""
         value = SSAValue.get(panels)
         if columns is None:
-            count, _, width = shape_of(value)[:3]
+            count, _, width = shape_of(value)[batch : batch + 3]
             columns = count * width
         properties = {
             "columns": IntegerAttr(columns, i64),
+            "batch": IntegerAttr(batch, i64) if batch else None,
             "transpose_a": flag(transpose_a),
             "result_element": result_element,
         }
         super().__init__([lhs, value], properties)
 
     @property
+    def batch_rank(self) -> int:
+        """Leading dimensions of the panels, one panel set for each place."""
+        return 0 if self.batch is None else self.batch.value.data
+
+    @property
+    def panel_shape(self) -> tuple[int, ...]:
+        """The shape of the panels of one matrix."""
+        return shape_of(self.panels)[self.batch_rank :]
+
+    @property
     def group(self) -> int:
         """Rows of the matrix that lie side by side."""
-        return shape_of(self.panels)[3] if len(shape_of(self.panels)) == 4 else 1
+        return self.panel_shape[3] if len(self.panel_shape) == 4 else 1
 
     @property
     def rows_and_depth(self) -> tuple[int, int]:
@@ -78,7 +92,9 @@ class PackedMatmulOp(ContractionOp):
 
     def infer(self) -> Sequence[AnyTensor]:
         """[..., M, N]."""
-        lhs, panels = shape_of(self.lhs), shape_of(self.panels)
+        lhs, panels = shape_of(self.lhs), self.panel_shape
+        if self.batch_rank < 0:
+            raise VerifyException(f"batch = {self.batch_rank} is negative")
         if len(lhs) < 2 or len(panels) not in (3, 4):
             raise VerifyException("operands should be [..., M, K] and [panels, K, b]")
         rows, depth = self.rows_and_depth
@@ -91,7 +107,8 @@ class PackedMatmulOp(ContractionOp):
             raise VerifyException(
                 f"{panels[0]} panels of {panels[2]} do not hold {columns} columns"
             )
-        return (tensor((*lhs[:-2], rows, columns), self.sum_element()),)
+        batch = broadcast_shapes(lhs[:-2], shape_of(self.panels)[: self.batch_rank])
+        return (tensor((*batch, rows, columns), self.sum_element()),)
 
     def work(self) -> int:
         """Two operations for each product."""
@@ -99,7 +116,7 @@ class PackedMatmulOp(ContractionOp):
 
     def in_groups(self, group: int) -> Sequence[Operation] | None:
         """Rows side by side; zeros fill the last group, for which data gets a border."""
-        if len(shape_of(self.panels)) == 4:
+        if len(shape_of(self.panels)) != 3 or self.batch_rank:
             return None
         ops: list[GraphOp] = []
         lhs, panels = self.lhs, self.panels
@@ -127,24 +144,29 @@ class PackedMatmulOp(ContractionOp):
     def compute(self, lhs: Array, panels: Array) -> Array:
         """The value by numpy."""
         lhs = lhs if self.transpose_a is None else np.swapaxes(lhs, -1, -2)
-        if panels.ndim == 4:
-            panels = np.moveaxis(panels, 3, 2).reshape(panels.shape[0], -1, panels.shape[2])
-        matrix = np.moveaxis(panels, 0, 1).reshape(panels.shape[1], -1)
-        return np.matmul(lhs, matrix[:, : self.shape[-1]])
+        batch, (count, _, width) = panels.shape[: self.batch_rank], self.panel_shape[:3]
+        if self.group > 1:
+            panels = np.moveaxis(panels, -1, -2)
+        depth = self.rows_and_depth[1]
+        rows = np.moveaxis(panels.reshape(*batch, count, depth, width), -3, -2)
+        matrix = rows.reshape(*batch, depth, count * width)
+        return np.matmul(lhs, matrix[..., : self.shape[-1]])
 
     def tensor_expression(self, lhs: te.Tensor, panels: te.Tensor) -> te.Tensor:
         """One reduction over k for whole panels; a second stage leaves the padding out."""
-        count, _, width = panels.shape[:3]
+        count, _, width = self.panel_shape[:3]
         group = self.group
         k = te.reduce_axis(self.rows_and_depth[1], "k")
 
         def body(*axes: te.Axis) -> Any:
             *lead, i, j = axes
-            left = lhs[(*lead, i, k) if self.transpose_a is None else (*lead, k, i)]
+            rows = broadcast_indices(lead, lhs.shape[:-2])
+            left = lhs[(*rows, i, k) if self.transpose_a is None else (*rows, k, i)]
+            one = broadcast_indices(lead, panels.shape[: self.batch_rank])
             if group > 1:
-                right = panels[(j // width, k // group, j % width, k % group)]
+                right = panels[(*one, j // width, k // group, j % width, k % group)]
             else:
-                right = panels[(j // width, k, j % width)]
+                right = panels[(*one, j // width, k, j % width)]
             return te.sum(self.widened(left) * self.widened(right), axis=k)
 
         product = matrix_stage((*self.shape[:-1], count * width), body)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, i8
 
 from models.checks import run_imported
@@ -26,13 +26,19 @@ from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.loop import IntrinOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.frontends.onnx import import_model
+from tcopt.frontends.onnx.building.network import Network
 from tcopt.support.remarks import collect_remarks
 from tcopt.tools.execution.kernel_executor import run_planned
 
 U8 = IntegerType(8, Signedness.UNSIGNED)
 SIGNED_ONLY = replace(named_target("neoverse-v1"), features="+neon,+dotprod")
 MIXED_ONLY = replace(named_target("haswell"), features="+avx2,+fma,+avxvnni")
-TARGETS = {"znver4": named_target("znver4"), "dotprod": SIGNED_ONLY, "avxvnni": MIXED_ONLY}
+TARGETS = {
+    "znver4": named_target("znver4"),
+    "haswell": named_target("haswell"),
+    "dotprod": SIGNED_ONLY,
+    "avxvnni": MIXED_ONLY,
+}
 
 
 def compiled(model: ModelProto, target: str) -> tuple[ModuleOp, Counter[str], list[object]]:
@@ -71,6 +77,35 @@ def test_products_are_exact(
     expected = run_imported(model, feeds)
     for ours, exact in zip(run_planned(module, list(feeds.values())), expected, strict=True):
         np.testing.assert_array_equal(ours, exact)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "kinds"),
+    [
+        ((5, 19), (19, 33), (np.uint8, np.int8)),
+        ((2, 3, 9, 16), (3, 16, 40), (np.int8, np.uint8)),
+        ((7, 34), (2, 1, 34, 20), (np.uint8, np.uint8)),
+    ],
+)
+@pytest.mark.parametrize("target", ["znver4", "haswell"])
+def test_products_of_two_variables_are_exact(
+    left: tuple[int, ...], right: tuple[int, ...], kinds: tuple[type, type], target: str
+) -> None:
+    """The right operand is stored in panels when the model runs, whatever its batch."""
+    net = Network("variables")
+    types = [TensorProto.UINT8 if kind is np.uint8 else TensorProto.INT8 for kind in kinds]
+    x, w = net.input("x", left, types[0]), net.input("w", right, types[1])
+    zeros = net.input("zero", [], types[0]), net.input("other", [], types[1])
+    batch = np.broadcast_shapes(left[:-2], right[:-2])
+    y = net.add("MatMulInteger", x, w, *zeros)
+    model = net.model(**{y: (*batch, left[-2], right[-1])})
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32
+    feeds = byte_feeds(model, 7)
+    module, used, _ = compiled(model, target)
+    assert used == {"s16_dot": 1}
+    a, b, a_zero, b_zero = (each.astype(np.int32) for each in feeds.values())
+    (ours,) = run_planned(module, list(feeds.values()))
+    np.testing.assert_array_equal(ours, (a - a_zero) @ (b - b_zero))
 
 
 def test_hot_loops_are_dot_products() -> None:

@@ -20,6 +20,15 @@ func.func @groups(%x: tensor<3x8xbf16>, %w: tensor<4x4x16x2xbf16>) -> tensor<3x5
 
 // -----
 
+// A batch of matrices has panels for each, and broadcasts.
+// CHECK: %y = graph.packed_matmul %x, %w {columns = 50, batch = 2} : tensor<5x2x3x50xf32>
+func.func @batch(%x: tensor<2x3x8xf32>, %w: tensor<5x1x4x8x16xf32>) -> tensor<5x2x3x50xf32> {
+  %y = graph.packed_matmul %x, %w {columns = 50, batch = 2} : tensor<5x2x3x50xf32>
+  return %y : tensor<5x2x3x50xf32>
+}
+
+// -----
+
 // Panels are of the depth of the left operand.
 // CHECK: contracted extents differ: 8 in lhs, 6 in panels
 func.func @depth(%x: tensor<3x8xf32>, %w: tensor<4x6x16xf32>) {

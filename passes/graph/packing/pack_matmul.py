@@ -7,18 +7,21 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.layout import LayoutTransformOp
-from tcopt.dialects.graph.matmul import MatmulOp
+from tcopt.dialects.graph.matmul import FEW_ROWS, MatmulOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.graph.quantize import is_quantized
+from tcopt.dialects.graph.shape import TransposeOp
+from tcopt.dialects.graph.slice import PadOp
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
-from tcopt.dialects.intrinsics import byte_group
-from tcopt.dialects.target import TargetFacts, target_facts_of
+from tcopt.dialects.intrinsics import byte_group, find_dot
+from tcopt.dialects.target import TargetFacts, VectorUnits, target_facts_of
 from tcopt.passes.graph.layout.convert_layout import is_of_bytes
 from tcopt.support.errors import PassFailedError
 from tcopt.support.matmul_tiles import best_tile
@@ -86,6 +89,73 @@ class PackMatmul(RewritePattern):
         return lanes * best_tile(rows, columns, lanes, units.registers).vectors
 
 
+@dataclass
+class PackComputedMatmul(RewritePattern):
+    """Read a right operand that is computed in panels for a dot product of the target.
+
+        %y = graph.matmul %x, %w {result_element = i32} : tensor<12x128x128xi32>
+    ->
+        %p = graph.layout_transform %w {src = "AKN", dst = "ANK32n2k"} : tensor<12x4x32x32x2xi16>
+        %y = graph.packed_matmul %x, %p {batch = 1, columns = 128, result_element = i32} : ...
+
+    Each element is moved once and read for every row of the product, so that few rows do not
+    pay for it.
+
+    Attributes:
+        target: what has the dot product.
+        units: its vectors.
+    """
+
+    target: TargetFacts
+    units: VectorUnits
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: MatmulOp, rewriter: PatternRewriter) -> None:
+        factors = element_type(op.lhs), element_type(op.rhs)
+        if not all(is_quantized(each) for each in factors) or is_made_of_constants(op.rhs):
+            return
+        dot = find_dot(self.target.capabilities, factors, op.sum_element())
+        rows, columns, depth = op.extents
+        lanes = self.units.lanes()
+        lead = shape_of(op.rhs)[:-2]
+        if dot is None or rows <= FEW_ROWS or columns < lanes // 2 or not math.prod(op.shape):
+            return
+        if not depth or len(lead) > len(_BATCH) or form_declined(CONTRACTION, op, self.target):
+            return
+        (group,) = dot.operands[1].shape
+        width = lanes * best_tile(rows, columns, lanes, self.units.registers).vectors
+        source, batch = "NK" if op.transpose_b is not None else "KN", _BATCH[: len(lead)]
+        goal = f"{batch}NK{width}n{group}k"
+        panels = LayoutTransformOp(op.rhs, src=batch + source, dst=goal)
+        lhs = _whole_groups(op, group, rewriter)
+        new = PackedMatmulOp(
+            lhs,
+            insert_once(rewriter, panels),
+            columns=columns,
+            batch=len(lead),
+            result_element=op.result_element,
+        )
+        remark(PackMatmulPass.name, op, f"computed panels of {width} columns, for {dot.name}")
+        rewriter.replace(op, new)
+
+
+_BATCH = "ABCDEFGH"
+"""Letters of leading dimensions in layouts."""
+
+
+def _whole_groups(op: MatmulOp, group: int, rewriter: PatternRewriter) -> SSAValue:
+    """The left operand by rows, whose length zeros fill to whole groups."""
+    lhs = op.lhs
+    rank = len(shape_of(lhs))
+    if op.transpose_a is not None:
+        swapped = TransposeOp(lhs, [*range(rank - 2), rank - 1, rank - 2])
+        lhs = insert_once(rewriter, swapped)
+    if missing := -op.extents[2] % group:
+        padded = PadOp(lhs, low=[0] * rank, high=[*[0] * (rank - 1), missing])
+        lhs = insert_once(rewriter, padded)
+    return lhs
+
+
 @dataclass(frozen=True)
 class PackMatmulPass(ModulePass):
     """Store a constant right operand in panels as wide as a register tile of the product.
@@ -99,6 +169,9 @@ class PackMatmulPass(ModulePass):
     ->
         %p = graph.layout_transform %w {src = "KN", dst = "NK32n"} : tensor<4x768x32xf32>
         %y = graph.packed_matmul %x, %p {columns = 100} : tensor<128x100xf32>
+
+    A right operand that is computed is stored so by the network itself, where both are narrow
+    integers and the target has vectors and dot products of them.
 
     On a target that has dot products of bytes and no vectors, such as a GPU, matrices of 8-bit
     integers alone are packed, in one panel, so that neighbouring columns are neighbours.
@@ -115,8 +188,12 @@ class PackMatmulPass(ModulePass):
         if self.width < 0:
             raise PassFailedError(f"pack-matmul: width = {self.width} is negative")
         target = target_facts_of(op)
-        if self.width or (target is not None and _has_panels(target)):
-            rewrite(op, [PackMatmul(target, self.width)])
+        if not self.width and (target is None or not _has_panels(target)):
+            return
+        patterns: list[RewritePattern] = [PackMatmul(target, self.width)]
+        if target is not None and target.vectors is not None and not self.width:
+            patterns.append(PackComputedMatmul(target, target.vectors))
+        rewrite(op, patterns)
 
 
 def _has_panels(target: TargetFacts) -> bool:

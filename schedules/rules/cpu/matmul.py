@@ -151,14 +151,13 @@ def find_product(pattern: BlockPattern, dot: Dot | None = None) -> Product | Dec
 
 
 def panel_width(access: Access, variable: int, dim: int = -1) -> int:
-    """The width b of an access at [v // b, ..., v % b], the latter at `dim`; 0 if it is none."""
-    map_ = access.op.map.data
-    first, last = map_.results[0], map_.results[dim]
+    """The width b of an access at [..., v // b, ..., v % b], v % b at `dim`; 0 if it is none."""
+    *before, last = access.op.map.data.results[: dim % len(access.op.map.data.results) + 1]
     width = _divisor(last, AffineBinaryOpKind.Mod)
-    if width is None or width != _divisor(first, AffineBinaryOpKind.FloorDiv):
+    if width is None or access.steps[variable] is not None:
         return 0
-    used = last.used_dims() | first.used_dims()
-    return width if len(used) == 1 and access.steps[variable] is None else 0
+    panels = [each for each in before if _divisor(each, AffineBinaryOpKind.FloorDiv) == width]
+    return width if any(each.used_dims() == last.used_dims() for each in panels) else 0
 
 
 def _divisor(expr: object, kind: AffineBinaryOpKind) -> int | None:

@@ -65,3 +65,22 @@ func.func @bytes(%x: tensor<8x16xui8>, %z: tensor<8x16xf32>) -> (tensor<8x24xi32
   return %a, %b : tensor<8x24xi32>, tensor<8x24xf32>
 }
 }
+
+// -----
+
+// A right operand that is computed is stored in panels of pairs for a dot product, for each matrix
+// of a batch; a row of its own, whose elements are read once, and floats are read as they lie.
+// CHECK-LABEL: func.func @computed
+// CHECK-NEXT:  %[[X:.*]] = graph.pad %x {low = [0, 0, 0], high = [0, 0, 1]
+// CHECK-NEXT:  %[[P:.*]] = graph.layout_transform %w {src = "AKN", dst = "ANK32n2k"} : tensor<3x2x10x32x2xi16>
+// CHECK-NEXT:  graph.packed_matmul %[[X]], %[[P]] {columns = 50, batch = 1, result_element = i32} : tensor<3x8x50xi32>
+// CHECK-NEXT:  graph.matmul
+// CHECK-NEXT:  graph.matmul
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "skylake-avx512", vector_bits = 512, registers = 32, l1 = 32768, l2 = 1048576, cores = 2>} {
+func.func @computed(%x: tensor<3x8x19xi16>, %w: tensor<3x19x50xi16>, %r: tensor<3x1x19xi16>, %f: tensor<3x8x19xf32>, %g: tensor<3x19x50xf32>) -> (tensor<3x8x50xi32>, tensor<3x1x50xi32>, tensor<3x8x50xf32>) {
+  %a = graph.matmul %x, %w {result_element = i32} : tensor<3x8x50xi32>
+  %b = graph.matmul %r, %w {result_element = i32} : tensor<3x1x50xi32>
+  %c = graph.matmul %f, %g : tensor<3x8x50xf32>
+  return %a, %b, %c : tensor<3x8x50xi32>, tensor<3x1x50xi32>, tensor<3x8x50xf32>
+}
+}
