@@ -1,4 +1,4 @@
-"""The activation functions that recurrent layers name."""
+"""The activation functions that recurrent layers and fused operators name."""
 
 from __future__ import annotations
 
@@ -72,6 +72,20 @@ _KINDS = {
 }
 
 
+def _kind(ctx: NodeContext, name: str) -> _Kind:
+    kind = _KINDS.get(name.lower())
+    if kind is None:
+        ctx.unsupported(f"activation {name} is not supported")
+    return kind
+
+
+def activation(ctx: NodeContext, name: str, alpha: float | None, beta: float | None) -> Activation:
+    """An activation by its name, and parameters where they differ from its own."""
+    kind = _kind(ctx, name)
+    own = (kind.alpha or 0.0, kind.beta or 0.0)
+    return Activation(kind, own[0] if alpha is None else alpha, own[1] if beta is None else beta)
+
+
 def activations(
     ctx: NodeContext, directions: int, defaults: Sequence[str]
 ) -> list[list[Activation]]:
@@ -90,9 +104,7 @@ def activations(
     betas = list(ctx.get_floats("activation_beta") or [])
     found: list[Activation] = []
     for name in names:
-        kind = _KINDS.get(name.lower())
-        if kind is None:
-            ctx.unsupported(f"activation {name} is not supported")
+        kind = _kind(ctx, name)
         found.append(Activation(kind, _next(kind.alpha, alphas), _next(kind.beta, betas)))
     size = len(defaults)
     return [found[start : start + size] for start in range(0, count, size)]

@@ -86,7 +86,7 @@ def gelu(ctx: NodeContext) -> SSAValue:
     return ctx.emit(graph.GeluOp(ctx.input(0), approximate=approximate))
 
 
-@handler("Swish")
+@handler("Swish", "com.microsoft.QuickGelu")
 def swish(ctx: NodeContext) -> SSAValue:
     """x * sigmoid(alpha * x)."""
     x, alpha = ctx.input(0), ctx.get_float("alpha")

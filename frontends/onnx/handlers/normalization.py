@@ -13,7 +13,7 @@ from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 
 
-def _like(ctx: NodeContext, value: SSAValue, x: SSAValue) -> SSAValue:
+def like_data(ctx: NodeContext, value: SSAValue, x: SSAValue) -> SSAValue:
     """A parameter in the element type of the data."""
     element = ctx.element(x)
     return value if ctx.element(value) == element else ctx.emit(graph.CastOp(value, element))
@@ -28,7 +28,7 @@ def batch_normalization(ctx: NodeContext) -> list[SSAValue | None]:
     if ctx.get_bool("training_mode", 0):
         return _by_own_statistics(ctx, x, parameters)
     ctx.single_output("the statistics output")
-    scale, bias, mean, variance = (_like(ctx, value, x) for value in parameters)
+    scale, bias, mean, variance = (like_data(ctx, value, x) for value in parameters)
     epsilon = ctx.get_float("epsilon")
     return [ctx.emit(graph.BatchNormOp(x, scale, bias, mean, variance, epsilon=epsilon))]
 
@@ -45,7 +45,7 @@ def _by_own_statistics(
     def mean_of(value: SSAValue) -> SSAValue:
         return ctx.emit(graph.ReduceOp(value, kind="mean", axes=axes))
 
-    wide = _like(ctx, x, mean)
+    wide = like_data(ctx, x, mean)
     own_mean = mean_of(wide)
     column = ctx.emit(graph.ReshapeOp(own_mean, (channels, *[1] * (ctx.rank(x) - 2))))
     centred = ctx.emit(graph.SubOp(wide, column))
@@ -57,7 +57,7 @@ def _by_own_statistics(
         added = ctx.emit(graph.MulOp(new, ctx.literal(1 - momentum, new)))
         return ctx.emit(graph.AddOp(kept, added))
 
-    scale, bias = _like(ctx, scale, wide), _like(ctx, bias, wide)
+    scale, bias = like_data(ctx, scale, wide), like_data(ctx, bias, wide)
     epsilon = ctx.get_float("epsilon")
     y = ctx.emit(graph.BatchNormOp(wide, scale, bias, own_mean, own_variance, epsilon=epsilon))
     y = y if ctx.element(y) == element else ctx.emit(graph.CastOp(y, element))
@@ -101,7 +101,13 @@ def _spread(ctx: NodeContext, value: SSAValue, groups: int, channels: int) -> SS
 def layer_normalization(ctx: NodeContext) -> list[SSAValue | None]:
     """Normalisation over the trailing axes, and its statistics if they are used."""
     x, scale, bias = ctx.input(0), ctx.input(1), ctx.optional_input(2)
-    axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
+    return layer_normalized(ctx, x, scale, bias, ctx.axis(ctx.get_int("axis"), ctx.rank(x)))
+
+
+def layer_normalized(
+    ctx: NodeContext, x: SSAValue, scale: SSAValue, bias: SSAValue | None, axis: int
+) -> list[SSAValue | None]:
+    """A value normalised over the axes from one on, and what the node uses of its statistics."""
     epsilon = ctx.get_float("epsilon")
     normal = ctx.emit(graph.LayerNormOp(x, scale, bias, axis=axis, epsilon=epsilon))
     if not ctx.output_used(1) and not ctx.output_used(2):
@@ -115,10 +121,11 @@ def layer_normalization(ctx: NodeContext) -> list[SSAValue | None]:
     return [normal, mean, ctx.emit(graph.RsqrtOp(shifted))]
 
 
-@handler("RMSNormalization")
+@handler("RMSNormalization", "SimplifiedLayerNormalization")
 def rms_normalization(ctx: NodeContext) -> SSAValue:
     """Division by the root mean square over the trailing axes."""
     x, scale = ctx.input(0), ctx.input(1)
+    ctx.single_output("the statistics output")
     axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
     return ctx.emit(graph.RmsNormOp(x, scale, axis=axis, epsilon=ctx.get_float("epsilon")))
 

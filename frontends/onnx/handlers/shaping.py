@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
@@ -48,6 +49,11 @@ def flatten(ctx: NodeContext) -> SSAValue:
     return reshaped(ctx, x, (math.prod(shape[:axis]), math.prod(shape[axis:])))
 
 
+def transposed(ctx: NodeContext, x: SSAValue, perm: Sequence[int]) -> SSAValue:
+    """x with its axes permuted; x itself if none moves."""
+    return x if list(perm) == sorted(perm) else ctx.emit(graph.TransposeOp(x, perm))
+
+
 @handler("Squeeze")
 def squeeze(ctx: NodeContext) -> SSAValue:
     """Drop axes of extent one."""
@@ -84,7 +90,7 @@ def transpose(ctx: NodeContext) -> SSAValue:
     rank = ctx.rank(x)
     perm = list(reversed(range(rank))) if perm is None else perm
     ctx.check(sorted(perm) == list(range(rank)), f"perm {perm} does not permute {rank} axes")
-    return x if perm == sorted(perm) else ctx.emit(graph.TransposeOp(x, perm))
+    return transposed(ctx, x, perm)
 
 
 @handler("Expand")

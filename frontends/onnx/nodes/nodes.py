@@ -243,7 +243,7 @@ class NodeImporter:
                 )
             return schema
         check_form_of(node.op_type, opset)
-        schema = find_schema(node.op_type, opset)
+        schema = find_schema(node.op_type, opset) or find_contrib_schema("", node.op_type)
         if schema is None:
             raise UnsupportedError(
                 f"there is no operator {node.op_type!r} in opset {opset}",

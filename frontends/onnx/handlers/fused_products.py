@@ -1,0 +1,106 @@
+"""Products and convolutions that onnxruntime's optimiser has fused with what is around them."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.frontends.onnx.context.activations import activation
+from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.handlers.convolution import convolved
+from tcopt.frontends.onnx.handlers.matrix import gemm, product
+from tcopt.frontends.onnx.handlers.shaping import transposed
+
+
+def _factor(ctx: NodeContext, x: SSAValue, side: str) -> SSAValue:
+    """An operand whose first axis is moved behind the other axes of its batch on request."""
+    rank = ctx.rank(x)
+    if rank < 3 or not ctx.get_bool(f"transBatch{side}", 0):
+        return x
+    return transposed(ctx, x, [*range(1, rank - 1), 0, rank - 1])
+
+
+@handler("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul")
+def fused_matmul(ctx: NodeContext) -> SSAValue:
+    """alpha * a @ b, each factor transposed on request; vectors are not."""
+    a, b = _factor(ctx, ctx.input(0), "A"), _factor(ctx, ctx.input(1), "B")
+    swap_a = ctx.get_bool("transA") and ctx.rank(a) > 1
+    swap_b = ctx.get_bool("transB") and ctx.rank(b) > 1
+    if ctx.rank(a) > 1 and ctx.rank(b) > 1:
+        result = ctx.emit(graph.MatmulOp(a, b, transpose_a=swap_a, transpose_b=swap_b))
+    else:
+        result = product(ctx, _swapped(ctx, a, swap_a), _swapped(ctx, b, swap_b))
+    alpha = ctx.get_float("alpha")
+    return result if alpha == 1.0 else ctx.emit(graph.MulOp(result, ctx.literal(alpha, result)))
+
+
+def _swapped(ctx: NodeContext, x: SSAValue, swap: bool) -> SSAValue:
+    rank = ctx.rank(x)
+    return transposed(ctx, x, [*range(rank - 2), rank - 1, rank - 2]) if swap else x
+
+
+def _activated(ctx: NodeContext, value: SSAValue) -> SSAValue:
+    """A value after the activation that a node names, if it does."""
+    name = ctx.get_string("activation")
+    if not name:
+        return value
+    alpha, beta = (
+        ctx.get_float(key) if ctx.has(key) else None
+        for key in ("activation_alpha", "activation_beta")
+    )
+    return activation(ctx, name, alpha, beta)(ctx, value)
+
+
+@handler("com.microsoft.FusedMatMulActivation")
+def fused_matmul_activation(ctx: NodeContext) -> SSAValue:
+    """As FusedMatMul, with an activation behind."""
+    return _activated(ctx, fused_matmul(ctx))
+
+
+@handler("com.microsoft.FusedGemm")
+def fused_gemm(ctx: NodeContext) -> SSAValue:
+    """Gemm and an activation."""
+    return _activated(ctx, gemm(ctx))
+
+
+@handler("com.microsoft.GemmFastGelu")
+def gemm_fast_gelu(ctx: NodeContext) -> SSAValue:
+    """gelu(x @ w + bias), by tanh."""
+    total, bias = product(ctx, ctx.input(0), ctx.input(1)), ctx.optional_input(2)
+    if bias is not None:
+        total = ctx.emit(graph.AddOp(total, bias))
+    return ctx.emit(graph.GeluOp(total, approximate="tanh"))
+
+
+@handler("com.microsoft.FusedConv")
+def fused_conv(ctx: NodeContext) -> SSAValue:
+    """A convolution, a sum with another tensor, and an activation."""
+    result = convolved(ctx, ctx.input(0), ctx.input(1), ctx.optional_input(2))
+    return _finished(ctx, result, ctx.optional_input(3))
+
+
+@handler("com.microsoft.NhwcFusedConv")
+def nhwc_fused_conv(ctx: NodeContext) -> SSAValue:
+    """As FusedConv, of data with its channels last."""
+    x, z = ctx.input(0), ctx.optional_input(3)
+    rank = ctx.rank(x)
+    ctx.check(rank >= 3, "data should have a batch, spatial dimensions and channels")
+    first, last = [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
+    plain = transposed(ctx, x, first)
+    result = convolved(ctx, plain, ctx.input(1), ctx.optional_input(2))
+    result = _finished(ctx, result, z and transposed(ctx, z, first))
+    return transposed(ctx, result, last)
+
+
+def _finished(ctx: NodeContext, result: SSAValue, summand: SSAValue | None) -> SSAValue:
+    if summand is not None:
+        result = ctx.emit(graph.AddOp(result, summand))
+    name, numbers = ctx.get_string("activation"), ctx.get_floats("activation_params") or []
+    if not name:
+        return result
+    if name == "Clip":
+        ctx.check(len(numbers) == 2, f"activation_params of Clip should be two, not {numbers}")
+        return ctx.emit(graph.ClipOp(result, min=numbers[0], max=numbers[1]))
+    alpha, beta = (*numbers, None, None)[:2]
+    return activation(ctx, name, alpha, beta)(ctx, result)

@@ -1,0 +1,146 @@
+"""The form of onnxruntime's own operators that saved models hold: what its quantiser and its
+optimiser write, and exporters of transformers."""
+
+from __future__ import annotations
+
+from tcopt.frontends.onnx.nodes.contrib_schema import (
+    FLOAT,
+    FLOATS,
+    INT,
+    INTS,
+    REQUIRED,
+    STRING,
+    STRINGS,
+    Attributes,
+    ContribSchema,
+    contrib_schema,
+)
+
+MICROSOFT = "com.microsoft"
+
+_WINDOW: Attributes = {
+    "auto_pad": (STRING, b"NOTSET"),
+    "kernel_shape": (INTS, None),
+    "pads": (INTS, None),
+    "strides": (INTS, None),
+}
+_LAST: Attributes = {"channels_last": (INT, 0)}
+_LSTM: Attributes = {
+    "activation_alpha": (FLOATS, None),
+    "activation_beta": (FLOATS, None),
+    "activations": (STRINGS, None),
+    "clip": (FLOAT, None),
+    "direction": (STRING, b"forward"),
+    "hidden_size": (INT, None),
+    "input_forget": (INT, 0),
+}
+_MANY = 1 << 30
+_QUANTISED = (
+    contrib_schema("QuantizeLinear", 2, 3, {"axis": (INT, 1), "block_size": (INT, 0)}),
+    contrib_schema("DequantizeLinear", 2, 3, {"axis": (INT, 1), "block_size": (INT, 0)}),
+    contrib_schema("QLinearAdd", 7, 8),
+    contrib_schema("QLinearMul", 7, 8),
+    contrib_schema("QLinearWhere", 9, 9),
+    contrib_schema("QLinearSigmoid", 4, 5),
+    contrib_schema("QLinearLeakyRelu", 4, 5, {"alpha": (FLOAT, 0.01)}),
+    contrib_schema("QLinearGlobalAveragePool", 4, 5, _LAST),
+    contrib_schema(
+        "QLinearAveragePool",
+        4,
+        5,
+        {**_WINDOW, **_LAST, "ceil_mode": (INT, 0), "count_include_pad": (INT, 0)},
+    ),
+    contrib_schema("QLinearSoftmax", 4, 5, {"axis": (INT, -1), "opset": (INT, REQUIRED)}),
+    contrib_schema("QLinearConcat", 5, _MANY, {"axis": (INT, REQUIRED)}),
+    contrib_schema(
+        "QLinearConv",
+        8,
+        9,
+        {**_WINDOW, **_LAST, "dilations": (INTS, None), "group": (INT, 1)},
+    ),
+    contrib_schema("QGemm", 6, 9, {"alpha": (FLOAT, 1.0), "transA": (INT, 0), "transB": (INT, 0)}),
+    contrib_schema("DynamicQuantizeMatMul", 3, 5),
+    contrib_schema("DynamicQuantizeLSTM", 12, 12, _LSTM, (0, 3)),
+    contrib_schema("MatMulIntegerToFloat", 4, 7),
+)
+
+
+_EPSILON: Attributes = {"epsilon": (FLOAT, 1e-12)}
+_GEMM: Attributes = {"alpha": (FLOAT, 1.0), "transA": (INT, 0), "transB": (INT, 0)}
+_BATCHED: Attributes = {**_GEMM, "transBatchA": (INT, 0), "transBatchB": (INT, 0)}
+_ACTIVATION: Attributes = {
+    "activation_alpha": (FLOAT, None),
+    "activation_beta": (FLOAT, None),
+    "activation_gamma": (FLOAT, None),
+}
+_FUSED_CONV: Attributes = {
+    **_WINDOW,
+    "dilations": (INTS, None),
+    "group": (INT, 1),
+    "activation": (STRING, b""),
+    "activation_params": (FLOATS, None),
+}
+_GROUP_NORM: Attributes = {
+    "activation": (INT, REQUIRED),
+    "channels_last": (INT, 1),
+    "epsilon": (FLOAT, 1e-5),
+    "groups": (INT, REQUIRED),
+}
+_FUSED = (
+    contrib_schema("FusedMatMul", 2, 2, _BATCHED),
+    contrib_schema("TransposeMatMul", 2, 2, _GEMM),
+    contrib_schema(
+        "FusedMatMulActivation",
+        2,
+        2,
+        {
+            **_BATCHED,
+            **_ACTIVATION,
+            "activation": (STRING, REQUIRED),
+            "activation_axis": (INT, None),
+        },
+    ),
+    contrib_schema(
+        "FusedGemm",
+        2,
+        3,
+        {**_GEMM, **_ACTIVATION, "beta": (FLOAT, 1.0), "activation": (STRING, b"")},
+    ),
+    contrib_schema("GemmFastGelu", 2, 3),
+    contrib_schema("FusedConv", 2, 4, _FUSED_CONV),
+    contrib_schema("NhwcFusedConv", 2, 4, _FUSED_CONV),
+    contrib_schema("Gelu", 1, 1),
+    contrib_schema("FastGelu", 1, 2),
+    contrib_schema("BiasGelu", 2, 2),
+    contrib_schema("QuickGelu", 1, 1, {"alpha": (FLOAT, 1.702)}),
+    contrib_schema("BiasSplitGelu", 2, 2),
+    contrib_schema("BiasAdd", 3, 3),
+    contrib_schema("BiasSoftmax", 2, 2, {"axis": (INT, 1), "is_inner_broadcast": (INT, REQUIRED)}),
+    contrib_schema("SkipLayerNormalization", 3, 5, _EPSILON, (1, 4)),
+    contrib_schema("SkipSimplifiedLayerNormalization", 3, 4, _EPSILON, (1, 4)),
+    contrib_schema(
+        "EmbedLayerNormalization", 7, 9, {**_EPSILON, "mask_index_type": (INT, 0)}, (1, 3)
+    ),
+    contrib_schema("GroupNorm", 3, 3, _GROUP_NORM),
+    contrib_schema("SkipGroupNorm", 4, 5, _GROUP_NORM, (1, 2)),
+)
+_NORM: Attributes = {"axis": (INT, -1), "epsilon": (FLOAT, 1e-5), "stash_type": (INT, 1)}
+_STANDARD = (
+    contrib_schema("LayerNormalization", 2, 3, _NORM, (1, 3)),
+    contrib_schema("SimplifiedLayerNormalization", 2, 2, _NORM, (1, 2)),
+)
+"""What onnxruntime's optimiser writes as operators of ONNX's own domain, at any opset."""
+
+_BY_DOMAIN = {
+    MICROSOFT: {schema.op_type: schema for schema in (*_QUANTISED, *_FUSED)},
+    "": {schema.op_type: schema for schema in _STANDARD},
+}
+
+
+def find_microsoft_schema(domain: str, op_type: str) -> ContribSchema | None:
+    """The schema of an operator of onnxruntime's; None where there is none.
+
+    Args:
+        domain: "" for those that are not ONNX's, or not at an opset, in ONNX's own domain.
+    """
+    return _BY_DOMAIN.get(domain, {}).get(op_type)
