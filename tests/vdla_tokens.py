@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcopt.backends.vdla.simulator.model import Access, Entries
+from tcopt.backends.vdla.simulator.model import Access, Entries, Task
 from tcopt.backends.vdla.simulator.tasks import tasks_of
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import InstructionOp, ProgramOp, Unit
@@ -26,7 +26,7 @@ def insert_tokens(program: ProgramOp, target: VdlaTargetAttr) -> int:
     for later, task in enumerate(tasks):
         for earlier in range(later):
             other = tasks[earlier]
-            if other.unit == task.unit or not _conflict(other, task):
+            if other.unit == task.unit or not conflict(other, task):
                 continue
             if Unit.COMPUTE in (other.unit, task.unit):
                 needs.add((earlier, later))
@@ -65,7 +65,8 @@ def _sorted(units: set[Unit]) -> tuple[Unit, ...]:
     return tuple(unit for unit in Unit if unit in units)
 
 
-def _conflict(first: object, second: object) -> bool:
+def conflict(first: Task, second: Task) -> bool:
+    """Whether two tasks touch an entry that one of them writes."""
     pairs = (
         (first.writes, second.writes),
         (first.writes, second.reads),

@@ -295,9 +295,9 @@ def _products(dst: Indices, src: Indices, wgt: Indices) -> Iterable[_Products]:
     order = np.lexsort((wgt, dst))
     dst, src, wgt = dst[order], src[order], wgt[order]
     registers, first, counts = np.unique(dst, return_index=True, return_counts=True)
-    for count in np.unique(counts):
+    for count in map(int, np.unique(counts)):
         chosen = np.flatnonzero(counts == count)
-        steps = first[chosen][:, None] + np.arange(count)
+        steps: Indices = first[chosen][:, None] + np.arange(count)
         weights, group = np.unique(wgt[steps], axis=0, return_inverse=True)
         group = group.reshape(-1)
         for number, row in enumerate(weights):
@@ -322,11 +322,13 @@ def _independent(dst: Indices, src: Indices) -> list[tuple[Indices, Indices]]:
     if len(np.unique(dst)) == len(dst) and not np.isin(src[src != dst], dst).any():
         return [(dst, src)]
     parts: list[tuple[Indices, Indices]] = []
-    start, written = 0, set[int]()
+    start = 0
+    written: set[int] = set()
     for step, (to, of) in enumerate(zip(dst.tolist(), src.tolist(), strict=True)):
         if to in written or of in written:
             parts.append((dst[start:step], src[start:step]))
-            start, written = step, set()
+            start = step
+            written = set()
         written.add(to)
     return [*parts, (dst[start:], src[start:])]
 

@@ -45,3 +45,9 @@ module attributes {tcopt.target = #target.vdla<arbitration = "fair", inp_bytes =
 // A port that moves nothing is none.
 module attributes {tcopt.target = #target.vdla<port_bytes = 0, inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {}
 // CHECK: port_bytes = 0 should be at least 1
+
+// -----
+
+// It has one channel, or one for each direction.
+module attributes {tcopt.target = #target.vdla<channels = 3, inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {}
+// CHECK: channels = 3 should be 1 or 2

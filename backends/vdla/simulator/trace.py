@@ -1,0 +1,125 @@
+"""A timeline as JSON that Perfetto and Chrome's tracing page read.
+
+There is a track for each unit, for fetch and for each channel of the port; one microsecond there
+is one cycle. Waits are slices too, named by what is waited for. Arrows are tokens, from the
+instruction that sends one to that which takes it; counters show how many are in each queue.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xdsl.ir import Operation
+
+from tcopt.backends.vdla.simulator.model import FETCH, Machine, Task
+from tcopt.backends.vdla.simulator.timing import LATENCY, PORT, WORK, Slice, Timeline
+from tcopt.support.locations import describe_location, nearest_location
+
+Event = dict[str, Any]
+
+_PROCESS = 1
+
+
+def trace_events(machine: Machine, tasks: Sequence[Task], timeline: Timeline) -> list[Event]:
+    """The events of a trace, in the format of Chrome's tracing page."""
+    tracks = [FETCH, *machine.units, *machine.port.channels]
+    ids = {name: number for number, name in enumerate(tracks)}
+    events: list[Event] = [_name("process_name", 0, "accelerator")]
+    events += [_name("thread_name", number, name) for name, number in ids.items()]
+    events += [
+        {
+            "ph": "M",
+            "name": "thread_sort_index",
+            "pid": _PROCESS,
+            "tid": n,
+            "args": {"sort_index": n},
+        }
+        for n in ids.values()
+    ]
+    events += [_slice(each, tasks, ids) for each in timeline.slices]
+    events += _arrows(machine, timeline, ids)
+    events += _counters(timeline)
+    return events
+
+
+def write_trace(path: Path, machine: Machine, tasks: Sequence[Task], timeline: Timeline) -> None:
+    """Write a trace to a file."""
+    content = {
+        "traceEvents": trace_events(machine, tasks, timeline),
+        "otherData": {"cycles": timeline.cycles, "unit": "1 us is one cycle"},
+    }
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _name(what: str, track: int, name: str) -> Event:
+    return {"ph": "M", "name": what, "pid": _PROCESS, "tid": track, "args": {"name": name}}
+
+
+def _slice(each: Slice, tasks: Sequence[Task], ids: Mapping[str, int]) -> Event:
+    arguments: Event = {}
+    name = f"wait: {each.cause}"
+    if each.cause == WORK:
+        name = "fetch" if each.task < 0 else tasks[each.task].text.partition(",")[0]
+    elif each.cause in (LATENCY, PORT):
+        name = f"{each.cause}"
+    if each.task >= 0:
+        task = tasks[each.task]
+        arguments = {"task": task.number, "instruction": task.text, **_origin(task)}
+        if task.bytes:
+            arguments["bytes"] = task.bytes
+    if each.awaited >= 0:
+        arguments["waited for"] = f"{each.awaited}: {tasks[each.awaited].text}"
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": "work" if each.cause == WORK else "wait",
+        "pid": _PROCESS,
+        "tid": ids[each.track],
+        "ts": each.start,
+        "dur": each.end - each.start,
+        "args": arguments,
+    }
+
+
+def _origin(task: Task) -> Event:
+    """The op and location that an instruction comes from."""
+    op = getattr(task.source, "op", None)
+    if not isinstance(op, Operation):
+        return {}
+    place = describe_location(nearest_location(op))
+    return {"op": op.name, **({"location": place} if place else {})}
+
+
+def _arrows(machine: Machine, timeline: Timeline, ids: Mapping[str, int]) -> Iterator[Event]:
+    for number, arrow in enumerate(timeline.arrows):
+        queue = machine.queues[arrow.queue]
+        common: Event = {"name": f"token {arrow.queue}", "cat": "token", "id": number}
+        common["pid"] = _PROCESS
+        # An arrow starts inside of the slice that ends there.
+        sent = max(arrow.sent - 1, 0)
+        yield {**common, "ph": "s", "tid": ids[queue.producer], "ts": sent}
+        yield {**common, "ph": "f", "bp": "e", "tid": ids[queue.consumer], "ts": arrow.taken}
+
+
+def _counters(timeline: Timeline) -> Iterator[Event]:
+    """How many tokens are in each queue, at each change."""
+    changes: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for arrow in timeline.arrows:
+        changes[arrow.queue][arrow.sent] += 1
+        changes[arrow.queue][arrow.taken] -= 1
+    for queue, times in sorted(changes.items()):
+        count = 0
+        for time in sorted(times):
+            count += times[time]
+            yield {
+                "ph": "C",
+                "name": f"tokens {queue}",
+                "pid": _PROCESS,
+                "tid": 0,
+                "ts": time,
+                "args": {"tokens": count},
+            }
