@@ -20,6 +20,7 @@ class Layer:
         taps: of a phase, in each dimension.
         phases: of the result, in each dimension.
         inner: channels in a block of inputs; a vector unless given.
+        element_bytes: size of a weight.
     """
 
     images: int
@@ -31,6 +32,7 @@ class Layer:
     taps: int = 3
     phases: int = 1
     inner: int | None = None
+    element_bytes: int = 4
 
     @property
     def pixels(self) -> int:

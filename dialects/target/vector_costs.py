@@ -67,7 +67,7 @@ class VectorCosts:
 
     def _reading(self, places: int, layer: Layer) -> float:
         """The time to read the weights once from where they lie."""
-        size = 4 * places * layer.inputs * layer.outputs
+        size = layer.element_bytes * places * layer.inputs * layer.outputs
         # Each form of the weights is as much larger than the kernels as its own.
         resident = layer.resident * places / layer.places
         if resident <= self.units.l2 / 2:

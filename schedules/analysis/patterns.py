@@ -239,6 +239,11 @@ def access_bits(access: Access) -> int:
     return _bits(_element(access.buffer))
 
 
+def access_bytes(access: Access) -> int:
+    """Bytes that an element of what is accessed takes in memory."""
+    return (access_bits(access) + 7) // 8
+
+
 def _bits(element: Attribute) -> int:
     if isinstance(element, FixedBitwidthType):
         return element.bitwidth

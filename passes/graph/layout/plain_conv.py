@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
 from tcopt.passes.graph.layout.channel_blocks import block_of
 from tcopt.support.remarks import remark
 
@@ -34,7 +34,7 @@ def stays_plain(op: ConvOp, lanes: int) -> bool:
         return False
     pixels = prod(op.shape[2:])
     spare = -pixels % lanes * op.shape[0] * op.shape[1] * shape_of(op.x)[1]
-    moved = 2 * 4 * (prod(shape_of(op.x)) + prod(op.shape))
+    moved = 2 * (bytes_of(type_of(op.x)) + bytes_of(type_of(op.results[0])))
     wasted, changed = spare / lanes / PRODUCTS, moved / MOVED_BYTES
     remark(
         "convert-layout",

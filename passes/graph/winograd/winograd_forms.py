@@ -15,7 +15,7 @@ from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.types import element_type, numpy_dtype, shape_of
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.graph.winograd_plain import WinogradPlainConvOp
 from tcopt.dialects.target.convolution_costs import Layer
@@ -56,6 +56,7 @@ class Form:
             self.taps,
             phases=self.phases,
             inner=prod(x[4:]),
+            element_bytes=numpy_dtype(element_type(op.w)).itemsize,
         )
 
     def ops(self, op: Convolution, tile: int) -> list[GraphOp]:

@@ -33,6 +33,7 @@ from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.analysis.patterns import (
     Access,
     BlockPattern,
+    access_bytes,
     buffer_bits,
     element_bits,
     left_out_along,
@@ -199,6 +200,7 @@ def _space(pattern: BlockPattern, roles: Roles, lanes: int) -> Space:
         spans=1 if roles.spans is None else extents[roles.spans],
         columns=columns,
         lanes=lanes,
+        element_bytes=max(map(access_bytes, vectors)),
         steps=prod(extents[v] for v in pattern.reduce),
         repeats=prod(extents[v] for v in pattern.spatial if v not in placed),
         scalar_bytes=_bytes(scalars),

@@ -27,6 +27,7 @@ from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.analysis.patterns import (
     Access,
     BlockPattern,
+    access_bytes,
     element_bits,
     match_block,
     step_bytes,
@@ -48,9 +49,6 @@ STEPS = (1, 2, 4)
 
 MIN_ROUNDS = 8
 """Rounds of a reduction for which it pays to write out code of its own for the last one."""
-
-ELEMENT_BYTES = 4
-"""Size of an element, for what caches hold."""
 
 MAX_PARTS = 16
 """Parts of a reduction at most: each takes a buffer of partial results."""
@@ -321,7 +319,7 @@ def _prefetch_panels(
         loops: that whose iterations have a panel each, and that over steps of the depth.
     """
     buffer = product.right.buffer
-    size = prod(buffer_shape(buffer)) * ELEMENT_BYTES
+    size = prod(buffer_shape(buffer)) * access_bytes(product.right)
     tiles = prod(map(sch.extent, tiling.tiles))
     if product.panel and product.dot is None and size > facts.l2 and tiles > 1:
         place = buffers_read(sch.block_op(block)).index(buffer)
@@ -345,7 +343,8 @@ def _tile(sch: Schedule, block: Block, product: Product, facts: CpuFacts, lanes:
     depth_in_cache = product.depth // parts
     others = prod(pattern.extents[v] for v in loops if v in pattern.spatial)
     others = others // width * ceil(width / (vectors * lanes))
-    chunks, tiles, row = _split_rows(sch, row_loop, rows, depth_in_cache, others, facts)
+    row_bytes = depth_in_cache * access_bytes(product.left)
+    chunks, tiles, row = _split_rows(sch, row_loop, rows, row_bytes, others, facts)
     panels, column = _split_columns(sch, loops.pop(product.columns, None), vectors, lanes)
     streams = _streams(height, product, lanes, facts)
     if streams > 1:
@@ -387,23 +386,24 @@ def _parts(
     if height < MIN_TILES * rows:
         return [1], 1
     whole = [n for n in range(1, MAX_PARTS + 1) if product.depth % (n * product.group) == 0]
-    wanted = product.depth * width * ELEMENT_BYTES / (facts.l2 / PANEL_SHARE)
+    panel = product.depth * width * access_bytes(product.right)
+    wanted = panel / (facts.l2 / PANEL_SHARE)
     return whole, next((n for n in whole if n >= wanted), 1)
 
 
 def _split_rows(
-    sch: Schedule, loop: Loop | None, rows: int, depth: int, tasks: int, facts: CpuFacts
+    sch: Schedule, loop: Loop | None, rows: int, row_bytes: int, tasks: int, facts: CpuFacts
 ) -> tuple[list[Loop], list[Loop], list[Loop]]:
     """Chunks of rows, tiles, and the rows of a tile; a single row has no loop."""
     if loop is None:
         return [], [], []
     tiles = ceil(sch.extent(loop) / rows)
-    chunk = sch.knob("chunk", *_chunks(tiles, rows * depth, tasks, facts))
+    chunk = sch.knob("chunk", *_chunks(tiles, rows * row_bytes, tasks, facts))
     chunks, between, row = sch.split(loop, factors=[None, chunk, rows])
     return [chunks], [between], [row]
 
 
-def _chunks(tiles: int, elements: int, tasks: int, facts: CpuFacts) -> tuple[list[int], int]:
+def _chunks(tiles: int, size: int, tasks: int, facts: CpuFacts) -> tuple[list[int], int]:
     """Tiles of rows in a chunk: candidates, and the choice.
 
     Few chunks, so that a panel is read few times; but enough for all threads, and small
@@ -412,11 +412,11 @@ def _chunks(tiles: int, elements: int, tasks: int, facts: CpuFacts) -> tuple[lis
 
     Args:
         tiles: tiles of rows in all.
-        elements: of the left operand that a tile reads.
+        size: bytes of the left operand that a tile reads.
         tasks: what may run at the same time beside chunks of rows.
     """
     tasks = max(tasks, 1)
-    fit = max(NEAR * facts.l2 // max(elements * ELEMENT_BYTES, 1), MIN_TILES)
+    fit = max(NEAR * facts.l2 // max(size, 1), MIN_TILES)
     wanted = min(max(ceil(tiles / fit), ceil(MIN_TASKS * facts.cores / tasks)), tiles)
     even = next(n for n in range(wanted, tiles + 1) if tiles % n == 0)
     chosen = ceil(tiles / (even if even <= 2 * wanted or tasks < facts.cores else wanted))

@@ -87,6 +87,7 @@ class Space:
             second cache is counted elsewhere.
         seen: for equal parts of the steps the rows that take part, from the first to the one
             behind the last; empty if all rows do in all steps.
+        element_bytes: size of an element of the operand that vectors are loaded from.
     """
 
     rows: int
@@ -98,6 +99,7 @@ class Space:
     scalar_bytes: int = 0
     vector_bytes: int = 0
     seen: tuple[tuple[int, int], ...] = ()
+    element_bytes: int = 4
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ def _waiting(space: Space, tile: Tile, columns_outside: bool, facts: CpuFacts) -
     """
     groups = ceil(ceil(space.columns / space.lanes) / tile.vectors)
     tiles = ceil(space.rows / tile.rows) * ceil(space.spans / tile.spans) * space.repeats
-    vectors = groups * tile.vectors * tile.lanes * space.steps * 4
+    vectors = groups * tile.vectors * tile.lanes * space.steps * space.element_bytes
     one = space.scalar_bytes // tiles + vectors // groups
     others = space.scalar_bytes + vectors // groups
     far = space.vector_bytes + space.scalar_bytes // tiles

@@ -89,6 +89,7 @@ def _space(tiles: int, problem: Problem) -> Space:
         spans=1,
         columns=problem.outputs * problem.lanes,
         lanes=problem.lanes,
+        element_bytes=problem.bytes,
         steps=channels,
         repeats=problem.places,
         scalar_bytes=problem.places * tiles * channels * problem.bytes,
@@ -141,9 +142,9 @@ def _cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> float:
         transforms = chunks * data / rate * (1 if rate == L2_RATE else 2) + results
         reads += chunks * parts * data / rate
     compute = chunks * estimate(_space(tiles, problem), plan.tile, True, facts)
-    compute += _waiting(plan.tile, weights, first) + (chunks - 1) * _waiting(
-        plan.tile, weights, again
-    )
+    step = plan.tile.vectors * plan.tile.lanes * problem.bytes
+    later = (chunks - 1) * _waiting(plan.tile, step, weights, again)
+    compute += _waiting(plan.tile, step, weights, first) + later
     tasks = chunks * (parts if plan.shared else 1)
     rounds = ceil(tasks / facts.cores) * facts.cores / tasks
     if facts.cores > 1:
@@ -161,9 +162,12 @@ STREAM_RATE = 12.0
 prefetching has to find anew at every place."""
 
 
-def _waiting(tile: Tile, weights: int, rate: float) -> float:
-    """Cycles by which weights come later than the first tile of rows could use them."""
-    step = tile.vectors * tile.lanes * 4
+def _waiting(tile: Tile, step: int, weights: int, rate: float) -> float:
+    """Cycles by which weights come later than the first tile of rows could use them.
+
+    Args:
+        step, weights: bytes that a step of a tile reads, and that there are.
+    """
     return weights / step * max(0.0, step / min(rate, STREAM_RATE) - tile.accumulators / 2)
 
 

@@ -74,7 +74,7 @@ def test_panels_beyond_the_second_cache(m):
     def product(a, b):
         return PackedMatmulOp(a, b, columns=140)
 
-    with mock.patch.object(matmul, "ELEMENT_BYTES", 4096), everything_parallel():
+    with mock.patch.object(matmul, "access_bytes", lambda _: 4096), everything_parallel():
         op = product(*_values(*arrays))
         module, rule = scheduled(arrays, op.tensor_expression, AVX2)
         assert rule == "cpu-matmul"
