@@ -14,10 +14,10 @@ from tcopt.schedules.dependences.order import check_iterations
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import (
     State,
-    alloc_of,
     block_label,
     blocks_under,
     buffers_written,
+    is_inside,
     value_label,
 )
 
@@ -43,7 +43,7 @@ def check_independent(state: State, primitive: str, loop: ForOp) -> None:
         for buffer in buffers_written(block):
             if buffer in state.known.shared:
                 continue
-            if _is_private(buffer, loop) or _writes_apart(block, buffer, loop):
+            if is_inside(buffer, loop) or _writes_apart(block, buffer, loop):
                 continue
             raise illegal(
                 primitive,
@@ -91,11 +91,6 @@ def combines_terms(loop: ForOp, block: BlockOp, primitive: str) -> bool:
         reason = f"in block {block_label(block)} {order_reason(update.combine)}"
         raise illegal(primitive, "loop", reason, op=loop)
     return True
-
-
-def _is_private(buffer: SSAValue, loop: ForOp) -> bool:
-    alloc = alloc_of(buffer)
-    return alloc is not None and loop.is_ancestor(alloc)
 
 
 def _writes_apart(block: BlockOp, buffer: SSAValue, loop: ForOp) -> bool:

@@ -22,7 +22,7 @@ from tcopt.schedules.dependences.overlap import Relation, may_meet
 from tcopt.schedules.dependences.single_assignment import classify, updates_commute
 from tcopt.schedules.dependences.touches import Touch, touches
 from tcopt.schedules.state.failure import illegal
-from tcopt.schedules.state.state import alloc_of, ancestor_in, common_block, loops_of, value_label
+from tcopt.schedules.state.state import ancestor_in, common_block, is_inside, loops_of, value_label
 
 
 class Dependences:
@@ -108,17 +108,12 @@ def check_iterations(known: Dependences, primitive: str, loop: ForOp) -> None:
     known.check_fences(primitive, "loop", loop)
     around = {each: Relation.EQUAL for each in loops_of(loop)}
     for found in known.touched(loop, known.shared):
-        if _is_private(found[0].buffer, loop):
+        if is_inside(found[0].buffer, loop):
             continue
         for a, b in _pairs(found):
             for relation in (Relation.BEFORE, Relation.AFTER):
                 if may_meet(a, b, {**around, loop: relation}):
                     raise _between_iterations(primitive, a, b, loop)
-
-
-def _is_private(buffer: SSAValue, loop: ForOp) -> bool:
-    alloc = alloc_of(buffer)
-    return alloc is not None and loop.is_ancestor(alloc)
 
 
 def _pairs(found: Sequence[Touch]) -> Iterator[tuple[Touch, Touch]]:
@@ -148,7 +143,7 @@ def check_permutation(
     around = {each: Relation.EQUAL for each in loops_of(chain[0])}
     cases = list(_exchanged(chain, order))
     for found in known.touched(chain[0], {**known.shared, **known.ordered}):
-        if _is_private(found[0].buffer, chain[-1]):
+        if is_inside(found[0].buffer, chain[-1]):
             continue
         for a in found:
             for b in found:

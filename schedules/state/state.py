@@ -175,6 +175,12 @@ def alloc_of(buffer: SSAValue) -> AllocOp | None:
     return buffer.owner if isinstance(buffer.owner, AllocOp) else None
 
 
+def is_inside(buffer: SSAValue, loop: ForOp) -> bool:
+    """Whether each iteration of a loop has a buffer of its own."""
+    alloc = alloc_of(buffer)
+    return alloc is not None and loop.is_ancestor(alloc)
+
+
 def path(op: Operation) -> list[Operation]:
     """The ops around `op` below the function, outermost first, and `op` itself."""
     found: list[Operation] = []
