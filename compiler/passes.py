@@ -7,20 +7,13 @@ from functools import lru_cache
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import DiagnosticException, PassFailedException, VerifyException
 
-from tcopt.support.errors import PassFailedError, TcoptError
 from tcopt.support.pass_specs import Passes
 from tcopt.support.pipelines import make_passes, parse_specs
-from tcopt.support.registry import DIALECTS, PASSES, all_dialects
+from tcopt.support.registry import DIALECTS, PASSES
+from tcopt.support.running import apply_pass, new_context
 
-
-def new_context() -> Context:
-    """A context that knows every dialect."""
-    context = Context()
-    for name, factory in all_dialects().items():
-        context.register_dialect(name, factory)
-    return context
+__all__ = ["new_context", "passes_of", "run_passes", "shared_context"]
 
 
 def shared_context() -> Context:
@@ -43,14 +36,7 @@ def run_passes(module: ModuleOp, passes: Passes | str) -> None:
     """
     context = shared_context()
     for each in passes_of(parse_specs(passes) if isinstance(passes, str) else passes):
-        try:
-            each.apply(context, module)
-        except (PassFailedException, VerifyException, DiagnosticException) as error:
-            raise PassFailedError(f"pass '{each.name}' failed: {error}") from error
-        except Exception as error:
-            if not isinstance(error, TcoptError):
-                error.add_note(f"in pass '{each.name}'")
-            raise
+        apply_pass(context, module, each)
 
 
 def passes_of(passes: Passes) -> tuple[ModulePass, ...]:

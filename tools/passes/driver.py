@@ -16,22 +16,34 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 from xdsl.utils.arg_spec import ArgSpec, parse_spec
-from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException
+from xdsl.utils.exceptions import ArgSpecParseError
 
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.support.errors import (
     InputError,
     ParsingError,
     PassFailedError,
-    TcoptError,
     VerificationError,
 )
 from tcopt.support.files import cannot_read, open_source
 from tcopt.support.parsing import LocatedParser
-from tcopt.support.registry import all_dialects, all_targets
+from tcopt.support.registry import all_targets
+from tcopt.support.running import apply_pass, new_context
 from tcopt.support.suggestions import suggest
 from tcopt.tools.passes.instruments import Instrument, VerifyEach
 from tcopt.tools.passes.weight_files import find_weights
+
+__all__ = [
+    "Given",
+    "PrintOptions",
+    "Source",
+    "blame",
+    "emit",
+    "new_context",
+    "parse_target_spec",
+    "print_module",
+    "run_passes",
+]
 
 _OWN = "tcopt."
 
@@ -153,14 +165,6 @@ def _bounded(stream: IO[bytes], name: str) -> bytes:
     return data
 
 
-def new_context(*, allow_unregistered: bool = False) -> Context:
-    """A context that knows every dialect and loads each when it is first met."""
-    ctx = Context(allow_unregistered=allow_unregistered)
-    for name, factory in all_dialects().items():
-        ctx.register_dialect(name, factory)
-    return ctx
-
-
 def run_passes(
     ctx: Context,
     module: ModuleOp,
@@ -178,14 +182,7 @@ def run_passes(
         for instrument in instruments:
             instrument.before(index, module_pass, module)
         _check_functions(module_pass, module)
-        try:
-            module_pass.apply(ctx, module)
-        except DiagnosticException as error:
-            raise PassFailedError(f"pass '{module_pass.name}': {_first_line(error)}") from error
-        except Exception as error:
-            if not isinstance(error, TcoptError):
-                error.add_note(f"in pass '{module_pass.name}'")
-            raise
+        apply_pass(ctx, module, module_pass)
         # The clock must stop before the other instruments take their own time.
         for instrument in reversed(instruments):
             instrument.after(index, module_pass, module)
@@ -267,7 +264,3 @@ def parse_target_spec(text: str, targets: Mapping[str, object] | None = None) ->
         hint = suggest(spec.name, known) or f"targets are {', '.join(sorted(known))}"
         raise ParsingError(f"there is no target '{spec.name}'", hint=hint)
     return spec
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "failed")
