@@ -108,6 +108,11 @@ class ConvOp(ConvolutionOp):
         }
         super().__init__([x, w], properties)
 
+    @property
+    def makes_blocks(self) -> bool:
+        """Vectors hold output channels."""
+        return True
+
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O, window positions...]."""
         self.check_ranks()

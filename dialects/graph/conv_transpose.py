@@ -67,6 +67,11 @@ class ConvTransposeOp(ConvolutionOp):
         """It reads where taps meet, and is computed an element at a time."""
         return False
 
+    @property
+    def makes_blocks(self) -> bool:
+        """Vectors hold output channels."""
+        return True
+
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O, (extent - 1) * stride + span + output pad - pads...]."""
         self.check_ranks()

@@ -420,3 +420,9 @@ def test_steps_of_resizing_that_no_integers_have(mode: str):
     x = value(np.zeros((1, 2, 4, 6), np.float32))
     op = graph.ResizeOp(x, sizes=[1, 2, 1, 1], scales=[1, 1, 1e-25, 1], mode=mode)
     assert op.tensor_expression(te.placeholder((1, 2, 4, 6), name="x")).shape == (1, 2, 1, 1)
+
+
+def test_every_op_is_a_name_of_the_package() -> None:
+    for op in graph.DIALECT.operations:
+        assert getattr(graph, op.__name__) is op
+        assert op.__name__ in graph.__all__  # pyright: ignore[reportAttributeAccessIssue]

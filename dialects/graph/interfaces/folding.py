@@ -1,0 +1,50 @@
+"""What an operator simplifies to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.interfaces import HasCanonicalizationPatternsInterface, HasFolderInterface
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+
+
+class FoldingInterface(HasFolderInterface, HasCanonicalizationPatternsInterface):
+    """What canonicalization asks: existing values or fewer ops for an op."""
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        """The existing values that equal the results, if the op changes nothing."""
+        value = self.unchanged()
+        return None if value is None or value.type != self.results[0].type else (value,)
+
+    def unchanged(self) -> SSAValue | None:
+        """An operand that equals the result if it has the result's type; None without one."""
+        return None
+
+    def simplify(self) -> Sequence[Operation] | None:
+        """Fewer or cheaper ops that compute the same, the last one the result.
+
+        Canonicalization puts them in the op's place; None if the op is canonical.
+        """
+        return None
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        """The pattern that applies `simplify`."""
+        return (Simplify(),)
+
+
+class Simplify(RewritePattern):
+    """Replace a graph op by what its `simplify` gives."""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Rewrite one op."""
+        if not isinstance(op, FoldingInterface):
+            return
+        new_ops = op.simplify()
+        if new_ops is None:
+            return
+        for new_op in new_ops:
+            new_op.location = op.location
+        new_ops[-1].results[0].name_hint = op.results[0].name_hint
+        rewriter.replace(op, new_ops)

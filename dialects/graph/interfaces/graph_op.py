@@ -1,0 +1,161 @@
+"""The base class of graph ops: types, values and definition of an operator."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir.core import SSAValues
+from xdsl.irdl import IRDLOperation, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.interfaces.folding import FoldingInterface
+from tcopt.dialects.graph.interfaces.fusion import FusionInterface
+from tcopt.dialects.graph.interfaces.layout import LayoutInterface
+from tcopt.dialects.graph.interfaces.memory import MemoryInterface
+from tcopt.dialects.graph.interfaces.padding import PaddingInterface
+from tcopt.dialects.graph.interfaces.precision import PrecisionInterface
+from tcopt.dialects.graph.interfaces.text import (
+    parse_operands,
+    parse_properties,
+    print_operands,
+    print_properties,
+)
+from tcopt.dialects.graph.types import AnyTensor, Array, is_half, numpy_dtype, type_of
+from tcopt.dialects.te import api as te
+from tcopt.support.quick_ir import init_op
+
+
+class GraphOp(
+    FusionInterface,
+    MemoryInterface,
+    LayoutInterface,
+    PaddingInterface,
+    PrecisionInterface,
+    FoldingInterface,
+    IRDLOperation,
+    ABC,
+):
+    """An operator on static tensors.
+
+    Text form: `%y = graph.conv %x, %w {strides = [2, 2]} : tensor<1x8x4x4xf32>`: operands,
+    properties that differ from their default, result type. Operand types are those of the
+    operands' definitions.
+
+    What it is, is said here; what passes ask beyond that are interfaces, whose methods have
+    defaults that are right for every operator.
+    """
+
+    traits = traits_def(Pure())
+
+    COUNTS_ON: ClassVar[str] = ""
+    """The form (`forms.py`) that a schedule rule has to carry out; empty for any rule."""
+
+    def __init__(
+        self,
+        operands: Sequence[SSAValue | Operation],
+        properties: Mapping[str, Attribute | None] | None = None,
+        result_type: AnyTensor | None = None,
+    ):
+        """Build the op; result types not given are inferred (VerifyException if impossible)."""
+        kept = {} if properties is None else {k: v for k, v in properties.items() if v is not None}
+        values = [SSAValue.get(operand) for operand in operands]
+        init_op(self, values, () if result_type is None else (result_type,), kept)
+        if result_type is None:
+            types = self.infer()
+            self.results = SSAValues(OpResult(t, self, i) for i, t in enumerate(types))
+
+    # What the op says about itself.
+
+    @abstractmethod
+    def infer(self) -> Sequence[AnyTensor]:
+        """Result types from operands and properties; VerifyException if they contradict.
+
+        Ops whose result type is a choice (reshape, cast, slice, ...) check it and return it.
+        """
+
+    @abstractmethod
+    def compute(self, *args: Any, **kwargs: Any) -> Array:
+        """The op's value by numpy, from one array for each operand.
+
+        16-bit floats arrive as f32; `evaluate` rounds the value to the result's type.
+        """
+
+    def compute_all(self, *args: Any, **kwargs: Any) -> Sequence[Array]:
+        """All results by numpy, as `compute` gives the only one."""
+        return (self.compute(*args, **kwargs),)
+
+    @abstractmethod
+    def tensor_expression(self, *args: Any, **kwargs: Any) -> te.Tensor:
+        """The op's definition: the te tensor of its result from those of its operands."""
+
+    @property
+    def type(self) -> AnyTensor:
+        """The type of the first result."""
+        return type_of(self.results[0])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the first result."""
+        return self.type.get_shape()
+
+    def evaluate(self, *arrays: Array) -> tuple[Array, ...]:
+        """The results by numpy, with the shapes and dtypes of the result types."""
+        wide = [
+            array.astype(np.float32) if is_half(type_of(operand).element_type) else array
+            for array, operand in zip(arrays, self.operands, strict=True)
+        ]
+        with np.errstate(all="ignore"):
+            computed = self.compute_all(*wide)
+        values: list[Array] = []
+        for value, result in zip(computed, self.results, strict=True):
+            type_ = type_of(result)
+            dtype = numpy_dtype(type_.element_type)
+            values.append(np.asarray(value).astype(dtype, copy=False).reshape(type_.get_shape()))
+        return tuple(values)
+
+    def verify_(self) -> None:
+        """Recompute `infer` and compare; operands and results must be static tensors."""
+        for value in (*self.operands, *self.results):
+            type = type_of(value)
+            if not type.has_static_shape():
+                raise VerifyException(f"{type} has a dynamic dimension")
+        inferred = self.infer()
+        if len(inferred) != len(self.results):
+            raise VerifyException(f"expected {len(inferred)} results, got {len(self.results)}")
+        for result, expected in zip(self.results, inferred, strict=True):
+            if result.type != expected:
+                raise VerifyException(
+                    f"result has type {result.type}, but operands and attributes give {expected}"
+                )
+
+    # Text.
+
+    def print(self, printer: Printer) -> None:
+        """Print operands, attributes and result types."""
+        print_operands(printer, self.operands)
+        print_properties(printer, self)
+        printer.print_string(" : ")
+        printer.print_list(self.result_types, printer.print_attribute)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GraphOp:
+        """Parse what `print` prints."""
+        operands = parse_operands(parser)
+        properties, attributes = parse_properties(parser, cls)
+        parser.parse_punctuation(":")
+        types = parser.parse_optional_undelimited_comma_separated_list(
+            parser.parse_optional_type, parser.parse_type
+        )
+        return cls.create(
+            operands=operands,
+            result_types=types or (),
+            properties=properties,
+            attributes=attributes,
+        )

@@ -1,0 +1,65 @@
+"""What an operator is on integers, and on numbers of other precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.dialects.graph.scaled import Scaled, ScaledOps
+from tcopt.dialects.graph.types import shape_of, tensor, type_of
+
+if TYPE_CHECKING:
+    from tcopt.dialects.graph.interfaces.graph_op import GraphOp
+
+
+class LinearWeight(NamedTuple):
+    """Scaling a channel of an op's result is scaling a slice of one of its operands."""
+
+    operand: int
+    """Place of the operand."""
+    axis: int
+    """The operand's axis that makes the channels."""
+    channel: int
+    """The result's channel axis."""
+
+
+Limits: TypeAlias = tuple[int, int]
+"""The least and the greatest of some integers."""
+
+
+class PrecisionInterface(Operation):
+    """What quantisation and conversions of element types ask."""
+
+    @property
+    def selects(self) -> bool:
+        """Whether each element of the result is an element of an operand, chosen by its place or
+        in comparison with others: what is added to all of them is added to the result."""
+        return False
+
+    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
+        """Between which integers all elements of the result are; None if that is not known.
+
+        Args:
+            operands: of each operand, between which its elements are.
+        """
+        return None
+
+    def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
+        """The same on real numbers that are integers times a scale, computed on the integers.
+
+        None if the op has no such form, or scales do not allow it. Integers are i16 or i32, and
+        have no zero point.
+        """
+        return None
+
+    def on_elements(self, x: SSAValue) -> GraphOp:
+        """The same op on an operand, its only one, and for a result of other element type."""
+        result = tensor(shape_of(self.results[0]), type_of(x).element_type)
+        new = type(self).create(operands=[x], result_types=[result], properties=self.properties)
+        return cast("GraphOp", new)
+
+    def linear_weight(self) -> LinearWeight | None:
+        """The operand in which the result is linear, channel by channel; None without one."""
+        return None
