@@ -1,10 +1,8 @@
-"""Conversion of convolutions, and what lies between them, to channels in blocks.
-
-A walk by hand: which values are in blocks, and what their spare lanes hold, is threaded through.
-"""
+"""Conversion of convolutions, and what lies between them, to channels in blocks."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,6 +12,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerType, ModuleOp, f32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
@@ -40,7 +39,7 @@ from tcopt.passes.graph.windows.conv_phases import phase_weights, phases_of
 from tcopt.passes.graph.windows.skipped_taps import skipped_dimensions
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import erase, rewrite
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -75,12 +74,14 @@ class ConvertLayoutPass(ModulePass):
 
     Options:
         block: most channels in a block; 0 takes what a vector register of the target holds.
+        print_plan: print which ops are put in blocks to stderr before they are.
     """
 
     name = "convert-layout"
     moves_values: ClassVar[bool] = True
 
     block: int = 0
+    print_plan: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.block < 0:
@@ -97,7 +98,16 @@ class ConvertLayoutPass(ModulePass):
         machine = _Machine(block, target)
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                _convert(function, machine, store)
+                body = function.body.block
+                _keep_dims(body)
+                plan = plan_layouts(function, machine, store)
+                if self.print_plan:
+                    print(plan, file=sys.stderr)
+                conversion = _Conversion(
+                    body, machine, SpareLanes(store), set(plan.blocked), set(plan.plain)
+                )
+                rewrite(body, [ToPlannedLayout(conversion)], once=True)
+                conversion.finish()
 
 
 @dataclass(frozen=True)
@@ -128,20 +138,59 @@ class _Machine:
         return declined is None
 
 
-def _convert(function: func.FuncOp, machine: _Machine, store: WeightStore | None) -> None:
-    """Convert what can be in one function, unless that moves more data than it leaves out.
+@dataclass
+class LayoutPlan:
+    """Which ops of a function compute in blocks of channels.
 
-    What can be is found on a copy.
+    Attributes:
+        lanes: most channels in a block.
+        blocked: those that do.
+        plain: those that could, but had better not.
+    """
+
+    lanes: int
+    blocked: list[Operation]
+    plain: list[Operation]
+
+    def __str__(self) -> str:
+        lines = [f"convert-layout: {len(self.blocked)} ops in blocks of up to {self.lanes}"]
+        lines += [f"  blocks: {op.name} -> {op.results[0].type}" for op in self.blocked]
+        lines += [f"  plain: {op.name} -> {op.results[0].type}" for op in self.plain]
+        return "\n".join(lines)
+
+
+def plan_layouts(function: func.FuncOp, machine: _Machine, store: WeightStore | None) -> LayoutPlan:
+    """Choose the ops in blocks, so that as little data as possible moves between layouts.
+
+    What can be in blocks is found on a copy.
     """
     body = function.body.block
-    _keep_dims(body)
     trial = function.clone().body.block
     originals = dict(zip(trial.ops, body.ops, strict=True))
     found = _Conversion(trial, machine, SpareLanes(store)).run()
-    blocked = {originals[op] for op in found}
-    plain = plain_ops(body, blocked, lambda op: isinstance(op, ConvOp | ConvTransposeOp))
-    spare = SpareLanes(store)
-    _Conversion(body, machine, spare, blocked - plain, plain).run()
+    can_be = {originals[op] for op in found}
+    plain = plain_ops(body, can_be, lambda op: isinstance(op, GraphOp) and op.makes_blocks)
+    # In program order.
+    blocked = [originals[op] for op in found if originals[op] not in plain]
+    return LayoutPlan(machine.lanes, blocked, [op for op in body.ops if op in plain])
+
+
+class ToPlannedLayout(RewritePattern):
+    """Compute an op on data in blocks if that is planned, else give it plain operands.
+
+        %r = graph.relu %c : tensor<1x64x56x56xf32>
+    ->
+        %b = graph.relu %d : tensor<1x4x56x56x16xf32>
+
+    where `%d` is `%c` in blocks, and `%b` is what later ops in blocks read.
+    """
+
+    def __init__(self, conversion: _Conversion):
+        self.conversion = conversion
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if op.parent is self.conversion.body and self.conversion.visit(op):
+            rewriter.has_done_action = True
 
 
 def _keep_dims(body: Block) -> None:
@@ -154,7 +203,7 @@ def _keep_dims(body: Block) -> None:
     """
     convolved: set[SSAValue] = set()
     for op in list(body.ops):
-        if isinstance(op, ConvOp | ConvTransposeOp):
+        if isinstance(op, GraphOp) and op.makes_blocks:
             convolved.update(op.results)
         if not isinstance(op, GraphOp) or convolved.isdisjoint(op.operands):
             continue
@@ -200,24 +249,32 @@ class _Conversion:
         self.blocked: dict[SSAValue, SSAValue] = {}
         self.plain: dict[SSAValue, SSAValue] = {}
         self.computed: set[SSAValue] = set()
+        self.replaced: list[Operation] = []
 
     def run(self) -> list[Operation]:
         """Convert what can be, and give the rest plain operands; the ops that were replaced."""
-        replaced: list[Operation] = []
         for op in list(self.body.ops):
-            new = self._converted(op) if isinstance(op, GraphOp) else None
-            if new is None:
-                self._use_plain_operands(op)
-                continue
-            new.location = op.location
-            self.body.insert_op_before(new, op)
-            new.results[0].name_hint = op.results[0].name_hint
-            self.blocked[op.results[0]] = new.results[0]
-            self.computed.add(op.results[0])
-            replaced.append(op)
-        for op in reversed(replaced):
+            self.visit(op)
+        return self.finish()
+
+    def visit(self, op: Operation) -> bool:
+        """Put an op beside its form in blocks, if it gets one; whether it was changed."""
+        new = self._converted(op) if isinstance(op, GraphOp) else None
+        if new is None:
+            return self._use_plain_operands(op)
+        new.location = op.location
+        self.body.insert_op_before(new, op)
+        new.results[0].name_hint = op.results[0].name_hint
+        self.blocked[op.results[0]] = new.results[0]
+        self.computed.add(op.results[0])
+        self.replaced.append(op)
+        return True
+
+    def finish(self) -> list[Operation]:
+        """Erase the ops that were replaced, and give them."""
+        for op in reversed(self.replaced):
             erase(op)
-        return replaced
+        return self.replaced
 
     def _converted(self, op: GraphOp) -> GraphOp | None:
         if len(op.results) != 1 or not _fits_lanes(op.results[0]) or op in self.unwanted:
@@ -387,10 +444,11 @@ class _Conversion:
             self.plain[value] = self._insert(transform, user)
         return self.plain[value]
 
-    def _use_plain_operands(self, op: Operation) -> None:
-        for position, operand in enumerate(op.operands):
-            if operand in self.computed:
-                op.operands[position] = self._plain(operand, op)
+    def _use_plain_operands(self, op: Operation) -> bool:
+        found = [place for place, operand in enumerate(op.operands) if operand in self.computed]
+        for place in found:
+            op.operands[place] = self._plain(op.operands[place], op)
+        return bool(found)
 
     def _layouts(self, shape: Sequence[int]) -> tuple[str, str]:
         plain = f"NC{_SPATIAL[len(shape) - 2]}"

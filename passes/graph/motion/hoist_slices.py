@@ -1,19 +1,17 @@
-"""Slices moved in front of the ops whose results they take a part of.
-
-A walk by hand: parts of values, by what is used of them, are threaded through.
-"""
+"""Slices moved in front of the ops whose results they take a part of."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar, NamedTuple
 
 from xdsl.context import Context
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind
@@ -22,7 +20,7 @@ from tcopt.dialects.graph.slice import SliceOp
 from tcopt.dialects.graph.types import element_type, shape_of, tensor
 from tcopt.passes.graph.motion.followed_axes import followed_axes
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase, insert
+from tcopt.support.rewriting import erase, function_bodies, rewrite
 
 PART = 2
 """An op is done on a part of its result if that is at most the whole divided by this: what is
@@ -69,29 +67,73 @@ class HoistSlicesPass(ModulePass):
         %0 = graph.slice %x {starts = [0, 0]} : tensor<1x384xf32>
         %y = graph.layer_norm %0, %g, %b {axis = 1} : tensor<1x384xf32>
         %s = graph.matmul %y, %w : tensor<1x10xf32>
+
+    Options:
+        print_plan: print which ops are done on parts to stderr before they are.
     """
 
     name = "hoist-slices"
     moves_values: ClassVar[bool] = True
 
+    print_plan: bool = False
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
-                _hoist(function.body.block)
+        for body in function_bodies(op):
+            plan = plan_parts(body)
+            if self.print_plan:
+                print(plan, file=sys.stderr)
+            if plan.operands:
+                rewrite(body, [ComputePart(plan)], once=True)
+                for whole in reversed(plan.operands):
+                    if not whole.results[0].first_use:
+                        erase(whole)
 
 
-def _hoist(block: Block) -> None:
-    if not any(isinstance(op, SliceOp) for op in block.ops):
-        return
-    demand = _Demand()
-    for op in reversed(list(block.ops)):
+@dataclass
+class HoistPlan:
+    """Which ops of a block are done on parts of their operands.
+
+    Attributes:
+        operands: these parts, of each such op in program order.
+        parts: what is used of values.
+    """
+
+    operands: dict[GraphOp, list[Box]] = field(default_factory=dict[GraphOp, list[Box]])
+    parts: dict[SSAValue, Box] = field(default_factory=dict[SSAValue, Box])
+
+    def part(self, op: GraphOp) -> Box:
+        """What is used of an op's result."""
+        return self.parts.get(op.results[0], Box.whole(op.results[0]))
+
+    def __str__(self) -> str:
+        lines = [f"hoist-slices: {len(self.operands)} ops on parts"]
+        for op, boxes in self.operands.items():
+            part = self.part(op)
+            lines.append(f"  {op.name}: {list(part.shape)} of {list(op.shape)} from")
+            for box, value in zip(boxes, op.operands, strict=True):
+                lines.append(f"    {list(box.shape)} of {list(shape_of(value))}")
+        return "\n".join(lines)
+
+
+def plan_parts(body: Block) -> HoistPlan:
+    """Choose the ops that are done on parts of their operands, by the rules of `hoist-slices`."""
+    plan = HoistPlan()
+    if not any(isinstance(op, SliceOp) for op in body.ops):
+        return plan
+    demand = _Demand(plan.parts)
+    for op in reversed(list(body.ops)):
         demand.visit(op)
-    narrowing = _Narrowing(demand)
-    for op in list(block.ops):
-        if isinstance(op, GraphOp) and demand.is_partial(op) and narrowing.pays(op):
-            narrowing.narrow(op)
-    for op in reversed(narrowing.replaced):
-        erase(op)
+    partial: set[SSAValue] = set()
+    for op in body.ops:
+        if not isinstance(op, GraphOp) or op not in demand.operands:
+            continue
+        # There is work to leave out, in this op or in those before it.
+        heavy = op.fusion_kind is not FusionKind.INJECTIVE
+        if heavy or not partial.isdisjoint(op.operands):
+            plan.operands[op] = demand.operands[op]
+            if plan.part(op) != Box.whole(op.results[0]):
+                partial.add(op.results[0])
+    return plan
 
 
 @dataclass
@@ -105,10 +147,6 @@ class _Demand:
 
     parts: dict[SSAValue, Box] = field(default_factory=dict[SSAValue, Box])
     operands: dict[Operation, list[Box]] = field(default_factory=dict[Operation, list[Box]])
-
-    def is_partial(self, op: GraphOp) -> bool:
-        """Whether an op can be done for the used part of its result alone."""
-        return op in self.operands
 
     def visit(self, op: Operation) -> None:
         """Find what an op uses, when all that use its results were visited."""
@@ -166,69 +204,66 @@ class _Demand:
         return boxes
 
 
-@dataclass
-class _Narrowing:
-    """Ops done again on parts of their operands.
+class ComputePart(RewritePattern):
+    """Do an op on the planned parts of its operands.
 
-    Attributes:
-        values: the part that took the place of a value.
-        slices: parts cut out of values, each once.
-        replaced: ops that nothing uses any more.
+        %z = graph.matmul %y, %w : tensor<197x10xf32>
+        %s = graph.slice %z {starts = [0, 0]} : tensor<1x10xf32>
+    ->
+        %0 = graph.slice %y {starts = [0, 0]} : tensor<1x384xf32>
+        %s = graph.matmul %0, %w : tensor<1x10xf32>
+
+    The op itself stays, as what reads it may come later; the pass erases it then.
     """
 
-    demand: _Demand
-    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    slices: dict[tuple[SSAValue, Box], SSAValue] = field(
-        default_factory=dict[tuple[SSAValue, Box], SSAValue]
-    )
-    replaced: list[Operation] = field(default_factory=list[Operation])
+    def __init__(self, plan: HoistPlan):
+        self.plan = plan
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.slices: dict[tuple[SSAValue, Box], SSAValue] = {}
 
-    def pays(self, op: GraphOp) -> bool:
-        """Whether there is work to leave out, in this op or in those before it."""
-        heavy = op.fusion_kind is not FusionKind.INJECTIVE
-        return heavy or any(value in self.values for value in op.operands)
-
-    def narrow(self, op: GraphOp) -> None:
-        """Put the op on parts of its operands in front of it."""
-        boxes = self.demand.operands[op]
-        result = op.results[0]
-        part = self.demand.parts.get(result, Box.whole(result))
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
+        boxes = self.plan.operands.get(op)
+        if boxes is None:
+            return
+        result, part = op.results[0], self.plan.part(op)
         if isinstance(op, SliceOp):
-            new = self._sliced(op, part)
+            new = self._sliced(op, part, rewriter)
         else:
-            operands = [self._part(v, b, op) for v, b in zip(op.operands, boxes, strict=True)]
-            new = insert(_rebuilt(op, operands, part), op)
+            rows = zip(op.operands, boxes, strict=True)
+            operands = [self._part(value, box, rewriter) for value, box in rows]
+            new = rewriter.insert(_rebuilt(op, operands, part)).results[0]
             remark("hoist-slices", op, f"{list(part.shape)} of {list(op.shape)} is used")
         new.name_hint = result.name_hint
         if part == Box.whole(result):
-            result.replace_all_uses_with(new)
+            rewriter.replace_all_uses_with(result, new)
         else:
             self.values[result] = new
-        self.replaced.append(op)
 
-    def _part(self, value: SSAValue, box: Box, before: Operation) -> SSAValue:
+    def _part(self, value: SSAValue, box: Box, rewriter: PatternRewriter) -> SSAValue:
         """A part of a value, of which a larger part may be all that there is."""
         start = Box.whole(value).starts
         if value in self.values:
-            start = self.demand.parts[value].starts
+            start = self.plan.parts[value].starts
             value = self.values[value]
         if box.shape == shape_of(value):
             return value
         if (value, box) not in self.slices:
             starts = [a - b for a, b in zip(box.starts, start, strict=True)]
-            self.slices[value, box] = insert(SliceOp(value, starts, box.shape), before)
+            made = rewriter.insert(SliceOp(value, starts, box.shape))
+            self.slices[value, box] = made.results[0]
         return self.slices[value, box]
 
-    def _sliced(self, op: SliceOp, part: Box) -> SSAValue:
+    def _sliced(self, op: SliceOp, part: Box, rewriter: PatternRewriter) -> SSAValue:
         """A slice's used part, of the part that there is of its operand."""
-        place = self.demand.parts[op.x].starts
+        place = self.plan.parts[op.x].starts
         rows = zip(op.starts.get_values(), part.starts, op.strides, place, strict=True)
         starts = [start + own * step - base for start, own, step, base in rows]
         new = SliceOp(self.values[op.x], starts, part.shape, op.strides)
         if new.type == self.values[op.x].type and min(op.strides, default=1) == 1:
             new.erase()
             return self.values[op.x]
-        return insert(new, op)
+        return rewriter.insert(new).results[0]
 
 
 def _before_slice(op: SliceOp, box: Box) -> list[Box] | None:

@@ -1,19 +1,18 @@
-"""Contractions of centred 16-bit integers as contractions of bytes.
-
-A walk by hand: how each value is stored in bytes is threaded through.
-"""
+"""Contractions of centred 16-bit integers as contractions of bytes."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, i8, i16, i32
+from xdsl.dialects.builtin import ModuleOp, i8, i16, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.binary import AddOp, MulOp, SubOp
 from tcopt.dialects.graph.cast import CastOp
@@ -24,18 +23,16 @@ from tcopt.dialects.graph.quantize import DequantizeOp, QuantizerOp
 from tcopt.dialects.graph.types import (
     Array,
     element_type,
-    numpy_dtype,
     shape_of,
     tensor,
 )
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import target_facts_of
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
+from tcopt.passes.graph.precision.byte_forms import U8, ByteForm, Origin, limits_of
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
-
-_U8 = IntegerType(8, Signedness.UNSIGNED)
 
 
 @dataclass(frozen=True)
@@ -61,76 +58,70 @@ class NarrowContractionsPass(ModulePass):
     Whichever sign of bytes gives a shift of zero is preferred, then the model's own. What only
     selects elements (pooling, reshaping, concatenation) works on the bytes, and other ops get
     centred integers made of them. A shift may be known at run time only.
+
+    Options:
+        print_plan: print the form of each value to stderr before values are stored so.
     """
 
     name = "narrow-contractions"
     moves_values: ClassVar[bool] = True
 
+    print_plan: bool = False
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_facts_of(op)
         if target is None:
             return
-        elements = [e for e in (_U8, i8) if find_dot(target.capabilities, (e, i8), i32)]
+        elements = [e for e in (U8, i8) if find_dot(target.capabilities, (e, i8), i32)]
         if not elements:
             return
         for body in function_bodies(op):
-            _Narrowing(body, elements, Constants(op)).run()
+            narrowing = _Narrowing(body, elements, Constants(op))
+            plan = narrowing.plan()
+            if self.print_plan:
+                print(plan, file=sys.stderr)
+            rewrite(body, [NarrowContraction(narrowing, plan)], once=True)
+            narrowing.restore_others()
         rewrite(op, [EraseUnusedConstant()])
 
 
-class _Origin(NamedTuple):
-    """What is known of centred integers of 8-bit origin.
+@dataclass
+class NarrowingPlan:
+    """Which values that contractions read are stored in bytes, and in which form."""
 
-    Attributes:
-        element: the model's type.
-        limits: the least and the greatest of them, where the zero point is known.
-        zero: the zero point, where it is not.
-    """
-
-    element: Attribute
-    limits: tuple[int, int] | None
-    zero: SSAValue | None
-
-    def union(self, other: _Origin) -> _Origin | None:
-        """What is known of integers of either origin."""
-        if self.limits is None or other.limits is None:
-            return self if self == other else None
-        rows = self.limits, other.limits
-        return _Origin(self.element, (min(a for a, _ in rows), max(b for _, b in rows)), None)
-
-    def form(self, element: Attribute) -> _Form | None:
-        """How to store them as bytes of a type; None if they differ by too much."""
-        low, high = _limits(element)
-        if self.limits is None:
-            return _Form(element, low - _limits(self.element)[0], self.zero)
-        least, most = self.limits
-        if most - least > high - low:
-            return None
-        return _Form(element, 0 if low <= least and most <= high else low - least, None)
-
-
-class _Form(NamedTuple):
-    """How centred integers are stored in bytes: with a shift, which stands for zero.
-
-    Attributes:
-        element: the type of the bytes.
-        offset: the shift, or what it exceeds the zero point by.
-        zero: a zero point that is known at run time only.
-    """
-
-    element: Attribute
-    offset: int
-    zero: SSAValue | None
-
-    @property
-    def is_centred(self) -> bool:
-        """Whether there is no shift."""
-        return self.zero is None and self.offset == 0
+    forms: dict[SSAValue, ByteForm]
 
     def __str__(self) -> str:
-        sign = "signed" if self.element == i8 else "unsigned"
-        shift = str(self.offset) if self.zero is None else "the zero point"
-        return f"data in {sign} bytes" if self.is_centred else f"data in {sign} bytes above {shift}"
+        lines = [f"narrow-contractions: {len(self.forms)} values in bytes"]
+        for value, form in self.forms.items():
+            users = [use.operation for use in value.uses]
+            names = [op.name for op in users if isinstance(op, ContractionOp)]
+            lines.append(f"  {value.type}: {form}, for {', '.join(names)}")
+        return "\n".join(lines)
+
+
+class NarrowContraction(RewritePattern):
+    """Compute a contraction on bytes, as planned.
+
+        %c = graph.conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : ...
+        %y = graph.add %c, %bias : tensor<1x8x4x4xi32>
+    ->
+        %c = graph.conv %b, %v {pads = [1, 1, 1, 1], pad_value = 7, result_element = i32} : ...
+        %y = graph.add %c, %less : tensor<1x8x4x4xi32>
+    """
+
+    def __init__(self, narrowing: _Narrowing, plan: NarrowingPlan):
+        self.narrowing = narrowing
+        self.plan = plan
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
+        form = self.plan.forms.get(op.operands[0])
+        if form is None or op not in self.narrowing.weights:
+            return
+        narrow = self.narrowing.bytes_of(op.operands[0], form)
+        self.narrowing.rewrite(op, narrow, form)
+        rewriter.has_done_action = True
 
 
 class _Narrowing:
@@ -151,11 +142,11 @@ class _Narrowing:
         self.ranges = IntegerRanges(constants)
         self.weights: dict[ContractionOp, Array] = {}
         self.constants: dict[SSAValue, SSAValue] = {}
-        self.stored: dict[SSAValue, tuple[SSAValue, _Form]] = {}
-        self.copies: dict[tuple[SSAValue, _Form], SSAValue] = {}
+        self.stored: dict[SSAValue, tuple[SSAValue, ByteForm]] = {}
+        self.copies: dict[tuple[SSAValue, ByteForm], SSAValue] = {}
 
-    def run(self) -> None:
-        """Rewrite the contractions whose data can be bytes, then the other users of that."""
+    def plan(self) -> NarrowingPlan:
+        """Choose the form of each value that contractions read."""
         found: dict[SSAValue, list[ContractionOp]] = {}
         for op in self.body.ops:
             if isinstance(op, ContractionOp) and element_type(op.operands[0]) == i16:
@@ -163,12 +154,11 @@ class _Narrowing:
                 if weights is not None:
                     self.weights[op] = weights
                     found.setdefault(op.operands[0], []).append(op)
-        for data, users in found.items():
-            form = self.form_of(data, users)
-            if form is not None:
-                narrow = self.bytes_of(data, form)
-                for op in users:
-                    self.rewrite(op, narrow, form)
+        forms = {data: self.form_of(data, users) for data, users in found.items()}
+        return NarrowingPlan({data: form for data, form in forms.items() if form is not None})
+
+    def restore_others(self) -> None:
+        """Let what else reads values that are bytes now read these."""
         for value in reversed(list(self.stored)):
             self.restore(value)
 
@@ -179,7 +169,7 @@ class _Narrowing:
         array = self.source.value(op.weights)
         if array is None:
             return None
-        low, high = _limits(i8)
+        low, high = limits_of(i8)
         if array.size and not low <= array.min() <= array.max() <= high:
             text = f"weights from {array.min()} to {array.max()} are no signed bytes"
             remark(NarrowContractionsPass.name, op, text, missed=True)
@@ -188,7 +178,7 @@ class _Narrowing:
 
     # Forms
 
-    def form_of(self, data: SSAValue, users: Collection[ContractionOp]) -> _Form | None:
+    def form_of(self, data: SSAValue, users: Collection[ContractionOp]) -> ByteForm | None:
         """The form that suits all contractions of a value; None without one."""
         form, missed = None, "data is not made of 8-bit integers"
         origin = self.origin(data)
@@ -205,14 +195,14 @@ class _Narrowing:
             remark(NarrowContractionsPass.name, op, text, missed=form is None)
         return form
 
-    def origin(self, value: SSAValue) -> _Origin | None:
+    def origin(self, value: SSAValue) -> Origin | None:
         """What is known of a value as centred integers, made of bytes or within limits."""
         found, limits = self.traced(value), self.ranges.of(value)
         if found is not None or limits is None:
             return found
-        return _Origin(_U8, limits, None) if limits[1] - limits[0] < 256 else None
+        return Origin(U8, limits, None) if limits[1] - limits[0] < 256 else None
 
-    def traced(self, value: SSAValue) -> _Origin | None:
+    def traced(self, value: SSAValue) -> Origin | None:
         """What is known of a value that is bytes less a zero point, or selected among such."""
         op = value.owner
         if isinstance(op, QuantizerOp):
@@ -229,19 +219,19 @@ class _Narrowing:
             total = None if total is None or other is None else total.union(other)
         return total
 
-    def origin_of(self, element: Attribute, zero: SSAValue | None) -> _Origin | None:
+    def origin_of(self, element: Attribute, zero: SSAValue | None) -> Origin | None:
         """What is known of integers of a type less a zero point."""
-        if element not in (_U8, i8):
+        if element not in (U8, i8):
             return None
-        low, high = _limits(element)
+        low, high = limits_of(element)
         number = 0 if zero is None else self.number(zero)
         if number is not None:
-            return _Origin(element, (low - number, high - number), None)
+            return Origin(element, (low - number, high - number), None)
         assert zero is not None
         zero = _uncast(zero, element)
         if element_type(zero) != element or shape_of(zero) != ():
             return None
-        return _Origin(element, None, zero)
+        return Origin(element, None, zero)
 
     def number(self, value: SSAValue) -> int | None:
         """The integer that a constant is everywhere."""
@@ -252,7 +242,7 @@ class _Narrowing:
 
     # Values in bytes
 
-    def bytes_of(self, value: SSAValue, form: _Form) -> SSAValue:
+    def bytes_of(self, value: SSAValue, form: ByteForm) -> SSAValue:
         """A value in a form: made so, or as a copy of one that is needed otherwise."""
         if value not in self.stored:
             made = self.made(value, form)
@@ -271,7 +261,7 @@ class _Narrowing:
             self.copies[value, form] = self.cast(shifted, form.element, after)
         return self.copies[value, form]
 
-    def made(self, value: SSAValue, form: _Form) -> SSAValue | None:
+    def made(self, value: SSAValue, form: ByteForm) -> SSAValue | None:
         """A value made in a form in the first place; None if it would be other integers."""
         op = value.owner
         assert isinstance(op, GraphOp)
@@ -282,7 +272,7 @@ class _Narrowing:
         if origin is None or origin.form(form.element) != form:
             return None
         if isinstance(op, QuantizerOp):
-            low = _limits(form.element)[0]
+            low = limits_of(form.element)[0]
             if origin.limits is not None and origin.limits[0] + form.offset != low:
                 return None
             zero = self.shift(form, form.element, op)
@@ -291,10 +281,10 @@ class _Narrowing:
         assert isinstance(cast, CastOp)
         is_same = origin.limits is None and form.offset == 0
         if origin.limits is not None:
-            is_same = origin.limits[0] + form.offset == _limits(origin.element)[0]
+            is_same = origin.limits[0] + form.offset == limits_of(origin.element)[0]
         return cast.x if is_same and origin.element == form.element else None
 
-    def selected(self, op: GraphOp, operands: Sequence[SSAValue], form: _Form) -> SSAValue:
+    def selected(self, op: GraphOp, operands: Sequence[SSAValue], form: ByteForm) -> SSAValue:
         """An op on bytes that it selects from."""
         result = tensor(op.shape, form.element)
         new = type(op).create(
@@ -302,7 +292,7 @@ class _Narrowing:
         )
         return self.insert(new, op)
 
-    def shift(self, form: _Form, element: Attribute, before: Operation) -> SSAValue:
+    def shift(self, form: ByteForm, element: Attribute, before: Operation) -> SSAValue:
         """A form's shift as a scalar of a type."""
         if form.zero is None:
             return self.insert(ConstantOp.literal(form.offset, element), before)
@@ -319,7 +309,7 @@ class _Narrowing:
 
     # Contractions
 
-    def rewrite(self, op: ContractionOp, data: SSAValue, form: _Form) -> None:
+    def rewrite(self, op: ContractionOp, data: SSAValue, form: ByteForm) -> None:
         """Compute a contraction on bytes, and take from its sums what the shift adds."""
         array = self.weights[op]
         if op.weights not in self.constants:
@@ -401,7 +391,7 @@ class _Narrowing:
         if isinstance(value.owner, Operation):
             self.erase_unused(value.owner)
 
-    def adds_shift(self, op: AddOp, place: int, form: _Form) -> bool:
+    def adds_shift(self, op: AddOp, place: int, form: ByteForm) -> bool:
         """Whether an op gives the bytes, in 16 bits, and only as what is cast to bytes."""
         other = op.operands[1 - place]
         if form.zero is None:
@@ -414,7 +404,7 @@ class _Narrowing:
             for cast in casts
         )
 
-    def centred(self, narrow: SSAValue, form: _Form, before: Operation) -> SSAValue:
+    def centred(self, narrow: SSAValue, form: ByteForm, before: Operation) -> SSAValue:
         """Centred integers made of bytes."""
         wide = self.insert(CastOp(narrow, i16), before)
         if form.is_centred:
@@ -454,9 +444,3 @@ def _uncast(value: SSAValue, element: Attribute) -> SSAValue:
     """What a value of another type than this was cast from."""
     op = value.owner
     return op.x if isinstance(op, CastOp) and element_type(value) != element else value
-
-
-def _limits(element: Attribute) -> tuple[int, int]:
-    """The least and the greatest integer of a type."""
-    limits = np.iinfo(numpy_dtype(element))
-    return int(limits.min), int(limits.max)
