@@ -124,6 +124,54 @@ _FUSED = (
     contrib_schema("GroupNorm", 3, 3, _GROUP_NORM),
     contrib_schema("SkipGroupNorm", 4, 5, _GROUP_NORM, (1, 2)),
 )
+_ATTENTION: Attributes = {
+    "mask_filter_value": (FLOAT, None),
+    "num_heads": (INT, REQUIRED),
+    "scale": (FLOAT, None),
+    "unidirectional": (INT, 0),
+}
+_ROTARY: Attributes = {
+    "interleaved": (INT, 0),
+    "is_packed_batching": (INT, 0),
+    "num_heads": (INT, 0),
+    "rotary_embedding_dim": (INT, 0),
+    "scale": (FLOAT, 1.0),
+}
+_GROUPED: Attributes = {
+    "causal": (INT, 1),
+    "do_rotary": (INT, 0),
+    "k_quant_type": (STRING, b"NONE"),
+    "kv_cache_bit_width": (INT, 0),
+    "kv_num_heads": (INT, REQUIRED),
+    "local_window_size": (INT, -1),
+    "num_heads": (INT, REQUIRED),
+    "qk_norm_epsilon": (FLOAT, 1e-6),
+    "qk_output": (INT, 0),
+    "rotary_interleaved": (INT, 0),
+    "scale": (FLOAT, None),
+    "sliding_window_cache": (INT, 0),
+    "smooth_softmax": (INT, -1),
+    "softcap": (FLOAT, 0.0),
+    "v_quant_type": (STRING, b"NONE"),
+}
+_ATTENTIONS = (
+    contrib_schema(
+        "Attention",
+        2,
+        7,
+        {
+            **_ATTENTION,
+            "do_rotary": (INT, 0),
+            "past_present_share_buffer": (INT, 0),
+            "qkv_hidden_sizes": (INTS, None),
+            "rotary_embedding_dim": (INT, 0),
+        },
+        (1, 2),
+    ),
+    contrib_schema("MultiHeadAttention", 1, 10, _ATTENTION, (1, 4)),
+    contrib_schema("RotaryEmbedding", 4, 4, _ROTARY),
+    contrib_schema("GroupQueryAttention", 7, 16, _GROUPED, (1, 4)),
+)
 _NORM: Attributes = {"axis": (INT, -1), "epsilon": (FLOAT, 1e-5), "stash_type": (INT, 1)}
 _STANDARD = (
     contrib_schema("LayerNormalization", 2, 3, _NORM, (1, 3)),
@@ -132,7 +180,7 @@ _STANDARD = (
 """What onnxruntime's optimiser writes as operators of ONNX's own domain, at any opset."""
 
 _BY_DOMAIN = {
-    MICROSOFT: {schema.op_type: schema for schema in (*_QUANTISED, *_FUSED)},
+    MICROSOFT: {schema.op_type: schema for schema in (*_QUANTISED, *_FUSED, *_ATTENTIONS)},
     "": {schema.op_type: schema for schema in _STANDARD},
 }
 
