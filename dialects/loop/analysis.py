@@ -198,10 +198,11 @@ def block_of(value: SSAValue) -> BlockOp | None:
     return parent if isinstance(parent, BlockOp) else None
 
 
-def binding_values(block: BlockOp, position: int) -> set[SSAValue]:
-    """The loop variables that the binding of one iteration variable uses."""
+def binding_values(block: BlockOp, position: int) -> tuple[SSAValue, ...]:
+    """The loop variables that the binding of one iteration variable uses, in the block's order."""
     operands = block.operands_
-    return {operands[p] for p in block.bindings.data.results[position].used_dims()}
+    used = sorted(block.bindings.data.results[position].used_dims())
+    return tuple(dict.fromkeys(operands[p] for p in used))
 
 
 def _moves(

@@ -145,7 +145,9 @@ def _check_complete(writer: BlockOp, loop: ForOp) -> None:
     for position, kind in enumerate(writer.iter_kinds):
         if kind is not IterKind.REDUCE:
             continue
-        for value in binding_values(writer, position) & around.keys():
+        for value in binding_values(writer, position):
+            if value not in around:
+                continue
             raise illegal(
                 _NAME,
                 "loop",

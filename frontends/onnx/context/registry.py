@@ -18,7 +18,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from xdsl.ir import SSAValue
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HandlerResult = SSAValue | Sequence[SSAValue | None]
 Handler = Callable[["NodeContext"], HandlerResult]
-HandlerT = Callable[[Handler], Handler]
+HandlerT = TypeVar("HandlerT", bound=Handler)
 
 _FOREVER = 1 << 30
 
@@ -56,10 +56,12 @@ _versions: dict[str, list[int]] = {}
 """These versions by operator; those of handlers from outside are in front."""
 
 
-def handler(*op_types: str, since: int = 1, until: int | None = None) -> HandlerT:
+def handler(
+    *op_types: str, since: int = 1, until: int | None = None
+) -> Callable[[HandlerT], HandlerT]:
     """Register the decorated function for `op_types` at opsets since <= version < until."""
 
-    def register(function: Handler) -> Handler:
+    def register(function: HandlerT) -> HandlerT:
         for op_type in op_types:
             register_handler(op_type, function, since=since, until=until)
         return function
