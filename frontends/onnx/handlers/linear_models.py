@@ -11,6 +11,7 @@ from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.scores import (
+    PROBIT_OF_TWO,
     chosen_label,
     chosen_of_two,
     class_labels,
@@ -77,7 +78,7 @@ def scores_of_both(ctx: NodeContext, score: SSAValue, transform: str) -> SSAValu
     """Scores [rows, 2], of which the second is given: of logistic ones the complement, and else
     what is left of 1, whatever the transform."""
     if transform == "PROBIT":
-        transformed(ctx, score, transform)
+        ctx.unsupported(PROBIT_OF_TWO)
     if transform == "LOGISTIC":
         pair = [ctx.emit(graph.NegOp(score)), score]
         return ctx.emit(graph.SigmoidOp(ctx.emit(graph.ConcatOp(pair, axis=1))))

@@ -11,6 +11,15 @@ from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.support.strings import TEXT, is_text
 
+_WINITZKI = 0.147
+_WINITZKI_PI = 3.14159
+"""As onnxruntime has it, in 32 bits."""
+
+PROBIT_OF_TWO = (
+    "post_transform PROBIT of two classes is not supported: onnxruntime's scores of these do not "
+    "follow from the model"
+)
+
 _TINY = 1e-7
 """What is nearer to zero is zero to SOFTMAX_ZERO."""
 
@@ -53,9 +62,34 @@ def transformed(ctx: NodeContext, scores: SSAValue, transform: str) -> SSAValue:
         case "SOFTMAX_ZERO":
             return _softmax_of_others(ctx, scores)
         case "PROBIT":
-            ctx.unsupported("post_transform PROBIT is not supported")
+            return _probit(ctx, scores)
         case _:
             ctx.malformed(f"post_transform cannot be {transform!r}")
+
+
+def _probit(ctx: NodeContext, scores: SSAValue) -> SSAValue:
+    """The quantile of a probability under the normal distribution, sqrt(2) * erfinv(2p - 1).
+
+    The inverse of erf is Winitzki's approximation with a = 0.147, as onnxruntime has it.
+    """
+
+    def number(value: float) -> SSAValue:
+        return ctx.literal(value, scores)
+
+    twice = ctx.emit(graph.MulOp(scores, number(2.0)))
+    x = ctx.emit(graph.SubOp(twice, number(1.0)))
+    left, right = ctx.emit(graph.SubOp(number(1.0), x)), ctx.emit(graph.AddOp(number(1.0), x))
+    log = ctx.emit(graph.LogOp(ctx.emit(graph.MulOp(left, right))))
+    half = ctx.emit(graph.MulOp(log, number(0.5)))
+    shifted = ctx.emit(graph.AddOp(half, number(2 / (_WINITZKI_PI * _WINITZKI))))
+    scaled = ctx.emit(graph.MulOp(log, number(1 / _WINITZKI)))
+    square = ctx.emit(graph.SubOp(ctx.emit(graph.MulOp(shifted, shifted)), scaled))
+    inner = ctx.emit(graph.SubOp(ctx.emit(graph.SqrtOp(square)), shifted))
+    size = ctx.emit(graph.SqrtOp(inner))
+    negative = ctx.emit(graph.CompareOp(x, number(0.0), predicate="lt"))
+    sign = ctx.emit(graph.SelectOp(negative, number(-1.0), number(1.0)))
+    inverse = ctx.emit(graph.MulOp(sign, size))
+    return ctx.emit(graph.MulOp(inverse, number(1.41421356)))
 
 
 def _softmax_of_others(ctx: NodeContext, scores: SSAValue) -> SSAValue:
@@ -90,6 +124,8 @@ def two_classes(
     """
     ctx.check(len(base) <= 2, f"base_values has {len(base)} entries for 2 classes")
     first, second = scores
+    if transform == "PROBIT" and first is not None:
+        ctx.unsupported(PROBIT_OF_TWO)
     some = first if first is not None else second
     assert some is not None
 
