@@ -9,7 +9,7 @@ from tcopt.frontends.onnx.context.activations import activation
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.convolution import convolved
-from tcopt.frontends.onnx.handlers.matrix import gemm, product
+from tcopt.frontends.onnx.handlers.matrix import gemm_of, product
 from tcopt.frontends.onnx.handlers.shaping import transposed
 
 
@@ -24,6 +24,10 @@ def _factor(ctx: NodeContext, x: SSAValue, side: str) -> SSAValue:
 @handler("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul")
 def fused_matmul(ctx: NodeContext) -> SSAValue:
     """alpha * a @ b, each factor transposed on request; vectors are not."""
+    return _product(ctx)
+
+
+def _product(ctx: NodeContext) -> SSAValue:
     a, b = _factor(ctx, ctx.input(0), "A"), _factor(ctx, ctx.input(1), "B")
     swap_a = ctx.get_bool("transA") and ctx.rank(a) > 1
     swap_b = ctx.get_bool("transB") and ctx.rank(b) > 1
@@ -55,13 +59,13 @@ def _activated(ctx: NodeContext, value: SSAValue) -> SSAValue:
 @handler("com.microsoft.FusedMatMulActivation")
 def fused_matmul_activation(ctx: NodeContext) -> SSAValue:
     """As FusedMatMul, with an activation behind."""
-    return _activated(ctx, fused_matmul(ctx))
+    return _activated(ctx, _product(ctx))
 
 
 @handler("com.microsoft.FusedGemm")
 def fused_gemm(ctx: NodeContext) -> SSAValue:
     """Gemm and an activation."""
-    return _activated(ctx, gemm(ctx))
+    return _activated(ctx, gemm_of(ctx))
 
 
 @handler("com.microsoft.GemmFastGelu")

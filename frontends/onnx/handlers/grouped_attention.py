@@ -192,6 +192,7 @@ def group_query_attention(ctx: NodeContext) -> list[SSAValue | None]:
     summands = [] if bias is None else [bias]
     if length > 1 or 0 <= window < total:
         summands.append(causal(ctx, query, length, total, None if window < 0 else window))
-    wide = (_grouped(ctx, v, heads) for v in (keys, values))
-    result = attended(ctx, query, *wide, summands, softcap=ctx.get_float("softcap"))
+    wide_keys, wide_values = (_grouped(ctx, v, heads) for v in (keys, values))
+    softcap = ctx.get_float("softcap")
+    result = attended(ctx, query, wide_keys, wide_values, summands, softcap=softcap)
     return [join_heads(ctx, result), present_key, present_value]

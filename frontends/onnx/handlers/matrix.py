@@ -41,6 +41,11 @@ def product(
 @handler("Gemm")
 def gemm(ctx: NodeContext) -> SSAValue:
     """alpha * a @ b + beta * c, each factor transposed on request."""
+    return gemm_of(ctx)
+
+
+def gemm_of(ctx: NodeContext) -> SSAValue:
+    """The result of Gemm by a node's operands and attributes."""
     a, b, c = ctx.input(0), ctx.input(1), ctx.optional_input(2)
     ctx.check(ctx.rank(a) == 2 and ctx.rank(b) == 2, "a and b should be matrices")
     result = ctx.emit(
