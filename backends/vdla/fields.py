@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from tcopt.dialects.vdla import FLAGS, WIDTHS
 
 Layout = tuple[tuple[str, int], ...]
-"""Names and widths of fields, from bit 0 up; a name that starts with a dash holds nothing."""
+"""Names and widths of fields, from bit 0 up; a dash holds nothing."""
 
 INSTRUCTION_BITS = 128
 OPCODES = ("load", "store", "gemm", "finish", "alu")
@@ -22,8 +22,6 @@ def _loops(*fields: str) -> Iterable[tuple[str, int]]:
 
 
 _KERNEL: Layout = (
-    *_HEAD,
-    ("reset", 1),
     ("uop_begin", WIDTHS["uop_begin"]),
     ("uop_end", WIDTHS["uop_end"]),
     *_loops("loop"),
@@ -42,8 +40,10 @@ LAYOUTS: Mapping[str, Layout] = {
         ("stride", WIDTHS["stride"]),
         *((f"pad_{side}", WIDTHS["pad"]) for side in ("top", "bottom", "left", "right")),
     ),
-    "gemm": (*_KERNEL, *_loops("dst", "src", "wgt")),
+    "gemm": (*_HEAD, ("reset", 1), *_KERNEL, *_loops("dst", "src", "wgt")),
     "alu": (
+        *_HEAD,
+        ("-", 1),
         *_KERNEL,
         *_loops("dst", "src"),
         ("code", 3),
@@ -69,9 +69,10 @@ def pack(layout: Layout, values: Mapping[str, int]) -> int:
 
 def unpack(layout: Layout, word: int) -> dict[str, int]:
     """The fields of a number."""
-    values: dict[str, int] = {}
+    values: dict[str, int] = {"-": 0}
     for name, width in layout:
-        values[name] = word & ((1 << width) - 1)
+        value = word & ((1 << width) - 1)
+        values[name] = value | (values["-"] if name == "-" else 0)
         word >>= width
-    values["-"] = values.get("-", 0) | word
+    values["-"] |= word
     return values

@@ -159,6 +159,7 @@ def encoded_with(word: int) -> Encoded:
     [
         (7, "is no instruction"),
         (3 | 1 << 100, "bits that hold nothing are set"),
+        (4 | 1 << 7, "bits that hold nothing are set"),
         (1 | 1 << 3 | 4 << 7 | 1 << 4, "no tokens of its next side"),
         (0 | 1 << 7, "nothing lies at address"),
     ],

@@ -35,6 +35,8 @@ from vdla_tokens import insert_tokens
 
 VDLA = MACHINES["vdla"]
 
+PAGE = Path(__file__).parents[2] / "docs" / "vdla.md"
+
 
 def run(stream: Stream, target: VdlaTargetAttr = VDLA) -> Timeline:
     tasks, _ = tasks_of(stream, target)
@@ -241,7 +243,12 @@ def test_published_times_come_out_with_the_schedules_they_were_measured_with(
     pynq = MACHINES["pynq"]
     stream = stream_for(ConvWriter(conv).write(), pynq)
     assert check_stream(stream, pynq).holds
-    assert run(stream, pynq).cycles == pytest.approx(cycles, rel=0.06)
+    found = run(stream, pynq).cycles
+    assert found == pytest.approx(cycles, rel=0.06)
+    shape = f"{conv.size}x{conv.size}, {conv.kernel}x{conv.kernel} stride {conv.stride}"
+    error = f"{100 * (found / cycles - 1):+.1f}%"
+    row = f"| {conv.channels} -> {conv.outputs}, {shape} | {cycles:,} | {found:,} | {error} |"
+    assert row in PAGE.read_text(encoding="utf-8")
 
 
 def test_a_trace_has_tracks_waits_arrows_and_locations(tmp_path: Path) -> None:
