@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 
 from cliff_layers import LAYERS
 from cliff_space import MOST_WORK, Space
@@ -122,10 +122,19 @@ def _pool(c: Any) -> ModelProto | None:
     return net.model(**{y: [c.batch, c.channels, result, result]})
 
 
-def _function(c: Any) -> ModelProto:
-    net = Network("function")
-    x = [net.input(name, [c.rows, c.columns]) for name in ("xy" if c.operator == "Pow" else "x")]
-    return net.model(**{net.add(c.operator, *x): [c.rows, c.columns]})
+_WIDE_FUNCTIONS = ("Exp", "Tanh", "Sigmoid", "Log", "Sqrt")
+"""Those whose f64 form onnxruntime has."""
+
+
+def _function(c: Any) -> ModelProto | None:
+    if c.wide and c.operator not in _WIDE_FUNCTIONS:
+        return None
+    net, shape = Network("function"), [c.rows, c.columns]
+    kind = TensorProto.DOUBLE if c.wide else TensorProto.FLOAT
+    x = [net.input(name, shape, kind) for name in ("xy" if c.operator == "Pow" else "x")]
+    model = net.model(**{net.add(c.operator, *x): shape})
+    model.graph.output[0].type.tensor_type.elem_type = kind
+    return model
 
 
 def _along(c: Any) -> ModelProto | None:
@@ -235,6 +244,7 @@ SPACES: Mapping[str, Space] = {
                 *("Exp", "Tanh", "Sigmoid", "Erf", "Log", "Sqrt", "Sin", "Cos", "Tan"),
                 *("Atan", "Asin", "Acos", "Sinh", "Cosh", "Asinh", "Pow", "Softplus", "Elu"),
             ),
+            "wide": (False, True),
             "rows": (16, 1, 7, 64),
             "columns": (256, 33, 1000, 4096),
         },

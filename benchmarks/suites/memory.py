@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 
 from case import Case
 from models.attention import gelu
@@ -18,6 +18,14 @@ def _unary(shape: Sequence[int], out: Sequence[int], body: Body) -> ModelProto:
     """A model of one input."""
     net = Network("memory")
     return net.model(**{body(net, net.input("x", shape)): out})
+
+
+def _wide(op: str, shape: Sequence[int]) -> ModelProto:
+    """A function of f64."""
+    net = Network("wide")
+    model = net.model(**{net.add(op, net.input("x", shape, TensorProto.DOUBLE)): shape})
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+    return model
 
 
 def _node(op: str, **attributes: object) -> Body:
@@ -165,6 +173,7 @@ CASES = [
         for name, shape, out, body in _OPERATORS
     ),
     Case("add_relu", partial(_add_relu, [1, 256, 56, 56]), "two of 1x256x56x56"),
+    Case("tanh_f64", partial(_wide, "Tanh", [256, 256]), "256x256 of f64"),
     Case("power", partial(_power, [64, 1000]), "two of 64x1000"),
     Case("top_k_few", partial(_top_k, [64, 1000], 5), "5 of each 1000, 64 times"),
     Case("top_k_many", partial(_top_k, [1, 8400], 300), "300 of 8400"),

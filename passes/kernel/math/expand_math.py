@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     Float16Type,
     Float32Type,
+    Float64Type,
     FloatAttr,
     ModuleOp,
     VectorType,
@@ -24,7 +25,7 @@ from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects.target import target_facts_of
-from tcopt.passes.kernel.math.polynomials.builder import FloatBuilder, expansions
+from tcopt.passes.kernel.math.polynomials.builder import FloatBuilder, expansions, wide_expansions
 from tcopt.passes.kernel.math.polynomials.power import expand_power
 from tcopt.support.errors import InputError
 from tcopt.support.rewriting import rewrite
@@ -80,6 +81,9 @@ class ExpandUnary(RewritePattern):
         elif isinstance(element, Float16Type | BFloat16Type):
             wide = builder.add_op(arith.ExtFOp(operand, builder.type_of(f32)))
             result = builder.narrow(expansion(builder, wide), element)
+            rewriter.replace(op, builder.ops, (result,))
+        elif isinstance(element, Float64Type) and type(op) in wide_expansions():
+            result = wide_expansions()[type(op)](builder, operand)
             rewriter.replace(op, builder.ops, (result,))
 
 
@@ -180,10 +184,11 @@ def has_fused_multiply_add(module: ModuleOp) -> bool:
 
 @dataclass(frozen=True)
 class ExpandMathPass(ModulePass):
-    """Replaces `math` functions on f32 scalars and vectors by arithmetic that vectorises.
+    """Replaces `math` functions on scalars and vectors of floats by arithmetic that vectorises.
 
-    f16 and bf16 are computed in f32 and rounded; f64 is left to the C library. Errors and
-    special cases of each function are stated in `polynomials/`. A power with a small constant
+    f16 and bf16 are computed in f32 and rounded. Of f64 exp, expm1, tanh, log and log1p are
+    expanded, others left to the C library. Errors and special cases of each function are stated
+    in `polynomials/`. A power with a small constant
     exponent becomes multiplications or a square root, any other an exponential of a logarithm.
 
     ```mlir

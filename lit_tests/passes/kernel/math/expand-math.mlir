@@ -74,3 +74,17 @@ func.func private @power_f64(%x: f64, %y: f64) -> f64 {
 }
 // POW-LABEL:   func.func private @power_f64
 // POW:         math.powf
+
+// -----
+
+// tanh of f64 is expanded in f64; a sine of it is the C library's.
+func.func private @wide(%x: vector<8xf64>) -> (vector<8xf64>, vector<8xf64>) {
+  %r = math.tanh %x : vector<8xf64>
+  %s = math.sin %x : vector<8xf64>
+  func.return %r, %s : vector<8xf64>, vector<8xf64>
+}
+// CHECK-LABEL: func.func private @wide
+// CHECK-NOT:   math.tanh
+// CHECK:       vector.fma {{.*}} : vector<8xf64>
+// CHECK:       arith.divf {{.*}} : vector<8xf64>
+// CHECK:       math.sin %x : vector<8xf64>

@@ -1,7 +1,8 @@
-"""Polynomial forms of f32 functions, one family a module; found by scanning this package.
+"""Polynomial forms of functions, one family a module; found by scanning this package.
 
-Coefficients were fitted in double precision by iterated weighted least squares, which comes
-close to the smallest largest relative error, and rounded to f32. Errors are given in units in
-the last place (ulp) of the result and hold for the whole domain unless said otherwise; the
-tests measure them. On CPUs without fused multiply-add they are up to twice as large.
+Those of f64 are in `wide.py`. Coefficients were fitted in double precision by iterated weighted
+least squares, which comes close to the smallest largest relative error, and rounded to f32. Errors
+are given in units in the last place (ulp) of the result and hold for the whole domain unless said
+otherwise; the tests measure them. On CPUs without fused multiply-add they are up to twice as
+large.
 """

@@ -1,4 +1,4 @@
-"""Writes arithmetic on f32 scalars or vectors, and the table of expansions."""
+"""Writes arithmetic on f32 and f64 scalars or vectors, and the tables of expansions."""
 
 from __future__ import annotations
 
@@ -48,6 +48,27 @@ def expands(op: type[Operation]) -> Callable[[Expansion], Expansion]:
 def expansions() -> Mapping[type[Operation], Expansion]:
     """All expansions by op class, importing their modules first."""
     return EXPANSIONS.values_by_key()
+
+
+WIDE_EXPANSIONS: Registry[type[Operation], Expansion] = Registry(
+    "expansion for f64 of", lambda: import_all("tcopt.passes.kernel.math.polynomials")
+)
+"""Expansions for f64 by op class."""
+
+
+def expands_wide(op: type[Operation]) -> Callable[[Expansion], Expansion]:
+    """Register a function as the f64 expansion of a unary math op."""
+
+    def register(expansion: Expansion) -> Expansion:
+        WIDE_EXPANSIONS[op] = expansion
+        return expansion
+
+    return register
+
+
+def wide_expansions() -> Mapping[type[Operation], Expansion]:
+    """All expansions for f64 by op class, importing their modules first."""
+    return WIDE_EXPANSIONS.values_by_key()
 
 
 @dataclass

@@ -115,6 +115,66 @@ def test_sine_and_cosine_of_infinities_are_nan_and_large_ones_bounded():
         assert (np.abs(result[3:]) <= 1).all()
 
 
+# Function of f64, domain to sample, where to sample densely, largest error in ulp.
+_WIDE_FUNCTIONS = {
+    "exp": (np.exp, (-745, 709.7), (-2, 2), 1),
+    "expm1": (np.expm1, (-60, 709.7), (-2, 2), 2),
+    "tanh": (np.tanh, (-25, 25), (-2, 2), 3),
+    "log": (np.log, (0, 1.7e308), (0.5, 2), 1),
+    "log1p": (np.log1p, (-0.9999999999, 1.7e308), (-0.5, 2), 2),
+}
+_WIDE_SPECIAL = np.array(
+    [np.inf, -np.inf, np.nan, 0.0, -0.0, 4e-320, -4e-320, 1.0, -1.0, 710.0, -746.0, 1e308, -1e308]
+)
+
+
+def wide_samples(domain: tuple[float, float], dense: tuple[float, float]) -> np.ndarray:
+    """Numbers of every magnitude in the domain, a grid over it, and a dense part."""
+    low, high = domain
+    values = np.random.default_rng(1).integers(0, 1 << 64, _SIZE // 2, dtype=np.uint64)
+    values = values.view(np.float64)
+    values = values[(values >= low) & (values <= high) & (values != 0)]
+    grids = [np.linspace(low, high, _SIZE // 8)[1:], np.linspace(*dense, _SIZE // 4)]
+    return np.resize(np.concatenate([*grids, values]), _SIZE // 2)
+
+
+def evaluate_wide(op: str, values: np.ndarray, lanes: int, fma: bool | None = None) -> np.ndarray:
+    """The function of f64 by its polynomial."""
+    body = f"%r = math.{op} %a : $r"
+    module = parse_kernel(elementwise(body, ["f64"], "f64", len(values), lanes))
+    ExpandMathPass(fma=fma).apply(Context(), module)
+    module.verify()
+    assert f"math.{op}" not in str(module)
+    result = np.zeros_like(values)
+    compile_module(module).function("k")(values, result)
+    return result
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="no wider type to compare with")
+@pytest.mark.parametrize("op", _WIDE_FUNCTIONS)
+@pytest.mark.parametrize("fma", [True, False])
+def test_largest_error_of_f64(op, fma):
+    reference, domain, dense, limit = _WIDE_FUNCTIONS[op]
+    values = wide_samples(domain, dense)
+    result = evaluate_wide(op, values, 8, fma)
+    exact = reference(values.astype(np.longdouble))
+    error = np.abs(result - exact) / np.spacing(np.abs(exact).astype(np.float64))
+    assert error.max() <= limit * (1 if fma else 2), (values[error.argmax()], error.max())
+
+
+@pytest.mark.parametrize("op", _WIDE_FUNCTIONS)
+@pytest.mark.parametrize("lanes", [0, 8])
+def test_special_values_of_f64(op, lanes):
+    """Infinities, NaN, zeros with their sign, denormal numbers, overflow and underflow."""
+    values = np.resize(_WIDE_SPECIAL, 16)
+    with np.errstate(all="ignore"):
+        expected = _WIDE_FUNCTIONS[op][0](values)
+    result = evaluate_wide(op, values, lanes)
+    np.testing.assert_allclose(result, expected, rtol=1e-15, atol=0)
+    if expected[3] == 0:
+        np.testing.assert_array_equal(np.signbit(result[3:5]), [False, True])
+
+
 @pytest.mark.parametrize("type", ["f16", "bf16"])
 @pytest.mark.parametrize("function", ["tanh", "powf"])
 def test_narrow_floats_are_computed_in_f32(rng, type, function):
