@@ -10,8 +10,8 @@ from tcopt.dialects.target import TargetFacts
 from tcopt.schedules.rules.rule import target_facts
 from tcopt.support.errors import UnsupportedError
 
-MOST_LANES = 4
-"""Elements of one vector: what one access of 128 bits moves of 32-bit numbers."""
+WORD_BITS = 32
+"""Of a register."""
 
 LIKELY_THREADS = 256
 """Threads of a block that leave room for others on the same core."""
@@ -61,9 +61,22 @@ class GpuFacts:
             threads //= 2
         return threads
 
-    def lanes(self, bits: int) -> int:
-        """Elements of a width that one thread loads at once."""
-        return max(1, min(MOST_LANES, self.vector_bits // bits))
+    @property
+    def words(self) -> int:
+        """32-bit numbers that one thread loads at once."""
+        return max(self.vector_bits // WORD_BITS, 1)
+
+    def lanes(self, bits: int, row: int = 0) -> int:
+        """Elements of a width that one thread loads at once.
+
+        Args:
+            row: of how many elements rows are, which are whole vectors; short numbers make
+                narrower ones where that takes it.
+        """
+        most = max(self.vector_bits // bits, 1)
+        while most > self.words and row % most:
+            most //= 2
+        return most if row % most == 0 else 1
 
     @property
     def running(self) -> int:

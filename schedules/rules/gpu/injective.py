@@ -55,13 +55,14 @@ def schedule_injective(sch: Schedule, block: Block, facts: GpuFacts) -> None:
 def row_lanes(pattern: BlockPattern, facts: GpuFacts) -> int:
     """Elements of a row that one thread may handle as a vector; 1 if it has no vectors.
 
-    Rows are whole vectors, and each operand's elements are neighbours or one and the same.
+    Rows are whole vectors, narrow ones if need be, and each operand's elements are neighbours or
+    one and the same.
     """
     moving = [v for v in pattern.spatial if pattern.extents[v] > 1]
-    lanes = facts.lanes(element_bits(pattern.block))
-    if not moving or pattern.extents[moving[-1]] % lanes:
+    if not moving:
         return 1
     row = moving[-1]
+    lanes = facts.lanes(element_bits(pattern.block), pattern.extents[row])
     terms = all(not term.uses(row) or _is_plain(term, row) for term in pattern.terms)
     return lanes if pattern.store.is_unit(row) and terms else 1
 

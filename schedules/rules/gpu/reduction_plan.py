@@ -143,10 +143,9 @@ def term_lanes(pattern: BlockPattern, facts: GpuFacts, threads: int) -> int:
     moving = [v for v in pattern.reduce if pattern.extents[v] > 1]
     if not moving or not any(term.is_unit(moving[-1]) for term in pattern.terms):
         return 1
-    lanes = facts.lanes(element_bits(pattern.block))
+    lanes = facts.lanes(element_bits(pattern.block), pattern.extents[moving[-1]])
     length = prod(pattern.extents[v] for v in pattern.reduce)
-    is_whole = pattern.extents[moving[-1]] % lanes == 0
-    return lanes if is_whole and length >= lanes * threads else 1
+    return lanes if length >= lanes * threads else 1
 
 
 def term_bits(pattern: BlockPattern) -> int:

@@ -139,9 +139,9 @@ def column_lanes(
     pattern: BlockPattern, columns: int, facts: GpuFacts, dot: Dot | None = None
 ) -> int:
     """Lanes of a vector along columns: whole ones only, of neighbours."""
-    lanes = facts.lanes(element_bits(pattern.block))
+    lanes = facts.lanes(element_bits(pattern.block), pattern.extents[columns])
     plain = all(not t.uses(columns) or t.is_unit(columns, lane_dim(t, dot)) for t in pattern.terms)
-    return lanes if plain and pattern.extents[columns] % lanes == 0 else 1
+    return lanes if plain else 1
 
 
 def choose_tile(

@@ -32,7 +32,7 @@ from tcopt.schedules.analysis.patterns import (
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
-from tcopt.schedules.rules.gpu.facts import MOST_LANES, GpuFacts
+from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.register_tile import (
     columns_of,
     finish,
@@ -77,7 +77,7 @@ class SharedTiles:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return pattern
-        roles = find_roles(pattern, dot_of(pattern, facts.capabilities))
+        roles = find_roles(pattern, dot_of(pattern, facts.capabilities), facts)
         if isinstance(roles, Declined):
             return roles
         parts = tile_parts(pattern, roles, facts)
@@ -112,7 +112,7 @@ def tile_contraction(
     Returns:
         The other blocks that are left to launches of their own.
     """
-    roles = find_roles(pattern, dot_of(pattern, facts.capabilities))
+    roles = find_roles(pattern, dot_of(pattern, facts.capabilities), facts)
     if isinstance(roles, Declined):
         return roles
     found = choose_tile(pattern, roles, facts)
@@ -121,14 +121,14 @@ def tile_contraction(
     return schedule_tile(sch, pattern, roles, found[0], facts)
 
 
-def find_roles(pattern: BlockPattern, dot: Dot | None) -> Roles | Declined:
+def find_roles(pattern: BlockPattern, dot: Dot | None, facts: GpuFacts) -> Roles | Declined:
     """Assign the parts, or say why nothing is gained by sharing."""
     columns, lane = columns_of(pattern), None
     if columns is None:
         return Declined("no variable is contiguous in the output")
     if dot is not None and not dot.weights.is_unit(columns, lane_dim(dot.weights, dot)):
         return Declined("results of dot products do not lie beside each other")
-    if dot is not None and pattern.extents[columns] <= MOST_LANES:
+    if dot is not None and pattern.extents[columns] <= _result_lanes(pattern, facts):
         lane = columns
         columns = next((v for v in pattern.spatial[::-1] if is_moving(pattern, v, lane)), None)
         if columns is None:
@@ -269,14 +269,21 @@ def _space_rows(sch: Schedule, copy: Block, term: Access, rows: int) -> None:
         sch.storage_align(copy, dim, factor, offset)
 
 
+def _result_lanes(pattern: BlockPattern, facts: GpuFacts) -> int:
+    """Results of a dot product that are a vector of one thread."""
+    return facts.lanes(access_bits(pattern.store))
+
+
 def _copied_lanes(
     sch: Schedule, term: Access, loops: list[Loop], tile: SharedTile, facts: GpuFacts
 ) -> int:
     """Neighbours that a thread copies at once: whole vectors of rows that blocks divide evenly,
     where there are enough of them for all threads."""
-    lanes = facts.lanes(access_bits(term))
     width, row = sch.extent(loops[-1]), buffer_shape(term.buffer)[-1]
     elements = prod(map(sch.extent, loops))
+    lanes = facts.lanes(access_bits(term), width)
+    while lanes > facts.words and elements < lanes * tile.threads:
+        lanes //= 2
     is_even = width % lanes == 0 and row % width == 0
     # Single bytes are no faster than words.
     enough = access_bits(term) == BYTE or elements >= lanes * tile.threads

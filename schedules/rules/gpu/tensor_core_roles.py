@@ -112,9 +112,9 @@ def _element(access: Access) -> Attribute:
     return type_.get_element_type()
 
 
-def find_warp_roles(pattern: BlockPattern) -> WarpRoles | Declined:
+def find_warp_roles(pattern: BlockPattern, facts: GpuFacts) -> WarpRoles | Declined:
     """Assign the parts, or say why warps cannot share them."""
-    roles = find_roles(pattern, None)
+    roles = find_roles(pattern, None, facts)
     if isinstance(roles, Declined):
         return roles
     across = [t for t in pattern.terms if not t.uses(roles.columns)]

@@ -78,7 +78,7 @@ class TensorCoreTiles:
         mmas = mmas_for(pattern, known)
         if isinstance(mmas, Declined):
             return mmas
-        roles = find_warp_roles(pattern)
+        roles = find_warp_roles(pattern, facts)
         if isinstance(roles, Declined):
             return roles
         chosen = choose_in_parts(pattern, roles, mmas, facts)
@@ -97,7 +97,7 @@ class TensorCoreTiles:
         block = sch.get_block(pattern.block.block_name.data)
         if parts > 1:
             pattern = split_sum(sch, pattern, roles.depth, parts)
-            roles = find_warp_roles(pattern)
+            roles = find_warp_roles(pattern, facts)
             assert not isinstance(roles, Declined), roles.reason
         left = schedule_tile(sch, pattern, roles, tile, facts)
         return finish_others(sch, block, parts, left, facts)
@@ -128,7 +128,7 @@ def choose_in_parts(
 
 def shared_tile_time(pattern: BlockPattern, factors: WarpRoles, facts: GpuFacts) -> float | None:
     """How long `gpu-shared-tile` would take, in the unit of `WarpTileCosts.time`."""
-    roles = find_roles(pattern, None)
+    roles = find_roles(pattern, None, facts)
     if isinstance(roles, Declined):
         return None
     parts = tile_parts(pattern, roles, facts)

@@ -74,14 +74,14 @@ te.func @convolution(%x: tensor<1x4x6x8xf32>, %w: tensor<6x4x3x3xf32>) -> tensor
 
 // -----
 
-// Bytes are fetched in words where parts of the reduction are alike, and their dot products lie
+// Bytes are fetched in words, in several where all threads have some, and their dot products lie
 // beside each other in vectors.
 // KERNEL:     func.func private @bytes(
 // KERNEL:       simd.dot {{.*}} : vector<4x4xi8> into vector<4xi32>
 // CHECK:      %x_shared = loop.alloc shared : memref<8x16xi8>
 // CHECK-NEXT: %w_shared = loop.alloc shared : memref<1x4x32x4xi8>
 // CHECK:        loop.for %ko = 0 to 3 {
-// CHECK:          loop.for %d0_d1d = 0 to 4 vectorized {
+// CHECK:          loop.for %d0_d1d = 0 to 8 vectorized {
 // CHECK-NEXT:       loop.load %x[{{.*}}] : memref<21x48xi8>
 // CHECK:          loop.for %d1_d2_d3d = 0 to 4 vectorized {
 // CHECK-NEXT:       loop.load %w[0, {{.*}}] : memref<1x12x32x4xi8>

@@ -162,7 +162,7 @@ def scheduled(
     else:
         pattern = only_contraction(sch)
         assert isinstance(pattern, BlockPattern)
-        roles, mmas = find_warp_roles(pattern), mmas_for(pattern, matrix_products(facts))
+        roles, mmas = find_warp_roles(pattern, facts), mmas_for(pattern, matrix_products(facts))
         assert not isinstance(roles, Declined) and not isinstance(mmas, Declined)
         costs = WarpTileCosts(pattern, roles, facts)
         fitting = [tile for tile in costs.candidates(mmas) if costs.fits(tile)]

@@ -27,7 +27,7 @@ SM_80 = gpu_facts(named_gpu("sm_80"))
 def chosen(m: int, n: int, depth: int, facts: GpuFacts = SM_80) -> SharedTile:
     pattern = only_contraction(Schedule(matmul(m, n, depth)))
     assert isinstance(pattern, BlockPattern)
-    roles = find_roles(pattern, None)
+    roles = find_roles(pattern, None, facts)
     assert not isinstance(roles, Declined)
     found = choose_tile(pattern, roles, facts)
     assert found is not None
