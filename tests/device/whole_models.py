@@ -203,6 +203,10 @@ models in steps of the last quantisation, from the exact integers of the model's
 are those of this compiler, of the first run, in which the device's compiler takes the kernels, and
 of another run; they are for orientation, whatever else the machine did.
 
+A row is of the day on which its model was last tried: a run with `--filter` leaves the others as
+they were, and the device named above is that of the last one. No row says how fast a device is:
+OpenCL here is the CPU, and no CUDA device was there.
+
 | model | launches | kernels | difference | compile | first run | run |
 |---|---|---|---|---|---|---|
 """
