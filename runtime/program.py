@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.llvm.machine.host import default_threads, obstacle, usable_cores
+from tcopt.runtime.addresses import address_of
 from tcopt.runtime.checks import CheckMemory, split_checks, split_keys
 from tcopt.runtime.description import argument_facts
 from tcopt.runtime.host_calls import HostCall, Texts, as_code_has_it
@@ -189,7 +190,7 @@ class Program:
         if self.keys:
             feeds = [*feeds, *(new_key() for _ in self.keys)]
         for position, array in enumerate(feeds):
-            arguments[position] = array.ctypes.data
+            arguments[position] = address_of(array)
         outputs: list[Array] = []
         for position, pool in enumerate(self._pools, len(feeds)):
             array, arguments[position] = pool.take()
