@@ -200,7 +200,7 @@ def _space(pattern: BlockPattern, roles: Roles, lanes: int) -> Space:
         spans=1 if roles.spans is None else extents[roles.spans],
         columns=columns,
         lanes=lanes,
-        element_bytes=max(map(access_bytes, vectors)),
+        element_bytes=max(map(access_bytes, vectors), default=access_bytes(pattern.store)),
         steps=prod(extents[v] for v in pattern.reduce),
         repeats=prod(extents[v] for v in pattern.spatial if v not in placed),
         scalar_bytes=_bytes(scalars),
