@@ -107,6 +107,9 @@ def insert_ops(ops: Iterable[Operation], before: Operation) -> None:
 
 def erase_op(op: Operation) -> None:
     """Take an op whose results have no uses out of its block, for good."""
+    if __debug__:
+        for result in op.results:
+            assert result.first_use is None, f"'{op.name}' is erased while it is used"
     block, previous, following = op.parent, op._prev_op, op._next_op
     if block is not None:
         if previous is None:
@@ -134,6 +137,21 @@ def walk_ops(root: Operation) -> Iterator[Operation]:
                 else:
                     yield op
                 op = following
+
+
+def walk_inner_first(root: Operation) -> Iterator[Operation]:
+    """All inside of an op and then it itself, inner ones first."""
+    for region in root.regions:
+        for block in region.blocks:
+            op = block._first_op
+            while op is not None:
+                following = op._next_op
+                if op.regions:
+                    yield from walk_inner_first(op)
+                else:
+                    yield op
+                op = following
+    yield root
 
 
 def ops_of(root: Operation, kind: type[_Op]) -> list[_Op]:

@@ -34,7 +34,13 @@ from xdsl.rewriter import InsertPoint
 
 from tcopt.support.errors import InputError, PassFailedError
 from tcopt.support.locations import describe_location, nearest_location, set_location
-from tcopt.support.quick_ir import erase_op, walk_ops
+from tcopt.support.quick_ir import (
+    append_ops,
+    erase_op,
+    insert_ops,
+    walk_inner_first,
+    walk_ops,
+)
 
 # Edits
 
@@ -91,6 +97,20 @@ def move(ops: Sequence[Operation], block: Block) -> None:
     block.add_ops(ops)
 
 
+def move_before(ops: Sequence[Operation], place: Operation) -> None:
+    """Take ops from where they are to the front of another."""
+    assert place.parent is not None
+    for op in ops:
+        op.detach()
+    place.parent.insert_ops_before(ops, place)
+
+
+def inline(op: Operation) -> None:
+    """Put what is inside of an op's one block, which has no terminator, in the op's place."""
+    move_before(tuple(op.regions[0].block.ops), op)
+    erase(op)
+
+
 def _locate(new: Operation, old: Operation) -> None:
     """Give an op, and what is inside of it, the location of another unless it has one."""
     if new.regions:
@@ -129,7 +149,11 @@ def insert_once(rewriter: PatternRewriter, new: Operation) -> SSAValue:
 
 
 def rewrite(
-    root: Operation | Block, patterns: Sequence[RewritePattern], *, once: bool = False
+    root: Operation | Block,
+    patterns: Sequence[RewritePattern],
+    *,
+    once: bool = False,
+    inner_first: bool = False,
 ) -> bool:
     """Rewrite what is inside of an op or a block, until no pattern finds anything more.
 
@@ -138,12 +162,13 @@ def rewrite(
 
     Args:
         once: visit each op that is there at the start once, and nothing else.
+        inner_first: visit an op after what is inside of it, not before.
     Returns:
         Whether anything was rewritten.
     Raises:
         PassFailedError: the patterns do not come to an end.
     """
-    return _Driver(patterns, once).run(root)
+    return _Driver(patterns, once).run(root, walk_inner_first if inner_first else walk_ops)
 
 
 @dataclass
@@ -233,11 +258,13 @@ class _Driver(PatternRewriter):
     def insertion_point(self, point: InsertPoint) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._point: InsertPoint | None = point
 
-    def run(self, root: Operation | Block) -> bool:
-        """Rewrite what is inside."""
+    def run(
+        self, root: Operation | Block, walk: Callable[[Operation], Iterator[Operation]]
+    ) -> bool:
+        """Rewrite what is inside, in the order of a walk."""
         places, applicable = self._places, self._by_kind
         for top in root.ops if isinstance(root, Block) else (root,):
-            for op in walk_ops(top):
+            for op in walk(top):
                 kind = type(op)
                 if applicable[kind] if kind in applicable else self._applicable(kind):
                     places[op] = len(places)
@@ -299,6 +326,27 @@ class _Driver(PatternRewriter):
         self._pushes += 1
         self._waiting.add(op)
         heappush(self._heap, (self._places.setdefault(op, self._now), self._pushes, op))
+
+    def insert(
+        self, op: Operation | Sequence[Operation], insertion_point: InsertPoint | None = None
+    ) -> Any:
+        """Insert ops, which are in no block yet, at a place; quicker than the base class."""
+        ops = (op,) if isinstance(op, Operation) else op
+        point = self.insertion_point if insertion_point is None else insertion_point
+        for each in ops:
+            if each.parent is not None:
+                raise PassFailedError("inserted while it is in a block", op=each)
+        if point.insert_before is None:
+            append_ops(point.block, ops)
+        else:
+            insert_ops(ops, point.insert_before)
+        self.has_done_action |= bool(ops)
+        for each in ops:
+            if self._name_hint is not None:
+                for result in each.results:
+                    result.name_hint = result.name_hint or self._name_hint
+            self.handle_operation_insertion(each)
+        return op
 
     # What the base class calls on changes
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
 from xdsl.ir import Attribute, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import shape_of
 from tcopt.dialects.te import CallOp
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import rewrite
 
 
 def adapt_calls(module: ModuleOp, changed: Mapping[str, FunctionType]) -> None:
@@ -20,50 +22,62 @@ def adapt_calls(module: ModuleOp, changed: Mapping[str, FunctionType]) -> None:
     Args:
         changed: the new type of each function whose tensors have other shapes now.
     """
-    if not changed:
-        return
-    for call in list(module.walk()):
-        if isinstance(call, CallOp) and call.callee.string_value() in changed:
-            _adapt_call(call, changed[call.callee.string_value()])
+    if changed:
+        rewrite(module, [AdaptCall(changed)], once=True)
 
 
-def _adapt_call(call: CallOp, type_: FunctionType) -> None:
-    """Call the changed function on views of the operands, and view its results as before."""
-    block = call.parent
-    assert block is not None
+@dataclass(frozen=True)
+class AdaptCall(RewritePattern):
+    """Call a changed function on views of the operands, and view its results as before.
 
-    def view(value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        if shape_of(value) == tuple(shape):
-            return value
-        source = value.owner
-        while isinstance(source, ReshapeOp):
-            value, source = source.x, source.x.owner
-        if shape_of(value) == tuple(shape):
-            return value
-        reshape = ReshapeOp(value, shape)
-        reshape.location = call.location
-        block.insert_op_before(reshape, call)
-        return reshape.results[0]
+        %r = te.call @f(%v) : (tensor<1x8x4x4xf32>) -> tensor<1x8x4x4xf32>
+        ->
+        %0 = graph.reshape %v : tensor<8x16xf32>
+        %1 = te.call @f(%0) : (tensor<8x16xf32>) -> tensor<8x16xf32>
+        %r = graph.reshape %1 : tensor<1x8x4x4xf32>
 
-    pairs = zip(call.arguments, type_.inputs.data, strict=True)
-    operands = [view(value, _shape(wanted)) for value, wanted in pairs]
-    new = CallOp(call.callee.string_value(), operands, type_.outputs.data)
-    new.attributes.update(call.attributes)
-    new.location = call.location
-    block.insert_op_before(new, call)
-    for old, result in zip(call.res, new.res, strict=True):
-        result.name_hint = old.name_hint
-        old.replace_all_uses_with(view(result, shape_of(old)))
-    users = [value.owner for value in call.arguments]
-    erase(call)
-    _drop_unused_views(users)
+    Attributes:
+        changed: the new types of functions, by their names.
+    """
+
+    changed: Mapping[str, FunctionType]
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: CallOp, rewriter: PatternRewriter) -> None:
+        type_ = self.changed.get(op.callee.string_value())
+        if type_ is None:
+            return
+        pairs = zip(op.arguments, type_.inputs.data, strict=True)
+        operands = [_view(value, _shape(wanted), rewriter) for value, wanted in pairs]
+        new = CallOp(op.callee.string_value(), operands, type_.outputs.data)
+        new.attributes.update(op.attributes)
+        rewriter.insert(new)
+        results: list[SSAValue] = []
+        for old, result in zip(op.res, new.res, strict=True):
+            result.name_hint = old.name_hint
+            results.append(_view(result, shape_of(old), rewriter))
+        users = [value.owner for value in op.arguments]
+        rewriter.replace(op, [], results)
+        _erase_unused_views(users, rewriter)
 
 
-def _drop_unused_views(owners: Sequence[object]) -> None:
+def _view(value: SSAValue, shape: Sequence[int], rewriter: PatternRewriter) -> SSAValue:
+    """A value under another shape, from what it is a view of."""
+    if shape_of(value) == tuple(shape):
+        return value
+    source = value.owner
+    while isinstance(source, ReshapeOp):
+        value, source = source.x, source.x.owner
+    if shape_of(value) == tuple(shape):
+        return value
+    return rewriter.insert(ReshapeOp(value, shape)).results[0]
+
+
+def _erase_unused_views(owners: Sequence[object], rewriter: PatternRewriter) -> None:
     for op in owners:
         while isinstance(op, ReshapeOp) and op.parent is not None and not op.results[0].uses:
             source = op.x.owner
-            erase(op)
+            rewriter.erase(op)
             op = source
 
 

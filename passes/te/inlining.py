@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
@@ -16,7 +16,7 @@ from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import bounds, simplify, substitute
 from tcopt.support.literals import number_attr
 from tcopt.support.locations import set_location
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import erase, insert, replace_by
 
 
 def inline_read(read: ReadOp, producer: ComputeOp) -> None:
@@ -25,9 +25,7 @@ def inline_read(read: ReadOp, producer: ComputeOp) -> None:
     A guarded read becomes a choice between the body's value and the default, with every
     read of the body guarded too. A copy of a whole tensor passes the guard on instead.
     """
-    new = _Inliner(read, producer).run()
-    read.result.replace_all_uses_with(new)
-    erase(read)
+    replace_by(read, [_Inliner(read, producer).run()])
 
 
 def composed_accesses(read: ReadOp, producer: ComputeOp) -> list[tuple[AffineExpr, ...]]:
@@ -59,7 +57,6 @@ class _Inliner:
     def __init__(self, read: ReadOp, producer: ComputeOp):
         self.read = read
         self.producer = producer
-        self.block = _block_of(read)
         self.axes: list[SSAValue] = list(producer.body.block.args)
         self.values: dict[SSAValue, SSAValue] = {}
         self.unsafe = needs_guard(read) if read.default is not None else []
@@ -75,8 +72,8 @@ class _Inliner:
             return value
         default = self.read.default
         assert default is not None
-        outside = self._insert(arith.ConstantOp(default))
-        return self._insert(SelectOp(self._inside(), value, outside))
+        outside = self._add(arith.ConstantOp(default))
+        return self._add(SelectOp(self._inside(), value, outside))
 
     def _guard_of_copy(self) -> IntegerAttr | FloatAttr | None:
         """The default, if the producer copies elements one to one along the unsafe axes.
@@ -98,10 +95,9 @@ class _Inliner:
                     covered.add(axis)
         return self.read.default if covered.issuperset(self.unsafe) else None
 
-    def _insert(self, op: Operation) -> SSAValue:
+    def _add(self, op: Operation) -> SSAValue:
         set_location([op], self.producer.location)
-        self.block.insert_op_before(op, self.read)
-        return op.results[0]
+        return insert(op, self.read)
 
     def _clone(self, op: Operation, passed_on: IntegerAttr | FloatAttr | None) -> None:
         match op:
@@ -112,7 +108,7 @@ class _Inliner:
                 self.values[op.result] = self._index(expr, operands)
             case _:
                 mapped = {operand: self._value(operand) for operand in op.operands}
-                self._insert(new := op.clone(mapped))
+                self._add(new := op.clone(mapped))
                 self.values.update(zip(op.results, new.results, strict=True))
 
     def _clone_read(self, op: ReadOp, passed_on: IntegerAttr | FloatAttr | None) -> SSAValue:
@@ -129,7 +125,7 @@ class _Inliner:
         ):
             default = None
         map, used = unique_operands(AffineMap(len(operands), 0, tuple(exprs)), operands)
-        return self._insert(ReadOp(op.source, map, used, default))
+        return self._add(ReadOp(op.source, map, used, default))
 
     def _compose(
         self, map: AffineMap, indices: Sequence[SSAValue]
@@ -161,10 +157,10 @@ class _Inliner:
             case AffineDimExpr():
                 return operands[expr.position]
             case AffineConstantExpr():
-                return self._insert(arith.ConstantOp(IntegerAttr.from_index_int_value(expr.value)))
+                return self._add(arith.ConstantOp(IntegerAttr.from_index_int_value(expr.value)))
             case _:
                 map, used = unique_operands(AffineMap(len(operands), 0, (expr,)), operands)
-                return self._insert(IndexOp(map, used))
+                return self._add(IndexOp(map, used))
 
     def _inside(self) -> SSAValue:
         """Whether the read's indices are in bounds."""
@@ -182,25 +178,20 @@ class _Inliner:
                 conditions.append(self._compare("slt", index, size))
         total = conditions[0]
         for condition in conditions[1:]:
-            total = self._insert(arith.AndIOp(total, condition))
+            total = self._add(arith.AndIOp(total, condition))
         return total
 
     def _compare(self, predicate: str, index: SSAValue, bound: int) -> SSAValue:
-        limit = self._insert(arith.ConstantOp(IntegerAttr.from_index_int_value(bound)))
-        return self._insert(CmpiOp(index, limit, predicate))
+        limit = self._add(arith.ConstantOp(IntegerAttr.from_index_int_value(bound)))
+        return self._add(CmpiOp(index, limit, predicate))
 
 
 def _zero(type: Attribute) -> IntegerAttr | FloatAttr:
     return number_attr(0, type)
 
 
-def _block_of(op: Operation) -> Block:
-    assert op.parent is not None
-    return op.parent
-
-
-def simplify_body(stage: ComputeOp) -> None:
-    """Merge equal operations of a body and drop those without a use."""
+def simplify_body(stage: ComputeOp) -> bool:
+    """Merge equal operations of a body and drop those without a use; whether there were any."""
     block = stage.body.block
     seen: dict[Hashable, Operation] = {}
     for op in list(block.ops):
@@ -215,6 +206,9 @@ def simplify_body(stage: ComputeOp) -> None:
         known = seen.setdefault(key, op)
         if known is not op:
             op.results[0].replace_all_uses_with(known.results[0])
+    changed = False
     for op in reversed(list(block.ops)):
         if not isinstance(op, YieldOp) and not any(result.uses for result in op.results):
             erase(op)
+            changed = True
+    return changed

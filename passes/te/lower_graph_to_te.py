@@ -223,10 +223,10 @@ class _Lowering:
         forms = dict.fromkeys(op.COUNTS_ON for op in unit.body if op.COUNTS_ON)
         if forms:
             function.attributes[COUNTS_ON_ATTRIBUTE] = ArrayAttr(map(StringAttr, forms))
-        self._insert(function)
+        self._add_function(function)
         return function
 
-    def _insert(self, function: FuncOp) -> None:
+    def _add_function(self, function: FuncOp) -> None:
         block = self.module.body.block
         if self.last is not None:
             block.insert_op_after(function, self.last)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.types import shape_of
 from tcopt.dialects.te import ComputeOp, FuncOp
@@ -14,7 +15,35 @@ from tcopt.passes.te.axis_groups import find_grouping
 from tcopt.passes.te.call_views import adapt_calls
 from tcopt.passes.te.regroup import regroup
 from tcopt.passes.te.te_inline import PRODUCTS, is_contraction, uses_table
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import rewrite
+
+
+@dataclass
+class MergeAxes(RewritePattern):
+    """Make one axis of neighbouring ones that all stages of a function go through as one.
+
+        te.func @f(%x: tensor<1x8x4x4xf32>) -> tensor<1x8x4x4xf32> {
+          %y = te.compute "relu" [%n = 1, %c = 8, %h = 4, %w = 4] : tensor<1x8x4x4xf32> {
+        ->
+        te.func @f(%x: tensor<128xf32>) -> tensor<128xf32> {
+          %y = te.compute "relu" [%n_c_h_w = 128] : tensor<128xf32> {
+
+    Attributes:
+        changed: receives the new types of functions, by their names, for `AdaptCall`.
+    """
+
+    changed: dict[str, FunctionType]
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: FuncOp, rewriter: PatternRewriter) -> None:
+        if not _may_change(op):
+            return
+        sums = any(_is_contraction(stage) for stage in op.stages)
+        grouping = find_grouping(op, rows_only=sums)
+        if not grouping.is_trivial:
+            new = regroup(op, grouping)
+            rewriter.replace(op, new)
+            self.changed[new.sym_name.data] = new.function_type
 
 
 @dataclass(frozen=True)
@@ -49,15 +78,7 @@ class MergeAxesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         changed: dict[str, FunctionType] = {}
-        for function in list(op.ops):
-            if isinstance(function, FuncOp) and _may_change(function):
-                sums = any(_is_contraction(stage) for stage in function.stages)
-                grouping = find_grouping(function, rows_only=sums)
-                if not grouping.is_trivial:
-                    new = regroup(function, grouping)
-                    op.body.block.insert_op_before(new, function)
-                    erase(function)
-                    changed[new.sym_name.data] = new.function_type
+        rewrite(op, [MergeAxes(changed)], once=True)
         adapt_calls(op, changed)
 
 

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import FunctionType, IndexType, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.types import element_type, tensor
 from tcopt.dialects.te import ComputeOp, FuncOp, IndexOp, ReadOp
@@ -17,7 +18,41 @@ from tcopt.passes.te.call_views import adapt_calls
 from tcopt.passes.te.te_inline import is_contraction, uses_table
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import Dim, FloorDiv, Mod, linear_sum, simplify, substitute
-from tcopt.support.rewriting import erase, replace
+from tcopt.support.rewriting import erase, replace, rewrite
+
+
+@dataclass
+class SplitAxes(RewritePattern):
+    """Make two axes of those whose quotients the sums of products of a function read.
+
+        te.func @f(%x: tensor<8x9xf32>, %w: tensor<6x4xf32>) -> tensor<6x9xf32> {
+          %y = te.compute "conv" [%o = 6, %p = 9] reduce [%c = 4] sum : tensor<6x9xf32> {
+            %0 = te.read %x[%o floordiv 3 * 4 + %c, %p] : tensor<8x9xf32>
+        ->
+        te.func @f(%x: tensor<8x9xf32>, %w: tensor<6x4xf32>) -> tensor<2x3x9xf32> {
+          %y = te.compute "conv" [%o = 2, %oi = 3, %p = 9] reduce [%c = 4] sum : ... {
+            %0 = te.read %x[%o * 4 + %c, %p] : tensor<8x9xf32>
+
+    Attributes:
+        changed: receives the new types of functions, by their names, for `AdaptCall`.
+    """
+
+    changed: dict[str, FunctionType]
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: FuncOp, rewriter: PatternRewriter) -> None:
+        if any(uses_table(stage) for stage in op.stages):
+            return  # Schedules tell the axes of tiles and places apart.
+        found = False
+        while (axis := _quotient(op)) is not None:
+            _split(*axis)
+            found = True
+        if found:
+            inputs = op.function_type.inputs.data
+            outputs = [value.type for value in op.outputs]
+            op.properties["function_type"] = FunctionType.from_lists(inputs, outputs)
+            self.changed[op.sym_name.data] = op.function_type
+            rewriter.notify_op_modified(op)
 
 
 @dataclass(frozen=True)
@@ -45,26 +80,8 @@ class SplitAxesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         changed: dict[str, FunctionType] = {}
-        for function in op.ops:
-            if isinstance(function, FuncOp) and _split_function(function):
-                changed[function.sym_name.data] = function.function_type
+        rewrite(op, [SplitAxes(changed)], once=True)
         adapt_calls(op, changed)
-
-
-def _split_function(function: FuncOp) -> bool:
-    """Split what can be in one function; whether anything was."""
-    if any(uses_table(stage) for stage in function.stages):
-        return False  # Schedules tell the axes of tiles and places apart.
-    found = False
-    while (axis := _quotient(function)) is not None:
-        stage, position, size = axis
-        _split(stage, position, size)
-        found = True
-    if found:
-        inputs = function.function_type.inputs.data
-        outputs = [value.type for value in function.outputs]
-        function.properties["function_type"] = FunctionType.from_lists(inputs, outputs)
-    return found
 
 
 def _quotient(function: FuncOp) -> tuple[ComputeOp, int, int] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -11,6 +10,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.table import ScaleOp
 from tcopt.dialects.te import Combiner, ComputeOp, FuncOp, IndexOp, ReadOp, YieldOp
@@ -18,7 +18,7 @@ from tcopt.dialects.te.access import index_ranges
 from tcopt.dialects.te.borders import match_border
 from tcopt.passes.te.inlining import composed_accesses, inline_read, simplify_body
 from tcopt.support.affine import Dim, linear_sum, to_expr, used_dims
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import rewrite
 
 _FREE = (ReadOp, IndexOp, YieldOp, arith.ConstantOp)
 _EXPENSIVE = (
@@ -30,6 +30,96 @@ _EXPENSIVE = (
     arith.RemUIOp,
 )
 PRODUCTS = (arith.MulfOp, arith.MuliOp)
+
+
+class EraseUnusedStage(RewritePattern):
+    """Remove a stage that nothing reads.
+
+    %t = te.compute "t" [%i = 8] : tensor<8xf32> {...}
+    ->
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ComputeOp, rewriter: PatternRewriter) -> None:
+        if op.result.first_use is None:
+            rewriter.erase(op)
+
+
+class SimplifyStage(RewritePattern):
+    """Merge equal operations of a stage's body, and drop those without a use.
+
+    %0 = te.read %x[%i] : tensor<8xf32>
+    %1 = te.read %x[%i] : tensor<8xf32>
+    %2 = arith.addf %0, %1 : f32
+    ->
+    %0 = te.read %x[%i] : tensor<8xf32>
+    %2 = arith.addf %0, %0 : f32
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ComputeOp, rewriter: PatternRewriter) -> None:
+        if simplify_body(op):
+            rewriter.notify_op_modified(op)
+
+
+@dataclass(frozen=True)
+class InlineStage(RewritePattern):
+    """Put a stage's expression in the place of each read of it, where that costs little.
+
+        %bias = te.compute "bias" [%i = 8] : tensor<8xf32> { te.read %x[%i] + te.read %b[%i] }
+        %relu = te.compute "relu" [%i = 8] : tensor<8xf32> { max(te.read %bias[%i], 0) }
+        ->
+        %relu = te.compute "relu" [%i = 8] : tensor<8xf32> {
+          max(te.read %x[%i] + te.read %b[%i], 0)
+        }
+
+    Attributes:
+        max_ops, inline_padding: see the options of `te-inline`.
+    """
+
+    max_ops: int = 4
+    inline_padding: bool = True
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ComputeOp, rewriter: PatternRewriter) -> None:
+        simplify_body(op)
+        reads = _reads_of(op)
+        if not reads or op.is_reduction or not self.should_inline(op, reads):
+            return
+        for read in reads:
+            inline_read(read, op)
+        rewriter.erase(op)
+
+    def should_inline(self, stage: ComputeOp, reads: list[ReadOp]) -> bool:
+        """Whether `stage` costs little when computed at each of `reads`."""
+        if not reads or any(match_border(_reader(read)) is not None for read in reads):
+            return False
+        if uses_table(stage) and not all(_goes_with(_reader(read), stage) for read in reads):
+            return False
+        if _is_narrow(stage) and any(_has_functions(_reader(read)) for read in reads):
+            return False
+        size = max(math.prod(stage.spatial_extents), 1)
+        reuse = {id(read): math.prod(_reader(read).all_extents) / size for read in reads}
+        if sum(reuse.values()) < 2 and (len(reads) == 1 or not uses_table(stage)):
+            return True
+        repeated = [read for read in reads if reuse[id(read)] >= 2]
+        # A transform reads a few neighbours at once, and those beside it the same.
+        repeated = repeated or [read for read in reads if uses_table(_reader(read))]
+        if any(is_contraction(_reader(read)) for read in repeated):
+            return (
+                _is_copy(stage)
+                and not _is_guarded(stage)
+                and all(_stays_linear(read, stage) for read in reads)
+            )
+        if _is_guarded(stage) and repeated and not self.inline_padding:
+            return False
+        return self._is_cheap(stage)
+
+    def _is_cheap(self, stage: ComputeOp) -> bool:
+        work = [op for op in stage.body.block.ops if not isinstance(op, _FREE)]
+        if any(isinstance(op, _EXPENSIVE) for op in work) or _has_functions(stage):
+            return False
+        return len(work) + GATHER * max(_gathers(stage) - 1, 0) <= self.max_ops
 
 
 @dataclass(frozen=True)
@@ -75,60 +165,16 @@ class TeInlinePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
             if isinstance(function, FuncOp):
-                self.inline_function(function)
+                inline_stages(function, self.max_ops, self.inline_padding)
 
-    def inline_function(self, function: FuncOp) -> None:
-        """Inline what the rules allow in one function, producers first."""
-        for stage in function.stages:
-            simplify_body(stage)
-        # What two stages read is read once where both went into a third: look again.
-        while self._inline_stages(function.stages):
-            _drop_unused(function)
-        _drop_unused(function)
 
-    def _inline_stages(self, stages: Sequence[ComputeOp]) -> bool:
-        """Go through stages once; whether any was inlined."""
-        found = False
-        for stage in stages:
-            simplify_body(stage)
-            reads = _reads_of(stage)
-            if not reads or stage.is_reduction or not self.should_inline(stage, reads):
-                continue
-            for read in reads:
-                inline_read(read, stage)
-            found = True
-        return found
-
-    def should_inline(self, stage: ComputeOp, reads: list[ReadOp]) -> bool:
-        """Whether `stage` costs little when computed at each of `reads`."""
-        if not reads or any(match_border(_reader(read)) is not None for read in reads):
-            return False
-        if uses_table(stage) and not all(_goes_with(_reader(read), stage) for read in reads):
-            return False
-        if _is_narrow(stage) and any(_has_functions(_reader(read)) for read in reads):
-            return False
-        size = max(math.prod(stage.spatial_extents), 1)
-        reuse = {id(read): math.prod(_reader(read).all_extents) / size for read in reads}
-        if sum(reuse.values()) < 2 and (len(reads) == 1 or not uses_table(stage)):
-            return True
-        repeated = [read for read in reads if reuse[id(read)] >= 2]
-        # A transform reads a few neighbours at once, and those beside it the same.
-        repeated = repeated or [read for read in reads if uses_table(_reader(read))]
-        if any(is_contraction(_reader(read)) for read in repeated):
-            return (
-                _is_copy(stage)
-                and not _is_guarded(stage)
-                and all(_stays_linear(read, stage) for read in reads)
-            )
-        if _is_guarded(stage) and repeated and not self.inline_padding:
-            return False
-        return self._is_cheap(stage)
-
-    def _is_cheap(self, stage: ComputeOp) -> bool:
-        work = [op for op in stage.body.block.ops if not isinstance(op, _FREE)]
-        if any(isinstance(op, _EXPENSIVE) for op in work) or _has_functions(stage):
-            return False
-        return len(work) + GATHER * max(_gathers(stage) - 1, 0) <= self.max_ops
+def inline_stages(function: FuncOp, max_ops: int = 4, inline_padding: bool = True) -> None:
+    """Inline what the rules allow in one function, producers first."""
+    rewrite(function, [SimplifyStage()], once=True)
+    # What two stages read is read once where both went into a third: look again.
+    while rewrite(function, [InlineStage(max_ops, inline_padding)], once=True):
+        pass
+    rewrite(function, [EraseUnusedStage()])
 
 
 GATHER = 4
@@ -164,12 +210,6 @@ def _gathers(stage: ComputeOp) -> int:
         )
         for read in reads
     )
-
-
-def _drop_unused(function: FuncOp) -> None:
-    for stage in reversed(function.stages):
-        if not stage.result.uses:
-            erase(stage)
 
 
 def _reads_of(stage: ComputeOp) -> list[ReadOp] | None:

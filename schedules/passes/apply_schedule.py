@@ -1,17 +1,44 @@
-"""The pass `apply-schedule`."""
+"""Sequences carried out on the functions that they are for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SequenceOp
 from tcopt.schedules.api.apply import apply_sequence
 from tcopt.support.errors import ScheduleError
+from tcopt.support.rewriting import rewrite
+
+
+@dataclass(frozen=True)
+class ApplySequence(RewritePattern):
+    """Carry out a sequence on its function, and erase it.
+
+        loop.func @f(...) { loop.for %i = 0 to 64 {...} }
+        sched.sequence @f_schedule for @f { ... sched.split %i by [?, 16] ... }
+        ->
+        loop.func @f(...) { loop.for %io = 0 to 4 { loop.for %ii = 0 to 16 {...} } }
+
+    Attributes:
+        functions: by their names.
+    """
+
+    functions: Mapping[str, FuncOp]
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: SequenceOp, rewriter: PatternRewriter) -> None:
+        name = op.function.string_value()
+        if name not in self.functions:
+            raise ScheduleError(f"there is no loop.func @{name} to schedule", op=op)
+        apply_sequence(op, self.functions[name])
+        rewriter.erase(op)
 
 
 @dataclass(frozen=True)
@@ -42,13 +69,6 @@ class ApplySchedulePass(ModulePass):
     name = "apply-schedule"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        functions = {f.sym_name.data: f for f in op.ops if isinstance(f, FuncOp)}
-        for sequence in list(op.ops):
-            if not isinstance(sequence, SequenceOp):
-                continue
-            name = sequence.function.string_value()
-            if name not in functions:
-                raise ScheduleError(f"there is no loop.func @{name} to schedule", op=sequence)
-            apply_sequence(sequence, functions[name])
-            sequence.detach()
-            sequence.erase()
+        if any(isinstance(each, SequenceOp) for each in op.ops):
+            functions = {f.sym_name.data: f for f in op.ops if isinstance(f, FuncOp)}
+            rewrite(op, [ApplySequence(functions)], once=True)

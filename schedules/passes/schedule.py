@@ -1,4 +1,7 @@
-"""The pass `schedule`."""
+"""The pass `schedule`.
+
+A walk by hand: rules are asked about functions one by one, and write sequences beside them.
+"""
 
 from __future__ import annotations
 

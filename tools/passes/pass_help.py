@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
+import sys
 from collections.abc import Iterator, Mapping
 
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import RewritePattern
 from xdsl.utils.hints import type_repr
 
 from tcopt.support.errors import InputError
@@ -15,6 +18,7 @@ from tcopt.support.suggestions import suggest
 
 _LEVELS = ("graph", "te", "loop", "kernel")
 _OWN = "tcopt."
+_WALK = re.compile(r"^A walk by hand(?::|,) (.+?\.)$", re.MULTILINE | re.DOTALL)
 
 
 def pass_list(passes: Mapping[str, PassFactory]) -> str:
@@ -63,6 +67,27 @@ def option_lines(cls: type[ModulePass]) -> Iterator[str]:
             continue
         default = "" if field.default is dataclasses.MISSING else f" (default `{field.default}`)"
         yield f"- `{field.name.replace('_', '-')}`: {type_repr(field.type)}{default}"
+
+
+def patterns_of(cls: type[ModulePass]) -> list[str]:
+    """The names of the rewrite patterns in the file of a pass, those that it gets from others
+    included."""
+    names = vars(sys.modules[cls.__module__])
+    return sorted(
+        name
+        for name, found in names.items()
+        if isinstance(found, type)
+        and issubclass(found, RewritePattern)
+        and found is not RewritePattern
+        and not name.startswith("_")
+    )
+
+
+def reason_for_walk(cls: type[ModulePass]) -> str:
+    """Why a pass is no set of patterns, as its file says it: `A walk by hand: ...`; or `""`."""
+    text = inspect.getdoc(sys.modules[cls.__module__]) or ""
+    found = _WALK.search(text)
+    return " ".join(found[1].split()) if found else ""
 
 
 def folder_of(cls: type) -> str:

@@ -35,7 +35,13 @@ class FoldingInterface(HasFolderInterface, HasCanonicalizationPatternsInterface)
 
 
 class Simplify(RewritePattern):
-    """Replace a graph op by what its `simplify` gives."""
+    """Replace a graph op by what its `simplify` gives.
+
+    %i = graph.constant dense<[1, 3]> : tensor<2xi64>
+    %y = graph.gather %x, %i {axis = 0} : tensor<2x8xf32>
+    ->
+    %y = graph.slice %x {starts = [1, 0], steps = [2, 1]} : tensor<2x8xf32>
+    """
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """Rewrite one op."""

@@ -39,7 +39,7 @@ from tcopt.passes.graph.windows.conv_phases import phase_weights, phases_of
 from tcopt.passes.graph.windows.skipped_taps import skipped_dimensions
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase, rewrite
+from tcopt.support.rewriting import erase, insert, rewrite
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -296,7 +296,7 @@ class _Conversion:
         x, w, groups = shape_of(op.x), shape_of(op.w), op.group_count
         block = block_of(w[0], self.lanes)
         if groups == x[1] == w[0] and w[1] == 1 and groups > 1:
-            weights = self._insert(ReshapeOp(op.w, (w[0], *w[2:])), op)
+            weights = insert(ReshapeOp(op.w, (w[0], *w[2:])), op)
             data = self._block(op.x, op)
             return self._blocked_conv(op, data, weights, f"O{spatial}", f"{block}o")
         if op.x not in self.computed and stays_plain(op, self.lanes):
@@ -330,7 +330,7 @@ class _Conversion:
         reordered = LayoutTransformOp(made[-1], src=form, dst=f"{form}{inner}i{block}o")
         return BlockedConvTransposeOp(
             self._block(op.x, op),
-            self._insert(reordered, op),
+            insert(reordered, op),
             starts=phases.starts,
             pads=phases.pads,
             result_element=op.result_element,
@@ -340,7 +340,7 @@ class _Conversion:
         self, op: ConvOp, data: SSAValue, weights: SSAValue, form: str, blocks: str
     ) -> GraphOp:
         """The blocked form, with weights laid out as `form` put into `blocks`."""
-        reordered = self._insert(LayoutTransformOp(weights, src=form, dst=form + blocks), op)
+        reordered = insert(LayoutTransformOp(weights, src=form, dst=form + blocks), op)
         window, is_plain = op.window, len(shape_of(data)) == len(op.shape)
         return BlockedConvOp(
             data,
@@ -418,10 +418,10 @@ class _Conversion:
         places = shape[len(shape) - (rank - 2) :]
         if all(extent == 1 for extent in places) and channels % block == 0:
             inner = (channels // block, *places, block)
-            return self._insert(ReshapeOp(value, (*lead, *inner)), user)
+            return insert(ReshapeOp(value, (*lead, *inner)), user)
         layout = ("N" if lead else "") + f"C{_SPATIAL[rank - 2]}"
         transform = LayoutTransformOp(value, src=layout, dst=f"{layout}{block}c")
-        return self._insert(transform, user)
+        return insert(transform, user)
 
     # Values
 
@@ -430,7 +430,7 @@ class _Conversion:
             plain, stored = self._layouts(shape_of(value))
             transform = LayoutTransformOp(value, src=plain, dst=stored)
             transform.location = user.location
-            self.blocked[value] = self._insert(transform, user)
+            self.blocked[value] = insert(transform, user)
         return self.blocked[value]
 
     def _plain(self, value: SSAValue, user: Operation) -> SSAValue:
@@ -441,7 +441,7 @@ class _Conversion:
             plain, stored = self._layouts(shape)
             transform = LayoutTransformOp(self.blocked[value], src=stored, dst=plain, shape=shape)
             transform.location = user.location
-            self.plain[value] = self._insert(transform, user)
+            self.plain[value] = insert(transform, user)
         return self.plain[value]
 
     def _use_plain_operands(self, op: Operation) -> bool:
@@ -453,10 +453,6 @@ class _Conversion:
     def _layouts(self, shape: Sequence[int]) -> tuple[str, str]:
         plain = f"NC{_SPATIAL[len(shape) - 2]}"
         return plain, f"{plain}{block_of(shape[1], self.lanes)}c"
-
-    def _insert(self, op: GraphOp, user: Operation) -> SSAValue:
-        self.body.insert_op_before(op, user)
-        return op.results[0]
 
 
 def _fits_lanes(value: SSAValue) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, vector
+from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -18,16 +18,42 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.vector_ import ScatterOp
 from tcopt.passes.kernel.accesses.constant_vectors import base_and_offset, constant_step
 from tcopt.passes.kernel.accesses.lane_layouts import constant_prefix
 from tcopt.passes.kernel.cleanup.effects import accessed
-from tcopt.support.quick_ir import ops_of
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import rewrite
+
+
+@dataclass(frozen=True)
+class InterleaveScatters(RewritePattern):
+    """Store what scatters that lie between each other's elements write together.
+
+        vector.scatter %y[%i][%even], %on, %a         // %even = [0, 2, 4, 6]
+        vector.scatter %y[%i + 1][%even], %on, %b
+        ->
+        %0 = vector.shuffle %a, %b [0, 4, 1, 5]
+        %1 = vector.shuffle %a, %b [2, 6, 3, 7]
+        vector.store %0, %y[%i]
+        vector.store %1, %y[%i + 4]
+
+    Attributes:
+        max_step: scatters of a larger step stay.
+    """
+
+    max_step: int = 8
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ScatterOp, rewriter: PatternRewriter) -> None:
+        group = _group_from(op, self.max_step)
+        if group is not None:
+            _interleave(group, rewriter)
 
 
 @dataclass(frozen=True)
@@ -59,12 +85,7 @@ class InterleaveScattersPass(ModulePass):
     """Scatters of a larger step stay: each vector to store takes a shuffle for each of them."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and not function.is_declaration:
-                scatters = ops_of(function, ScatterOp)
-                for block in dict.fromkeys(scatter.parent for scatter in scatters):
-                    for group in () if block is None else _groups(block, self.max_step):
-                        _interleave(group)
+        rewrite(op, [InterleaveScatters(self.max_step)])
 
 
 @dataclass
@@ -86,30 +107,26 @@ class _Group:
         return sorted(self.parts) == list(range(low, low + self.step))
 
 
-def _groups(block: Block, max_step: int) -> list[_Group]:
-    """Complete groups between whose parts nothing else touches what they write to."""
-    complete: list[_Group] = []
-    open_: dict[SSAValue, _Group] = {}
-    for op in block.ops:
-        if isinstance(op, ScatterOp):
-            group = open_.get(op.base)
-            found = _part_of(op, max_step)
-            if found is None:
-                open_.pop(op.base, None)
-                continue
-            key, step, offset = found
-            if group is None or group.key != key or offset in group.parts:
-                group = open_[op.base] = _Group(key, step, {})
-            group.parts[offset] = op
-            if group.is_complete:
-                complete.append(group)
-                del open_[op.base]
-        elif (buffers := accessed(op)) is None:
-            open_.clear()
-        else:
-            for buffer in buffers:
-                open_.pop(buffer, None)
-    return complete
+def _group_from(op: ScatterOp, max_step: int) -> _Group | None:
+    """A complete group that begins with a scatter, between whose parts nothing else touches what
+    they write to."""
+    found = _part_of(op, max_step)
+    if found is None:
+        return None
+    key, step, offset = found
+    group = _Group(key, step, {offset: op})
+    following = op.next_op
+    while following is not None and not group.is_complete:
+        if isinstance(following, ScatterOp):
+            if following.base is op.base:
+                part = _part_of(following, max_step)
+                if part is None or part[0] != key or part[2] in group.parts:
+                    return None
+                group.parts[part[2]] = following
+        elif (buffers := accessed(following)) is None or op.base in buffers:
+            return None
+        following = following.next_op
+    return group if group.is_complete else None
 
 
 def _part_of(op: ScatterOp, max_step: int) -> tuple[tuple[Any, ...], int, int] | None:
@@ -122,7 +139,7 @@ def _part_of(op: ScatterOp, max_step: int) -> tuple[tuple[Any, ...], int, int] |
     return key, step, offset
 
 
-def _interleave(group: _Group) -> None:
+def _interleave(group: _Group, rewriter: PatternRewriter) -> None:
     """Write the stores in place of the last scatter."""
     parts = group.ordered
     block = parts[0].parent
@@ -153,9 +170,9 @@ def _interleave(group: _Group) -> None:
             mask = _prefix_mask(remaining, lanes)
             ops += [mask, vector.MaskedStoreOp(base, indices, mask.result, value)]
         remaining -= lanes
-    block.insert_ops_before(ops, place)
+    rewriter.insert(ops, InsertPoint.before(place))
     for part in parts:
-        erase(part)
+        rewriter.erase(part)
 
 
 def _prefix_mask(count: int, lanes: int) -> arith.ConstantOp:

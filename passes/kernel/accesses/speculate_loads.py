@@ -10,19 +10,13 @@ from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import (
-    GreedyRewritePatternApplier,
-    PatternRewriter,
-    PatternRewriteWalker,
-    RewritePattern,
-    op_type_rewrite_pattern,
-)
-from xdsl.rewriter import InsertPoint
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.traits import is_side_effect_free
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.target import thread_blocks_of
+from tcopt.support.rewriting import rewrite
 
 MOST_OPS = 24
 """Ops under a condition that are few enough to be a copy."""
@@ -66,13 +60,23 @@ class SpeculateLoadsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if thread_blocks_of(op) is not None:
-            patterns: list[RewritePattern] = [_LoadsBeforeIf(), _ChoiceOfLoad()]
-            walker = PatternRewriteWalker(GreedyRewritePatternApplier(patterns))
-            walker.rewrite_module(op)
+            rewrite(op, [LoadBeforeIf(), ChooseLoad()])
 
 
-class _LoadsBeforeIf(RewritePattern):
-    """Loads of a branch without results go in front of it."""
+class LoadBeforeIf(RewritePattern):
+    """Put the loads of a branch without results in front of it.
+
+    scf.if %inside {
+      %v = memref.load %x[%i] : memref<100xf32>
+      memref.store %v, %s[%t] : memref<64xf32>
+    }
+    ->
+    %0 = arith.select %inside, %i, %c0 : index
+    %v = memref.load %x[%0] : memref<100xf32>
+    scf.if %inside {
+      memref.store %v, %s[%t] : memref<64xf32>
+    }
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.IfOp, rewriter: PatternRewriter) -> None:
@@ -83,8 +87,20 @@ class _LoadsBeforeIf(RewritePattern):
             _move_before(op, moved, rewriter)
 
 
-class _ChoiceOfLoad(RewritePattern):
-    """A branch that loads, or gives a value that is known, becomes a choice."""
+class ChooseLoad(RewritePattern):
+    """Make a choice of a branch that loads, or gives a value that is known.
+
+    %r = scf.if %inside -> (f32) {
+      %v = memref.load %x[%i] : memref<100xf32>
+      scf.yield %v : f32
+    } else {
+      scf.yield %zero : f32
+    }
+    ->
+    %0 = arith.select %inside, %i, %c0 : index
+    %v = memref.load %x[%0] : memref<100xf32>
+    %r = arith.select %inside, %v, %zero : f32
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: scf.IfOp, rewriter: PatternRewriter) -> None:
@@ -163,10 +179,13 @@ def _move_before(op: scf.IfOp, moved: Sequence[Operation], rewriter: PatternRewr
         if isinstance(each, memref.LoadOp | vector.LoadOp):
             if zero is None and len(each.operands) > 1:
                 zero = arith.ConstantOp(IntegerAttr(0, IndexType()))
-                rewriter.insert(zero, InsertPoint.before(op))
+                rewriter.insert(zero)
             for position in range(1, len(each.operands)):
                 assert zero is not None
                 place = SelectOp(op.cond, each.operands[position], zero.result)
-                rewriter.insert(place, InsertPoint.before(op))
+                rewriter.insert(place)
                 each.operands[position] = place.result
-        rewriter.insert(each, InsertPoint.before(op))
+        rewriter.insert(each)
+    # A branch around holds loads now, and perhaps no other branch.
+    if isinstance(around := op.parent_op(), scf.IfOp):
+        rewriter.notify_op_modified(around)

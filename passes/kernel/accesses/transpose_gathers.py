@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, vector
+from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -19,8 +19,10 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.arith_ import SelectOp
@@ -30,8 +32,37 @@ from tcopt.passes.kernel.accesses.lane_layouts import constant_prefix
 from tcopt.passes.kernel.accesses.register_squares import CHUNK_BITS, transpose_chunks
 from tcopt.passes.kernel.cleanup.effects import accessed, effects_of
 from tcopt.support.literals import number_attr
-from tcopt.support.quick_ir import ops_of
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import rewrite
+
+
+@dataclass
+class TransposeGathers(RewritePattern):
+    """Load the rows of the tile whose columns some gathers of a block read, and transpose them.
+
+        %a = vector.gather %x[%i, %j][%rows], %on, %p    // %rows = [0, 1024]
+        %b = vector.gather %x[%i, %j + 1][%rows], %on, %p
+        ->
+        %0 = vector.load %x[%i, %j] : memref<64x1024xf64>, vector<2xf64>
+        %1 = vector.load %x[%i, %j + 1024] : memref<64x1024xf64>, vector<2xf64>
+        %a = vector.shuffle %0, %1 [0, 2]
+        %b = vector.shuffle %0, %1 [1, 3]
+
+    Attributes:
+        min_columns: fewer gathers than this stay.
+    """
+
+    min_columns: int = 4
+    _alone: set[Operation] = field(default_factory=set[Operation], init=False)
+    """Gathers in tiles with too few columns, which need not be looked at one by one."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: GatherOp, rewriter: PatternRewriter) -> None:
+        tile = None if op in self._alone else _tile_from(op)
+        for run in () if tile is None else _runs(tile):
+            if len(run.columns) >= self.min_columns:
+                _Transposition(run, rewriter).run()
+            else:
+                self._alone.update(run.columns.values())
 
 
 @dataclass(frozen=True)
@@ -68,14 +99,7 @@ class TransposeGathersPass(ModulePass):
     """Fewer gathers than this stay."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and not function.is_declaration:
-                gathers = ops_of(function, GatherOp)
-                blocks = dict.fromkeys(gather.parent for gather in gathers)
-                for block in blocks:
-                    for tile in _tiles(block) if block is not None else ():
-                        if len(tile.columns) >= self.min_columns:
-                            _Transposition(tile).run()
+        rewrite(op, [TransposeGathers(self.min_columns)])
 
 
 @dataclass
@@ -95,34 +119,38 @@ class _Tile:
     last: SSAValue | None
 
 
-def _tiles(block: Block) -> list[_Tile]:
-    """Runs of gathers between which nothing is written to what they read."""
-    found: list[_Tile] = []
-    open_: dict[Any, _Tile] = {}
-    for op in block.ops:
-        if isinstance(op, GatherOp):
-            _add(op, open_, found)
-        elif effects_of(op).writes:
-            buffers = accessed(op)
-            for key in [key for key in open_ if buffers is None or key[0] in buffers]:
-                del open_[key]
-    return [run for tile in found for run in _runs(tile)]
+def _tile_from(op: GatherOp) -> _Tile | None:
+    """A gather, and those of its kind behind it up to where what they read is written to."""
+    found = _column_of(op)
+    if found is None:
+        return None
+    key, offset, tile = found
+    tile.columns[offset] = op
+    following = op.next_op
+    while following is not None:
+        if isinstance(following, GatherOp):
+            if following.base is op.base and following.mask is op.mask:
+                other = _column_of(following)
+                if other is not None and other[0] == key:
+                    tile.columns.setdefault(other[1], following)
+        elif effects_of(following).writes:
+            buffers = accessed(following)
+            if buffers is None or op.base in buffers:
+                break
+        following = following.next_op
+    return tile
 
 
-def _add(op: GatherOp, open_: dict[Any, _Tile], found: list[_Tile]) -> None:
+def _column_of(op: GatherOp) -> tuple[tuple[Any, ...], int, _Tile] | None:
+    """What a gather has in common with others of its tile, its column, and a tile without any."""
     stride, rows = constant_step(op.index_vec), constant_prefix(op.mask)
     type_ = op.result.type
     assert isa(type_, VectorType)
     if stride is None or rows is None or not _is_square(type_):
-        return
-    *outer, last = [base_and_offset(index) for index in op.indices]
-    key = (op.base, tuple(outer), last[0], stride, rows, op.pass_thru, op.mask, type_)
-    tile = open_.get(key)
-    if tile is None:
-        tile = open_[key] = _Tile({last[1]: op}, stride, rows, last[0])
-        found.append(tile)
-    else:
-        tile.columns.setdefault(last[1], op)
+        return None
+    *outer, (last, offset) = [base_and_offset(index) for index in op.indices]
+    key = (tuple(outer), last, stride, rows, op.pass_thru, type_)
+    return key, offset, _Tile({}, stride, rows, last)
 
 
 def _runs(tile: _Tile) -> Iterator[_Tile]:
@@ -140,14 +168,16 @@ def _runs(tile: _Tile) -> Iterator[_Tile]:
 class _Transposition:
     """Writes one tile's rows and shuffles in front of its first gather."""
 
-    def __init__(self, tile: _Tile):
+    def __init__(self, tile: _Tile, rewriter: PatternRewriter):
         self.tile = tile
+        self.rewriter = rewriter
         self.first = min(tile.columns.values(), key=_place)
         self.lanes = _lanes(self.first)
         self.type = self.first.result.type
 
     def run(self) -> None:
         tile = self.tile
+        self.rewriter.insertion_point = InsertPoint.before(self.first)
         low = min(tile.columns)
         rows = [self._row(low + row * tile.stride) for row in range(tile.rows)]
         if len(rows) < self.lanes:
@@ -159,15 +189,12 @@ class _Transposition:
             if tile.rows < self.lanes:
                 value = self._insert(SelectOp(gather.mask, value, gather.pass_thru))
             value.name_hint = gather.result.name_hint
-            gather.result.replace_all_uses_with(value)
+            self.rewriter.replace_all_uses_with(gather.result, value)
         for gather in tile.columns.values():
-            erase(gather)
+            self.rewriter.erase(gather)
 
     def _insert(self, op: Operation) -> SSAValue:
-        block = self.first.parent
-        assert block is not None
-        block.insert_op_before(op, self.first)
-        return op.results[0]
+        return self.rewriter.insert(op).results[0]
 
     def _row(self, offset: int) -> SSAValue:
         """Neighbours in memory, from an offset in the last index on."""

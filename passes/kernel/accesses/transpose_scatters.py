@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, vector
+from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     FixedBitwidthType,
@@ -19,8 +19,10 @@ from xdsl.dialects.builtin import (
     VectorType,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.vector_ import ScatterOp
@@ -28,8 +30,33 @@ from tcopt.passes.kernel.accesses.constant_vectors import base_and_offset, const
 from tcopt.passes.kernel.accesses.lane_layouts import constant_prefix
 from tcopt.passes.kernel.accesses.register_squares import CHUNK_BITS, transpose_chunks
 from tcopt.passes.kernel.cleanup.effects import accessed
-from tcopt.support.quick_ir import ops_of
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import rewrite
+
+
+class TransposeScatters(RewritePattern):
+    """Transpose what some scatters of a block write to columns of a tile, and store its rows.
+
+    vector.scatter %y[%i, %j][%rows], %on, %a        // %rows = [0, 784]
+    vector.scatter %y[%i, %j + 1][%rows], %on, %b
+    ->
+    %0 = vector.shuffle %a, %b [0, 2]
+    %1 = vector.shuffle %a, %b [1, 3]
+    vector.store %0, %y[%i, %j] : memref<64x784xf64>, vector<2xf64>
+    vector.store %1, %y[%i, %j + 784] : memref<64x784xf64>, vector<2xf64>
+    """
+
+    def __init__(self) -> None:
+        self._alone: set[Operation] = set()
+        """Scatters in tiles that were looked at already."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ScatterOp, rewriter: PatternRewriter) -> None:
+        tile = None if op in self._alone else _tile_from(op)
+        if tile is None:
+            return
+        self._alone.update(tile.columns.values())
+        for columns in _squares(tile):
+            _Transposition(columns, tile, rewriter).run()
 
 
 @dataclass(frozen=True)
@@ -65,13 +92,7 @@ class TransposeScattersPass(ModulePass):
     name = "transpose-scatters"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and not function.is_declaration:
-                scatters = ops_of(function, ScatterOp)
-                for block in dict.fromkeys(scatter.parent for scatter in scatters):
-                    for tile in () if block is None else _tiles(block):
-                        for columns in _squares(tile):
-                            _Transposition(columns, tile).run()
+        rewrite(op, [TransposeScatters()])
 
 
 @dataclass
@@ -99,28 +120,25 @@ class _Tile:
         )
 
 
-def _tiles(block: Block) -> list[_Tile]:
-    """Scatters between which nothing else touches what they write to."""
-    found: list[_Tile] = []
-    open_: dict[SSAValue, _Tile] = {}
-    for op in block.ops:
-        if isinstance(op, ScatterOp):
-            part = _column_of(op)
-            tile = open_.pop(op.base, None)
-            if part is None:
-                continue
-            new, offset = part
-            if tile is None or not tile.takes(new, offset):
-                tile = new
-                found.append(tile)
-            tile.columns[offset] = op
-            open_[op.base] = tile
-        elif (buffers := accessed(op)) is None:
-            open_.clear()
-        else:
-            for buffer in buffers:
-                open_.pop(buffer, None)
-    return found
+def _tile_from(op: ScatterOp) -> _Tile | None:
+    """A scatter, and those behind it up to where something else touches what they write to."""
+    part = _column_of(op)
+    if part is None:
+        return None
+    tile, offset = part
+    tile.columns[offset] = op
+    following = op.next_op
+    while following is not None:
+        if isinstance(following, ScatterOp):
+            if following.base is op.base:
+                other = _column_of(following)
+                if other is None or not tile.takes(*other):
+                    break
+                tile.columns[other[1]] = following
+        elif (buffers := accessed(following)) is None or op.base in buffers:
+            break
+        following = following.next_op
+    return tile
 
 
 def _column_of(op: ScatterOp) -> tuple[_Tile, int] | None:
@@ -168,16 +186,18 @@ class _Transposition:
         columns: the scatters, in the order of their columns.
     """
 
-    def __init__(self, columns: Sequence[ScatterOp], tile: _Tile):
+    def __init__(self, columns: Sequence[ScatterOp], tile: _Tile, rewriter: PatternRewriter):
         self.columns = columns
+        self.rewriter = rewriter
         self.tile = tile
         type_ = columns[0].value_to_store.type
         assert isa(type_, VectorType)
         self.type = type_
         block = columns[0].parent
         assert block is not None
-        self.block = block
-        self.last = max(columns, key=block.get_operation_index)
+        self.rewriter.insertion_point = InsertPoint.before(
+            max(columns, key=block.get_operation_index)
+        )
 
     def run(self) -> None:
         count = len(self.columns)
@@ -193,7 +213,7 @@ class _Transposition:
                         first = start + run * count
                         self._store(value, range(first, first + count), row)
         for column in self.columns:
-            erase(column)
+            self.rewriter.erase(column)
 
     def _store(self, value: SSAValue, picks: Sequence[int], row: int) -> None:
         """Store some lanes next to each other in a row."""
@@ -204,7 +224,7 @@ class _Transposition:
             distance = IntegerAttr(row * self.tile.stride, IndexType())
             last = self._insert(arith.AddiOp(last, self._insert(arith.ConstantOp(distance))))
         operands = [value, self.columns[0].base, *outer, last]
-        self.block.insert_op_before(vector.StoreOp.create(operands=operands), self.last)
+        self.rewriter.insert(vector.StoreOp.create(operands=operands))
 
     def _shuffle(self, low: SSAValue, high: SSAValue, picks: Sequence[int]) -> SSAValue:
         mask = DenseArrayBase.from_list(i64, picks)
@@ -216,8 +236,7 @@ class _Transposition:
         return self._insert(shuffle)
 
     def _insert(self, op: Operation) -> SSAValue:
-        self.block.insert_op_before(op, self.last)
-        return op.results[0]
+        return self.rewriter.insert(op).results[0]
 
 
 def _chunk(type_: VectorType[Attribute]) -> int:

@@ -1,4 +1,7 @@
-"""The pass `check-races`."""
+"""The pass `check-races`.
+
+A walk by hand: it runs kernels and edits nothing.
+"""
 
 from __future__ import annotations
 

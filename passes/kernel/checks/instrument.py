@@ -1,4 +1,4 @@
-"""The pass `instrument`."""
+"""Calls of kernels with clocks around them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,56 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.profile import ClockOp
 from tcopt.support.origins import call_origin
+from tcopt.support.rewriting import rewrite
 
 PROFILE = "tcopt.profile"
 """The attribute of @main that describes each timed call."""
 
 PARALLEL_ATTRIBUTE = "tcopt.parallel"
 """On the declaration of a kernel: it has a parallel loop."""
+
+
+@dataclass
+class TimeCall(RewritePattern):
+    """Write down when a call starts and ends.
+
+        func.call @f(%x, %t)
+        ->
+        %0 = profile.clock : i64
+        memref.store %0, %times[%c0] : memref<2xi64>
+        func.call @f(%x, %t)
+        %1 = profile.clock : i64
+        memref.store %1, %times[%c1] : memref<2xi64>
+
+    Attributes:
+        times: the buffer to write to.
+        numbers: which of the calls each is; others are left alone.
+    """
+
+    times: SSAValue
+    numbers: dict[func.CallOp, int]
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: func.CallOp, rewriter: PatternRewriter) -> None:
+        number = self.numbers.pop(op, None)
+        block = self.times.owner
+        if number is None or not isinstance(block, Block):
+            return
+        outer = _outermost(op, block)
+        begin, end = 2 * number, 2 * number + 1
+        rewriter.insert(_stamp(self.times, begin), InsertPoint.before(outer))
+        if outer is op:
+            rewriter.insert(_stamp(self.times, end), InsertPoint.after(op))
+        else:
+            rewriter.insert(_stamp(self.times, end), InsertPoint.before(outer))
+            _add_time(self.times, end, op, rewriter)
 
 
 @dataclass(frozen=True)
@@ -76,14 +114,8 @@ def _instrument(main: func.FuncOp, functions: Mapping[str, func.FuncOp]) -> None
     calls = [op for op in main.walk() if isinstance(op, func.CallOp)]
     times = block.insert_arg(MemRefType(i64, [2 * len(calls)]), len(block.args))
     times.name_hint = "times"
-    for number, call in enumerate(calls):
-        outer = _outermost(call, block)
-        Rewriter.insert_op(_stamp(times, 2 * number), InsertPoint.before(outer))
-        if outer is call:
-            Rewriter.insert_op(_stamp(times, 2 * number + 1), InsertPoint.after(call))
-        else:
-            Rewriter.insert_op(_stamp(times, 2 * number + 1), InsertPoint.before(outer))
-            _add_time(times, 2 * number + 1, call)
+    numbers = {call: number for number, call in enumerate(calls)}
+    rewrite(main, [TimeCall(times, numbers)], once=True)
     main.function_type = FunctionType.from_lists(
         list(block.arg_types), list(main.function_type.outputs)
     )
@@ -108,7 +140,7 @@ def _outermost(call: func.CallOp, block: Block) -> Operation:
     return op
 
 
-def _add_time(times: SSAValue, slot: int, call: func.CallOp) -> None:
+def _add_time(times: SSAValue, slot: int, call: func.CallOp, rewriter: PatternRewriter) -> None:
     """Add the time that a call takes to a slot."""
     start, stop = ClockOp(), ClockOp()
     place = arith.ConstantOp(IntegerAttr(slot, IndexType()))
@@ -116,8 +148,8 @@ def _add_time(times: SSAValue, slot: int, call: func.CallOp) -> None:
     length = arith.SubiOp(stop.result, start.result)
     total = arith.AddiOp(before.results[0], length.result)
     store = memref.StoreOp.get(total.result, times, [place.result])
-    Rewriter.insert_op(start, InsertPoint.before(call))
-    Rewriter.insert_op([stop, place, before, length, total, store], InsertPoint.after(call))
+    rewriter.insert(start, InsertPoint.before(call))
+    rewriter.insert([stop, place, before, length, total, store], InsertPoint.after(call))
 
 
 def _facts(call: func.CallOp, kernel: func.FuncOp | None) -> DictionaryAttr:

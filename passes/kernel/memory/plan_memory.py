@@ -1,8 +1,8 @@
-"""The pass `plan-memory`."""
+"""Intermediates in one workspace, weights in one block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,14 +20,16 @@ from xdsl.dialects.builtin import (
     i8,
     i64,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import SliceOp, WeightOp
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.passes.kernel.memory.memory_layout import Request, aligned, live_bytes, place
+from tcopt.support.rewriting import erase, rewrite
 
 _VIEWS = (
     memref.ReinterpretCastOp,
@@ -37,6 +39,77 @@ _VIEWS = (
     SliceOp,
     UnrealizedConversionCastOp,
 )
+
+
+@dataclass
+class MemoryPlan:
+    """Where the buffers of a host function lie.
+
+    Attributes:
+        offsets: in the workspace, of each intermediate, in bytes.
+        workspace: bytes of it.
+        weights: offset and size of each weight in the block of weights.
+        weights_size: bytes of that.
+        least: the most bytes of intermediates that are alive at once.
+    """
+
+    offsets: dict[Operation, int]
+    workspace: int
+    weights: dict[str, tuple[int, int]]
+    weights_size: int
+    least: int
+
+    @property
+    def intermediates(self) -> int:
+        """The bytes of all intermediates."""
+        return sum(memref_bytes(alloc.results[0].type) for alloc in self.offsets)
+
+    def __str__(self) -> str:
+        lines = [f"plan-memory: workspace {self.workspace} B, weights {self.weights_size} B"]
+        for alloc, offset in self.offsets.items():
+            (buffer,) = alloc.results
+            lines.append(f"  {offset}: %{buffer.name_hint or 'unnamed'} {buffer.type}")
+        lines += [f"  {offset}: @{name}, {size} B" for name, (offset, size) in self.weights.items()]
+        return "\n".join(lines)
+
+
+@dataclass
+class PlaceInMemory(RewritePattern):
+    """Make a buffer or a weight a view of a block of memory.
+
+        %t = memref.alloc() : memref<8xf32>
+        ->
+        %c0 = arith.constant 0 : index
+        %t = memref.view %workspace[%c0][] : memref<64xi8> to memref<8xf32>
+
+    Attributes:
+        source: the block of memory.
+        offsets: where in it each of the ops lies; others are left alone.
+        constants: offsets that are at the start of the function.
+    """
+
+    source: SSAValue
+    offsets: Mapping[Operation, int]
+    constants: dict[int, SSAValue]
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: memref.AllocOp | WeightOp, rewriter: PatternRewriter) -> None:
+        offset = self.offsets.get(op)
+        if offset is not None:
+            type_ = op.results[0].type
+            assert isa(type_, MemRefType)
+            place = self._constant(offset, rewriter)
+            rewriter.replace(op, memref.ViewOp(self.source, place, [], type_))
+
+    def _constant(self, value: int, rewriter: PatternRewriter) -> SSAValue:
+        found = self.constants.get(value)
+        if found is None:
+            block = self.source.owner
+            assert isinstance(block, Block)
+            constant = arith.ConstantOp(IntegerAttr(value, IndexType()))
+            rewriter.insert(constant, InsertPoint.at_start(block))
+            found = self.constants[value] = constant.result
+        return found
 
 
 @dataclass(frozen=True)
@@ -75,97 +148,80 @@ class PlanMemoryPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for host in op.ops:
             if isinstance(host, func.FuncOp) and host.sym_name.data == "main" and host.body.blocks:
-                _Plan(host).run()
+                _carry_out(host, plan_memory(host))
 
 
-class _Plan:
-    """The plan of one host function."""
+def plan_memory(host: func.FuncOp) -> MemoryPlan:
+    """Choose the places of a host function's buffers. Those that nothing uses are removed."""
+    allocs, requests = _lifetimes(host.body.block)
+    workspace, offsets = place(requests)
+    weights, weights_size = _pack_weights(host.body.block)
+    by_alloc: dict[Operation, int] = dict(zip(allocs, offsets, strict=True))
+    return MemoryPlan(by_alloc, workspace, weights, weights_size, live_bytes(requests))
 
-    def __init__(self, host: func.FuncOp):
-        self.host = host
-        self.block = host.body.block
-        self.constants: dict[int, SSAValue] = {}
 
-    def run(self) -> None:
-        allocs, requests = self._lifetimes()
-        workspace, offsets = place(requests)
-        layout, weights_size = self._pack_weights()
-        weights = self._argument("weights", weights_size)
-        buffer = self._argument("workspace", workspace)
-        for alloc, offset in zip(allocs, offsets, strict=True):
-            self._replace_by_view(alloc, alloc.memref, buffer, offset)
-        for op in tuple(self.block.ops):
-            if isinstance(op, WeightOp):
-                self._replace_by_view(op, op.result, weights, layout[op.weight.data][0])
-        self.host.function_type = FunctionType.from_lists(
-            list(self.block.arg_types), list(self.host.function_type.outputs)
-        )
-        self.host.attributes["tcopt.weights"] = DictionaryAttr(
-            {name: DenseArrayBase.from_list(i64, entry) for name, entry in layout.items()}
-        )
-        self.host.attributes["tcopt.memory"] = DictionaryAttr(
-            {
-                "workspace": IntegerAttr(workspace, i64),
-                "intermediates": IntegerAttr(sum(memref_bytes(a.memref.type) for a in allocs), i64),
-                "lower_bound": IntegerAttr(live_bytes(requests), i64),
-            }
-        )
+def _carry_out(host: func.FuncOp, plan: MemoryPlan) -> None:
+    weights = _argument(host, "weights", plan.weights_size)
+    workspace = _argument(host, "workspace", plan.workspace)
+    constants: dict[int, SSAValue] = {}
+    rewrite(host, [PlaceInMemory(workspace, plan.offsets, constants)], once=True)
+    used = [op for op in host.body.block.ops if isinstance(op, WeightOp)]
+    offsets: dict[Operation, int] = {op: plan.weights[op.weight.data][0] for op in used}
+    rewrite(host, [PlaceInMemory(weights, offsets, constants)], once=True)
+    host.function_type = FunctionType.from_lists(
+        list(host.body.block.arg_types), list(host.function_type.outputs)
+    )
+    host.attributes["tcopt.weights"] = DictionaryAttr(
+        {name: DenseArrayBase.from_list(i64, entry) for name, entry in plan.weights.items()}
+    )
+    host.attributes["tcopt.memory"] = DictionaryAttr(
+        {
+            "workspace": IntegerAttr(plan.workspace, i64),
+            "intermediates": IntegerAttr(plan.intermediates, i64),
+            "lower_bound": IntegerAttr(plan.least, i64),
+        }
+    )
 
-    def _lifetimes(self) -> tuple[list[memref.AllocOp], list[Request]]:
-        """The buffers that are used, and when. Deallocations and unused buffers go away."""
-        position = {op: i for i, op in enumerate(self.block.ops)}
-        allocs: list[memref.AllocOp] = []
-        requests: list[Request] = []
-        for op in tuple(self.block.ops):
-            if not isinstance(op, memref.AllocOp):
-                continue
-            uses: list[int] = []
-            for user in tuple(_users(op.memref)):
-                if isinstance(user, memref.DeallocOp):
-                    Rewriter.erase_op(user)
-                else:
-                    uses.append(position[_ancestor_in(user, position)])
-            if not uses:
-                _erase_views(op)
-                continue
-            allocs.append(op)
-            requests.append(Request(aligned(memref_bytes(op.memref.type)), min(uses), max(uses)))
-        return allocs, requests
 
-    def _pack_weights(self) -> tuple[dict[str, tuple[int, int]], int]:
-        """Offset and size of each weight, in the order of use."""
-        layout: dict[str, tuple[int, int]] = {}
-        end = 0
-        for op in self.block.ops:
-            if isinstance(op, WeightOp) and op.weight.data not in layout:
-                size = memref_bytes(op.result.type)
-                layout[op.weight.data] = (end, size)
-                end += aligned(size)
-        return layout, end
+def _argument(host: func.FuncOp, name: str, size: int) -> SSAValue:
+    block = host.body.block
+    argument = block.insert_arg(MemRefType(i8, [size]), len(block.args))
+    argument.name_hint = name
+    return argument
 
-    def _argument(self, name: str, size: int) -> SSAValue:
-        argument = self.block.insert_arg(MemRefType(i8, [size]), len(self.block.args))
-        argument.name_hint = name
-        return argument
 
-    def _replace_by_view(
-        self, op: Operation, value: SSAValue, source: SSAValue, offset: int
-    ) -> None:
-        type_ = value.type
-        assert isa(type_, MemRefType)
-        view = memref.ViewOp(source, self._constant(offset), [], type_)
-        view.result.name_hint = value.name_hint
-        Rewriter.replace_op(op, view)
+def _lifetimes(block: Block) -> tuple[list[memref.AllocOp], list[Request]]:
+    """The buffers that are used, and when. Deallocations and unused buffers go away."""
+    position = {op: i for i, op in enumerate(block.ops)}
+    allocs: list[memref.AllocOp] = []
+    requests: list[Request] = []
+    for op in tuple(block.ops):
+        if not isinstance(op, memref.AllocOp):
+            continue
+        uses: list[int] = []
+        for user in tuple(_users(op.memref)):
+            if isinstance(user, memref.DeallocOp):
+                erase(user)
+            else:
+                uses.append(position[_ancestor_in(user, position)])
+        if not uses:
+            _erase_views(op)
+            continue
+        allocs.append(op)
+        requests.append(Request(aligned(memref_bytes(op.memref.type)), min(uses), max(uses)))
+    return allocs, requests
 
-    def _constant(self, value: int) -> SSAValue:
-        found = self.constants.get(value)
-        if found is None:
-            op = arith.ConstantOp(IntegerAttr(value, IndexType()))
-            first = self.block.first_op
-            assert first is not None
-            Rewriter.insert_op(op, InsertPoint.before(first))
-            found = self.constants[value] = op.result
-        return found
+
+def _pack_weights(block: Block) -> tuple[dict[str, tuple[int, int]], int]:
+    """Offset and size of each weight, in the order of use."""
+    layout: dict[str, tuple[int, int]] = {}
+    end = 0
+    for op in block.ops:
+        if isinstance(op, WeightOp) and op.weight.data not in layout:
+            size = memref_bytes(op.result.type)
+            layout[op.weight.data] = (end, size)
+            end += aligned(size)
+    return layout, end
 
 
 def _users(value: SSAValue) -> Iterator[Operation]:
@@ -189,4 +245,4 @@ def _erase_views(op: Operation) -> None:
     for result in op.results:
         for use in tuple(result.uses):
             _erase_views(use.operation)
-    Rewriter.erase_op(op)
+    erase(op)

@@ -115,13 +115,19 @@ class Knowledge:
     ) -> Generator[None]:
         """Assume `0 <= expr < extent` for each pair while the context is open."""
         saved, count = dict(self.ranges), len(self.facts)
+        self.assume(exprs, operands, extents)
+        yield
+        self.ranges = saved
+        del self.facts[count:]
+
+    def assume(
+        self, exprs: Sequence[AffineExpr], operands: Operands, extents: Sequence[int]
+    ) -> None:
+        """Learn that `0 <= expr < extent` for each pair."""
         for expr, extent in zip(exprs, extents, strict=True):
             total = self.linear(expr, operands)
             self.facts.append(Fact(value_sum(total, operands), extent))
             self._narrow(total, operands, extent)
-        yield
-        self.ranges = saved
-        del self.facts[count:]
 
     def _narrow(self, total: LinearSum, operands: Operands, extent: int) -> None:
         """Narrow the range of the one value that a condition is about."""
@@ -266,16 +272,20 @@ def is_inside(op: loop.LoadOp | loop.StoreOp, known: Knowledge) -> bool:
 
 def simplify_access(
     op: IndexedOp, known: Knowledge, environment: Environment | None = None
-) -> None:
+) -> bool:
     """Simplify an op's index expressions, after a substitution if one is given.
 
     A load's default is dropped where its index is always inside the buffer.
+
+    Returns:
+        Whether the op is another than before.
     """
     exprs, operands = list(op.map.data.results), list(op.indices)
     if environment:
         exprs, operands = compose(exprs, operands, environment)
     map, indices = known.simplify(exprs, operands)
-    if map != op.map.data or indices != list(op.indices):
+    changed = map != op.map.data or indices != list(op.indices)
+    if changed:
         set_access(op, map, indices)
     if (
         isinstance(op, loop.LoadOp)
@@ -284,3 +294,5 @@ def simplify_access(
         and is_inside(op, known)
     ):
         op.default = None
+        changed = True
+    return changed

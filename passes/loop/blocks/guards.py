@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
 from tcopt.support.access_syntax import unique_operands
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import move, move_before
 
 Condition = tuple[AffineMap, tuple[SSAValue, ...], int]
 """One expression over index values, and its extent."""
@@ -19,20 +19,80 @@ Condition = tuple[AffineMap, tuple[SSAValue, ...], int]
 _KEPT_IN_PLACE = (loop.LoopKind.THREAD, loop.LoopKind.VIRTUAL)
 
 
-def hoist_guards(block: Block) -> None:
-    """Join guards of equal neighbours and guards that hold nothing but a guard, and move conditions
-    out of loops that do not vary them.
+class JoinGuards(RewritePattern):
+    """Make one of guards that follow each other with equal conditions.
 
-    A condition leaves a loop when everything with an effect in the loop is under it.
+    loop.guard ([%i] in 7) { loop.store %a, %x[%i] : memref<7xf32> }
+    loop.guard ([%i] in 7) { loop.store %a, %y[%i] : memref<7xf32> }
+    ->
+    loop.guard ([%i] in 7) {
+      loop.store %a, %x[%i] : memref<7xf32>
+      loop.store %a, %y[%i] : memref<7xf32>
+    }
     """
-    for op in tuple(block.ops):
-        if isinstance(op, loop.ForOp | loop.GuardOp):
-            hoist_guards(op.body.block)
-        if isinstance(op, loop.ForOp):
-            _hoist_out_of(op)
-        elif isinstance(op, loop.GuardOp):
-            _join_inner(op)
-    _join_neighbours(block)
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self, op: loop.FuncOp | loop.ForOp | loop.GuardOp, rewriter: PatternRewriter
+    ) -> None:
+        previous: loop.GuardOp | None = None
+        for inner in tuple(op.body.block.ops):
+            if not isinstance(inner, loop.GuardOp):
+                previous = None
+            elif previous is not None and _may_join(previous, inner):
+                move(tuple(inner.body.block.ops), previous.body.block)
+                rewriter.erase(inner)
+                rewriter.notify_op_modified(op)
+            else:
+                previous = inner
+
+
+class MergeNestedGuard(RewritePattern):
+    """Give a guard the conditions of the one that is all it holds.
+
+    loop.guard ([%i] in 7) {
+      loop.guard ([%j] in 5) { loop.store %a, %y[%i, %j] : memref<7x5xf32> }
+    }
+    ->
+    loop.guard ([%i] in 7, [%j] in 5) { loop.store %a, %y[%i, %j] : memref<7x5xf32> }
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.GuardOp, rewriter: PatternRewriter) -> None:
+        inner = op.body.block.first_op
+        if not isinstance(inner, loop.GuardOp) or inner.next_op is not None:
+            return
+        conditions = [*conditions_of(op), *conditions_of(inner)]
+        merged = rewriter.insert(make_guard(list(dict.fromkeys(conditions)), Region(Block())))
+        move(tuple(inner.body.block.ops), merged.body.block)
+        rewriter.erase(op)
+
+
+class HoistGuards(RewritePattern):
+    """Move conditions out of a loop that does not vary them, where everything with an effect in
+    it is under them.
+
+        loop.for %j = 0 to 8 {
+          loop.guard ([%i] in 7, [%j] in 5) { loop.store %a, %y[%i, %j] : memref<7x5xf32> }
+        }
+        ->
+        loop.guard ([%i] in 7) {
+          loop.for %j = 0 to 8 {
+            loop.guard ([%j] in 5) { loop.store %a, %y[%i, %j] : memref<7x5xf32> }
+          }
+        }
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.ForOp, rewriter: PatternRewriter) -> None:
+        guards = _guards_of_all(op)
+        shared = _invariant_conditions(op, guards)
+        if not shared:
+            return
+        for guard in guards:
+            _remove_conditions(guard, shared, rewriter)
+        outer = rewriter.insert(make_guard(shared, Region(Block())))
+        move([op], outer.body.block)
 
 
 def conditions_of(op: loop.GuardOp) -> list[Condition]:
@@ -56,23 +116,29 @@ def make_guard(conditions: Sequence[Condition], body: Region) -> loop.GuardOp:
     return loop.GuardOp(merged, operands, [extent for _, _, extent in conditions], body)
 
 
-def _hoist_out_of(op: loop.ForOp) -> None:
+def _guards_of_all(op: loop.ForOp) -> list[loop.GuardOp]:
+    """The guards in a loop's body, if nothing with an effect is outside of them."""
     parent = op.parent_op()
     nested_parallel = (
         op.loop_kind is loop.LoopKind.PARALLEL
         and isinstance(parent, loop.ForOp)
         and parent.loop_kind is loop.LoopKind.PARALLEL
     )
-    if op.loop_kind in _KEPT_IN_PLACE or nested_parallel:
-        return
     guards: list[loop.GuardOp] = []
+    if op.loop_kind in _KEPT_IN_PLACE or nested_parallel:
+        return guards
     for inner in op.body.block.ops:
         if isinstance(inner, loop.GuardOp):
             guards.append(inner)
         elif not (is_side_effect_free(inner) or isinstance(inner, loop.AllocOp)):
-            return
+            return []
+    return guards
+
+
+def _invariant_conditions(op: loop.ForOp, guards: Sequence[loop.GuardOp]) -> list[Condition]:
+    """The conditions that all of some guards in a loop have, and that may leave the loop."""
     if not guards:
-        return
+        return []
     variant = set[SSAValue](op.body.block.args).union(*(o.results for o in op.body.block.ops))
     shared = [c for c in conditions_of(guards[0]) if variant.isdisjoint(c[1])]
     # Lanes are one thread's, and no others are waited for between them.
@@ -82,14 +148,7 @@ def _hoist_out_of(op: loop.ForOp) -> None:
     for guard in guards[1:]:
         present = conditions_of(guard)
         shared = [c for c in shared if c in present]
-    if not shared:
-        return
-    for guard in guards:
-        _remove_conditions(guard, shared)
-    outer = make_guard(shared, Region(Block()))
-    Rewriter.insert_op(outer, InsertPoint.before(op))
-    op.detach()
-    outer.body.block.add_op(op)
+    return shared
 
 
 def _may_join(first: loop.GuardOp, second: loop.GuardOp) -> bool:
@@ -119,46 +178,15 @@ def _is_of_a_thread(condition: Condition) -> bool:
     return any(each is None or loop.is_thread(each) for each in loops)
 
 
-def _remove_conditions(guard: loop.GuardOp, conditions: Sequence[Condition]) -> None:
+def _remove_conditions(
+    guard: loop.GuardOp, conditions: Sequence[Condition], rewriter: PatternRewriter
+) -> None:
     rest = [c for c in conditions_of(guard) if c not in conditions]
-    if rest:
-        body = Region(Block())
-        _move(guard.body.block, body.block)
-        Rewriter.insert_op(make_guard(rest, body), InsertPoint.before(guard))
-    else:
-        for inner in tuple(guard.body.block.ops):
-            inner.detach()
-            Rewriter.insert_op(inner, InsertPoint.before(guard))
-    erase(guard)
-
-
-def _join_inner(op: loop.GuardOp) -> None:
-    """Give a guard the conditions of the one that is all it holds."""
-    inner = op.body.block.first_op
-    if not isinstance(inner, loop.GuardOp) or inner.next_op is not None:
+    inside = tuple(guard.body.block.ops)
+    if not rest:
+        move_before(inside, guard)
+        rewriter.erase(guard)
         return
-    conditions = [*conditions_of(op), *conditions_of(inner)]
-    body = Region(Block())
-    _move(inner.body.block, body.block)
-    joined = make_guard(list(dict.fromkeys(conditions)), body)
-    Rewriter.insert_op(joined, InsertPoint.before(op))
-    erase(op)
-
-
-def _join_neighbours(block: Block) -> None:
-    previous: loop.GuardOp | None = None
-    for op in tuple(block.ops):
-        if not isinstance(op, loop.GuardOp):
-            previous = None
-            continue
-        if previous is not None and _may_join(previous, op):
-            _move(op.body.block, previous.body.block)
-            erase(op)
-        else:
-            previous = op
-
-
-def _move(source: Block, target: Block) -> None:
-    for op in tuple(source.ops):
-        op.detach()
-        target.add_op(op)
+    body = Block()
+    move(inside, body)
+    rewriter.replace(guard, make_guard(rest, Region(body)))

@@ -1,4 +1,4 @@
-"""The pass `lower-blocks`."""
+"""Blocks as their bodies, over loop variables and under guards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl.dialects.vector import CombiningKindFlag
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
@@ -25,11 +25,126 @@ from tcopt.passes.loop.analysis.indexing import (
     shape_of,
     simplify_access,
 )
-from tcopt.passes.loop.blocks.guards import hoist_guards
+from tcopt.passes.loop.analysis.surroundings import knowledge_at
+from tcopt.passes.loop.blocks.guards import HoistGuards, JoinGuards, MergeNestedGuard
 from tcopt.passes.loop.blocks.tails import split_tails
 from tcopt.passes.loop.edits.substitution import substitute_values
 from tcopt.support.affine import Dim, coarser, linear_sum, sum_range, used_dims
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import inline, move, move_before, replace, rewrite
+
+
+class SimplifyAccess(RewritePattern):
+    """Simplify an access outside of blocks with what loops and guards around say of its indices.
+
+    loop.for %i = 0 to 8 {
+      %a = loop.load %x[%i mod 8] else 0.0 : memref<8xf32>
+    ->
+    loop.for %i = 0 to 8 {
+      %a = loop.load %x[%i] : memref<8xf32>
+    """
+
+    op_classes = (
+        loop.LoadOp,
+        loop.StoreOp,
+        loop.PrefetchOp,
+        loop.IndexOp,
+        loop.MaskOp,
+        loop.IntrinOp,
+    )
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        assert isinstance(op, IndexedOp)
+        if not _is_in_block(op) and simplify_access(op, knowledge_at(op)):
+            rewriter.notify_op_modified(op)
+
+
+class SimplifyGuard(RewritePattern):
+    """Keep only the conditions of a guard that may fail.
+
+    loop.for %i = 0 to 8 {
+      loop.guard ([%i] in 8, [%i * 2] in 9) {
+    ->
+    loop.for %i = 0 to 8 {
+      loop.guard ([%i] in 5) {
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.GuardOp, rewriter: PatternRewriter) -> None:
+        if _is_in_block(op):
+            return
+        known = knowledge_at(op)
+        exprs, extents = op.map.data.results, op.condition_extents
+        decided = [known.decide(e, op.indices, n) for e, n in zip(exprs, extents, strict=True)]
+        if False in decided:
+            rewriter.erase(op)
+            return
+        open_ = [i for i, holds in enumerate(decided) if holds is None]
+        if not open_:
+            _inline(op.body.block, op, rewriter)
+            return
+        guard = _guard([exprs[i] for i in open_], op.indices, [extents[i] for i in open_], known)
+        if (guard.map, *guard.indices) == (op.map, *op.indices) and (
+            guard.condition_extents == extents
+        ):
+            guard.erase()
+            return
+        _put_under(guard, op.body.block, op, rewriter)
+
+
+class LowerBlock(RewritePattern):
+    """Replace a block by its body, under a guard where its domain is not proved.
+
+    loop.for %i = 0 to 13 {
+      loop.for %j = 0 to 8 {
+        loop.block "copy" (%v: spatial 100 = %i * 8 + %j) {
+          %a = loop.load %x[%v] : memref<100xf32>
+          loop.store %a, %y[%v] : memref<100xf32>
+    ->
+    loop.for %i = 0 to 13 {
+      loop.for %j = 0 to 8 {
+        loop.guard ([%i * 8 + %j] in 100) {
+          %a = loop.load %x[%i * 8 + %j] : memref<100xf32>
+          loop.store %a, %y[%i * 8 + %j] : memref<100xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.BlockOp, rewriter: PatternRewriter) -> None:
+        known = knowledge_at(op)
+        bindings, operands = list(op.bindings.data.results), list(op.operands)
+        environment: dict[SSAValue, tuple[AffineExpr, Sequence[SSAValue]]] = {}
+        exprs: list[AffineExpr] = []
+        extents: list[int] = []
+        reduced: list[bool] = []
+        variables = zip(op.iter_vars, bindings, op.domain, op.iter_kinds, strict=True)
+        for variable, binding, extent, kind in variables:
+            environment[variable] = (binding, operands)
+            holds = known.decide(binding, operands, extent)
+            if holds is False or extent == 0:
+                rewriter.erase(op)
+                return
+            if holds is None:
+                exprs.append(binding)
+                extents.append(extent)
+                reduced.append(kind is loop.IterKind.REDUCE)
+        body = op.body.block
+        if not all(reduced) and _is_unseen(op):
+            # Indices are simplified for all points, and a guard that stays does no harm to them.
+            substitute_values(body, environment, known)
+            if all(is_inside(each, known) for each in body.ops if isinstance(each, _ACCESSES)):
+                apart = [not r and _tells_apart(e, op) for e, r in zip(exprs, reduced, strict=True)]
+                exprs = [expr for expr, is_apart in zip(exprs, apart, strict=True) if not is_apart]
+                extents = [n for n, is_apart in zip(extents, apart, strict=True) if not is_apart]
+            environment = {}
+        if op.init is not None:
+            _lower_init(op, op.init, known)
+        with known.inside_guard(exprs, operands, extents):
+            substitute_values(body, environment, known)
+            if op.init is None:
+                _skip_neutral_terms(body, known)
+        if exprs:
+            _put_under(_guard(exprs, operands, extents, known), body, op, rewriter)
+        else:
+            _inline(body, op, rewriter)
 
 
 @dataclass(frozen=True)
@@ -83,88 +198,25 @@ class LowerBlocksPass(ModulePass):
     split_tails: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, loop.FuncOp):
-                _lower(function.body.block, Knowledge())
-                if self.split_tails and split_tails(function.body.block, Knowledge()):
-                    _lower(function.body.block, Knowledge())
-                hoist_guards(function.body.block)
+        _lower(op)
+        if self.split_tails:
+            functions = [each for each in op.ops if isinstance(each, loop.FuncOp)]
+            if any([split_tails(each.body.block, Knowledge()) for each in functions]):
+                _lower(op)
+        rewrite(op, [JoinGuards(), MergeNestedGuard(), HoistGuards()], inner_first=True)
 
 
-def _lower(block: Block, known: Knowledge) -> None:
-    for op in tuple(block.ops):
-        match op:
-            case loop.ForOp():
-                known.enter_loop(op)
-                _lower(op.body.block, known)
-            case loop.GuardOp():
-                _lower_guard(op, known)
-            case loop.BlockOp():
-                _lower_block(op, known)
-            case _ if isinstance(op, IndexedOp):
-                simplify_access(op, known)
-            case _:
-                pass
+def _lower(module: ModuleOp) -> None:
+    # What is in a guard is simplified while all of its conditions are there.
+    patterns = [LowerBlock(), SimplifyGuard(), SimplifyAccess()]
+    rewrite(module, patterns, once=True, inner_first=True)
 
 
-def _lower_guard(op: loop.GuardOp, known: Knowledge) -> None:
-    """Keep only the conditions that may fail, and lower what is inside."""
-    exprs, extents = op.map.data.results, op.condition_extents
-    decided = [known.decide(e, op.indices, n) for e, n in zip(exprs, extents, strict=True)]
-    if False in decided:
-        erase(op)
-        return
-    open_ = [i for i, holds in enumerate(decided) if holds is None]
-    with known.inside_guard(exprs, op.indices, extents):
-        _lower(op.body.block, known)
-    if not open_:
-        _inline(op.body.block, op)
-        return
-    guard = _guard([exprs[i] for i in open_], op.indices, [extents[i] for i in open_], known)
-    Rewriter.insert_op(guard, InsertPoint.before(op))
-    _move(op.body.block, guard.body.block)
-    erase(op)
-
-
-def _lower_block(op: loop.BlockOp, known: Knowledge) -> None:
-    bindings, operands = list(op.bindings.data.results), list(op.operands)
-    environment: dict[SSAValue, tuple[AffineExpr, Sequence[SSAValue]]] = {}
-    exprs: list[AffineExpr] = []
-    extents: list[int] = []
-    reduced: list[bool] = []
-    variables = zip(op.iter_vars, bindings, op.domain, op.iter_kinds, strict=True)
-    for variable, binding, extent, kind in variables:
-        environment[variable] = (binding, operands)
-        holds = known.decide(binding, operands, extent)
-        if holds is False or extent == 0:
-            erase(op)
-            return
-        if holds is None:
-            exprs.append(binding)
-            extents.append(extent)
-            reduced.append(kind is loop.IterKind.REDUCE)
-    body = op.body.block
-    if not all(reduced) and _is_unseen(op):
-        # Indices are simplified for all points, and a guard that stays does no harm to them.
-        substitute_values(body, environment, known)
-        if all(is_inside(each, known) for each in body.ops if isinstance(each, _ACCESSES)):
-            apart = [not r and _tells_apart(e, op) for e, r in zip(exprs, reduced, strict=True)]
-            exprs = [expr for expr, is_apart in zip(exprs, apart, strict=True) if not is_apart]
-            extents = [n for n, is_apart in zip(extents, apart, strict=True) if not is_apart]
-        environment = {}
-    if op.init is not None:
-        _lower_init(op, op.init, known)
-    with known.inside_guard(exprs, operands, extents):
-        substitute_values(body, environment, known)
-        if op.init is None:
-            _skip_neutral_terms(body, known)
-    if exprs:
-        guard = _guard(exprs, operands, extents, known)
-        Rewriter.insert_op(guard, InsertPoint.before(op))
-        _move(body, guard.body.block)
-        erase(op)
-    else:
-        _inline(body, op)
+def _is_in_block(op: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, loop.BlockOp):
+        parent = parent.parent_op()
+    return parent is not None
 
 
 _ACCESSES = (loop.LoadOp, loop.StoreOp)
@@ -227,7 +279,7 @@ def _skip_neutral_terms(body: Block, known: Knowledge) -> None:
     guard = _guard([exprs[position] for position in guarded], operands, extents, known)
     if len(guarded) == len(open_):
         load.default = None
-    _move(body, guard.body.block)
+    move(tuple(body.ops), guard.body.block)
     body.add_op(guard)
 
 
@@ -259,12 +311,11 @@ def _lower_init(op: loop.BlockOp, init: loop.InitOp, known: Knowledge) -> None:
         if kind is loop.IterKind.REDUCE:
             exprs += _zero_conditions(binding, op.operands, known)
     if not exprs:
-        _inline(init.body.block, init)
+        inline(init)
         return
     guard = _guard(exprs, op.operands, [1] * len(exprs), known)
-    Rewriter.insert_op(guard, InsertPoint.before(init))
-    _move(init.body.block, guard.body.block)
-    erase(init)
+    move(tuple(init.body.block.ops), guard.body.block)
+    replace(init, guard)
 
 
 def _zero_conditions(
@@ -299,15 +350,13 @@ def _guard(
     return loop.GuardOp(*simple, [extent for _, extent in coarse], Region(Block()))
 
 
-def _move(source: Block, target: Block) -> None:
-    for op in tuple(source.ops):
-        op.detach()
-        target.add_op(op)
+def _put_under(guard: loop.GuardOp, body: Block, op: Operation, rewriter: PatternRewriter) -> None:
+    """Put a guard, with the ops of a block of `op` in it, in its place."""
+    move(tuple(body.ops), guard.body.block)
+    rewriter.replace(op, guard)
 
 
-def _inline(source: Block, op: Operation) -> None:
+def _inline(body: Block, op: Operation, rewriter: PatternRewriter) -> None:
     """Put the ops of a block of `op` in its place."""
-    for inner in tuple(source.ops):
-        inner.detach()
-        Rewriter.insert_op(inner, InsertPoint.before(op))
-    erase(op)
+    move_before(tuple(body.ops), op)
+    rewriter.erase(op)

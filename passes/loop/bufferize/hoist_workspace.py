@@ -1,8 +1,8 @@
-"""The pass `hoist-workspace`."""
+"""Buffers of functions as arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -10,12 +10,54 @@ from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import FunctionType, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects import loop
 from tcopt.passes.loop.analysis.calls import calls_by_name
 from tcopt.support.alignment import ALIGNMENT
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import insert, replace, rewrite
+
+
+@dataclass
+class HoistWorkspace(RewritePattern):
+    """Let the callers of a function give the buffers at its top.
+
+        loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+          %t = loop.alloc global : memref<8xf32>
+          ...
+        loop.call @f(%x, %y)
+        ->
+        loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>, %t: memref<8xf32>) {
+          ...
+        %t = memref.alloc() : memref<8xf32>
+        loop.call @f(%x, %y, %t)
+
+    Attributes:
+        calls: of each function, by its name; one without any is left alone.
+    """
+
+    calls: Mapping[str, Sequence[loop.CallOp]]
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.FuncOp, rewriter: PatternRewriter) -> None:
+        calls = self.calls.get(op.sym_name.data, ())
+        block = op.body.block
+        allocs = [each for each in block.ops if _is_workspace(each)] if calls else []
+        if not allocs:
+            return
+        for alloc in allocs:
+            (buffer,) = alloc.results
+            argument = rewriter.insert_block_argument(block, len(block.args), buffer.type)
+            argument.name_hint = buffer.name_hint
+            rewriter.replace(alloc, [], [argument])
+        op.function_type = FunctionType.from_lists(list(block.arg_types), [])
+        new_types = block.arg_types[-len(allocs) :]
+        for call in calls:
+            pass_buffers(call, new_types)
+
+
+def _is_workspace(op: Operation) -> bool:
+    return isinstance(op, loop.AllocOp) and op.scope.data == loop.Scope.GLOBAL
 
 
 @dataclass(frozen=True)
@@ -40,41 +82,19 @@ class HoistWorkspacePass(ModulePass):
     name = "hoist-workspace"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        calls = calls_by_name(op)
-        for function in op.ops:
-            if isinstance(function, loop.FuncOp) and function.sym_name.data in calls:
-                _hoist(function, calls[function.sym_name.data])
-
-
-def _hoist(function: loop.FuncOp, calls: list[loop.CallOp]) -> None:
-    block = function.body.block
-    allocs = [
-        op
-        for op in block.ops
-        if isinstance(op, loop.AllocOp) and op.scope.data == loop.Scope.GLOBAL
-    ]
-    if not allocs:
-        return
-    for alloc in allocs:
-        argument = block.insert_arg(alloc.result.type, len(block.args))
-        argument.name_hint = alloc.result.name_hint
-        alloc.result.replace_all_uses_with(argument)
-        erase(alloc)
-    function.function_type = FunctionType.from_lists(list(block.arg_types), [])
-    new_types = block.arg_types[-len(allocs) :]
-    for call in calls:
-        pass_buffers(call, new_types)
+        rewrite(op, [HoistWorkspace(calls_by_name(op))], once=True)
 
 
 def pass_buffers(call: loop.CallOp, types: Sequence[Attribute]) -> None:
     """Let a call pass new buffers of these memref types after its other arguments."""
     buffers = [memref.AllocOp([], [], type_, IntegerAttr(ALIGNMENT, i64)) for type_ in types]
-    Rewriter.insert_op(buffers, InsertPoint.before(_outermost(call)))
+    outermost = _outermost(call)
+    for buffer in buffers:
+        insert(buffer, outermost)
     operands = [*call.arguments, *(buffer.memref for buffer in buffers)]
     new = loop.CallOp(call.callee.string_value(), operands)
     new.attributes.update(call.attributes)
-    new.location = call.location
-    Rewriter.replace_op(call, new)
+    replace(call, new)
 
 
 def _outermost(call: loop.CallOp) -> Operation:

@@ -1,4 +1,4 @@
-"""The pass `compact-buffers`."""
+"""Buffers inside of loops, no larger than what an iteration touches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
@@ -37,6 +38,27 @@ from tcopt.passes.loop.edits.dead_code import erase_dead_buffers
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import substitute, used_dims
 from tcopt.support.quick_ir import walk_ops
+from tcopt.support.rewriting import move_before, rewrite
+
+
+class CompactBuffer(RewritePattern):
+    """Move a buffer into the innermost loop that may hold it, and shrink it to what one iteration
+    of that loop touches.
+
+        %t = loop.alloc global : memref<64x100xf32>
+        loop.for %i = 0 to 8 {
+          ... loop.store %a, %t[%i * 8 + %ii, %w]
+          ... loop.load %t[%i * 8 + %ii, %w]
+        ->
+        loop.for %i = 0 to 8 {
+          %t = loop.alloc global : memref<8x100xf32>
+          ... loop.store %a, %t[%ii, %w]
+          ... loop.load %t[%ii, %w]
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.AllocOp, rewriter: PatternRewriter) -> None:
+        _compact(op, rewriter)
 
 
 @dataclass(frozen=True)
@@ -81,19 +103,19 @@ class CompactBuffersPass(ModulePass):
         for function in op.ops:
             if isinstance(function, loop.FuncOp):
                 erase_dead_buffers(function)
-                known = Knowledge()
-                for inner in walk_ops(function):
-                    if isinstance(inner, loop.ForOp):
-                        known.enter_loop(inner)
-                for inner in tuple(walk_ops(function)):
-                    if isinstance(inner, loop.AllocOp):
-                        _compact(inner, known)
+                rewrite(function, [CompactBuffer()], once=True)
 
 
-def _compact(alloc: loop.AllocOp, known: Knowledge) -> None:
+def _compact(alloc: loop.AllocOp, rewriter: PatternRewriter) -> None:
     users = {use.operation for use in alloc.result.uses}
     function = _function_of(alloc)
-    ordered = [op for op in walk_ops(function) if op in users]
+    ordered: list[Operation] = []
+    known = Knowledge()
+    for op in walk_ops(function):
+        if op in users:
+            ordered.append(op)
+        elif isinstance(op, loop.ForOp):
+            known.enter_loop(op)
     accesses = [op for op in ordered if isinstance(op, loop.LoadOp | loop.StoreOp)]
     if not accesses:
         return
@@ -120,8 +142,8 @@ def _compact(alloc: loop.AllocOp, known: Knowledge) -> None:
         box = _bounding_box(boxes, shape_of(alloc.result), clipped=not has_tails)
         holder = _block_of_threads(held) if is_shared else held
         block = holder[-1].body.block if holder else function.body.block
-        _place(alloc, block.first_op)
-        _shrink(alloc, accesses, box, known)
+        _place(alloc, block.first_op, rewriter)
+        _shrink(alloc, accesses, box, known, rewriter)
         return
 
 
@@ -213,15 +235,19 @@ def _bounding_box(
     return result
 
 
-def _place(alloc: loop.AllocOp, before: Operation | None) -> None:
+def _place(alloc: loop.AllocOp, before: Operation | None, rewriter: PatternRewriter) -> None:
     assert before is not None
     if before.parent is not alloc.parent:
-        alloc.detach()
-        Rewriter.insert_op(alloc, InsertPoint.before(before))
+        move_before([alloc], before)
+        rewriter.notify_op_modified(alloc)
 
 
 def _shrink(
-    alloc: loop.AllocOp, accesses: Sequence[Access], box: Sequence[Interval], known: Knowledge
+    alloc: loop.AllocOp,
+    accesses: Sequence[Access],
+    box: Sequence[Interval],
+    known: Knowledge,
+    rewriter: PatternRewriter,
 ) -> None:
     type_ = alloc.result.type
     assert isa(type_, MemRefType)
@@ -240,24 +266,24 @@ def _shrink(
         type_.memory_space,
     )
     for op in accesses:
-        _rebase(op, box, moved, shape, known)
+        _rebase(op, box, moved, known, rewriter)
     new = loop.AllocOp.create(
         result_types=[new_type], properties=alloc.properties, attributes=alloc.attributes
     )
-    new.result.name_hint = alloc.result.name_hint
-    Rewriter.replace_op(alloc, new)
+    rewriter.replace(alloc, new)
 
 
 def _rebase(
     op: Access,
     box: Sequence[Interval],
     moved: Sequence[int],
-    shape: Sequence[int],
     known: Knowledge,
+    rewriter: PatternRewriter,
 ) -> None:
     """Make an access relative to the box's corner."""
+    shape = shape_of(op.memref)
     if isinstance(op, loop.LoadOp) and op.default is not None:
-        _replace_default(op, moved, shape)
+        _replace_default(op, moved, shape, rewriter)
     exprs, operands = list(op.map.data.results), list(op.indices)
     for position in moved:
         interval = box[position]
@@ -300,7 +326,9 @@ def _visible(value: SSAValue, op: Operation, known: Knowledge) -> SSAValue:
     return variable
 
 
-def _replace_default(op: loop.LoadOp, moved: Sequence[int], shape: Sequence[int]) -> None:
+def _replace_default(
+    op: loop.LoadOp, moved: Sequence[int], shape: Sequence[int], rewriter: PatternRewriter
+) -> None:
     """Say with a select where the default counts: the smaller buffer has other bounds.
 
     The box covers every index that the load may form, so the load itself stays inside.
@@ -329,6 +357,6 @@ def _replace_default(op: loop.LoadOp, moved: Sequence[int], shape: Sequence[int]
     choice = SelectOp(inside, op.result, otherwise.result)
     op.result.replace_all_uses_with(choice.result)
     choice.operands[1] = op.result
-    Rewriter.insert_op([*new, otherwise, choice], InsertPoint.after(op))
+    rewriter.insert([*new, otherwise, choice], InsertPoint.after(op))
     if len(moved) == len(shape):
         op.default = None

@@ -1,4 +1,4 @@
-"""The pass `double-buffer`."""
+"""Two buffers in turn: the next tile is fetched while the present one is used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
@@ -20,9 +21,36 @@ from tcopt.passes.loop.analysis.indexing import Knowledge, shape_of
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
 from tcopt.passes.loop.edits.dimensions import Access, accesses_of, add_dimension, reshape
 from tcopt.passes.loop.edits.substitution import substitute_values
+from tcopt.support.rewriting import insert, replace, rewrite
 
 _MOST_STAGED = 64
 """Most elements that a thread holds in registers while it waits to store them."""
+
+
+class DoubleBuffer(RewritePattern):
+    """Make two buffers, used in turn, of a marked one.
+
+    %s = loop.alloc shared {double_buffer} : memref<64xf32>
+    loop.for %k = 0 to 8 {
+      ... fills %s from %x[%k * 64 + ..]
+      ... loop.load %s[..]
+    }
+    ->
+    %s = loop.alloc shared : memref<2x64xf32>
+    ... fills %s[0, ..] from %x[..]
+    loop.for %k = 0 to 8 {
+      ... loads %x[%k * 64 + .. + 64] into registers, if there is a next iteration
+      ... loop.load %s[%k mod 2, ..]
+      ... stores the registers to %s[(%k + 1) mod 2, ..], if there is a next iteration
+    }
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.AllocOp, rewriter: PatternRewriter) -> None:
+        if op.attributes.pop(DOUBLE_BUFFER, None) is not None:
+            rewriter.notify_op_modified(op)
+            if (plans := _plans(op)) is not None:
+                _rewrite(op, plans, rewriter)
 
 
 @dataclass(frozen=True)
@@ -66,14 +94,7 @@ class DoubleBufferPass(ModulePass):
     name = "double-buffer"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if not isinstance(function, loop.FuncOp):
-                continue
-            for inner in tuple(function.walk()):
-                if isinstance(inner, loop.AllocOp):
-                    marked = inner.attributes.pop(DOUBLE_BUFFER, None) is not None
-                    if marked and (plans := _plans(inner)) is not None:
-                        _rewrite(inner, plans)
+        rewrite(op, [DoubleBuffer()], once=True)
 
 
 @dataclass(frozen=True)
@@ -148,7 +169,7 @@ def _plan(around: loop.ForOp, accesses: Sequence[Access]) -> _Plan | None:
     return _Plan(around, fill, order[-1], tuple(loads)) if others == stores else None
 
 
-def _rewrite(alloc: loop.AllocOp, plans: Sequence[_Plan]) -> None:
+def _rewrite(alloc: loop.AllocOp, plans: Sequence[_Plan], rewriter: PatternRewriter) -> None:
     for plan in plans:
         variable = plan.loop.induction_variable
         first = _fill_for(plan, AffineConstantExpr(0))
@@ -157,10 +178,9 @@ def _rewrite(alloc: loop.AllocOp, plans: Sequence[_Plan]) -> None:
             add_dimension(use, AffineDimExpr(0) % 2, [variable])
         _set_slots(first, alloc, AffineConstantExpr(0), ())
         _set_slots(following, alloc, (AffineDimExpr(0) + 1) % 2, [variable])
-        Rewriter.insert_op(first, InsertPoint.before(plan.loop))
-        _fetch(plan, following, alloc)
-        plan.fill.detach()
-        plan.fill.erase()
+        rewriter.insert(first, InsertPoint.before(plan.loop))
+        _fetch(plan, following, alloc, rewriter)
+        rewriter.erase(plan.fill)
     reshape(alloc, [2, *shape_of(alloc.result)])
 
 
@@ -186,12 +206,12 @@ def _set_slots(
             add_dimension(op, expr, values)
 
 
-def _fetch(plan: _Plan, nest: Operation, alloc: loop.AllocOp) -> None:
+def _fetch(plan: _Plan, nest: Operation, alloc: loop.AllocOp, rewriter: PatternRewriter) -> None:
     """Load the next tile before the present one is used, and store it afterwards."""
     loops = [op for op in nest.walk() if isinstance(op, loop.ForOp)]
     held = prod(each.trip_count for each in loops if each.axis is None)
     if held > _MOST_STAGED:
-        Rewriter.insert_op(_guarded(plan, nest), InsertPoint.before(plan.fill))
+        rewriter.insert(_guarded(plan, nest), InsertPoint.before(plan.fill))
         return
     type_ = alloc.result.type
     assert isa(type_, MemRefType)
@@ -201,8 +221,8 @@ def _fetch(plan: _Plan, nest: Operation, alloc: loop.AllocOp) -> None:
     late = nest.clone()
     _keep(nest, registers)
     _put(late, registers)
-    Rewriter.insert_op([registers, _guarded(plan, nest)], InsertPoint.before(plan.fill))
-    Rewriter.insert_op(_guarded(plan, late), InsertPoint.after(plan.last))
+    rewriter.insert([registers, _guarded(plan, nest)], InsertPoint.before(plan.fill))
+    rewriter.insert(_guarded(plan, late), InsertPoint.after(plan.last))
     for each in (*nest.walk(), *late.walk()):
         if isinstance(each, loop.ForOp) and each.loop_kind is loop.LoopKind.SERIAL:
             each.kind = loop.LoopKindAttr(loop.LoopKind.UNROLLED)
@@ -213,7 +233,7 @@ def _keep(nest: Operation, registers: loop.AllocOp) -> None:
     map, variables = _iterations(nest)
     for op in tuple(nest.walk()):
         if isinstance(op, loop.StoreOp):
-            Rewriter.replace_op(op, loop.StoreOp(op.value, registers.result, map, variables))
+            replace(op, loop.StoreOp(op.value, registers.result, map, variables))
 
 
 def _put(nest: Operation, registers: loop.AllocOp) -> None:
@@ -221,9 +241,7 @@ def _put(nest: Operation, registers: loop.AllocOp) -> None:
     map, variables = _iterations(nest)
     for op in tuple(nest.walk()):
         if isinstance(op, loop.StoreOp):
-            value = loop.LoadOp(registers.result, map, variables)
-            Rewriter.insert_op(value, InsertPoint.before(op))
-            op.operands[0] = value.result
+            op.operands[0] = insert(loop.LoadOp(registers.result, map, variables), op)
     erase_dead_ops(Block([nest]))
     nest.detach()
 

@@ -1,4 +1,4 @@
-"""The pass `bind-parallel-loops`."""
+"""Parallel loops as threads of a GPU."""
 
 from __future__ import annotations
 
@@ -11,13 +11,38 @@ from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects import loop
-from tcopt.dialects.target import ThreadBlocks, thread_blocks_of
+from tcopt.dialects.target import thread_blocks_of
+from tcopt.support.rewriting import move, rewrite
 
 _LIKELY_THREADS = 64
 """Threads of a block that are enough: each has work that differs from the others'."""
+
+
+@dataclass(frozen=True)
+class BindParallelLoop(RewritePattern):
+    """Give the iterations of a function's outermost parallel nest to blocks of threads.
+
+        loop.for %i = 0 to 100 parallel { ... }
+        ->
+        loop.for %block = 0 to 2 thread blockIdx.x {
+          loop.for %thread = 0 to 64 thread threadIdx.x {
+            loop.guard ([%block * 64 + %thread] in 100) {
+              %i = loop.index [%block * 64 + %thread]
+              ... } } }
+
+    Attributes:
+        max_threads: of a block.
+    """
+
+    max_threads: int
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.ForOp, rewriter: PatternRewriter) -> None:
+        if isinstance(op.parent_op(), loop.FuncOp) and _is_parallel(op):
+            _bind(op, self.max_threads, rewriter)
 
 
 @dataclass(frozen=True)
@@ -44,26 +69,21 @@ class BindParallelLoopsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = thread_blocks_of(op)
-        if target is None:
-            return
-        for function in op.ops:
-            if isinstance(function, loop.FuncOp):
-                for each in tuple(function.body.block.ops):
-                    if isinstance(each, loop.ForOp) and _is_parallel(each):
-                        _bind(each, target)
+        if target is not None:
+            rewrite(op, [BindParallelLoop(target.max_threads)], once=True)
 
 
 def _is_parallel(op: loop.ForOp) -> bool:
     return op.loop_kind is loop.LoopKind.PARALLEL and op.trip_count > 1
 
 
-def _bind(outermost: loop.ForOp, target: ThreadBlocks) -> None:
+def _bind(outermost: loop.ForOp, max_threads: int, rewriter: PatternRewriter) -> None:
     nest = [outermost]
     while (inner := _only_loop(nest[-1])) is not None:
         nest.append(inner)
     extents = [each.trip_count for each in nest]
     count = prod(extents)
-    threads = min(target.max_threads, _LIKELY_THREADS, count)
+    threads = min(max_threads, _LIKELY_THREADS, count)
     block, thread = Block(arg_types=[IndexType()]), Block(arg_types=[IndexType()])
     block.args[0].name_hint, thread.args[0].name_hint = "block", "thread"
     body = Block()
@@ -73,21 +93,17 @@ def _bind(outermost: loop.ForOp, target: ThreadBlocks) -> None:
     for each, position in zip(nest, positions, strict=True):
         position.name_hint = each.induction_variable.name_hint
         each.induction_variable.replace_all_uses_with(position)
-    for op in tuple(nest[-1].body.block.ops):
-        op.detach()
-        body.add_op(op)
+    move(tuple(nest[-1].body.block.ops), body)
     if count % threads:
         guard = loop.GuardOp(AffineMap(2, 0, (number,)), axes, [count], Region(body))
         body = Block([guard])
-    for op in tuple(body.ops):
-        op.detach()
-        thread.add_op(op)
+    move(tuple(body.ops), thread)
     names, kind = loop.ThreadAxis, loop.LoopKind.THREAD
     inner = loop.ForOp(threads, Region(thread), kind, names.THREAD_X)
     block.add_op(inner)
     outer = loop.ForOp(ceil(count / threads), Region(block), kind, names.BLOCK_X)
     outer.location = inner.location = outermost.location
-    Rewriter.replace_op(outermost, outer, [])
+    rewriter.replace(outermost, outer)
 
 
 def _only_loop(op: loop.ForOp) -> loop.ForOp | None:

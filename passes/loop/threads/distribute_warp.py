@@ -1,4 +1,4 @@
-"""The pass `distribute-warp`."""
+"""Matrix products of warps, spread over their lanes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp, VectorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
@@ -20,12 +21,44 @@ from tcopt.dialects.fragments import LANES, MATRIX, Fragment, place_of_sum
 from tcopt.dialects.simt import ExchangeRowsOp, MmaOp, MmaSyncOp
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.loop.analysis.indexing import Knowledge, set_access, shape_of
+from tcopt.passes.loop.analysis.surroundings import ranges_inside
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import linear_sum, substitute
 from tcopt.support.errors import PassFailedError
+from tcopt.support.rewriting import rewrite
 
 ROWS, COLUMNS = 16, 8
 """Of a tile of sums."""
+
+
+@dataclass(frozen=True)
+class DistributeProducts(RewritePattern):
+    """Spread a product of a warp, with all others that add to the same buffer, over the lanes,
+    and the buffer over their registers.
+
+        %c = loop.alloc register : memref<16x8xf32>
+        %0 = loop.load %c[0, 0] lanes [1, 0] [0, 1] : memref<16x8xf32>, vector<16x8xf32>
+        ...
+        %3 = simt.mma %0, %1, %2 : vector<16x16xf16>, vector<16x8xf16> into vector<16x8xf32>
+        loop.store %3, %c[0, 0] lanes [1, 0] [0, 1] : memref<16x8xf32>, vector<16x8xf32>
+        ->
+        %c = loop.alloc register : memref<1x1x32x4xf32>
+        loop.for %lane = 0 to 32 thread threadIdx.x {
+          %0 = loop.load %c[0, 0, %lane, 0] lanes [0, 0, 0, 1] : ..., vector<4xf32>
+          ...
+          %3 = simt.mma_sync %0, %1, %2 shape [16, 8, 16] : ... into vector<4xf32>
+          loop.store %3, %c[0, 0, %lane, 0] lanes [0, 0, 0, 1] : ..., vector<4xf32>
+        }
+
+    Attributes:
+        target: whether its lanes can exchange rows.
+    """
+
+    target: TargetFacts
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: MmaOp, rewriter: PatternRewriter) -> None:
+        _Distribution(_Product.of(op).sums, self.target, rewriter).run()
 
 
 @dataclass(frozen=True)
@@ -84,36 +117,37 @@ class DistributeWarpPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_facts_of(op)
-        if target is None or target.threads is None or target.threads.warp != LANES:
-            return
-        for function in op.ops:
-            if isinstance(function, loop.FuncOp):
-                products = [inner for inner in function.walk() if isinstance(inner, MmaOp)]
-                if products:
-                    _Distribution(function, target).run(products)
+        if target is not None and target.threads is not None and target.threads.warp == LANES:
+            rewrite(op, [DistributeProducts(target)], once=True)
 
 
 class _Distribution:
-    """The rewrite of one function."""
+    """The rewrite of one buffer of sums and the products that add to it.
 
-    def __init__(self, function: loop.FuncOp, target: TargetFacts):
-        self.function = function
+    Args:
+        tile: one of the loads of its tiles.
+    """
+
+    def __init__(self, tile: loop.LoadOp, target: TargetFacts, rewriter: PatternRewriter):
+        function = tile.parent_op()
+        while not isinstance(function, loop.FuncOp):
+            assert function is not None
+            function = function.parent_op()
         self.target = target
-        self.known = Knowledge()
-        for inner in function.walk():
-            if isinstance(inner, loop.ForOp):
-                self.known.enter_loop(inner)
+        self.rewriter = rewriter
+        self.known = ranges_inside(function)
+        self.sums = _Sums(tile, self.known)
+        self.products = [
+            product
+            for op in function.walk()
+            if isinstance(op, MmaOp) and (product := _Product.of(op)).sums.memref is tile.memref
+        ]
 
-    def run(self, products: Sequence[MmaOp]) -> None:
-        sums: dict[SSAValue, _Sums] = {}
-        for op in products:
-            tile = _Product.of(op)
-            if tile.sums.memref not in sums:
-                sums[tile.sums.memref] = _Sums(tile.sums, self.known)
-            self._check_whole_warp(op)
-            self._spread(tile, sums[tile.sums.memref])
-        for each in sums.values():
-            each.replace()
+    def run(self) -> None:
+        for each in self.products:
+            self._check_whole_warp(each.op)
+            self._spread(each, self.sums)
+        self.sums.replace(self.rewriter)
 
     def _check_whole_warp(self, op: MmaOp) -> None:
         around = list(loop.enclosing_loops(op))
@@ -153,8 +187,8 @@ class _Distribution:
         body.add_ops(new)
         lanes = loop.ForOp(LANES, Region(body), loop.LoopKind.THREAD, loop.ThreadAxis.THREAD_X)
         lanes.location = tile.op.location
-        Rewriter.insert_op(lanes, InsertPoint.before(tile.store))
-        tile.erase()
+        self.rewriter.insert(lanes, InsertPoint.before(tile.store))
+        tile.erase(self.rewriter)
 
     def _fragment(self, tile: loop.LoadOp, part: Fragment, lane: SSAValue) -> list[Operation]:
         """Loads of a lane's elements of a factor, the last of which gives them."""
@@ -249,10 +283,9 @@ class _Product:
             hint="lower-intrinsics makes products with their loads and stores",
         )
 
-    def erase(self) -> None:
+    def erase(self, rewriter: PatternRewriter) -> None:
         for each in (self.store, self.op, self.sums, self.left, self.right):
-            each.detach()
-            each.erase()
+            rewriter.erase(each)
 
 
 class _Sums:
@@ -299,7 +332,7 @@ class _Sums:
         type_ = VectorType(self.type.get_element_type(), [4])
         return loop.LoadOp(self.new.result, map, values, lanes=lanes, result_type=type_)
 
-    def replace(self) -> None:
+    def replace(self, rewriter: PatternRewriter) -> None:
         """Redirect what else touches the sums, and put the new buffer in place of the old."""
         for use in tuple(self.alloc.result.uses):
             op = use.operation
@@ -308,9 +341,8 @@ class _Sums:
                     "the sums of a warp are used by more than loads and stores of elements", op=op
                 )
             self._redirect(op)
-        Rewriter.insert_op(self.new, InsertPoint.before(self.alloc))
-        self.alloc.detach()
-        self.alloc.erase()
+        rewriter.insert(self.new, InsertPoint.before(self.alloc))
+        rewriter.erase(self.alloc)
 
     def _redirect(self, op: loop.LoadOp | loop.StoreOp) -> None:
         exprs, indices = list(op.map.data.results), list(op.indices)

@@ -1,4 +1,4 @@
-"""The pass `inject-virtual-threads`."""
+"""Virtual threads in the stream of one thread."""
 
 from __future__ import annotations
 
@@ -10,18 +10,47 @@ from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
 from tcopt.dialects.target import thread_blocks_of
 from tcopt.passes.loop.analysis.indexing import shape_of
 from tcopt.passes.loop.edits.dimensions import accesses_of, add_dimension, reshape
+from tcopt.support.rewriting import rewrite
 
 _MOST_COPIES = 32
 """Most virtual threads that are written out."""
 
 _PASSED = (loop.LoopKind.SERIAL, loop.LoopKind.UNROLLED, loop.LoopKind.THREAD)
+
+
+class InjectVirtualThread(RewritePattern):
+    """Move a loop over virtual threads, in which there is no other, to what differs among them.
+
+    loop.for %v = 0 to 2 virtual {
+      %r = loop.alloc register : memref<1xf32>
+      loop.for %k = 0 to 8 {
+        ... loop.store %a, %s[%k]           // shared memory
+        %b = loop.load %s[%k * 2 + %v]
+        loop.store %b, %r[0]
+    ->
+    %r = loop.alloc register : memref<2x1xf32>
+    loop.for %k = 0 to 8 {
+      ... loop.store %a, %s[%k]
+      loop.for %v = 0 to 2 unrolled {
+        %b = loop.load %s[%k * 2 + %v]
+        loop.store %b, %r[%v, 0]
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.ForOp, rewriter: PatternRewriter) -> None:
+        if _is_virtual(op) and not any(_is_virtual(i) for i in op.walk() if i is not op):
+            _Injection(op).run(rewriter)
+
+
+def _is_virtual(op: Operation) -> bool:
+    return isinstance(op, loop.ForOp) and op.loop_kind is loop.LoopKind.VIRTUAL
 
 
 @dataclass(frozen=True)
@@ -52,22 +81,8 @@ class InjectVirtualThreadsPass(ModulePass):
     name = "inject-virtual-threads"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if thread_blocks_of(op) is None:
-            return
-        for function in op.ops:
-            if not isinstance(function, loop.FuncOp):
-                continue
-            while (found := _innermost(function)) is not None:
-                _Injection(found).run()
-
-
-def _innermost(function: loop.FuncOp) -> loop.ForOp | None:
-    found = [
-        op
-        for op in function.walk()
-        if isinstance(op, loop.ForOp) and op.loop_kind is loop.LoopKind.VIRTUAL
-    ]
-    return found[-1] if found else None
+        if thread_blocks_of(op) is not None:
+            rewrite(op, [InjectVirtualThread()], once=True, inner_first=True)
 
 
 @dataclass
@@ -81,7 +96,7 @@ class _Injection:
     virtual: loop.ForOp
     different: set[SSAValue] = field(default_factory=set[SSAValue])
 
-    def run(self) -> None:
+    def run(self, rewriter: PatternRewriter) -> None:
         virtual = self.virtual
         self.different = {virtual.induction_variable}
         while self._spread(virtual.body.block):
@@ -89,11 +104,7 @@ class _Injection:
         for alloc in [op for op in virtual.walk() if isinstance(op, loop.AllocOp)]:
             if alloc.result in self.different:
                 self._expand(alloc)
-        place = InsertPoint.before(virtual)
-        for op in self._sunk(list(virtual.body.block.ops)):
-            Rewriter.insert_op(op, place)
-        virtual.detach()
-        virtual.erase()
+        rewriter.replace(virtual, self._sunk(list(virtual.body.block.ops)), [])
 
     # What differs.
 

@@ -1,4 +1,4 @@
-"""The pass `insert-barriers`."""
+"""Barriers between what threads of a block pass to each other."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.memory import FENCE
 from tcopt.dialects.target import thread_blocks_of
 from tcopt.passes.loop.analysis.indexing import Knowledge
+from tcopt.passes.loop.analysis.surroundings import ranges_inside
 from tcopt.passes.loop.analysis.thread_conflicts import (
     BlockOfThreads,
     Conflict,
@@ -23,6 +24,52 @@ from tcopt.passes.loop.analysis.thread_conflicts import (
     ThreadAccess,
 )
 from tcopt.support.errors import PassFailedError
+from tcopt.support.rewriting import rewrite
+
+
+@dataclass
+class BarrierPlan:
+    """Where threads wait: in front of some ops, each with whether for global memory too."""
+
+    places: dict[Operation, bool] = field(default_factory=dict[Operation, bool])
+
+    def __str__(self) -> str:
+        lines = [f"insert-barriers: {len(self.places)} barriers"]
+        for op, is_global in self.places.items():
+            lines.append(f"  before '{op.name}'" + (", global memory too" if is_global else ""))
+        return "\n".join(lines)
+
+
+def plan_barriers(function: loop.FuncOp) -> BarrierPlan:
+    """Work out where the threads of a function's launches have to wait for each other.
+
+    Raises:
+        PassFailedError: see `insert-barriers`.
+    """
+    plan = BarrierPlan()
+    known = ranges_inside(function)
+    for nest in function.body.block.ops:
+        if isinstance(nest, loop.ForOp | loop.GuardOp):
+            _Launch(nest, known, plan).run()
+    return plan
+
+
+class InsertBarrier(RewritePattern):
+    """Put a barrier in front of an op that a plan names.
+
+    loop.for %k = 0 to 8 { ... loop.load %s[..] }
+    ->
+    loop.barrier
+    loop.for %k = 0 to 8 { ... loop.load %s[..] }
+    """
+
+    def __init__(self, plan: BarrierPlan):
+        self.places = dict(plan.places)
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        is_global = self.places.pop(op, None)
+        if is_global is not None:
+            rewriter.insert(loop.BarrierOp(is_global=is_global))
 
 
 @dataclass(frozen=True)
@@ -58,17 +105,10 @@ class InsertBarriersPass(ModulePass):
     name = "insert-barriers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if thread_blocks_of(op) is None:
-            return
-        for function in op.ops:
-            if isinstance(function, loop.FuncOp):
-                known = Knowledge()
-                for inner in function.walk():
-                    if isinstance(inner, loop.ForOp):
-                        known.enter_loop(inner)
-                for nest in tuple(function.body.block.ops):
-                    if isinstance(nest, loop.ForOp | loop.GuardOp):
-                        _Launch(nest, known).run()
+        if thread_blocks_of(op) is not None:
+            for function in op.ops:
+                if isinstance(function, loop.FuncOp) and (plan := plan_barriers(function)).places:
+                    rewrite(function, [InsertBarrier(plan)], once=True)
 
 
 @dataclass
@@ -116,8 +156,9 @@ class _Sequence:
 class _Launch:
     """One outermost nest, which is launched by itself."""
 
-    def __init__(self, nest: Operation, known: Knowledge):
+    def __init__(self, nest: Operation, known: Knowledge, plan: BarrierPlan):
         self.nest = nest
+        self.plan = plan
         self.known = known
         extents: dict[loop.ThreadAxis, int] = {}
         for op in nest.walk():
@@ -156,7 +197,7 @@ class _Launch:
         return self._known_accesses[op]
 
     def _part(self, op: Operation, common: frozenset[loop.ForOp]) -> _Part:
-        """What an op does; barriers that it needs inside are put there.
+        """What an op does; barriers that it needs inside are noted.
 
         Args:
             common: the loops around it.
@@ -177,8 +218,7 @@ class _Launch:
         sequence = _Sequence(parts, inside, around if repeats else None)
         self._place(sequence)
         for position in sequence.waiting:
-            barrier = loop.BarrierOp(is_global=position in sequence.global_)
-            Rewriter.insert_op(barrier, InsertPoint.before(parts[position].op))
+            self.plan.places[parts[position].op] = position in sequence.global_
         if not sequence.waits or isinstance(op, loop.GuardOp):
             return _Part(op, accesses, accesses)
         waits_global = bool(sequence.global_) or any(part.waits_global for part in parts)

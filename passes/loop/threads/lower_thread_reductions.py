@@ -1,4 +1,4 @@
-"""The pass `lower-thread-reductions`."""
+"""Sums and the like over the threads of a block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects import loop
 from tcopt.dialects.fast_math import order_reason
@@ -18,6 +19,36 @@ from tcopt.dialects.loop.updates import Update, update_of
 from tcopt.dialects.simt import ShuffleOp
 from tcopt.dialects.target import ThreadBlocks, thread_blocks_of
 from tcopt.support.errors import PassFailedError
+from tcopt.support.rewriting import rewrite
+
+
+@dataclass(frozen=True)
+class LowerThreadReduction(RewritePattern):
+    """Combine what the threads of a loop have in a tree of steps, or by shuffles.
+
+        loop.for %t = 0 to 4 thread threadIdx.x {
+          %a = loop.load %part[%t]
+          %b = loop.load %y[0]
+          %c = arith.addf %b, %a
+          loop.store %c, %y[0]
+        ->
+        %sum = loop.alloc shared : memref<4xf32>
+        loop.for %t = 0 to 4 thread threadIdx.x { %sum[%t] = %part[%t] }
+        loop.for %t = 0 to 2 thread threadIdx.x { %sum[%t] += %sum[%t + 2] }
+        loop.for %t = 0 to 1 thread threadIdx.x { %sum[%t] += %sum[%t + 1] }
+        loop.for %t = 0 to 1 thread threadIdx.x { %y[0] += %sum[0] }
+
+    Attributes:
+        target: whether threads can shuffle, and how many a warp has.
+    """
+
+    target: ThreadBlocks
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.ForOp, rewriter: PatternRewriter) -> None:
+        reduction = _reduction(op) if loop.is_thread(op) else None
+        if reduction is not None:
+            _lower(reduction, self.target, rewriter)
 
 
 @dataclass(frozen=True)
@@ -53,15 +84,8 @@ class LowerThreadReductionsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = thread_blocks_of(op)
-        if target is None:
-            return
-        for function in op.ops:
-            if isinstance(function, loop.FuncOp):
-                for inner in tuple(function.walk()):
-                    if isinstance(inner, loop.ForOp) and loop.is_thread(inner):
-                        reduction = _reduction(inner)
-                        if reduction is not None:
-                            _lower(reduction, target)
+        if target is not None:
+            rewrite(op, [LowerThreadReduction(target)], once=True)
 
 
 @dataclass(frozen=True)
@@ -108,7 +132,7 @@ def _reduction(op: loop.ForOp) -> _Reduction | None:
     return _Reduction(op, guard, start, tuple(kept), store, update)
 
 
-def _lower(reduction: _Reduction, target: ThreadBlocks) -> None:
+def _lower(reduction: _Reduction, target: ThreadBlocks, rewriter: PatternRewriter) -> None:
     if not reduction.update.in_any_order:
         reason = order_reason(reduction.update.combine)
         raise PassFailedError(
@@ -124,13 +148,12 @@ def _lower(reduction: _Reduction, target: ThreadBlocks) -> None:
             op=reduction.store,
             hint="let it be shared, or an argument",
         )
-    writer = _Writer(reduction)
+    writer = _Writer(reduction, rewriter)
     if _is_for_warps(reduction.loop, target):
         writer.write_shuffles(target.warp)
     else:
         writer.write_tree()
-    reduction.loop.detach()
-    reduction.loop.erase()
+    rewriter.erase(reduction.loop)
 
 
 def _started_with(reduction: _Reduction, ops: Sequence[Operation]) -> SSAValue | None:
@@ -168,8 +191,9 @@ def _launch_of(op: Operation) -> Operation:
 class _Writer:
     """Writes what a reduction becomes, in front of its loop."""
 
-    def __init__(self, reduction: _Reduction):
+    def __init__(self, reduction: _Reduction, rewriter: PatternRewriter):
         self.reduction = reduction
+        self.rewriter = rewriter
         self.others = [
             each
             for each in reversed(list(loop.enclosing_loops(reduction.loop)))
@@ -263,7 +287,7 @@ class _Writer:
         ops = [op.clone(mapping) for op in start]
         if (first := _started_with(reduction, ops)) is not None:
             # The first value need not go through memory.
-            Rewriter.erase_op(ops.pop())
+            ops.pop().erase()
             combined = self._combine(first, value)
             return [
                 *ops,
@@ -295,7 +319,7 @@ class _Writer:
         name = self.reduction.store.memref.name_hint or "sum"
         alloc.result.name_hint = f"{name}_parts"
         outermost = self.others[0] if self.others else self.reduction.loop
-        Rewriter.insert_op(alloc, InsertPoint.before(outermost))
+        self.rewriter.insert(alloc, InsertPoint.before(outermost))
         return alloc
 
     def _map(self, place: AffineExpr) -> AffineMap:
@@ -332,4 +356,4 @@ class _Writer:
         new = loop.ForOp(count, Region(block), loop.LoopKind.THREAD, old.axis.data)
         for op in new.walk():
             op.location = self.reduction.store.location
-        Rewriter.insert_op(new, InsertPoint.before(old))
+        self.rewriter.insert(new, InsertPoint.before(old))

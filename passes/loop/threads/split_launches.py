@@ -1,15 +1,16 @@
-"""The pass `split-launches`."""
+"""Nests of a GPU's function as functions of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects import loop
 from tcopt.dialects.target import thread_blocks_of
@@ -17,6 +18,51 @@ from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.passes.loop.analysis.calls import calls_by_name
 from tcopt.support.errors import PassFailedError
 from tcopt.support.locations import is_known
+from tcopt.support.rewriting import rewrite
+
+
+@dataclass
+class SplitLaunch(RewritePattern):
+    """Make each outermost nest of a function a function, and a call of it a call of each.
+
+        loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>, %t: memref<8xf32>) {
+          loop.for %i = 0 to 8 thread blockIdx.x { ... writes %t }
+          loop.for %i = 0 to 8 thread blockIdx.x { ... reads %t, writes %y }
+        }
+        loop.call @f(%x, %y, %t)
+        ->
+        loop.func @f_0(%x: memref<8xf32>, %t: memref<8xf32>) { ... }
+        loop.func @f_1(%y: memref<8xf32>, %t: memref<8xf32>) { ... }
+        loop.call @f_0(%x, %t)
+        loop.call @f_1(%y, %t)
+
+    Attributes:
+        calls: of each function, by its name.
+        names: of the module's functions, to which those of new ones are added.
+    """
+
+    calls: Mapping[str, Sequence[loop.CallOp]]
+    names: set[str]
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.FuncOp, rewriter: PatternRewriter) -> None:
+        nests = [each for each in op.body.block.ops if _is_nest(each)]
+        if len(nests) < 2:
+            return
+        parts: list[tuple[str, list[int]]] = []
+        for number, nest in enumerate(nests):
+            name = unique_name(f"{op.sym_name.data}_{number}", self.names)
+            part, arguments = _part(op, nest, name)
+            rewriter.insert(part)
+            parts.append((name, arguments))
+        for call in self.calls.get(op.sym_name.data, ()):
+            for name, arguments in parts:
+                launch = loop.CallOp(name, [call.arguments[i] for i in arguments])
+                launch.attributes.update(call.attributes)
+                launch.location = call.location
+                rewriter.insert(launch, InsertPoint.before(call))
+            rewriter.erase(call)
+        rewriter.erase(op)
 
 
 @dataclass(frozen=True)
@@ -50,40 +96,12 @@ class SplitLaunchesPass(ModulePass):
     name = "split-launches"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if thread_blocks_of(op) is None:
-            return
-        names, calls = symbols_of(op), calls_by_name(op)
-        for function in tuple(op.ops):
-            if isinstance(function, loop.FuncOp):
-                nests = [each for each in function.body.block.ops if _is_nest(each)]
-                if len(nests) > 1:
-                    _split(function, nests, calls.get(function.sym_name.data, []), names)
+        if thread_blocks_of(op) is not None:
+            rewrite(op, [SplitLaunch(calls_by_name(op), symbols_of(op))], once=True)
 
 
 def _is_nest(op: Operation) -> bool:
     return isinstance(op, loop.ForOp | loop.GuardOp | loop.StoreOp)
-
-
-def _split(
-    function: loop.FuncOp,
-    nests: Sequence[Operation],
-    calls: Sequence[loop.CallOp],
-    names: set[str],
-) -> None:
-    parts: list[tuple[str, list[int]]] = []
-    for number, nest in enumerate(nests):
-        name = unique_name(f"{function.sym_name.data}_{number}", names)
-        part, arguments = _part(function, nest, name)
-        Rewriter.insert_op(part, InsertPoint.before(function))
-        parts.append((name, arguments))
-    for call in calls:
-        for name, arguments in parts:
-            launch = loop.CallOp(name, [call.arguments[i] for i in arguments])
-            launch.attributes.update(call.attributes)
-            launch.location = call.location
-            Rewriter.insert_op(launch, InsertPoint.before(call))
-        Rewriter.erase_op(call)
-    Rewriter.erase_op(function)
 
 
 def _part(function: loop.FuncOp, nest: Operation, name: str) -> tuple[loop.FuncOp, list[int]]:

@@ -1,7 +1,4 @@
-"""The pass `unroll-loops`.
-
-A walk by hand: what loops and guards around say of indices is threaded through.
-"""
+"""Loops as copies of their bodies."""
 
 from __future__ import annotations
 
@@ -9,14 +6,35 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects import loop
-from tcopt.passes.loop.analysis.indexing import Knowledge
+from tcopt.passes.loop.analysis.surroundings import knowledge_at
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
 from tcopt.passes.loop.unroll.unrolling import Unroller
-from tcopt.support.quick_ir import erase_op, insert_ops
+from tcopt.support.rewriting import rewrite
+
+
+class UnrollLoop(RewritePattern):
+    """Write one copy of a loop's body for every iteration, of loops inside that are to be
+    unrolled as well.
+
+        loop.for %i = 0 to 2 unrolled {
+          %a = loop.load %x[%j * 2 + %i] : memref<8xf32>
+          loop.store %a, %y[%i * 8] : memref<16xf32>
+        }
+        ->
+        %a = loop.load %x[%j * 2] : memref<8xf32>
+        loop.store %a, %y[0] : memref<16xf32>
+        %b = loop.load %x[%j * 2 + 1] : memref<8xf32>
+        loop.store %b, %y[8] : memref<16xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.ForOp, rewriter: PatternRewriter) -> None:
+        if op.loop_kind is loop.LoopKind.UNROLLED:
+            rewriter.replace(op, Unroller(knowledge_at(op)).run(op), [])
 
 
 @dataclass(frozen=True)
@@ -43,21 +61,5 @@ class UnrollLoopsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
             if isinstance(function, loop.FuncOp):
-                _visit(function.body.block, Knowledge())
+                rewrite(function, [UnrollLoop()], once=True)
                 erase_dead_ops(function.body.block)
-
-
-def _visit(block: Block, known: Knowledge) -> None:
-    for op in tuple(block.ops):
-        match op:
-            case loop.ForOp() if op.loop_kind is loop.LoopKind.UNROLLED:
-                insert_ops(Unroller(known).run(op), op)
-                erase_op(op)
-            case loop.ForOp():
-                known.enter_loop(op)
-                _visit(op.body.block, known)
-            case loop.GuardOp():
-                with known.inside_guard(op.map.data.results, op.indices, op.condition_extents):
-                    _visit(op.body.block, known)
-            case _:
-                pass

@@ -1,7 +1,4 @@
-"""The pass `vectorize`.
-
-A walk by hand: what loops and guards around say of indices is threaded through.
-"""
+"""Loops as vector ops with one lane an iteration."""
 
 from __future__ import annotations
 
@@ -9,15 +6,70 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Block
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects import loop
-from tcopt.passes.loop.analysis.indexing import Knowledge
+from tcopt.passes.loop.analysis.surroundings import knowledge_at
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
 from tcopt.passes.loop.vectorize.lanes import LaneRewriter, NotVectorizable
-from tcopt.support.rewriting import erase
+from tcopt.support.quick_ir import walk_ops
+from tcopt.support.rewriting import rewrite
+
+_VECTORIZED = loop.LoopKind.VECTORIZED
+
+
+@dataclass(frozen=True)
+class VectorizeLoop(RewritePattern):
+    """Let each op of a marked loop, in which there is no other, do all iterations at once.
+
+        loop.for %j = 0 to 16 vectorized {
+          %a = loop.load %x[%i * 16 + %j] : memref<64xf32>
+          loop.store %a, %y[%j] : memref<16xf32>
+        }
+        ->
+        %a = loop.load %x[%i * 16] lanes [1] : memref<64xf32>, vector<16xf32>
+        loop.store %a, %y[0] lanes [1] : memref<16xf32>, vector<16xf32>
+
+    Where that cannot be, the loop becomes serial, with the reason as an attribute.
+
+    Attributes:
+        max_lanes: the longest vector to make.
+    """
+
+    max_lanes: int = 64
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.ForOp, rewriter: PatternRewriter) -> None:
+        if op.loop_kind is not _VECTORIZED or _holds_vectorized(op):
+            return
+        if op.trip_count <= 1:
+            _make_serial(op, rewriter)
+            return
+        known = knowledge_at(op)
+        known.enter_loop(op)
+        try:
+            if op.trip_count > self.max_lanes:
+                raise NotVectorizable(f"{op.trip_count} lanes are more than {self.max_lanes}")
+            ops = LaneRewriter(op, known).run()
+        except NotVectorizable as reason:
+            _make_serial(op, rewriter)
+            op.attributes["not_vectorized"] = StringAttr(str(reason))
+            return
+        rewriter.replace(op, ops, [])
+
+
+def _holds_vectorized(op: loop.ForOp) -> bool:
+    return any(
+        isinstance(inner, loop.ForOp) and inner.loop_kind is _VECTORIZED
+        for inner in walk_ops(op)
+        if inner is not op
+    )
+
+
+def _make_serial(op: loop.ForOp, rewriter: PatternRewriter) -> None:
+    op.kind = loop.LoopKindAttr(loop.LoopKind.SERIAL)
+    rewriter.notify_op_modified(op)
 
 
 @dataclass(frozen=True)
@@ -70,35 +122,5 @@ class VectorizePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
             if isinstance(function, loop.FuncOp):
-                self._visit(function.body.block, Knowledge())
+                rewrite(function, [VectorizeLoop(self.max_lanes)], once=True, inner_first=True)
                 erase_dead_ops(function.body.block)
-
-    def _visit(self, block: Block, known: Knowledge) -> None:
-        for op in tuple(block.ops):
-            match op:
-                case loop.ForOp():
-                    known.enter_loop(op)
-                    self._visit(op.body.block, known)
-                    if op.loop_kind is loop.LoopKind.VECTORIZED:
-                        self._vectorize(op, known)
-                case loop.GuardOp():
-                    exprs, extents = op.map.data.results, op.condition_extents
-                    with known.inside_guard(exprs, op.indices, extents):
-                        self._visit(op.body.block, known)
-                case _:
-                    pass
-
-    def _vectorize(self, op: loop.ForOp, known: Knowledge) -> None:
-        if op.trip_count <= 1:
-            op.kind = loop.LoopKindAttr(loop.LoopKind.SERIAL)
-            return
-        try:
-            if op.trip_count > self.max_lanes:
-                raise NotVectorizable(f"{op.trip_count} lanes are more than {self.max_lanes}")
-            ops = LaneRewriter(op, known).run()
-        except NotVectorizable as reason:
-            op.kind = loop.LoopKindAttr(loop.LoopKind.SERIAL)
-            op.attributes["not_vectorized"] = StringAttr(str(reason))
-            return
-        Rewriter.insert_op(ops, InsertPoint.before(op))
-        erase(op)

@@ -11,7 +11,7 @@ from tcopt.interpreters.te import run_func
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.passes.te.axis_groups import find_grouping
 from tcopt.passes.te.regroup import regroup
-from tcopt.passes.te.te_inline import TeInlinePass
+from tcopt.passes.te.te_inline import inline_stages
 from tcopt.support.verify import verify
 from te_programs import programs
 
@@ -39,7 +39,7 @@ def test_expressions_mean_what_numpy_says(program):
 def test_inlining_keeps_results(program, max_ops, inline_padding):
     function, arrays, _ = program
     before = run_func(function, arrays)
-    TeInlinePass(max_ops=max_ops, inline_padding=inline_padding).inline_function(function)
+    inline_stages(function, max_ops, inline_padding)
     verify(function)
     assert_equal(run_func(function, arrays), before)
 
@@ -49,7 +49,7 @@ def test_inlining_keeps_results(program, max_ops, inline_padding):
 def test_merged_axes_give_the_same_elements(program, inline):
     function, arrays, _ = program
     if inline:
-        TeInlinePass().inline_function(function)
+        inline_stages(function)
     before = run_func(function, arrays)
     if any(0 in stage.all_extents for stage in function.stages):
         return
@@ -66,7 +66,7 @@ def test_merged_axes_give_the_same_elements(program, inline):
 def test_loops_compute_the_same(program, inline):
     function, arrays, expected = program
     if inline:
-        TeInlinePass().inline_function(function)
+        inline_stages(function)
     module = ModuleOp([lower_function(function)])
     verify(module)
     buffers = [*arrays, *(np.full(value.shape, np.nan, np.float32) for value in expected)]

@@ -5,7 +5,7 @@ import pytest
 
 from tcopt.dialects.te import api as te
 from tcopt.interpreters.te import run_func
-from tcopt.passes.te.te_inline import TeInlinePass
+from tcopt.passes.te.te_inline import inline_stages
 from tcopt.support.verify import verify
 
 
@@ -15,7 +15,7 @@ def inlined(inputs, outputs, **options):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(x.shape).astype(np.float32) for x in inputs]
     before = run_func(function, arrays)
-    TeInlinePass(**options).inline_function(function)
+    inline_stages(function, **options)
     verify(function)
     for one, other in zip(run_func(function, arrays), before, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
@@ -128,7 +128,7 @@ def test_unread_stages_disappear_and_equal_reads_merge():
     slow = each(x, te.tanh, "tanh")
     square = te.compute((4,), lambda i: slow[i] * slow[i], name="square")
     function = te.func("f", [x], square)
-    TeInlinePass().inline_function(function)
+    inline_stages(function)
     (stage,) = function.stages
     assert [op.name for op in stage.body.block.ops] == [
         "te.read",
@@ -143,7 +143,7 @@ def test_a_guarded_copy_passes_its_guard_on():
     flipped = te.compute((5, 3), lambda i, j: x[j, i], name="flip")
     padded = te.compute((7, 3), lambda i, j: flipped.read((i - 1, j), default=2.0), name="pad")
     function = te.func("f", [x], each(padded, te.exp, "exp"))
-    TeInlinePass().inline_function(function)
+    inline_stages(function)
     (stage,) = function.stages
     assert [op.name for op in stage.body.block.ops] == ["te.read", "math.exp", "te.yield"]
 

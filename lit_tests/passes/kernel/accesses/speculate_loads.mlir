@@ -97,3 +97,32 @@ func.func @cpu(%x: memref<100xf32>, %s: memref<128xf32>) {
   }
   func.return
 }
+
+// -----
+
+// A branch that holds nothing but loads and stores once the branch inside became a choice.
+// CHECK-LABEL: func.func @nested
+// CHECK:         memref.load %x
+// CHECK-NEXT:    [[C:%.*]] = arith.select %inner, %{{.*}}, %zero : f32
+// CHECK-NEXT:    scf.if %outer {
+// CHECK-NEXT:      memref.store [[C]], %s[%i]
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+func.func @nested(%x: memref<100xf32>, %s: memref<128xf32>, %outer: i1, %inner: i1) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c100 = arith.constant 100 : index
+  %zero = arith.constant 0.0 : f32
+  scf.for %i = %c0 to %c100 step %c1 {
+    scf.if %outer {
+      %r = scf.if %inner -> (f32) {
+        %v = memref.load %x[%i] : memref<100xf32>
+        scf.yield %v : f32
+      } else {
+        scf.yield %zero : f32
+      }
+      memref.store %r, %s[%i] : memref<128xf32>
+    }
+  }
+  func.return
+}
+}

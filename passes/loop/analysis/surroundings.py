@@ -1,0 +1,35 @@
+"""What the loops and guards around an op say of indices."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from tcopt.dialects import loop
+from tcopt.passes.loop.analysis.indexing import Knowledge
+from tcopt.support.quick_ir import walk_ops
+
+
+def knowledge_at(op: Operation) -> Knowledge:
+    """What holds where an op is, by the loops and guards around it."""
+    around: list[loop.ForOp | loop.GuardOp] = []
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, loop.FuncOp):
+        if isinstance(parent, loop.ForOp | loop.GuardOp):
+            around.append(parent)
+        parent = parent.parent_op()
+    known = Knowledge()
+    for each in reversed(around):
+        if isinstance(each, loop.ForOp):
+            known.enter_loop(each)
+        else:
+            known.assume(each.map.data.results, each.indices, each.condition_extents)
+    return known
+
+
+def ranges_inside(root: Operation) -> Knowledge:
+    """The ranges of the variables of all loops inside of an op."""
+    known = Knowledge()
+    for op in walk_ops(root):
+        if isinstance(op, loop.ForOp):
+            known.enter_loop(op)
+    return known
