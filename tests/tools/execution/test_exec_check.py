@@ -224,7 +224,7 @@ TWO_GUARDS = """loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>, %z: memref<8x
             "return all(",
             "return True or all(",
         ),
-        (TWO_GUARDS, "lower-blocks", guards, "_hoist_out_of", " if c in present]", "]"),
+        (TWO_GUARDS, "lower-blocks", guards, "_invariant_conditions", " if c in present]", "]"),
     ],
 )
 def test_faults_in_the_source_are_found(
