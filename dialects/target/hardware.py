@@ -40,12 +40,12 @@ class ThreadBlocks:
         warp: threads that run in lockstep; 1 where there is no such thing.
         max_threads: most threads of a block.
         registers: 32-bit registers of one thread.
-        shared: bytes of memory that the threads of a block share.
+        shared: bytes that the threads of a block share; 0 where that is no nearer than memory.
         vector_bits: the widest load of one thread.
         cores: blocks that run at once, one on each.
         multiply_adds: of f32, that a core does in a cycle.
         memory_rate: bytes that all cores together move from and to memory in a cycle.
-        shuffles: whether the threads of a warp hand values to each other.
+        shuffles: whether the threads of a warp hand values to each other, without shared memory.
     """
 
     warp: int = 1

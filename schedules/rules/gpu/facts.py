@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from xdsl.ir import Attribute
 
-from tcopt.dialects.target import TargetFacts
+from tcopt.dialects.target import TargetFacts, ThreadBlocks
 from tcopt.schedules.rules.rule import target_facts
 from tcopt.support.errors import UnsupportedError
 
@@ -27,32 +27,14 @@ CORE_SHARED = 2
 
 
 @dataclass(frozen=True)
-class GpuFacts:
-    """Numbers that GPU rules use.
+class GpuFacts(ThreadBlocks):
+    """Numbers that GPU rules use: the target's blocks of threads, and what follows from them.
 
     Attributes:
-        warp: threads that run in lockstep.
-        max_threads: most threads of a block.
-        registers: 32-bit registers of one thread.
-        shared: bytes that the threads of a block share; 0 where that is no nearer than memory.
-        vector_bits: the widest load of one thread.
-        cores: blocks that run at once.
-        multiply_adds: of f32, that a core does in a cycle.
-        memory_rate: bytes that all cores together move from and to memory in a cycle.
         capabilities: what hardware intrinsics ask for.
-        shuffles: whether the threads of a warp hand values to each other, without shared memory.
     """
 
-    warp: int
-    max_threads: int
-    registers: int
-    shared: int
-    vector_bits: int
-    cores: int
-    multiply_adds: int = 64
-    memory_rate: int = 8
     capabilities: frozenset[str] = frozenset()
-    shuffles: bool = False
 
     def block_threads(self, work_items: int) -> int:
         """A good number of threads for a block: all that fit, fewer where there is little work."""
@@ -118,15 +100,5 @@ def gpu_facts(target: Attribute | None) -> GpuFacts:
             hint="its attribute should answer `threads`, or name other `rules`",
         )
     assert isinstance(target, TargetFacts)
-    return GpuFacts(
-        warp=blocks.warp,
-        max_threads=blocks.max_threads,
-        registers=blocks.registers,
-        shared=blocks.shared,
-        vector_bits=blocks.vector_bits,
-        cores=blocks.cores,
-        multiply_adds=blocks.multiply_adds,
-        memory_rate=blocks.memory_rate,
-        capabilities=target.capabilities,
-        shuffles=blocks.shuffles,
-    )
+    numbers = {each.name: getattr(blocks, each.name) for each in fields(ThreadBlocks)}
+    return GpuFacts(**numbers, capabilities=target.capabilities)
