@@ -50,7 +50,7 @@ def find_grouping(function: FuncOp, *, rows_only: bool = False) -> Grouping:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Axis:
     """An axis of a stage: of its result, or of its reduction."""
 
     holder: Holder
@@ -138,7 +138,7 @@ class _Finder:
                 if any(not isinstance(use.operation, ReadOp) for use in value.uses):
                     self._split_at(place.holder, place.position)
 
-    def _place(self, axis: SSAValue) -> _Place:
+    def _place(self, axis: SSAValue) -> _Axis:
         block = axis.owner
         assert isinstance(block, Block)
         stage = block.parent_op()
@@ -146,8 +146,8 @@ class _Finder:
         position = block.args.index(axis)
         spatial = len(stage.spatial_extents)
         if position < spatial:
-            return _Place(stage.result, position)
-        return _Place(stage, position - spatial)
+            return _Axis(stage.result, position)
+        return _Axis(stage, position - spatial)
 
     def _is_one(self, holder: Holder, place: int) -> bool:
         return (holder, place) not in self.split and place != self.kept[holder][-1]
@@ -178,7 +178,7 @@ class _Finder:
                 if (place.holder, first) not in together:
                     self.split.add((place.holder, first))
 
-    def _axis_pair(self, read: ReadOp, outer: int, inner: int) -> _Place | None:
+    def _axis_pair(self, read: ReadOp, outer: int, inner: int) -> _Axis | None:
         """The outer one of the two neighbouring axes that two dimensions are read with."""
         first, last = self._axis_of(read, outer), self._axis_of(read, inner)
         if first is None or last is None or last[1]:

@@ -11,7 +11,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.arith_ import ExtUIOp
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
-from tcopt.schedules.analysis.patterns import Access, BlockPattern, access_bits
+from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, access_bits
 from tcopt.support.affine import Dim, LinearSum, Mod, linear_sum
 
 
@@ -30,7 +30,7 @@ class Dot:
     name: str
     group: int
     variable: int
-    weights: Access
+    weights: StridedAccess
     steps: tuple[int, ...]
 
 
@@ -52,7 +52,7 @@ def dot_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
     return None
 
 
-def _grouped(weights: Access, pattern: BlockPattern, group: int) -> int | None:
+def _grouped(weights: StridedAccess, pattern: BlockPattern, group: int) -> int | None:
     """The reduce variable whose number within a group is the last index."""
     if not buffer_shape(weights.buffer) or buffer_shape(weights.buffer)[-1] != group:
         return None
@@ -67,12 +67,12 @@ def _grouped(weights: Access, pattern: BlockPattern, group: int) -> int | None:
     return None
 
 
-def lane_dim(access: Access, dot: Dot | None) -> int:
+def lane_dim(access: StridedAccess, dot: Dot | None) -> int:
     """The dimension along which vectors lie: the last, or in front of the groups."""
     return -2 if dot is not None and access is dot.weights else -1
 
 
-def steps_of(access: Access, variable: int, dot: Dot | None) -> tuple[int, ...] | None:
+def steps_of(access: StridedAccess, variable: int, dot: Dot | None) -> tuple[int, ...] | None:
     """How far a variable moves each index of a buffer; None if that is not linear.
 
     It is linear where weights are in groups, of which the variable counts the terms: then it is
@@ -84,7 +84,7 @@ def steps_of(access: Access, variable: int, dot: Dot | None) -> tuple[int, ...] 
     return steps
 
 
-def _group_steps(weights: Access, value: SSAValue, group: int) -> tuple[int, ...]:
+def _group_steps(weights: StridedAccess, value: SSAValue, group: int) -> tuple[int, ...]:
     """How far the indices of a buffer move while a variable goes from one group to the next."""
     map = weights.op.map.data
     there = [group if index is value else 0 for index in weights.op.indices]
@@ -93,7 +93,7 @@ def _group_steps(weights: Access, value: SSAValue, group: int) -> tuple[int, ...
     return tuple(after - before for before, after in rows)
 
 
-def _factor(access: Access) -> Attribute:
+def _factor(access: StridedAccess) -> Attribute:
     """The type of the numbers that are loaded: unsigned where they are extended as such."""
     users = [use.operation for result in access.op.results for use in result.uses]
     if any(isinstance(user, ExtUIOp) for user in users):

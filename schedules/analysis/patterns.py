@@ -19,7 +19,7 @@ from tcopt.support.affine import Dim, extents_to_ranges, linear_sum, sum_range, 
 
 
 @dataclass(frozen=True)
-class Access:
+class StridedAccess:
     """A load or store of a block.
 
     Attributes:
@@ -66,8 +66,8 @@ class BlockPattern:
     """
 
     block: loop.BlockOp
-    store: Access
-    terms: tuple[Access, ...]
+    store: StridedAccess
+    terms: tuple[StridedAccess, ...]
     is_contraction: bool
 
     @property
@@ -109,7 +109,7 @@ def match_block(block: loop.BlockOp) -> BlockPattern | None:
     return BlockPattern(block, store, terms, _is_contraction(block, stores[0]))
 
 
-def _access(op: loop.LoadOp | loop.StoreOp, block: loop.BlockOp) -> Access:
+def _access(op: loop.LoadOp | loop.StoreOp, block: loop.BlockOp) -> StridedAccess:
     ranges = extents_to_ranges(block.domain)
     operand_ranges = [
         ranges[block.iter_vars.index(v)] if v in block.iter_vars else (0, 1 << 30)
@@ -131,7 +131,7 @@ def _access(op: loop.LoadOp | loop.StoreOp, block: loop.BlockOp) -> Access:
             steps.append(tuple(sum(s.coefficient(p) for p in positions) for s in sums))
         else:
             steps.append(None)
-    return Access(op, op.memref, tuple(steps))
+    return StridedAccess(op, op.memref, tuple(steps))
 
 
 def _is_contraction(block: loop.BlockOp, store: loop.StoreOp) -> bool:
@@ -199,7 +199,7 @@ def is_window(pattern: BlockPattern) -> bool:
     return False
 
 
-def step_bytes(access: Access, variable: int) -> int:
+def step_bytes(access: StridedAccess, variable: int) -> int:
     """How far apart in memory the elements for two neighbours along a variable are."""
     steps = access.steps[variable]
     if steps is None:
@@ -234,12 +234,12 @@ def buffer_bits(buffer: SSAValue) -> int:
     return prod(buffer_shape(buffer)) * _bits(_element(buffer))
 
 
-def access_bits(access: Access) -> int:
+def access_bits(access: StridedAccess) -> int:
     """Width of the elements that an access moves, in bits."""
     return _bits(_element(access.buffer))
 
 
-def access_bytes(access: Access) -> int:
+def access_bytes(access: StridedAccess) -> int:
     """Bytes that an element of what is accessed takes in memory."""
     return (access_bits(access) + 7) // 8
 

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 
 from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, LoadOp, LoopKind, StoreOp
 from tcopt.dialects.loop.analysis import binding_values, buffer_shape
-from tcopt.schedules.analysis.patterns import Access, BlockPattern, match_block
+from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match_block
 from tcopt.schedules.analysis.regions import reads_of, variable_at, variables_of, writes_of
 from tcopt.schedules.dependences.order import check_single
 from tcopt.schedules.edits.buffers import with_shape
@@ -134,7 +134,7 @@ class _Copy:
         places: for each of these that moves the operand, the copy's variable that goes along.
     """
 
-    def __init__(self, state: State, block: BlockOp, term: Access, reduced: Sequence[int]):
+    def __init__(self, state: State, block: BlockOp, term: StridedAccess, reduced: Sequence[int]):
         self.block, self.buffer, self.op = block, term.buffer, term.op
         label = value_label(self.buffer)
         alloc, writers = alloc_of(self.buffer), state.writers(self.buffer)

@@ -9,7 +9,7 @@ from xdsl.dialects.arith import ConstantOp
 
 from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import buffer_shape
-from tcopt.schedules.analysis.patterns import Access, BlockPattern, body_cost, match_block
+from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, body_cost, match_block
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.state.state import alloc_of, buffers_read
@@ -93,7 +93,7 @@ def stores_apart(sch: Schedule, epilogue: Block) -> bool:
     )
 
 
-def _runs_through(read: Access, pattern: BlockPattern) -> bool:
+def _runs_through(read: StridedAccess, pattern: BlockPattern) -> bool:
     """Whether a consumer's variables are the indices of what it reads, in order."""
     moving = [v for v in pattern.spatial if pattern.extents[v] > 1]
     found: list[int] = []

@@ -20,7 +20,7 @@ from xdsl.ir.affine import (
 )
 
 from tcopt.dialects import loop
-from tcopt.schedules.analysis.patterns import Access, BlockPattern, match_block
+from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match_block
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 
@@ -82,7 +82,7 @@ class Rows:
         return True
 
     def _through(
-        self, term: Access, pattern: BlockPattern, variable: int, writer: Block
+        self, term: StridedAccess, pattern: BlockPattern, variable: int, writer: Block
     ) -> int | None:
         """What one read of a writer's results says of a variable."""
         source = self.patterns[writer]

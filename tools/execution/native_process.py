@@ -78,7 +78,7 @@ Argument = Buffer | Scratch | Scalar
 
 
 @dataclass
-class _Place:
+class _SharedRange:
     """Where the bytes of arrays that share memory go.
 
     Attributes:
@@ -202,7 +202,7 @@ class NativeProcess:
 
     # Buffers.
 
-    def _reserve(self, places: Sequence[_Place], *, at_end: bool) -> None:
+    def _reserve(self, places: Sequence[_SharedRange], *, at_end: bool) -> None:
         total = 0
         for place in places:
             size = place.high - place.low
@@ -215,14 +215,14 @@ class NativeProcess:
             self._map = mmap.mmap(self._file, 2 * total)
             self._bytes = np.frombuffer(self._map, np.uint8)
 
-    def _fill(self, place: _Place) -> None:
+    def _fill(self, place: _SharedRange) -> None:
         page = self._bytes[place.offset : place.offset + place.pages]
         size = place.high - place.low
         page[: place.start] = CANARY
         page[place.start + size :] = CANARY
         page[place.start : place.start + size] = _memory(place.low, size)
 
-    def _take(self, place: _Place) -> None:
+    def _take(self, place: _SharedRange) -> None:
         """Copy back what was written, after a look at what lies beside it."""
         if not place.writable:
             return
@@ -285,7 +285,7 @@ class NativeProcess:
             end_process(process)
 
 
-def _names(places: Sequence[_Place], regions: Sequence[Any]) -> list[str]:
+def _names(places: Sequence[_SharedRange], regions: Sequence[Any]) -> list[str]:
     names = [", ".join(place.names) for place in places]
     return names + ["the memory for intermediate values"] * (len(regions) - len(places))
 
@@ -347,14 +347,14 @@ def _memory(address: int, size: int) -> NDArray[np.uint8]:
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
-def _places(arguments: Sequence[Argument]) -> list[_Place]:
+def _places(arguments: Sequence[Argument]) -> list[_SharedRange]:
     """One place for the memory of each array, or of several that overlap."""
     spans = [
         (each.array.ctypes.data, each.array.ctypes.data + each.array.nbytes, each)
         for each in arguments
         if isinstance(each, Buffer)
     ]
-    places: list[_Place] = []
+    places: list[_SharedRange] = []
     for low, high, each in sorted(spans, key=lambda span: span[:2]):
         if places and low < places[-1].high:
             last = places[-1]
@@ -362,12 +362,12 @@ def _places(arguments: Sequence[Argument]) -> list[_Place]:
             last.writable |= each.writable
             last.names.append(each.name)
         else:
-            places.append(_Place(low, high, each.writable, [each.name]))
+            places.append(_SharedRange(low, high, each.writable, [each.name]))
     return places
 
 
 def _argument(
-    argument: Argument, places: Sequence[_Place], regions: list[dict[str, Any]]
+    argument: Argument, places: Sequence[_SharedRange], regions: list[dict[str, Any]]
 ) -> tuple[str, int | float, int]:
     match argument:
         case Scalar():

@@ -27,23 +27,23 @@ PART = 2
 left out has to be worth the slices that cut its operands."""
 
 
-class Box(NamedTuple):
+class Window(NamedTuple):
     """A part of a tensor: where it starts, and its shape."""
 
     starts: tuple[int, ...]
     shape: tuple[int, ...]
 
     @classmethod
-    def whole(cls, value: SSAValue) -> Box:
+    def whole(cls, value: SSAValue) -> Window:
         """All of a value."""
         shape = shape_of(value)
         return cls((0,) * len(shape), shape)
 
-    def union(self, other: Box) -> Box:
-        """The smallest box around both."""
+    def union(self, other: Window) -> Window:
+        """The smallest window around both."""
         starts = tuple(map(min, self.starts, other.starts))
         ends = map(max, self.ends, other.ends)
-        return Box(starts, tuple(e - s for e, s in zip(ends, starts, strict=True)))
+        return Window(starts, tuple(e - s for e, s in zip(ends, starts, strict=True)))
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -98,20 +98,20 @@ class HoistPlan:
         parts: what is used of values.
     """
 
-    operands: dict[GraphOp, list[Box]] = field(default_factory=dict[GraphOp, list[Box]])
-    parts: dict[SSAValue, Box] = field(default_factory=dict[SSAValue, Box])
+    operands: dict[GraphOp, list[Window]] = field(default_factory=dict[GraphOp, list[Window]])
+    parts: dict[SSAValue, Window] = field(default_factory=dict[SSAValue, Window])
 
-    def part(self, op: GraphOp) -> Box:
+    def part(self, op: GraphOp) -> Window:
         """What is used of an op's result."""
-        return self.parts.get(op.results[0], Box.whole(op.results[0]))
+        return self.parts.get(op.results[0], Window.whole(op.results[0]))
 
     def __str__(self) -> str:
         lines = [f"hoist-slices: {len(self.operands)} ops on parts"]
-        for op, boxes in self.operands.items():
+        for op, windows in self.operands.items():
             part = self.part(op)
             lines.append(f"  {op.name}: {list(part.shape)} of {list(op.shape)} from")
-            for box, value in zip(boxes, op.operands, strict=True):
-                lines.append(f"    {list(box.shape)} of {list(shape_of(value))}")
+            for window, value in zip(windows, op.operands, strict=True):
+                lines.append(f"    {list(window.shape)} of {list(shape_of(value))}")
         return "\n".join(lines)
 
 
@@ -131,7 +131,7 @@ def plan_parts(body: Block) -> HoistPlan:
         heavy = op.fusion_kind is not FusionKind.INJECTIVE
         if heavy or not partial.isdisjoint(op.operands):
             plan.operands[op] = demand.operands[op]
-            if plan.part(op) != Box.whole(op.results[0]):
+            if plan.part(op) != Window.whole(op.results[0]):
                 partial.add(op.results[0])
     return plan
 
@@ -145,54 +145,56 @@ class _Demand:
         operands: of ops that can be done on a part of their operands, these parts.
     """
 
-    parts: dict[SSAValue, Box] = field(default_factory=dict[SSAValue, Box])
-    operands: dict[Operation, list[Box]] = field(default_factory=dict[Operation, list[Box]])
+    parts: dict[SSAValue, Window] = field(default_factory=dict[SSAValue, Window])
+    operands: dict[Operation, list[Window]] = field(default_factory=dict[Operation, list[Window]])
 
     def visit(self, op: Operation) -> None:
         """Find what an op uses, when all that use its results were visited."""
-        boxes = self._used(op)
-        if boxes is None:
-            boxes = [Box.whole(v) if _is_tensor(v) else Box((), ()) for v in op.operands]
+        windows = self._used(op)
+        if windows is None:
+            windows = [Window.whole(v) if _is_tensor(v) else Window((), ()) for v in op.operands]
         else:
-            self.operands[op] = boxes
-        for value, box in zip(op.operands, boxes, strict=True):
+            self.operands[op] = windows
+        for value, window in zip(op.operands, windows, strict=True):
             known = self.parts.get(value)
-            self.parts[value] = box if known is None else known.union(box)
+            self.parts[value] = window if known is None else known.union(window)
 
-    def _used(self, op: Operation) -> list[Box] | None:
+    def _used(self, op: Operation) -> list[Window] | None:
         """Parts of the operands that are enough; None if it takes all of them."""
         if not isinstance(op, GraphOp) or len(op.results) != 1 or 0 in op.shape:
             return None
-        box = self.parts.get(op.results[0])
+        window = self.parts.get(op.results[0])
         if isinstance(op, SliceOp):
-            return _before_slice(op, box or Box.whole(op.results[0]))
-        if box is None or prod(box.shape) * PART > prod(op.shape):
+            return _before_slice(op, window or Window.whole(op.results[0]))
+        if window is None or prod(window.shape) * PART > prod(op.shape):
             return None
-        axes = [i for i, (n, all) in enumerate(zip(box.shape, op.shape, strict=True)) if n < all]
+        axes = [i for i, (n, all) in enumerate(zip(window.shape, op.shape, strict=True)) if n < all]
         followed = followed_axes(op, axes)
         if followed is None:
             return None
-        return self._checked(op, box, [*map(tuple, followed)])
+        return self._checked(op, window, [*map(tuple, followed)])
 
     def _checked(
-        self, op: GraphOp, box: Box, followed: list[tuple[int | None, ...]]
-    ) -> list[Box] | None:
+        self, op: GraphOp, window: Window, followed: list[tuple[int | None, ...]]
+    ) -> list[Window] | None:
         """The operands' parts, if the op's own rules give the part of the result from them."""
         cut = {axis for each in followed for axis in each if axis is not None}
-        whole = Box.whole(op.results[0])
-        starts = [(box if a in cut else whole).starts[a] for a in range(len(op.shape))]
-        shape = [(box if a in cut else whole).shape[a] for a in range(len(op.shape))]
-        part = Box(tuple(starts), tuple(shape))
+        whole = Window.whole(op.results[0])
+        starts = [(window if a in cut else whole).starts[a] for a in range(len(op.shape))]
+        shape = [(window if a in cut else whole).shape[a] for a in range(len(op.shape))]
+        part = Window(tuple(starts), tuple(shape))
         if prod(part.shape) * PART > prod(op.shape):
             return None
-        boxes: list[Box] = []
+        windows: list[Window] = []
         for value, axes in zip(op.operands, followed, strict=True):
-            own = Box.whole(value)
+            own = Window.whole(value)
             pick = [(part, a) if a is not None else (own, i) for i, a in enumerate(axes)]
-            boxes.append(
-                Box(tuple(b.starts[i] for b, i in pick), tuple(b.shape[i] for b, i in pick))
+            windows.append(
+                Window(tuple(b.starts[i] for b, i in pick), tuple(b.shape[i] for b, i in pick))
             )
-        types = [tensor(b.shape, element_type(v)) for v, b in zip(op.operands, boxes, strict=True)]
+        types = [
+            tensor(b.shape, element_type(v)) for v, b in zip(op.operands, windows, strict=True)
+        ]
         trial = _rebuilt(op, Block(arg_types=types).args, part)
         try:
             trial.verify_()
@@ -201,7 +203,7 @@ class _Demand:
         finally:
             trial.drop_all_references()
         self.parts[op.results[0]] = part
-        return boxes
+        return windows
 
 
 class ComputePart(RewritePattern):
@@ -219,42 +221,42 @@ class ComputePart(RewritePattern):
     def __init__(self, plan: HoistPlan):
         self.plan = plan
         self.values: dict[SSAValue, SSAValue] = {}
-        self.slices: dict[tuple[SSAValue, Box], SSAValue] = {}
+        self.slices: dict[tuple[SSAValue, Window], SSAValue] = {}
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
-        boxes = self.plan.operands.get(op)
-        if boxes is None:
+        windows = self.plan.operands.get(op)
+        if windows is None:
             return
         result, part = op.results[0], self.plan.part(op)
         if isinstance(op, SliceOp):
             new = self._sliced(op, part, rewriter)
         else:
-            rows = zip(op.operands, boxes, strict=True)
-            operands = [self._part(value, box, rewriter) for value, box in rows]
+            rows = zip(op.operands, windows, strict=True)
+            operands = [self._part(value, window, rewriter) for value, window in rows]
             new = rewriter.insert(_rebuilt(op, operands, part)).results[0]
             remark("hoist-slices", op, f"{list(part.shape)} of {list(op.shape)} is used")
         new.name_hint = result.name_hint
-        if part == Box.whole(result):
+        if part == Window.whole(result):
             rewriter.replace_all_uses_with(result, new)
         else:
             self.values[result] = new
 
-    def _part(self, value: SSAValue, box: Box, rewriter: PatternRewriter) -> SSAValue:
+    def _part(self, value: SSAValue, window: Window, rewriter: PatternRewriter) -> SSAValue:
         """A part of a value, of which a larger part may be all that there is."""
-        start = Box.whole(value).starts
+        start = Window.whole(value).starts
         if value in self.values:
             start = self.plan.parts[value].starts
             value = self.values[value]
-        if box.shape == shape_of(value):
+        if window.shape == shape_of(value):
             return value
-        if (value, box) not in self.slices:
-            starts = [a - b for a, b in zip(box.starts, start, strict=True)]
-            made = rewriter.insert(SliceOp(value, starts, box.shape))
-            self.slices[value, box] = made.results[0]
-        return self.slices[value, box]
+        if (value, window) not in self.slices:
+            starts = [a - b for a, b in zip(window.starts, start, strict=True)]
+            made = rewriter.insert(SliceOp(value, starts, window.shape))
+            self.slices[value, window] = made.results[0]
+        return self.slices[value, window]
 
-    def _sliced(self, op: SliceOp, part: Box, rewriter: PatternRewriter) -> SSAValue:
+    def _sliced(self, op: SliceOp, part: Window, rewriter: PatternRewriter) -> SSAValue:
         """A slice's used part, of the part that there is of its operand."""
         place = self.plan.parts[op.x].starts
         rows = zip(op.starts.get_values(), part.starts, op.strides, place, strict=True)
@@ -266,17 +268,17 @@ class ComputePart(RewritePattern):
         return rewriter.insert(new).results[0]
 
 
-def _before_slice(op: SliceOp, box: Box) -> list[Box] | None:
+def _before_slice(op: SliceOp, window: Window) -> list[Window] | None:
     """What a slice takes of its operand for a part of its result."""
     if any(step < 1 for step in op.strides):
         return None
-    rows = list(zip(op.starts.get_values(), box.starts, op.strides, strict=True))
+    rows = list(zip(op.starts.get_values(), window.starts, op.strides, strict=True))
     starts = tuple(start + own * step for start, own, step in rows)
-    shape = tuple((n - 1) * step + 1 for n, step in zip(box.shape, op.strides, strict=True))
-    return [Box(starts, shape)]
+    shape = tuple((n - 1) * step + 1 for n, step in zip(window.shape, op.strides, strict=True))
+    return [Window(starts, shape)]
 
 
-def _rebuilt(op: GraphOp, operands: list[SSAValue] | tuple[SSAValue, ...], part: Box) -> GraphOp:
+def _rebuilt(op: GraphOp, operands: list[SSAValue] | tuple[SSAValue, ...], part: Window) -> GraphOp:
     """The op on other operands, for a part of its result."""
     return type(op).create(
         operands=operands,

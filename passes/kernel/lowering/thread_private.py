@@ -16,7 +16,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
 from tcopt.dialects import loop
 from tcopt.passes.loop.analysis.indexing import Knowledge, shape_of
-from tcopt.passes.loop.edits.dimensions import Access, accesses_of, drop_dimensions, reshape
+from tcopt.passes.loop.edits.dimensions import AccessOp, accesses_of, drop_dimensions, reshape
 from tcopt.support.errors import PassFailedError
 
 
@@ -43,7 +43,7 @@ def drop_thread_dimensions(function: loop.FuncOp) -> None:
 
 
 def _check_own(
-    alloc: loop.AllocOp, accesses: Sequence[Access], axes: Collection[loop.ThreadAxisAttr]
+    alloc: loop.AllocOp, accesses: Sequence[AccessOp], axes: Collection[loop.ThreadAxisAttr]
 ) -> None:
     """Check that what each thread stores in a buffer of its own is meant for itself."""
     outer = set(loop.enclosing_loops(alloc))
@@ -59,7 +59,7 @@ def _check_own(
                 )
 
 
-def _thread_axes(access: Access, dim: int) -> set[loop.ThreadAxisAttr]:
+def _thread_axes(access: AccessOp, dim: int) -> set[loop.ThreadAxisAttr]:
     """The axes along which the number of the thread is one index of an access."""
     expr = access.map.data.results[dim]
     around = [each for each in loop.enclosing_loops(access) if loop.is_thread(each)]

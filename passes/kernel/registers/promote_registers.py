@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import arith_, vector_
-from tcopt.passes.kernel.registers.register_slots import Access, Promotion, Slot, analyse
+from tcopt.passes.kernel.registers.register_slots import Promotion, Slot, SlotAccess, analyse
 from tcopt.support.rewriting import erase
 
 _Values = dict[Slot, SSAValue]
@@ -170,7 +170,7 @@ class _Rewriter:
         values[slot] = self.zeros[key]
         return values[slot]
 
-    def _rewrite_access(self, op: Operation, access: Access, values: _Values) -> None:
+    def _rewrite_access(self, op: Operation, access: SlotAccess, values: _Values) -> None:
         new: list[Operation] = []
         current = self._current(access.slot, values) if _reads(op, access) else None
         match op:
@@ -207,13 +207,13 @@ class _Rewriter:
         erase(op)
 
 
-def _reads(op: Operation, access: Access) -> bool:
+def _reads(op: Operation, access: SlotAccess) -> bool:
     """Whether the slot's present value matters to an access."""
     whole_store = isinstance(op, memref.StoreOp | vector.StoreOp)
     return not whole_store or access.type != access.slot.type
 
 
-def _part(current: SSAValue, access: Access, new: list[Operation]) -> SSAValue:
+def _part(current: SSAValue, access: SlotAccess, new: list[Operation]) -> SSAValue:
     """The accessed part of a slot's value."""
     if access.type == access.slot.type:
         return current
@@ -226,7 +226,7 @@ def _part(current: SSAValue, access: Access, new: list[Operation]) -> SSAValue:
 
 
 def _with_part(
-    current: SSAValue | None, value: SSAValue, access: Access, new: list[Operation]
+    current: SSAValue | None, value: SSAValue, access: SlotAccess, new: list[Operation]
 ) -> SSAValue:
     """A slot's value with the accessed part replaced."""
     if access.type == access.slot.type:

@@ -31,7 +31,7 @@ class Slot:
 
 
 @dataclass
-class Access:
+class SlotAccess:
     """One load or store: its slot, and which part of the slot it touches."""
 
     slot: Slot
@@ -46,7 +46,7 @@ class Promotion:
 
     slots: dict[Operation, list[Slot]] = field(default_factory=dict[Operation, list[Slot]])
     """The slots of each promoted alloca."""
-    accesses: dict[Operation, Access] = field(default_factory=dict[Operation, Access])
+    accesses: dict[Operation, SlotAccess] = field(default_factory=dict[Operation, SlotAccess])
     stored_inside: dict[Operation, dict[Slot, None]] = field(
         default_factory=dict[Operation, dict[Slot, None]]
     )
@@ -127,7 +127,7 @@ def constant_index(value: SSAValue) -> int | None:
 
 def _slots_of(
     alloca: memref.AllocaOp, max_slots: int
-) -> tuple[list[Slot], dict[Operation, Access]] | None:
+) -> tuple[list[Slot], dict[Operation, SlotAccess]] | None:
     """The slots and accesses of a buffer, or None if it has to stay in memory."""
     buffer = alloca.memref.type
     assert isa(buffer, MemRefType)
@@ -175,10 +175,10 @@ def _group(
     alloca: memref.AllocaOp,
     ranges: list[tuple[int, int, Attribute, Operation]],
     max_slots: int,
-) -> tuple[list[Slot], dict[Operation, Access]] | None:
+) -> tuple[list[Slot], dict[Operation, SlotAccess]] | None:
     """Form slots of accesses that overlap; each must be covered by its widest access."""
     slots: list[Slot] = []
-    accesses: dict[Operation, Access] = {}
+    accesses: dict[Operation, SlotAccess] = {}
     slot_end = -1
     for start, end, type, op in sorted(ranges, key=lambda r: (r[0], -r[1])):
         if start >= slot_end:
@@ -186,7 +186,7 @@ def _group(
             slot_end = end
         elif end > slot_end:
             return None
-        accesses[op] = Access(slots[-1], start - slots[-1].start, type)
+        accesses[op] = SlotAccess(slots[-1], start - slots[-1].start, type)
     for access in accesses.values():
         # A scalar access and a vector of one lane cover each other; the vector is the slot.
         if isa(access.type, VectorType) and not isa(access.slot.type, VectorType):

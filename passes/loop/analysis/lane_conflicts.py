@@ -17,7 +17,7 @@ class NotVectorizable(Exception):
 
 
 @dataclass(frozen=True)
-class _Access:
+class _LaneAccess:
     is_store: bool
     totals: tuple[ValueSum, ...]
     steps: tuple[int, ...]
@@ -30,7 +30,7 @@ def check_lanes_independent(op: loop.ForOp, known: Knowledge) -> None:
     same step and their distance is zero, or too far, or between the lanes. What all lanes add
     to the same element, and nothing else touches, is no conflict.
     """
-    accesses: dict[SSAValue, list[_Access]] = {}
+    accesses: dict[SSAValue, list[_LaneAccess]] = {}
     for inner in op.walk():
         if isinstance(inner, loop.ForOp) and inner is not op:
             known.enter_loop(inner)
@@ -49,7 +49,7 @@ def check_lanes_independent(op: loop.ForOp, known: Knowledge) -> None:
                     raise NotVectorizable("iterations depend on each other")
 
 
-def _access(op: loop.LoadOp | loop.StoreOp, lane: SSAValue, known: Knowledge) -> _Access:
+def _access(op: loop.LoadOp | loop.StoreOp, lane: SSAValue, known: Knowledge) -> _LaneAccess:
     totals: list[ValueSum] = []
     steps: list[int] = []
     for expr in op.map.data.results:
@@ -57,10 +57,12 @@ def _access(op: loop.LoadOp | loop.StoreOp, lane: SSAValue, known: Knowledge) ->
         terms = dict(total.terms)
         steps.append(terms.pop(lane, 0))
         totals.append(ValueSum(frozenset(terms.items()), total.constant))
-    return _Access(isinstance(op, loop.StoreOp), tuple(totals), tuple(steps))
+    return _LaneAccess(isinstance(op, loop.StoreOp), tuple(totals), tuple(steps))
 
 
-def _never_meet(store: _Access, other: _Access, lanes: int, *, uniform_is_fine: bool) -> bool:
+def _never_meet(
+    store: _LaneAccess, other: _LaneAccess, lanes: int, *, uniform_is_fine: bool
+) -> bool:
     if not any(store.steps):
         # All lanes write one element; fine when they write the same and nothing reads it.
         return uniform_is_fine
@@ -68,7 +70,7 @@ def _never_meet(store: _Access, other: _Access, lanes: int, *, uniform_is_fine: 
     return any(_apart(store, other, dim, lanes) for dim in dims)
 
 
-def _apart(store: _Access, other: _Access, dim: int, lanes: int) -> bool:
+def _apart(store: _LaneAccess, other: _LaneAccess, dim: int, lanes: int) -> bool:
     step = store.steps[dim]
     if not step or other.steps[dim] != step:
         return False

@@ -27,7 +27,7 @@ from tcopt.support.affine import (
     used_dims,
 )
 
-Access = loop.LoadOp | loop.StoreOp
+AccessOp = loop.LoadOp | loop.StoreOp
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def over_loops(
 
 
 def intervals(
-    op: Access, inner: Collection[SSAValue], known: Knowledge, *, clipped: bool = True
+    op: AccessOp, inner: Collection[SSAValue], known: Knowledge, *, clipped: bool = True
 ) -> list[Interval]:
     """The box that one access covers while the loops of `inner` variables run.
 

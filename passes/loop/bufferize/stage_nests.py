@@ -45,7 +45,7 @@ def memref_of(type: Attribute) -> AnyMemRef:
 
 
 @dataclass(frozen=True)
-class Place:
+class StageBuffer:
     """Where a stage's elements lie: in a buffer, each index that much further."""
 
     buffer: SSAValue
@@ -102,7 +102,7 @@ def lower_function(function: te.FuncOp, rounding: Rounding = Rounding()) -> loop
             continue
         if stage.result in inner:
             border = inner[stage.result]
-            place = Place(buffers[border.stage.result], border.low)
+            place = StageBuffer(buffers[border.stage.result], border.low)
             _emit_stage(builder, stage, place, buffers, rounding)
             continue
         if stage.result not in buffers:
@@ -110,7 +110,7 @@ def lower_function(function: te.FuncOp, rounding: Rounding = Rounding()) -> loop
             alloc.result.name_hint = stage.result.name_hint
             buffers[stage.result] = alloc.result
             set_location([alloc], stage.location)
-        _emit_stage(builder, stage, Place(buffers[stage.result]), buffers, rounding)
+        _emit_stage(builder, stage, StageBuffer(buffers[stage.result]), buffers, rounding)
     for source, target in copies:
         emit_copy(builder, buffers[source], target, unique_name("copy", names), function.location)
     lowered = loop.FuncOp(function.sym_name.data, arg_types, Region(block))
@@ -183,7 +183,7 @@ class _Nest:
 def _emit_stage(
     builder: Builder,
     stage: te.ComputeOp,
-    target: Place,
+    target: StageBuffer,
     buffers: dict[SSAValue, SSAValue],
     rounding: Rounding,
 ) -> None:
@@ -219,7 +219,7 @@ def _emit_stage(
     set_location([nest.root], stage.location)
 
 
-def _emit_identity(builder: Builder, stage: te.ComputeOp, target: Place) -> None:
+def _emit_identity(builder: Builder, stage: te.ComputeOp, target: StageBuffer) -> None:
     """The nest of a reduction that has no terms."""
     assert stage.combiner is not None
     hints = [axis.name_hint for axis in stage.body.block.args][: len(stage.spatial_extents)]

@@ -27,7 +27,7 @@ from tcopt.dialects import loop
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
 from tcopt.passes.loop.analysis.indexing import Knowledge, set_access, shape_of
 from tcopt.passes.loop.analysis.regions import (
-    Access,
+    AccessOp,
     Interval,
     block_of,
     intervals,
@@ -184,7 +184,7 @@ _NEVER_ENTERED = (loop.LoopKind.VECTORIZED,)
 def _is_private(
     held: Sequence[loop.ForOp],
     buffer: SSAValue,
-    accesses: Sequence[Access],
+    accesses: Sequence[AccessOp],
     boxes: Sequence[list[Interval]],
 ) -> bool:
     """Whether each iteration of these nested loops reads only what it wrote itself."""
@@ -208,7 +208,7 @@ def _covers(written: Sequence[Interval], read: Sequence[Interval], shape: Sequen
     )
 
 
-def _reduces_over(held: Sequence[loop.ForOp], op: Access) -> bool:
+def _reduces_over(held: Sequence[loop.ForOp], op: AccessOp) -> bool:
     """Whether a reduction runs over one of the loops, and so carries what it accumulates."""
     block = block_of(op)
     if block is None or not block.is_reduction or not isinstance(op, loop.StoreOp):
@@ -244,7 +244,7 @@ def _place(alloc: loop.AllocOp, before: Operation | None, rewriter: PatternRewri
 
 def _shrink(
     alloc: loop.AllocOp,
-    accesses: Sequence[Access],
+    accesses: Sequence[AccessOp],
     box: Sequence[Interval],
     known: Knowledge,
     rewriter: PatternRewriter,
@@ -274,7 +274,7 @@ def _shrink(
 
 
 def _rebase(
-    op: Access,
+    op: AccessOp,
     box: Sequence[Interval],
     moved: Sequence[int],
     known: Knowledge,

@@ -19,7 +19,7 @@ from tcopt.dialects import loop
 from tcopt.dialects.loop.memory import DOUBLE_BUFFER
 from tcopt.passes.loop.analysis.indexing import Knowledge, shape_of
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
-from tcopt.passes.loop.edits.dimensions import Access, accesses_of, add_dimension, reshape
+from tcopt.passes.loop.edits.dimensions import AccessOp, accesses_of, add_dimension, reshape
 from tcopt.passes.loop.edits.substitution import substitute_values
 from tcopt.support.rewriting import insert, replace, rewrite
 
@@ -110,7 +110,7 @@ class _Plan:
     loop: loop.ForOp
     fill: Operation
     last: Operation
-    uses: tuple[Access, ...]
+    uses: tuple[AccessOp, ...]
 
 
 def _plans(alloc: loop.AllocOp) -> list[_Plan] | None:
@@ -121,7 +121,7 @@ def _plans(alloc: loop.AllocOp) -> list[_Plan] | None:
     return _plans_of(accesses)
 
 
-def _plans_of(accesses: Sequence[Access]) -> list[_Plan] | None:
+def _plans_of(accesses: Sequence[AccessOp]) -> list[_Plan] | None:
     paths = [list(loop.enclosing_loops(op))[::-1] for op in accesses]
     common: list[loop.ForOp] = []
     for level in zip(*paths, strict=False):
@@ -135,7 +135,7 @@ def _plans_of(accesses: Sequence[Access]) -> list[_Plan] | None:
     # Loops that were split, such as one whose last iterations are apart, each for itself.
     if not common:
         return None
-    parts: dict[Operation | None, list[Access]] = {}
+    parts: dict[Operation | None, list[AccessOp]] = {}
     for op in accesses:
         holder = common[-1].body.block.find_ancestor_op_in_block(op)
         parts.setdefault(holder, []).append(op)
@@ -148,11 +148,11 @@ def _plans_of(accesses: Sequence[Access]) -> list[_Plan] | None:
     return plans
 
 
-def _is_complete(accesses: Sequence[Access]) -> bool:
+def _is_complete(accesses: Sequence[AccessOp]) -> bool:
     return len({type(op) for op in accesses}) == 2
 
 
-def _plan(around: loop.ForOp, accesses: Sequence[Access]) -> _Plan | None:
+def _plan(around: loop.ForOp, accesses: Sequence[AccessOp]) -> _Plan | None:
     body = around.body.block
     stores = [op for op in accesses if isinstance(op, loop.StoreOp)]
     loads = [op for op in accesses if isinstance(op, loop.LoadOp)]

@@ -15,10 +15,10 @@ from tcopt.passes.loop.analysis.indexing import set_access
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import substitute
 
-Access = loop.LoadOp | loop.StoreOp
+AccessOp = loop.LoadOp | loop.StoreOp
 
 
-def accesses_of(alloc: loop.AllocOp) -> list[Access] | None:
+def accesses_of(alloc: loop.AllocOp) -> list[AccessOp] | None:
     """The loads and stores of a buffer; None if something else uses it."""
     uses = (use.operation for use in alloc.result.uses)
     users = dict.fromkeys(op for op in uses if op.parent is not None)
@@ -26,7 +26,7 @@ def accesses_of(alloc: loop.AllocOp) -> list[Access] | None:
     return found if len(found) == len(users) else None
 
 
-def add_dimension(op: Access, expr: AffineExpr, values: Sequence[SSAValue]) -> None:
+def add_dimension(op: AccessOp, expr: AffineExpr, values: Sequence[SSAValue]) -> None:
     """Give an access one more index in front, an expression over values."""
     rows, operands = op.lane_steps, list(op.indices)
     dims: list[AffineExpr] = [AffineDimExpr(len(operands) + i) for i in range(len(values))]
@@ -37,7 +37,7 @@ def add_dimension(op: Access, expr: AffineExpr, values: Sequence[SSAValue]) -> N
         op.lanes = DenseArrayBase.from_list(i64, [n for row in rows for n in (0, *row)])
 
 
-def drop_dimensions(op: Access, dropped: Collection[int]) -> None:
+def drop_dimensions(op: AccessOp, dropped: Collection[int]) -> None:
     """Take some indices of an access away."""
     rows, map = op.lane_steps, op.map.data
     exprs = tuple(expr for dim, expr in enumerate(map.results) if dim not in dropped)

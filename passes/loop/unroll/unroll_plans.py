@@ -29,7 +29,7 @@ from tcopt.support.affine import (
 from tcopt.support.literals import segment_sizes
 
 
-class Place(NamedTuple):
+class UnrolledAccess(NamedTuple):
     """What some numbers of the unrolled variables make of an access."""
 
     map: AffineMapAttr
@@ -52,7 +52,9 @@ class AccessPlan:
     when a division mixes them."""
     fixed: list[AffineExpr]
     """The expressions over `kept` followed by `unrolled`."""
-    places: dict[tuple[int, ...], Place] = field(default_factory=dict[tuple[int, ...], Place])
+    places: dict[tuple[int, ...], UnrolledAccess] = field(
+        default_factory=dict[tuple[int, ...], UnrolledAccess]
+    )
     leading: tuple[SSAValue, ...] = ()
     """The operands in front of the indices."""
     mask: SSAValue | None = None
@@ -62,7 +64,7 @@ class AccessPlan:
     length: int | None = None
     """Of such a buffer, its shape, and how many neighbours the access touches."""
 
-    def place(self, numbers: dict[SSAValue, int], known: Knowledge) -> Place:
+    def place(self, numbers: dict[SSAValue, int], known: Knowledge) -> UnrolledAccess:
         """The access where the unrolled variables have these numbers."""
         key = tuple([numbers[value] for value in self.unrolled])
         found = self.places.get(key)
@@ -72,7 +74,7 @@ class AccessPlan:
 
     def _new_place(
         self, key: tuple[int, ...], numbers: dict[SSAValue, int], known: Knowledge
-    ) -> Place:
+    ) -> UnrolledAccess:
         if self.parts is not None:
             results = [_with_constant(part, numbers) for part in self.parts]
         else:
@@ -85,7 +87,7 @@ class AccessPlan:
         piece = None
         if self.in_registers and self.length is not None:
             piece = piece_at(results, self.shape, self.length)
-        return Place(map, properties, piece)
+        return UnrolledAccess(map, properties, piece)
 
     def segments(self, *, masked: bool) -> DenseArrayBase:
         """The sizes of a copy's groups of operands."""

@@ -25,7 +25,7 @@ from tcopt.dialects.table import ScaleOp
 from tcopt.passes.loop.analysis.indexing import IndexedOp, Knowledge, is_inside
 from tcopt.passes.loop.unroll.store_forwarding import Piece, StoreForwarding
 from tcopt.passes.loop.unroll.table_folds import TableFolds
-from tcopt.passes.loop.unroll.unroll_plans import AccessPlan, Place, PlainPlan, plan_access
+from tcopt.passes.loop.unroll.unroll_plans import AccessPlan, PlainPlan, UnrolledAccess, plan_access
 from tcopt.support.errors import PassFailedError
 from tcopt.support.memo import memo
 from tcopt.support.quick_ir import append_ops, copy_name, new_op
@@ -198,7 +198,7 @@ class Unroller:
     def _register_piece(
         self,
         plan: AccessPlan,
-        place: Place,
+        place: UnrolledAccess,
         mask: SSAValue | None,
         buffer: SSAValue,
         result: list[Operation],
@@ -253,7 +253,7 @@ class Unroller:
         return loaded in self.copies.loads.get(memref, {}).values()
 
     def _memory_access(
-        self, plan: AccessPlan, place: Place, mask: SSAValue | None
+        self, plan: AccessPlan, place: UnrolledAccess, mask: SSAValue | None
     ) -> tuple[list[SSAValue], dict[str, Attribute]]:
         """Operands and properties of a copy."""
         operands = self._mapped(plan.leading) + self._mapped(plan.kept)

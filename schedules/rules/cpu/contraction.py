@@ -31,8 +31,8 @@ from tcopt.dialects.loop import BlockOp
 from tcopt.dialects.loop.analysis import value_ranges
 from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.analysis.patterns import (
-    Access,
     BlockPattern,
+    StridedAccess,
     access_bytes,
     buffer_bits,
     element_bits,
@@ -125,7 +125,7 @@ def find_roles(pattern: BlockPattern, facts: CpuFacts, dot: Dot | None = None) -
     return Roles(columns, more, *[v for v in others if v != more][:2])
 
 
-def _reuses(variable: int, kept: list[Access], moving: list[Access]) -> bool:
+def _reuses(variable: int, kept: list[StridedAccess], moving: list[StridedAccess]) -> bool:
     """Whether stepping along `variable` keeps what one factor loaded and moves the other."""
     return (
         bool(kept)
@@ -208,7 +208,7 @@ def _space(pattern: BlockPattern, roles: Roles, lanes: int) -> Space:
     )
 
 
-def _bytes(terms: list[Access]) -> int:
+def _bytes(terms: list[StridedAccess]) -> int:
     return sum(buffer_bits(t.buffer) // 8 for t in terms)
 
 

@@ -25,8 +25,8 @@ from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.analysis.patterns import (
-    Access,
     BlockPattern,
+    StridedAccess,
     access_bytes,
     element_bits,
     match_block,
@@ -87,8 +87,8 @@ class Product:
     """
 
     pattern: BlockPattern
-    left: Access
-    right: Access
+    left: StridedAccess
+    right: StridedAccess
     rows: int | None
     columns: int
     panel: int
@@ -148,7 +148,7 @@ def find_product(pattern: BlockPattern, dot: Dot | None = None) -> Product | Dec
     return Product(pattern, left, right, longest, columns, panel, dot)
 
 
-def panel_width(access: Access, variable: int, dim: int = -1) -> int:
+def panel_width(access: StridedAccess, variable: int, dim: int = -1) -> int:
     """The width b of an access at [..., v // b, ..., v % b], v % b at `dim`; 0 if it is none."""
     *before, last = access.op.map.data.results[: dim % len(access.op.map.data.results) + 1]
     width = _divisor(last, AffineBinaryOpKind.Mod)

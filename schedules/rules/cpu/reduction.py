@@ -18,8 +18,8 @@ from __future__ import annotations
 from math import prod
 
 from tcopt.schedules.analysis.patterns import (
-    Access,
     BlockPattern,
+    StridedAccess,
     body_cost,
     element_bits,
     is_window,
@@ -255,5 +255,5 @@ def is_vector_loop(sch: Schedule, each: Loop, pattern: BlockPattern) -> bool:
     return all(_along(access, moved[0]) for access in (pattern.store, *pattern.terms))
 
 
-def _along(access: Access, variable: int) -> bool:
+def _along(access: StridedAccess, variable: int) -> bool:
     return not access.uses(variable) or access.is_strided(variable)

@@ -36,7 +36,7 @@ WINDOW = 256
 
 
 @dataclass(frozen=True)
-class _Access:
+class _Stream:
     """A load or store: how far each loop around moves it, in elements, the innermost first; None
     where the steps of a loop are not alike."""
 
@@ -113,7 +113,7 @@ def _cost(block: loop.BlockOp, facts: CpuFacts) -> tuple[float, str]:
 
 
 def _issued(
-    access: _Access, trips: Sequence[int], kinds: Sequence[loop.LoopKind], issues: int
+    access: _Stream, trips: Sequence[int], kinds: Sequence[loop.LoopKind], issues: int
 ) -> float:
     """Instructions of an access for one vector; those that unrolled copies share count once."""
     cost, shared = 1.0, 1
@@ -130,7 +130,7 @@ def _issued(
 def _waiting(
     block: loop.BlockOp,
     loops: Sequence[loop.ForOp],
-    accesses: Sequence[_Access],
+    accesses: Sequence[_Stream],
     issued: float,
 ) -> float:
     """Instructions' time from one term of a sum to its next one, for each of the sums that are
@@ -156,7 +156,7 @@ def _is_vector(kind: loop.LoopKind) -> bool:
     return kind is loop.LoopKind.VECTORIZED
 
 
-def _accesses(block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> Iterator[_Access]:
+def _accesses(block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> Iterator[_Stream]:
     """What a body loads and stores, and how `loops` move it."""
     start = _variables(block, None, 0)
     # Of a loop that is not written out it counts only whether it moves what a sum is stored to.
@@ -179,7 +179,7 @@ def _accesses(block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> Iterator[_Acc
             even = last == one or _address(op, points[each, last], strides) - first == step * last
             steps.append(step if even else None)
         computed = any(value not in start for value in op.indices)
-        yield _Access(op.memref, isinstance(op, loop.StoreOp), tuple(steps), computed)
+        yield _Stream(op.memref, isinstance(op, loop.StoreOp), tuple(steps), computed)
 
 
 _WRITTEN_OUT = (loop.LoopKind.VECTORIZED, loop.LoopKind.UNROLLED)

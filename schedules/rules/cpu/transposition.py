@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr
 
-from tcopt.schedules.analysis.patterns import Access, BlockPattern, element_bits, total_cost
+from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, element_bits, total_cost
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
@@ -86,7 +86,7 @@ def _read_along(pattern: BlockPattern, written: int) -> tuple[int, int | None] |
     return None
 
 
-def _blocked(term: Access, pattern: BlockPattern, variable: int) -> int | None:
+def _blocked(term: StridedAccess, pattern: BlockPattern, variable: int) -> int | None:
     """`s` if the last index of a load is `variable mod s`."""
     match term.op.map.data.results[-1]:
         case AffineBinaryOpExpr(

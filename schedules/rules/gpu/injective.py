@@ -9,7 +9,7 @@ there are fewer vectors than threads run at once, each thread has one element.
 
 from __future__ import annotations
 
-from tcopt.schedules.analysis.patterns import Access, BlockPattern, element_bits, match_block
+from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, element_bits, match_block
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu.facts import GpuFacts
@@ -67,6 +67,6 @@ def row_lanes(pattern: BlockPattern, facts: GpuFacts) -> int:
     return lanes if pattern.store.is_unit(row) and terms else 1
 
 
-def _is_plain(term: Access, row: int) -> bool:
+def _is_plain(term: StridedAccess, row: int) -> bool:
     """Whether a load reads neighbours, all of which are there."""
     return term.is_unit(row) and getattr(term.op, "default", None) is None

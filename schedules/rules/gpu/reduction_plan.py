@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from tcopt.schedules.analysis.patterns import (
-    Access,
     BlockPattern,
+    StridedAccess,
     access_bits,
     element_bits,
     match_block,
@@ -171,7 +171,7 @@ def has_neighbouring_rows(pattern: BlockPattern) -> bool:
     return max(across, default=0) > max(along, default=0)
 
 
-def _footprint(term: Access, pattern: BlockPattern) -> int:
+def _footprint(term: StridedAccess, pattern: BlockPattern) -> int:
     return prod(extent for v, extent in enumerate(pattern.extents) if term.uses(v))
 
 

@@ -207,7 +207,7 @@ _FACTORS = 2
 
 
 @dataclass(frozen=True)
-class _Access:
+class _Issued:
     """A load or store of one run of a body.
 
     Attributes:
@@ -225,7 +225,7 @@ class _Access:
     is_scattered: bool
 
 
-def _accesses(block: loop.BlockOp, loops: list[loop.ForOp]) -> Iterator[_Access]:
+def _accesses(block: loop.BlockOp, loops: list[loop.ForOp]) -> Iterator[_Issued]:
     """What a body loads and stores, beside registers."""
     start = _variables(block, None)
     own = [each for each in loops if each.axis is None or is_thread(each)]
@@ -248,7 +248,7 @@ def _accesses(block: loop.BlockOp, loops: list[loop.ForOp]) -> Iterator[_Access]
             apart = min(steps[neighbours] * size, max(float(SECTOR), lanes * size))
             moved = max(apart / lanes, size)
         is_scattered = moved > size and 1 not in steps.values()
-        yield _Access(
+        yield _Issued(
             1 / shared / lanes, moved / shared, (moved - size) / shared, is_far, is_scattered
         )
 

@@ -24,8 +24,8 @@ from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim, steps_of
 from tcopt.schedules.analysis.patterns import (
-    Access,
     BlockPattern,
+    StridedAccess,
     access_bits,
     match_block,
 )
@@ -259,7 +259,7 @@ def _share_operands(
     return left
 
 
-def _space_rows(sch: Schedule, copy: Block, term: Access, rows: int) -> None:
+def _space_rows(sch: Schedule, copy: Block, term: StridedAccess, rows: int) -> None:
     """Let rows that threads read at a time start in different banks of shared memory."""
     steps = term.steps[rows] or ()
     dim = next((dim for dim, step in enumerate(steps) if step), len(steps))
@@ -275,7 +275,7 @@ def _result_lanes(pattern: BlockPattern, facts: GpuFacts) -> int:
 
 
 def _copied_lanes(
-    sch: Schedule, term: Access, loops: list[Loop], tile: SharedTile, facts: GpuFacts
+    sch: Schedule, term: StridedAccess, loops: list[Loop], tile: SharedTile, facts: GpuFacts
 ) -> int:
     """Neighbours that a thread copies at once: whole vectors of rows that blocks divide evenly,
     where there are enough of them for all threads."""
@@ -290,7 +290,7 @@ def _copied_lanes(
     return lanes if is_even and enough else 1
 
 
-def _makes(sch: Schedule, producer: Block, term: Access, block: Block) -> bool:
+def _makes(sch: Schedule, producer: Block, term: StridedAccess, block: Block) -> bool:
     """Whether a block computes an operand for this one alone, element by element and cheaply."""
     source = match_block(sch.block_op(producer))
     if source is None or source.block.is_reduction or source.store.buffer is not term.buffer:

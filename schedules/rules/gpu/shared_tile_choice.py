@@ -8,7 +8,7 @@ from math import ceil, prod
 
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.dots import Dot, steps_of
-from tcopt.schedules.analysis.patterns import Access, BlockPattern, access_bits
+from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, access_bits
 from tcopt.schedules.rules.gpu.facts import LIKELY_THREADS, GpuFacts
 from tcopt.schedules.rules.gpu.register_tile import column_lanes
 
@@ -173,7 +173,9 @@ class TileCosts:
             extent if v in whole and v not in self._varied else 1
             for v, extent in enumerate(extents)
         ]
-        self._boxes = [_Box(term, fixed, self._varied, roles.dot) for term in pattern.terms]
+        self._footprints = [
+            _Footprint(term, fixed, self._varied, roles.dot) for term in pattern.terms
+        ]
         self._element_bytes = [access_bits(term) // 8 for term in pattern.terms]
         self._sizes = [extents[v] for v in self._varied]
         self._is_reduced = [v in reduce for v in self._varied]
@@ -187,8 +189,8 @@ class TileCosts:
     def fetched_bytes(self, tile: SharedTile) -> int:
         """What a block fetches for a part of the reduction."""
         sizes = self._tile_sizes(tile)
-        each = zip(self._boxes, self._element_bytes, strict=True)
-        return sum(box.elements(sizes) * size for box, size in each)
+        each = zip(self._footprints, self._element_bytes, strict=True)
+        return sum(footprint.elements(sizes) * size for footprint, size in each)
 
     def shared_bytes(self, tile: SharedTile, fetched: int) -> int:
         """What a block keeps in shared memory, at most."""
@@ -199,8 +201,10 @@ class TileCosts:
         if self._is_dot:
             # Threads fetch whole words, and what is beyond the end takes a row of its own.
             sizes = self._tile_sizes(tile)
-            each = zip(self._boxes, self._element_bytes, strict=True)
-            spare += sum(max(tile.threads * WORD, box.row(sizes) * size) for box, size in each)
+            each = zip(self._footprints, self._element_bytes, strict=True)
+            spare += sum(
+                max(tile.threads * WORD, footprint.row(sizes) * size) for footprint, size in each
+            )
         return fetched + spare
 
     def blocks(self, tile: SharedTile) -> int:
@@ -236,7 +240,7 @@ class TileCosts:
         return tile.rows * tile.down, tile.columns * tile.across, tile.steps, tile.spans
 
 
-class _Box:
+class _Footprint:
     """What a block reads of an operand, for any sizes of some variables.
 
     Args:
@@ -244,7 +248,9 @@ class _Box:
         dot: the hardware's dot product, whose groups the operand may be stored in.
     """
 
-    def __init__(self, term: Access, fixed: Sequence[int], varied: Sequence[int], dot: Dot | None):
+    def __init__(
+        self, term: StridedAccess, fixed: Sequence[int], varied: Sequence[int], dot: Dot | None
+    ):
         self._whole = 1
         self._dims: list[tuple[int, int, list[tuple[int, int, int]]]] = []
         self._moved: list[tuple[int, int, list[tuple[int, int, int]]]] = []

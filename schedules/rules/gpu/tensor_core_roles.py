@@ -12,7 +12,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.intrinsics import Intrinsic, all_intrinsics
 from tcopt.dialects.loop.analysis import buffer_shape
-from tcopt.schedules.analysis.patterns import Access, BlockPattern, access_bits
+from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, access_bits
 from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.shared_tile import find_roles
 from tcopt.schedules.rules.rule import Declined
@@ -26,7 +26,7 @@ class Factor:
         order: of its dimensions there; rows lie along the last one.
     """
 
-    term: Access
+    term: StridedAccess
     order: tuple[int, ...]
 
     @property
@@ -106,7 +106,7 @@ def mmas_for(pattern: BlockPattern, known: list[Intrinsic]) -> list[Intrinsic] |
     return Declined(text)
 
 
-def _element(access: Access) -> Attribute:
+def _element(access: StridedAccess) -> Attribute:
     type_ = access.buffer.type
     assert isa(type_, MemRefType)
     return type_.get_element_type()
@@ -150,7 +150,7 @@ def parts_of(pattern: BlockPattern) -> tuple[int, ...]:
     )
 
 
-def _factor(term: Access, own: int, depth: int, parts: Collection[int]) -> Factor:
+def _factor(term: StridedAccess, own: int, depth: int, parts: Collection[int]) -> Factor:
     """An operand in rows along the depth, or along what moves it alone where it lies so."""
     dims = range(len(term.op.map.data.results))
     if dims[-1] in (dim_alone(term, depth, parts), dim_alone(term, own)):
@@ -160,7 +160,7 @@ def _factor(term: Access, own: int, depth: int, parts: Collection[int]) -> Facto
     return Factor(term, (*(dim for dim in dims if dim != last), last))
 
 
-def dim_alone(access: Access, variable: int, parts: Collection[int] = ()) -> int | None:
+def dim_alone(access: StridedAccess, variable: int, parts: Collection[int] = ()) -> int | None:
     """The dimension along which a variable moves an access by ones, and no other does.
 
     Args:

@@ -27,7 +27,7 @@ from tcopt.dialects.fragments import MATRIX
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.dialects.loop import LoadOp, StoreOp
-from tcopt.schedules.analysis.patterns import Access, BlockPattern, match_block
+from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match_block
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
@@ -270,7 +270,7 @@ def _fetch(
         sch.double_buffer(copy)
 
 
-def _pads(sch: Schedule, producer: Block, term: Access, block: Block) -> bool:
+def _pads(sch: Schedule, producer: Block, term: StridedAccess, block: Block) -> bool:
     """Whether a block pads an operand for this one alone."""
     source = match_block(sch.block_op(producer))
     if source is None or source.block.is_reduction or source.store.buffer is not term.buffer:
