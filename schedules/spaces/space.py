@@ -1,0 +1,221 @@
+"""A space of choices: what a rule leaves open.
+
+A rule that has a choice states it beside itself:
+
+    class TileSpace(Space):
+        def __init__(self, product: Product, facts: CpuFacts):
+            super().__init__([
+                Knob("rows", even_parts(product.rows, 8)),
+                Knob("vectors", (1, 2, 3, 4)),
+                Knob("order", (0, 1), labels=("rows", "columns")),
+            ])
+            ...
+
+        def valid(self, k: Point) -> Column:
+            return k.rows * k.vectors + k.vectors + 1 <= self.facts.registers
+
+        def estimate(self, k: Point) -> Column:
+            return ...
+
+All formulas are over a `Point`, whose attributes are numbers for one choice and numpy columns for
+many: who searches judges a hundred thousand choices without building one. Branches are
+`numpy.where`, or lie in what does not depend on the choice.
+
+Domains that depend on each other are supersets, which `valid` filters.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.support.errors import InputError
+
+Choice = Mapping[str, int]
+"""A value for each knob, by name."""
+
+Column = Any
+"""A number, or a numpy array of one number for each choice: what a formula computes."""
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One thing to choose.
+
+    Attributes:
+        name: unique in its space.
+        values: what it may be, each once; increasing where they are sizes.
+        labels: words for the values where they are not sizes, but kinds.
+    """
+
+    name: str
+    values: tuple[int, ...]
+    labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.values or len(set(self.values)) != len(self.values):
+            raise InputError(f"knob '{self.name}' needs values that differ, got {self.values}")
+        if self.labels and len(self.labels) != len(self.values):
+            raise InputError(
+                f"knob '{self.name}' has {len(self.values)} values, but not as many labels"
+            )
+
+    def word(self, value: int) -> str:
+        """A value as people read it."""
+        return self.labels[self.values.index(value)] if self.labels else str(value)
+
+
+class Point:
+    """The values of all knobs, as attributes: numbers, or columns of many choices."""
+
+    def __init__(self, values: Mapping[str, Column]):
+        self.__dict__.update(values)
+
+    def __getattr__(self, name: str) -> Column:
+        raise InputError(f"no knob is named '{name}', there are {', '.join(self.__dict__)}")
+
+
+@dataclass(frozen=True)
+class LoopLevel:
+    """One loop of the nest that a choice makes, for features.
+
+    Attributes:
+        variable: the iteration variable of the block that it belongs to, by position.
+        extent: its iterations.
+        kind: parallel, serial, unrolled, vector, block or thread.
+    """
+
+    variable: int
+    extent: Column
+    kind: str
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A buffer that the block reads or writes, for features.
+
+    Attributes:
+        shape: its extents.
+        element_bytes: size of an element.
+        steps: for each iteration variable how far it moves each index.
+        is_output: whether it is written.
+    """
+
+    shape: tuple[int, ...]
+    element_bytes: float
+    steps: tuple[tuple[int, ...], ...]
+    is_output: bool
+
+
+class Space(ABC):
+    """What a rule may choose for one function.
+
+    Args:
+        knobs: in the order in which people read them.
+    """
+
+    def __init__(self, knobs: Sequence[Knob]):
+        self.knobs = tuple(knobs)
+        names = [knob.name for knob in self.knobs]
+        if len(set(names)) != len(names):
+            raise InputError(f"two knobs of a space have the same name: {', '.join(names)}")
+
+    @abstractmethod
+    def valid(self, k: Point) -> Column:
+        """Whether a choice can be carried out: registers, memory and threads suffice."""
+
+    @abstractmethod
+    def estimate(self, k: Point) -> Column:
+        """About how long it takes; only the order counts."""
+
+    @abstractmethod
+    def nest(self, k: Point) -> Sequence[LoopLevel]:
+        """The loops around the block that counts, outermost first."""
+
+    @abstractmethod
+    def operands(self) -> Sequence[Operand]:
+        """What that block reads and writes."""
+
+    @property
+    def size(self) -> int:
+        """How many choices there are, valid or not."""
+        return prod(len(knob.values) for knob in self.knobs)
+
+    def default(self) -> dict[str, int]:
+        """What is chosen where nobody has measured: the valid choice of least estimate.
+
+        A rule whose ties are broken in a way of their own overrides it.
+        """
+        points = self.points(range(self.size))
+        k = self.at(points)
+        valid = np.broadcast_to(np.asarray(self.valid(k)), len(points))
+        if not valid.any():
+            raise InputError("a space has no valid choice")
+        costs = np.where(valid, np.asarray(self.estimate(k), dtype=np.float64), np.inf)
+        return self.choice(points[int(np.argmin(costs))])
+
+    # Choices as rows of positions: one column for each knob, a position among its values.
+
+    @cached_property
+    def _tables(self) -> list[NDArray[np.int64]]:
+        return [np.asarray(knob.values, dtype=np.int64) for knob in self.knobs]
+
+    def points(self, numbers: Sequence[int] | range) -> NDArray[np.int64]:
+        """Rows of positions from numbers below `size`, the last knob changing first."""
+        shape = tuple(len(knob.values) for knob in self.knobs)
+        if not shape:
+            return np.zeros((len(numbers), 0), dtype=np.int64)
+        return np.stack(np.unravel_index(np.asarray(numbers, dtype=np.int64), shape), axis=1)
+
+    def at(self, points: NDArray[np.int64]) -> Point:
+        """The values at rows of positions, as columns."""
+        columns = (table[points[:, i]] for i, table in enumerate(self._tables))
+        return Point(dict(zip((knob.name for knob in self.knobs), columns, strict=True)))
+
+    def choice(self, point: NDArray[np.int64]) -> dict[str, int]:
+        """The choice at one row of positions."""
+        rows = zip(self.knobs, point, strict=True)
+        return {knob.name: knob.values[int(position)] for knob, position in rows}
+
+    def point(self, choice: Choice) -> NDArray[np.int64]:
+        """The row of positions of a choice.
+
+        Raises:
+            InputError: a knob is missing, unknown, or has another value.
+        """
+        self.check(choice)
+        return np.asarray([knob.values.index(choice[knob.name]) for knob in self.knobs])
+
+    def check(self, choice: Choice) -> None:
+        """Refuse what is no choice of this space."""
+        names = {knob.name for knob in self.knobs}
+        if unknown := sorted(set(choice) - names):
+            raise InputError(
+                f"no knob is named '{unknown[0]}', there are {', '.join(sorted(names))}"
+            )
+        for knob in self.knobs:
+            if knob.name not in choice:
+                raise InputError(f"a choice needs a value for knob '{knob.name}'")
+            if choice[knob.name] not in knob.values:
+                given = choice[knob.name]
+                raise InputError(
+                    f"knob '{knob.name}' may be one of {list(knob.values)}, not {given}"
+                )
+
+    def is_valid(self, choice: Choice) -> bool:
+        """Whether one choice can be carried out."""
+        return bool(self.valid(Point(dict(choice))))
+
+    def choices(self) -> Iterator[dict[str, int]]:
+        """All valid choices."""
+        for number in range(self.size):
+            choice = self.choice(self.points([number])[0])
+            if self.is_valid(choice):
+                yield choice
