@@ -16,7 +16,7 @@ from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.frontends.onnx.building.examples import find_example_model
 from tcopt.frontends.onnx.building.random_weights import randomize_weights
 from tcopt.tools.benchmarking.sides import load_peer
-from tcopt.tools.benchmarking.turns import Times, take_turns
+from tcopt.tools.benchmarking.turns import Times, speed, take_turns
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.inputs import input_specs, make_inputs
 from tcopt.tools.command_line.progress import CompileProgress
@@ -91,9 +91,9 @@ def _result_table(times: dict[str, Times]) -> Table:
     for column in ("", "ms (median)", "ms (best)", "speed"):
         table.add_column(column, justify="right" if column else "left")
     for name, taken in times.items():
-        speed = times[_PEER].median / taken.median
+        faster = speed(taken, times[_PEER])
         table.add_row(
-            name, f"{taken.median * 1e3:.1f}", f"{taken.least * 1e3:.1f}", f"{speed:.2f}x"
+            name, f"{taken.median * 1e3:.1f}", f"{taken.least * 1e3:.1f}", f"{faster:.2f}x"
         )
     return table
 

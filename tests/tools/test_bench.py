@@ -14,7 +14,7 @@ from tcopt.support.errors import InputError
 from tcopt.tools.benchmarking.limits import copy_gbps, peak_gflops
 from tcopt.tools.benchmarking.report import geometric_mean, outcomes
 from tcopt.tools.benchmarking.sides import check_peers, installed_peers
-from tcopt.tools.benchmarking.turns import take_turns
+from tcopt.tools.benchmarking.turns import Times, speed, take_turns
 from tcopt.tools.tcopt_bench import main
 from tool_models import save_dense_relu
 
@@ -120,6 +120,14 @@ def test_sides_take_turns_and_each_order_comes_up():
     # Two runs to learn how long one takes, then bursts of two, of which one is timed.
     assert "".join(calls) == "aabb" + "aabb" + "bbaa"
     assert all(len(t.seconds) == 2 and t.least <= t.median for t in times.values())
+
+
+def test_sides_are_compared_round_by_round():
+    # In the second round and the fourth the machine is half as fast, for one side a little later.
+    ours = Times(((1.0, 1.0), (2.0, 2.0), (1.0, 1.0), (2.0, 2.0), (2.0, 2.0)))
+    theirs = Times(((1.5, 1.5), (3.0, 3.0), (1.5, 1.5), (3.0, 3.0), (1.5, 1.5)))
+    assert (ours.median, theirs.median) == (2.0, 1.5)
+    assert speed(ours, theirs) == 1.5
 
 
 def test_limits_are_measured():

@@ -22,7 +22,7 @@ import tcopt
 from tcopt.support.errors import TcoptError
 from tcopt.support.files import write_output
 from tcopt.tools.benchmarking.machine import machine_facts
-from tcopt.tools.benchmarking.turns import take_turns
+from tcopt.tools.benchmarking.turns import speed, take_turns
 from wild.networks import NETWORKS, TOLERANCE, Network, error, tolerance
 from wild.packages import NotFetched
 
@@ -40,8 +40,9 @@ package would; it writes this page. `make test` runs some of them.
 output. It may be 1e-4, or four times what the last bits of the inputs make of onnxruntime's own
 results: networks that round to 8 bits inside make steps of them.
 
-Times are medians in milliseconds, in turns with onnxruntime {onnxruntime}; `ratio` is its
-time by ours. `compile` is how many seconds a first run takes, which compiles for the size seen.
+Times are medians in milliseconds, in turns with onnxruntime {onnxruntime}; `ratio` is how many
+times as fast ours is, the median of what each turn says. `compile` is how many seconds a first run
+takes, which compiles for the size seen.
 
 Measured on {machine}.
 """
@@ -60,7 +61,12 @@ _TITLES = (
 
 @dataclass(frozen=True)
 class Measured:
-    """One size of a network: times in seconds, by threads, of ours and of onnxruntime."""
+    """One size of a network.
+
+    Attributes:
+        times: by threads, median seconds of ours and of onnxruntime.
+        ratios: by threads, how many times as fast ours is.
+    """
 
     network: str
     inputs: str
@@ -68,10 +74,7 @@ class Measured:
     error: float
     allowed: float
     times: tuple[tuple[float, float], ...]
-
-    @property
-    def ratios(self) -> tuple[float, ...]:
-        return tuple(theirs / ours for ours, theirs in self.times)
+    ratios: tuple[float, ...]
 
     def row(self) -> str:
         """Its line of the table."""
@@ -87,7 +90,9 @@ def measure(network: Network, run: int, model: tcopt.Model, rounds: int) -> Meas
     start = time.perf_counter()
     ours = model.run(feeds)
     compile_s = time.perf_counter() - start
-    worst, allowed, times = math.inf, TOLERANCE, []
+    worst, allowed = math.inf, TOLERANCE
+    times: list[tuple[float, float]] = []
+    ratios: list[float] = []
     for threads in THREADS:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -102,8 +107,9 @@ def measure(network: Network, run: int, model: tcopt.Model, rounds: int) -> Meas
             rounds,
         )
         times.append((taken["ours"].median, taken["theirs"].median))
+        ratios.append(speed(taken["ours"], taken["theirs"]))
     shapes = ", ".join("x".join(map(str, v.shape)) for v in feeds.values() if v.ndim)
-    return Measured(network.name, shapes, compile_s, worst, allowed, tuple(times))
+    return Measured(network.name, shapes, compile_s, worst, allowed, tuple(times), tuple(ratios))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -18,7 +18,7 @@ from tcopt.runtime.signature import flatten
 from tcopt.support.errors import InputError
 from tcopt.tools.benchmarking.limits import copy_gbps, peak_gflops
 from tcopt.tools.benchmarking.sides import Side, load_peer
-from tcopt.tools.benchmarking.turns import BURST_S, take_turns
+from tcopt.tools.benchmarking.turns import BURST_S, speed, take_turns
 from tcopt.tools.command_line.inputs import input_specs, make_inputs
 from tcopt.tools.results.accuracy import Accuracy, compare
 
@@ -136,6 +136,7 @@ def _runs(
     result: dict[str, Any] = {
         "threads": threads,
         "median_ms": {name: t.median * 1e3 for name, t in times.items()},
+        "speed": {name: speed(times[OURS], t) for name, t in times.items() if name != OURS},
         "least_ms": {name: t.least * 1e3 for name, t in times.items()},
         "peak_gflops": peak_gflops(threads),
         "copy_gbps": copy_gbps(report["bytes"], threads),

@@ -23,6 +23,7 @@ class Outcome:
     Attributes:
         ours_ms: milliseconds of this compiler's code, the median or the least.
         peers_ms: the same of each peer.
+        speed: how many times as fast as each peer this compiler's code is.
         flops, bytes: operations of its contractions, and bytes that must move.
         peak_gflops, copy_gbps: the measured limits of the machine.
         relative_error: largest difference from the first peer, as a part of the range.
@@ -31,6 +32,7 @@ class Outcome:
     threads: int
     ours_ms: float
     peers_ms: Mapping[str, float]
+    speed: Mapping[str, float]
     flops: int
     bytes: int
     peak_gflops: float
@@ -40,13 +42,12 @@ class Outcome:
     @property
     def best_peer(self) -> str | None:
         """The fastest peer."""
-        return min(self.peers_ms, key=lambda name: self.peers_ms[name], default=None)
+        return min(self.speed, key=lambda name: self.speed[name], default=None)
 
     @property
     def ratio(self) -> float | None:
         """How many times as fast as the fastest peer this compiler's code is."""
-        best = self.best_peer
-        return None if best is None else self.peers_ms[best] / self.ours_ms
+        return min(self.speed.values(), default=None)
 
     @property
     def is_memory_bound(self) -> bool:
@@ -80,12 +81,15 @@ def outcomes(report: Mapping[str, Any], *, least: bool = False) -> list[Outcome]
     found: list[Outcome] = []
     for run in report["runs"]:
         times = dict(run["least_ms" if least else "median_ms"])
+        ours_ms = times.pop(OURS)
+        speed = {n: ms / ours_ms for n, ms in times.items()} if least else run["speed"]
         errors = [output["relative"] for output in run["accuracy"]]
         found.append(
             Outcome(
                 run["threads"],
-                times.pop(OURS),
+                ours_ms,
                 times,
+                speed,
                 report["flops"],
                 report["bytes"],
                 run["peak_gflops"],

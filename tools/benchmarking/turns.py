@@ -5,6 +5,10 @@ so that each side finds its data in cache and its threads awake, as in a server 
 After it the process is left alone until it uses no more CPU time: runtimes let their threads
 spin for a while after a run, tens of milliseconds in onnxruntime, and on few cores a thread
 that spins for nobody would slow down whoever is next.
+
+On a rented machine two cores may be two threads of one, for seconds at a time, and then each is
+half as fast. Medians over all bursts may then fall into a fast time for one side and a slow one for
+the other, so sides are compared burst by burst: `speed`.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
+from statistics import median
 
 BURST_S = 0.02
 """A burst lasts about this long, but for sides that are slower."""
@@ -26,19 +31,28 @@ _IDLE = 0.1
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of single runs, in the order in which they ran."""
+    """Seconds of single runs, by bursts, in the order in which they ran."""
 
-    seconds: tuple[float, ...]
+    bursts: tuple[tuple[float, ...], ...]
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        """Of all bursts."""
+        return tuple(taken for burst in self.bursts for taken in burst)
 
     @property
     def median(self) -> float:
-        ordered = sorted(self.seconds)
-        middle = len(ordered) // 2
-        return (ordered[middle] + ordered[~middle]) / 2
+        return median(self.seconds)
 
     @property
     def least(self) -> float:
         return min(self.seconds)
+
+
+def speed(ours: Times, theirs: Times) -> float:
+    """How many times as fast ours is: the median of what each round says."""
+    rounds = zip(ours.bursts, theirs.bursts, strict=True)
+    return median([median(other) / median(own) for own, other in rounds])
 
 
 def take_turns(
@@ -50,14 +64,14 @@ def take_turns(
     """
     names = list(sides)
     runs = {name: _burst_length(sides[name], burst_s) for name in names}
-    seconds: dict[str, list[float]] = {name: [] for name in names}
+    bursts: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
     for number in range(rounds):
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
             wait_until_idle()
-            seconds[name] += _burst(sides[name], runs[name])
+            bursts[name].append(_burst(sides[name], runs[name]))
     wait_until_idle()
-    return {name: Times(tuple(values)) for name, values in seconds.items()}
+    return {name: Times(tuple(values)) for name, values in bursts.items()}
 
 
 def _burst_length(run: Callable[[], object], burst_s: float) -> int:
@@ -69,7 +83,7 @@ def _burst_length(run: Callable[[], object], burst_s: float) -> int:
     return min(max(ceil(burst_s / taken), 2), _MOST_RUNS)
 
 
-def _burst(run: Callable[[], object], runs: int) -> list[float]:
+def _burst(run: Callable[[], object], runs: int) -> tuple[float, ...]:
     untimed = max(1, int(runs * _UNTIMED))
     times: list[float] = []
     for number in range(runs):
@@ -77,7 +91,7 @@ def _burst(run: Callable[[], object], runs: int) -> list[float]:
         run()
         if number >= untimed:
             times.append(time.perf_counter() - start)
-    return times
+    return tuple(times)
 
 
 def wait_until_idle() -> None:
