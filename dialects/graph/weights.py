@@ -24,6 +24,12 @@ from tcopt.support.files import open_output
 
 ATTRIBUTE = "graph.weights"
 
+SHARED_BYTES = 4096
+"""Arrays of this size on are stored once, however often they are made."""
+
+_SAMPLES = 4
+"""Elements along each axis that tell most arrays apart."""
+
 _DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.bool_),
     "U8": np.dtype(np.uint8),
@@ -67,6 +73,7 @@ class WeightStore(MutableMapping[str, Array]):
         if self.path is not None:
             self._values.update(_read(self.path))
         self._counter = count()
+        self._alike: dict[tuple[object, ...], list[str]] = {}
         self.changed = False
 
     def __getitem__(self, name: str) -> Array:
@@ -88,11 +95,21 @@ class WeightStore(MutableMapping[str, Array]):
         return len(self._values)
 
     def add(self, value: Array, hint: str = "folded") -> str:
-        """Store an array under a new name made from `hint`, and give the name."""
+        """Store an array under a new name made from `hint`, and give the name.
+
+        A large array that `add` has stored already keeps the name that it has.
+        """
+        names: list[str] = []
+        if value.nbytes >= SHARED_BYTES:
+            names = self._alike.setdefault(_sample(value), [])
+            for other in names:
+                if (stored := self._values.get(other)) is not None and _is_same(stored, value):
+                    return other
         name = hint
         while name in self._values:
             name = f"{hint}.{next(self._counter)}"
         self[name] = value
+        names.append(name)
         return name
 
     def save(self, path: str | Path) -> None:
@@ -122,6 +139,22 @@ class WeightStore(MutableMapping[str, Array]):
         stream.write(text)
         for value in self._values.values():
             stream.write(np.ascontiguousarray(value).tobytes())
+
+
+def _sample(value: Array) -> tuple[object, ...]:
+    """Equal for equal arrays, and seldom for others."""
+    few = value[tuple(slice(None, None, max(1, n // _SAMPLES)) for n in value.shape)]
+    return value.dtype, value.shape, few.tobytes()
+
+
+def _is_same(one: Array, other: Array) -> bool:
+    """Whether two arrays have the same bits."""
+    if one is other:
+        return True
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    bits = f"u{one.itemsize}"
+    return np.array_equal(one.view(bits), other.view(bits))
 
 
 def _read(path: Path) -> dict[str, Array]:

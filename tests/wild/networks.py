@@ -104,6 +104,11 @@ NETWORKS = (
         tuple({"serving_default_input_2:0": _sound(n, 43844, 1)} for n in (1, 2)),
     ),
     Network(
+        "captcha-whisperer",
+        "captcha_crnn.onnx",
+        tuple({"image": _image(n, 3, 60, 160)} for n in (1, 4)),
+    ),
+    Network(
         "ddddocr",
         "common.onnx",
         tuple({"input1": _image(1, 1, 64, w)} for w in (120, 200)),
@@ -114,6 +119,14 @@ NETWORKS = (
         tuple({"input1": _image(1, 1, 64, w)} for w in (120, 160)),
     ),
     Network("ddddocr", "common_det.onnx", ({"images": Drawn((1, 3, 416, 416), 0, 255)},)),
+    Network(
+        "khmersm",
+        "model.onnx",
+        tuple(
+            {"x": Drawn((n, letters), 1, 100, np.int64), "mask": np.ones((n, letters), np.bool_)}
+            for n, letters in ((1, 40), (1, 100))
+        ),
+    ),
     Network(
         "magika", "model.onnx", tuple({"bytes": Drawn((n, 2048), 0, 257, np.int32)} for n in (1, 4))
     ),

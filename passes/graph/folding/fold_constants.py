@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -31,6 +31,9 @@ class FoldConstant(RewritePattern):
     ->
         %c = graph.constant @scale.add : tensor<8xf32>
 
+    Operators that are alike, of the same constants, share their results: a weight that many
+    products read is stored once in the form that they read.
+
     Attributes:
         most_bytes: the largest result that may exceed its operands by far.
         left: bytes that further results may come to together.
@@ -42,6 +45,7 @@ class FoldConstant(RewritePattern):
         weights = constants.store.values() if constants.store is not None else ()
         stored = sum(array.nbytes for array in weights)
         self.left = GROWTH * stored + SPREAD_BYTES
+        self._evaluated: dict[_Key, list[ConstantOp]] = {}
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
@@ -52,9 +56,14 @@ class FoldConstant(RewritePattern):
             if (array := self.constants.value(operand)) is None:
                 return
             known.append(array)
-        if not (op.packs_weights or self.is_worthwhile(op)):
+        key = _key(op)
+        if (first := self._evaluated.get(key)) is not None:
+            results = [constant.clone() for constant in first]
+        elif op.packs_weights or self.is_worthwhile(op):
+            results = [self.constants.make(array, _hint(op)) for array in op.evaluate(*known)]
+            self._evaluated[key] = results
+        else:
             return
-        results = [self.constants.make(array, _hint(op)) for array in op.evaluate(*known)]
         rewriter.replace(op, results, [constant.result for constant in results])
 
     def is_worthwhile(self, op: GraphOp) -> bool:
@@ -76,6 +85,23 @@ def _stored_bytes(value: SSAValue) -> int:
     if isinstance(value.owner, ConstantOp) and value.owner.is_splat:
         return numpy_dtype(type.element_type).itemsize
     return bytes_of(type)
+
+
+_Key = tuple[object, ...]
+
+
+def _key(op: GraphOp) -> _Key:
+    """Equal for operators that compute the same from the same constants."""
+    if op.regions:
+        return (op,)
+    operands: list[Attribute | None] = []
+    for operand in op.operands:
+        owner = operand.owner
+        if isinstance(owner, ConstantOp):
+            operands += (owner.weight_ref, owner.value)
+        operands.append(operand.type)
+    types = (result.type for result in op.results)
+    return (type(op), frozenset(op.properties.items()), *operands, *types)
 
 
 def _hint(op: GraphOp) -> str:

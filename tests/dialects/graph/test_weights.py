@@ -73,6 +73,22 @@ def test_new_names_do_not_clash():
     assert len(set(names)) == 3 and names[0] == "w"
 
 
+def test_a_large_array_is_stored_once():
+    rng = np.random.default_rng(0)
+    array = rng.standard_normal((40, 50)).astype(np.float32)
+    near = array.copy()
+    near[1, 1] += 1  # Between the elements that are compared first.
+    zeros, negative = np.zeros(2000, np.float32), -np.zeros(2000, np.float32)
+    store = WeightStore()
+    names = [store.add(a, "w") for a in (array, array.T.copy().T, near, array.T, zeros, negative)]
+    assert names[0] == names[1]
+    assert len(set(names)) == 5
+    del store["w"]
+    assert store.add(array, "w") == "w"
+    store["w"] = near
+    assert store.add(array, "v") == "v"
+
+
 def test_a_store_lives_as_long_as_a_module_names_it():
     module, store = ModuleOp([]), WeightStore()
     attach_weights(module, store)

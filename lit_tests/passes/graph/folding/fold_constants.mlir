@@ -65,3 +65,17 @@ func.func @unknown() -> tensor<2xf32> {
   %1 = graph.neg %0 : tensor<2xf32>
   return %1 : tensor<2xf32>
 }
+
+// Operators that are alike, of the same weight, share one result; those that differ do not.
+// CHECK-LABEL: func.func @shared
+// CHECK: %[[A:.*]] = graph.constant @[[N:folded.iota.*.neg]] : tensor<100xi64>
+// CHECK: %[[B:.*]] = graph.constant @[[N]] : tensor<100xi64>
+// CHECK: %[[C:.*]] = graph.constant @folded.iota{{.*}}.abs
+// CHECK: return %[[A]], %[[B]], %[[C]]
+func.func @shared() -> (tensor<100xi64>, tensor<100xi64>, tensor<100xi64>) {
+  %0 = graph.iota : tensor<100xi64>
+  %1 = graph.neg %0 : tensor<100xi64>
+  %2 = graph.neg %0 : tensor<100xi64>
+  %3 = graph.abs %0 : tensor<100xi64>
+  return %1, %2, %3 : tensor<100xi64>, tensor<100xi64>, tensor<100xi64>
+}
