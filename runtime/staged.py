@@ -71,6 +71,10 @@ class StagedProgram:
         self.inputs = first.inputs
         self.outputs = list(outputs)
         self.signature = first.signature
+        self._found = [spec.name for spec in first.outputs]
+        self._names = [spec.name for spec in self.outputs]
+        self._gives_all = later is None and first.signature is None
+        self._gives_all &= set(self._names) <= set(self._found)
 
     @property
     def parts(self) -> Sequence[WholeProgram]:
@@ -81,11 +85,11 @@ class StagedProgram:
         self, feeds: Sequence[Array], threads: int | None = None, control: Control | None = None
     ) -> list[Feed]:
         """Run on checked inputs, in order; not from two threads at once."""
-        names = [spec.name for spec in self.first.outputs]
-        found = dict(zip(names, self.first.run(feeds, threads, control), strict=True))
+        found = dict(zip(self._found, self.first.run(feeds, threads, control), strict=True))
         for name, place in self.bounded.items():
-            part = tuple(slice(int(extent)) for extent in found[place])
-            found[name] = np.ascontiguousarray(found[name][part])
+            found[name] = _cut(found[name], found[place].tolist())
+        if self._gives_all:
+            return [found[name] for name in self._names]
         given = self._given(found)
         if self.later is not None:
             for spec, array in zip(self.inputs, feeds, strict=True):
@@ -109,3 +113,10 @@ class StagedProgram:
             elif spec.name in found:
                 given[spec.name] = found[spec.name]
         return given
+
+
+def _cut(array: Array, extents: Sequence[int]) -> Array:
+    """The first elements along each axis, in memory one behind the other."""
+    if array.shape[1:] == tuple(extents[1:]):
+        return array[: extents[0]]
+    return np.ascontiguousarray(array[tuple(map(slice, extents))])

@@ -70,19 +70,19 @@ def smallest(
 
 
 def _emit_sorted(k: KernelWriter, count: int, order: Buffer, keys: Buffer, emit: Emit) -> None:
-    half = _sort(k, order, keys)
+    half = sort_by_digits(k, order, keys, keys.shape[1])
     with k.loop(count) as i:
         emit(i, order[half.get(), i])
 
 
-def _sort(k: KernelWriter, order: Buffer, keys: Buffer) -> Variable:
-    """Sort places and their keys, in the first halves of buffers [2, extent], by one digit after
-    the other, the last one first; a digit that all have alike takes no time.
+def sort_by_digits(k: KernelWriter, order: Buffer, keys: Buffer, extent: Scalar | int) -> Variable:
+    """Sort places and their keys, the first `extent` in the first halves of buffers [2, room], by
+    one digit after the other, the last one first; a digit that all have alike takes no time.
 
     Returns:
         In which half they are then.
     """
-    extent, half = keys.shape[1], k.variable(INDEX, 0)
+    half = k.variable(INDEX, 0)
     counts = k.workspace((1 << _DIGIT,), INDEX)
     # What all keys have more than the least one has few digits where they are close together.
     least, differing = k.variable(keys.dtype, keys[0, 0]), k.variable(keys.dtype, 0)

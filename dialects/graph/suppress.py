@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, TensorType, i64
-from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.dialects.builtin import TensorType, UnitAttr, i32, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.attributes import Int, integer
+from tcopt.dialects.graph.attributes import Int, flag, integer
 from tcopt.dialects.graph.opaque import OpaqueOp
-from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
+from tcopt.dialects.graph.smallest_keys import sort_by_digits
+from tcopt.dialects.graph.types import AnyTensor, Array, element_type, is_float, shape_of, tensor
 from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 
 
@@ -20,25 +22,26 @@ from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 class SuppressOp(OpaqueOp):
     """Of each class the boxes that overlap no better one, best first, and how many there are.
 
-        %selected, %count = graph.suppress %boxes, %scores, %order, %most, %overlap, %least
+        %selected, %count = graph.suppress %boxes, %scores, %most, %overlap, %least
             {limit = 6} : tensor<12x3xi64>, tensor<1xi64>
 
-    Boxes [batch, n, 4] are y and x of the upper left, then of the lower right corner. Scores and
-    order are [batch, classes, n]: the boxes by falling score. A box is selected if its score is
-    above `least`, unless `most` of its class are, or one of these overlaps it by more than
-    `overlap`, as a part of the area that both cover. The results are triples of batch, class and
-    box, at most `limit` of a class; behind them there are zeros.
+    Boxes [batch, n, 4] are y and x of a corner, then of the one opposite; or, `centred`, x and y
+    of the middle, then the extents along these. Scores are [batch, classes, n]; of equal ones
+    that of the lower place is better. A box is selected if its score is above `least`, unless
+    `most` of its class are, or one of these overlaps it by more than `overlap`, as a part of the
+    area that both cover. The results are triples of batch, class and box, at most `limit` of a
+    class; behind them there are zeros.
     """
 
     name = "graph.suppress"
 
     boxes = operand_def(TensorType)
     scores = operand_def(TensorType)
-    order = operand_def(TensorType)
     most = operand_def(TensorType)
     overlap = operand_def(TensorType)
     least = operand_def(TensorType)
     limit = prop_def(Int)
+    centred = opt_prop_def(UnitAttr)
     selected = result_def(TensorType)
     count = result_def(TensorType)
 
@@ -46,42 +49,49 @@ class SuppressOp(OpaqueOp):
         self,
         boxes: SSAValue | Operation,
         scores: SSAValue | Operation,
-        order: SSAValue | Operation,
         most: SSAValue | Operation,
         overlap: SSAValue | Operation,
         least: SSAValue | Operation,
         *,
         limit: int,
+        centred: bool = False,
     ):
-        super().__init__([boxes, scores, order, most, overlap, least], {"limit": integer(limit)})
+        super().__init__(
+            [boxes, scores, most, overlap, least],
+            {"limit": integer(limit), "centred": flag(centred)},
+        )
 
     def infer(self) -> Sequence[AnyTensor]:
         """As many triples as all classes can have, and one number."""
         boxes, scores, limit = shape_of(self.boxes), shape_of(self.scores), self.limit.value.data
         if len(boxes) != 3 or len(scores) != 3 or boxes[2] != 4:
             raise VerifyException("takes boxes [batch, n, 4] and scores [batch, classes, n]")
-        if scores[0] != boxes[0] or scores[2] != boxes[1] or shape_of(self.order) != scores:
+        if scores[0] != boxes[0] or scores[2] != boxes[1]:
             raise VerifyException(f"{self.boxes.type} and {self.scores.type} do not fit")
+        if not is_float(element_type(self.boxes)) or not is_float(element_type(self.scores)):
+            raise VerifyException("boxes and scores are floats")
         if not 0 <= limit <= boxes[1]:
             raise VerifyException(f"no {limit} of {boxes[1]} boxes can be selected")
         if any(shape_of(value) != (1,) for value in (self.most, self.overlap, self.least)):
             raise VerifyException("bounds are vectors of one element")
-        if element_type(self.most) != i64 or not isinstance(element_type(self.order), IntegerType):
-            raise VerifyException("numbers and places are integers")
+        if element_type(self.most) != i64:
+            raise VerifyException("numbers of boxes are integers")
         return tensor((scores[0] * scores[1] * limit, 3), i64), tensor((1,), i64)
 
     def compute_all(
-        self, boxes: Array, scores: Array, order: Array, most: Array, overlap: Array, least: Array
+        self, boxes: Array, scores: Array, most: Array, overlap: Array, least: Array
     ) -> Sequence[Array]:
         """The values by numpy."""
+        corners = _corners(boxes, self.centred is not None)
         found: list[tuple[int, int, int]] = []
         room = max(0, min(int(most[0]), self.limit.value.data))
         for batch, of_class in np.ndindex(*scores.shape[:2]):
+            own = scores[batch, of_class]
             chosen: list[int] = []
-            for box in order[batch, of_class]:
-                if len(chosen) >= room or not scores[batch, of_class, box] > least[0]:
+            for box in np.argsort(-own, kind="stable"):
+                if len(chosen) >= room or not own[box] > least[0]:
                     continue
-                if not any(_overlap(boxes[batch], box, c) > overlap[0] for c in chosen):
+                if not any(_overlap(corners[batch], box, c) > overlap[0] for c in chosen):
                     chosen.append(int(box))
             found += [(batch, of_class, box) for box in chosen]
         selected = np.zeros(shape_of(self.selected), np.int64)
@@ -89,39 +99,139 @@ class SuppressOp(OpaqueOp):
         return selected, np.array([len(found)])
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """One class after the other: what is selected of it lies together at the end so far."""
-        boxes, scores, order, most, overlap, least, selected, count = buffers
+        """Each class by itself; then what is selected of all is put behind one another."""
+        boxes, scores, most, overlap, least, selected, count = buffers
+        limit, (batches, classes, _) = self.limit.value.data, scores.shape
+        chosen = k.workspace((batches, classes, max(limit, 1)), i64)
+        counts = k.workspace((batches, classes), INDEX)
+        room = most[0].maximum(0).cast(INDEX).minimum(limit)
+
+        with k.loops(scores.shape[:2], parallel=True) as (batch, of_class):
+
+            def corners(box: Scalar) -> list[Scalar]:
+                return _written_corners(
+                    [boxes[batch, box, s] for s in range(4)], self.centred is not None
+                )
+
+            order, held = _by_score(k, scores, (batch, of_class), least[0])
+            best = _Best(k, limit, boxes.dtype, overlap[0])
+            parts = -(-scores.shape[2] // _RANKS)
+            with k.loop(parts) as part, k.when(best.count.get() < room):
+                ranks = (held - part * _RANKS).maximum(0).minimum(_RANKS)
+                with k.loop(ranks) as rank, k.when(best.count.get() < room):
+                    box = order(part * _RANKS + rank)
+                    with best.adding(corners(box)):
+                        chosen[batch, of_class, best.count.get()] = box.cast(i64)
+            counts[batch, of_class] = best.count.get()
+
         found = k.variable(INDEX, 0)
-        with k.loops(selected.shape) as at:
-            selected[at] = 0
-        room = most[0].maximum(0).cast(INDEX).minimum(self.limit.value.data)
         with k.loops(scores.shape[:2]) as (batch, of_class):
-            first = k.variable(INDEX, found.get())
-            # The corners of the selected boxes of this class.
-            kept = k.workspace((max(self.limit.value.data, 1), 4), boxes.dtype)
-            with k.loop(scores.shape[2]) as rank:
-                box = order[batch, of_class, rank].cast(INDEX)
-                taken = k.variable(INDEX, 0)
-                with k.when(scores[batch, of_class, box] > least[0]):
-                    taken.set(1)
-                with k.when((found.get() - first.get()).equals(room)):
-                    taken.set(0)
-                chosen = k.variable(INDEX, 0)
-                with k.when(taken.get().equals(1)):
-                    chosen.set(found.get() - first.get())
-                own = [boxes[batch, box, side] for side in range(4)]
-                with k.loop(chosen.get()) as before, k.when(taken.get().equals(1)):
-                    at = k.limited(before, kept.shape[0])
-                    ratio = _written_overlap(own, [kept[at, side] for side in range(4)])
-                    with k.when(ratio > overlap[0]):
-                        taken.set(0)
-                with k.when(taken.get().equals(1)):
-                    for side in range(4):
-                        kept[found.get() - first.get(), side] = own[side]
-                    for place, value in enumerate((batch, of_class, box)):
-                        selected[found.get(), place] = value.cast(i64)
-                    found.set(found.get() + 1)
+            with k.loop(counts[batch, of_class].maximum(0).minimum(limit)) as rank:
+                triple = batch.cast(i64), of_class.cast(i64), chosen[batch, of_class, rank]
+                for place, value in enumerate(triple):
+                    selected[found.get() + rank, place] = value
+            found.set(found.get() + counts[batch, of_class])
         count[0] = found.get().cast(i64)
+        rows = selected.shape[0]
+        first = found.get().maximum(0).minimum(rows)
+        with k.loop(rows - first) as row, k.loop(3) as place:
+            selected[first + row, place] = 0
+
+
+_RANKS = 64
+"""Boxes that are looked at before it is asked again whether there is room for more."""
+_LANES = 16
+"""Selected boxes that one is compared with at once."""
+
+
+def _by_score(
+    k: KernelWriter, scores: Buffer, row: tuple[Scalar, Scalar], least: Scalar
+) -> tuple[Callable[[Scalar], Scalar], Scalar]:
+    """The boxes of a class whose score is above a bound, best first: that of each rank, and how
+    many there are."""
+    boxes, dtype = scores.shape[2], k.order_type(scores.dtype)
+    order, keys = k.workspace((2, boxes), INDEX), k.workspace((2, boxes), dtype)
+    found = k.variable(INDEX, 0)
+
+    def take(box: Scalar) -> None:
+        # Written wherever the next one belongs, and kept if its score is: no branch to guess.
+        at, score = found.get(), scores[*row, box]
+        order[0, at], keys[0, at] = box, ~score.order_key()
+        found.set(at + k.select(score > least, 1, 0, INDEX))
+
+    for parts in k.parts(boxes):
+        with parts as part:
+            above = k.variable(i32, 0)
+            with part.places() as (place, _):
+                is_above = k.select(scores[*row, place] > least, 1, 0, i32)
+                above.set(above.get().maximum(is_above))
+            with k.when(above.get() > 0), part.each() as place:
+                take(place)
+    held = found.get().maximum(0).minimum(boxes)
+    half = k.variable(INDEX, 0)
+    with k.when(held > 1):
+        half.set(sort_by_digits(k, order, keys, held).get())
+    return (lambda rank: order[half.get(), rank]), held
+
+
+class _Best:
+    """The selected boxes of a class: sides and areas as vectors, behind them boxes of no extent.
+
+    Attributes:
+        count: how many there are.
+    """
+
+    def __init__(self, k: KernelWriter, limit: int, dtype: Attribute, overlap: Scalar):
+        self.count = k.variable(INDEX, 0)
+        self._writer = k
+        self._overlap = overlap
+        self._room = -(-max(limit, 1) // _LANES) * _LANES
+        self._sides = k.workspace((4, self._room), dtype)
+        self._areas = k.workspace((self._room,), dtype)
+
+    @contextmanager
+    def adding(self, box: Sequence[Scalar]) -> Generator[None]:
+        """What is done with a box, before it is added, unless one here overlaps it."""
+        k, at = self._writer, self.count.get()
+        with k.when(at.modulo(_LANES).equals(0)), k.lanes(at.divided(_LANES), _LANES) as (new, _):
+            place = k.limited(new, self._room)
+            self._areas[place] = 0
+            for side in range(4):
+                self._sides[side, place] = 0
+        area = _area(box)
+        overlaps = k.variable(i32, 0)
+        parts = (at + (_LANES - 1)).divided(_LANES).minimum(self._room // _LANES)
+        with k.loop(parts) as part, k.lanes(part, _LANES) as (place, _):
+            other = [self._sides[side, place] for side in range(4)]
+            ratio = _written_overlap(box, area, other, self._areas[place])
+            is_more = k.select(ratio > self._overlap, 1, 0, i32)
+            overlaps.set(overlaps.get().maximum(is_more))
+        with k.when(overlaps.get().equals(0)):
+            yield
+            self._areas[at] = area
+            for side in range(4):
+                self._sides[side, at] = box[side]
+            self.count.set(at + 1)
+
+
+def _corners(boxes: Array, is_centred: bool) -> Array:
+    """The lower, then the upper limits of boxes."""
+    one, other = boxes[..., :2], boxes[..., 2:]
+    if is_centred:
+        half = other * boxes.dtype.type(0.5)
+        return np.concatenate([one - half, one + half], -1)
+    return np.concatenate([np.minimum(one, other), np.maximum(one, other)], -1)
+
+
+def _written_corners(box: Sequence[Scalar], is_centred: bool) -> list[Scalar]:
+    """As `_corners`."""
+    one, other = box[:2], box[2:]
+    if is_centred:
+        half = [extent * 0.5 for extent in other]
+        low = [middle - part for middle, part in zip(one, half, strict=True)]
+        return low + [middle + part for middle, part in zip(one, half, strict=True)]
+    pairs = list(zip(one, other, strict=True))
+    return [a.minimum(b) for a, b in pairs] + [a.maximum(b) for a, b in pairs]
 
 
 def _overlap(boxes: Array, a: int, b: int) -> np.floating:
@@ -133,13 +243,15 @@ def _overlap(boxes: Array, a: int, b: int) -> np.floating:
     return common / union if min(*areas, union) > 0 else boxes.dtype.type(0)
 
 
-def _written_overlap(one: Sequence[Scalar], other: Sequence[Scalar]) -> Scalar:
-    """As `_overlap` of corners; where nothing is covered 0 / 0 is not more than anything."""
+def _area(box: Sequence[Scalar]) -> Scalar:
+    return (box[2] - box[0]) * (box[3] - box[1])
 
-    def area(box: Sequence[Scalar]) -> Scalar:
-        return (box[2] - box[0]) * (box[3] - box[1])
 
+def _written_overlap(
+    one: Sequence[Scalar], area: Scalar, other: Sequence[Scalar], other_area: Scalar
+) -> Scalar:
+    """As `_overlap`; where nothing is covered 0 / 0 is not more than anything."""
     height = one[2].minimum(other[2]) - one[0].maximum(other[0])
     width = one[3].minimum(other[3]) - one[1].maximum(other[1])
     common = height.maximum(0.0) * width.maximum(0.0)
-    return common / (area(one) + area(other) - common)
+    return common / (area + other_area - common)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i1, i64
+from xdsl.dialects.builtin import TensorType, i1, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -48,12 +48,22 @@ class TruePlacesOp(OpaqueOp):
         return places, np.array([len(found)])
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """One after the other."""
+        """Vectors that hold at no place are passed by. In the others a place is written wherever
+        the next one belongs, and kept if the condition holds: there is no branch to guess."""
         x, places, count = buffers
-        found = k.variable(INDEX, 0)
-        with k.loop(x.shape[0]) as i:
-            places[i] = 0
-            with k.when(x[i]):
-                places[found.get()] = i.cast(i64)
-                found.set(found.get() + 1)
+        extent, found = x.shape[0], k.variable(INDEX, 0)
+        for parts in k.parts(extent):
+            with parts as part, part.places() as (place, _):
+                places[place] = 0
+        for parts in k.parts(extent):
+            with parts as part:
+                holding = k.variable(i32, 0)
+                with part.places() as (place, _):
+                    holding.set(holding.get().maximum(k.select(x[place], 1, 0, i32)))
+                with k.when(holding.get() > 0), part.each() as place:
+                    at = found.get()
+                    places[at] = place.cast(i64)
+                    found.set(at + k.select(x[place], 1, 0, INDEX))
+        with k.when(found.get() < extent):
+            places[found.get()] = 0
         count[0] = found.get().cast(i64)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.arith import BitcastOp
 from xdsl.dialects.builtin import IndexType, MemRefType, f32, f64, i1, i32, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -150,6 +150,11 @@ class Scalar:
         operands = [self.value] if inner is None else list(inner.indices)
         op = IndexOp(AffineMap(len(operands), 0, (place + count,)), operands)
         return Scalar(self.writer, self.writer.emitter.add(op), INDEX)
+
+    def divided(self, other: int) -> Scalar:
+        """The quotient by a positive number, of an index that is not negative."""
+        op = arith.DivUIOp(self.value, self.writer.scalar(other, self.dtype).value)
+        return Scalar(self.writer, self.writer.emitter.add(op), self.dtype)
 
     def modulo(self, other: int) -> Scalar:
         """The remainder by a positive number, of a value that is not negative."""
@@ -284,6 +289,14 @@ class RowPart:
             return
         with self._writer.lanes(self._number, self._lanes, self._first) as places:
             yield places
+
+    @contextmanager
+    def each(self) -> Generator[Scalar]:
+        """Where each is in the dimension, one after the other."""
+        with self._writer.loop(self._lanes) as lane:
+            place = AffineDimExpr(0) * self._lanes + AffineDimExpr(1) + self._first
+            op = IndexOp(AffineMap(2, 0, (place,)), [self._number.value, lane.value])
+            yield Scalar(self._writer, self._writer.emitter.add(op), INDEX)
 
 
 class KernelWriter:

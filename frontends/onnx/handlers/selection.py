@@ -165,16 +165,13 @@ def non_max_suppression(ctx: NodeContext) -> SSAValue:
         ctx.constant(0, "the boxes")
         ctx.constant(1, "the scores")
         ctx.unsupported("NonMaxSuppression inside of a function or body is not supported")
-    flat = reshaped(ctx, scores, (batch * classes, count))
-    _, order = ctx.builder.append(graph.TopKOp(flat, count))
     bounds = [
         _bound(ctx, 2, np.zeros(1, np.int64)),
         _bound(ctx, 3, np.zeros(1, np.float32)),
         _bound(ctx, 4, np.full(1, -np.inf, np.float32)),
     ]
-    corners = _corners(ctx, boxes, bool(ctx.get_int("center_point_box")))
-    order = reshaped(ctx, order, (batch, classes, count))
-    made = graph.SuppressOp(corners, scores, order, *bounds, limit=limit)
+    is_centred = bool(ctx.get_int("center_point_box"))
+    made = graph.SuppressOp(boxes, scores, *bounds, limit=limit, centred=is_centred)
     selected, number = ctx.builder.append(made)
     return ctx.bounded(selected, 0, number)
 
@@ -182,21 +179,3 @@ def non_max_suppression(ctx: NodeContext) -> SSAValue:
 def _bound(ctx: NodeContext, index: int, default: np.ndarray) -> SSAValue:
     value = ctx.optional_input(index)
     return ctx.array(default) if value is None else reshaped(ctx, value, (1,))
-
-
-def _corners(ctx: NodeContext, boxes: SSAValue, is_centred: bool) -> SSAValue:
-    """Boxes by their corners: y and x of the upper left, then of the lower right one."""
-    batch, count, _ = ctx.shape(boxes)
-
-    def columns(first: int) -> SSAValue:
-        return ctx.emit(graph.SliceOp(boxes, [0, 0, first], (batch, count, 2)))
-
-    if not is_centred:
-        one, other = columns(0), columns(2)
-        low, high = ctx.emit(graph.MinOp(one, other)), ctx.emit(graph.MaxOp(one, other))
-    else:
-        # In this form x comes first, which overlaps do not care about.
-        half = ctx.emit(graph.MulOp(columns(2), ctx.literal(0.5, boxes)))
-        low = ctx.emit(graph.SubOp(columns(0), half))
-        high = ctx.emit(graph.AddOp(columns(0), half))
-    return ctx.emit(graph.ConcatOp([low, high], axis=2))

@@ -209,9 +209,9 @@ func.func @places(%x: tensor<4xf32>) {
 
 // More boxes than there are cannot be selected.
 // CHECK: no 10 of 9 boxes can be selected
-func.func @boxes(%b: tensor<1x9x4xf32>, %s: tensor<1x2x9xf32>, %o: tensor<1x2x9xi64>,
+func.func @boxes(%b: tensor<1x9x4xf32>, %s: tensor<1x2x9xf32>,
                  %n: tensor<1xi64>, %t: tensor<1xf32>) {
-  %0, %1 = graph.suppress %b, %s, %o, %n, %t, %t {limit = 10} : tensor<20x3xi64>, tensor<1xi64>
+  %0, %1 = graph.suppress %b, %s, %n, %t, %t {limit = 10} : tensor<20x3xi64>, tensor<1xi64>
   return
 }
 

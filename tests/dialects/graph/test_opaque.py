@@ -165,9 +165,10 @@ def test_concat_rows(columns):
         run(graph.ConcatRowsOp, *[f32(rows, n) for n in columns])
 
 
-@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
-def test_true_places(share):
-    places, count = run(graph.TruePlacesOp, RNG.uniform(size=50) < share)
+@pytest.mark.parametrize("extent", [1, 5, 16, 61])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.4, 1.0])
+def test_true_places(extent, share):
+    places, count = run(graph.TruePlacesOp, RNG.uniform(size=extent) < share)
     assert not places[count[0] :].any()
 
 
@@ -180,16 +181,29 @@ def test_sort_rows():
 
 
 @pytest.mark.parametrize("most", [0, 2, 9])
-def test_suppress(most):
+@pytest.mark.parametrize("centred", [False, True])
+def test_suppress(most, centred):
     corner = RNG.uniform(0, 3, (2, 9, 2))
     boxes = np.concatenate([corner, corner + RNG.uniform(0, 2, (2, 9, 2))], 2).astype(np.float32)
     boxes[0, 3, 2:] = boxes[0, 3, :2]
     scores = RNG.uniform(size=(2, 3, 9)).astype(np.float32)
-    order = np.argsort(-scores, axis=-1)
+    scores[0, 1, 2:5] = 0.7
+    scores[1, 0, 4] = np.nan
     bounds = [np.array([most]), np.array([0.2], np.float32), np.array([0.3], np.float32)]
-    selected, count = run(graph.SuppressOp, boxes, scores, order, *bounds, limit=6)
+    selected, count = run(graph.SuppressOp, boxes, scores, *bounds, limit=6, centred=centred)
     assert 0 <= count[0] <= 6 * min(most, 6)
     assert not selected[count[0] :].any()
+
+
+@pytest.mark.parametrize(("boxes", "limit"), [(200, 200), (200, 7), (65, 65)])
+def test_suppress_among_many(boxes, limit):
+    """More than are compared, looked at or sorted at once."""
+    corner = RNG.uniform(0, 60, (1, boxes, 2))
+    sides = np.concatenate([corner, corner + RNG.uniform(0, 9, corner.shape)], 2)
+    scores = RNG.integers(0, 90, (1, 2, boxes)).astype(np.float32)
+    bounds = [np.array([boxes]), np.array([0.1], np.float32), np.array([9], np.float32)]
+    found = run(graph.SuppressOp, sides.astype(np.float32), scores, *bounds, limit=limit)
+    assert 0 < found[1][0] <= 2 * limit
 
 
 @pytest.mark.parametrize("k", [3, 40])
