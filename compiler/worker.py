@@ -17,7 +17,11 @@ import signal
 import struct
 import sys
 import threading
-from typing import IO
+from collections.abc import Iterable
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tcopt.support.plugin_modules import PluginSource
 
 _LENGTH = struct.Struct("<Q")
 
@@ -79,16 +83,27 @@ def _load() -> None:
     gc.freeze()
 
 
+def plugins_in(given: Iterable[Any]) -> list[PluginSource]:
+    """Plugins as a request names them: of each the function to call, and the modules."""
+    from tcopt.support.plugin_modules import ModuleSource, PluginSource
+
+    return [
+        PluginSource(
+            tuple(ModuleSource(name, path, code.encode("latin-1")) for name, path, code in modules),
+            function,
+        )
+        for function, modules in given
+    ]
+
+
 def _answer(message: bytes) -> bytes:
     from tcopt.compiler.units import compile_text
     from tcopt.support.phases import Phase
-    from tcopt.support.plugins import PluginSource, take_sources
+    from tcopt.support.plugins import take_sources
 
     try:
         request = json.loads(message)
-        take_sources(
-            PluginSource(path, code.encode("latin-1")) for path, code in request["plugins"]
-        )
+        take_sources(plugins_in(request["plugins"]))
         phases = [Phase(*phase) for phase in request["phases"]]
         return b"+" + compile_text(request["text"], request["name"], phases).to_bytes()
     except Exception as error:

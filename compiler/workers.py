@@ -2,7 +2,7 @@
 
 They are children that run `compiler.worker`, not forks of this process, which may have threads,
 and they import nothing of the user's program, nor from its folder: see `support.isolated`. Plugins
-whose source is all that they are are sent to them.
+whose sources are all that they are are sent to them.
 Whatever goes wrong with one, the units it was given are compiled here.
 """
 
@@ -161,10 +161,13 @@ def _ask(process: subprocess.Popen[bytes], unit: Unit, phases: Sequence[Phase]) 
     return reply[1:]
 
 
-def _plugins() -> list[tuple[str, str]]:
-    """The files that a worker has to load, too: their paths, and what was read from them."""
+def _plugins() -> list[object]:
+    """What a worker has to load, too, see `plugins_in`."""
     if not told_key():
         return []
     from tcopt.support.plugins import told_sources
 
-    return [(source.path, source.code.decode("latin-1")) for source in told_sources()]
+    return [
+        [source.function, [(m.name, m.path, m.code.decode("latin-1")) for m in source.modules]]
+        for source in told_sources()
+    ]

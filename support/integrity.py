@@ -127,10 +127,10 @@ def altered() -> Iterator[str]:
             yield from each.changes()
 
 
-def forget(module: ModuleType) -> None:
+def forget(name: str) -> None:
     """Compare a module no more."""
-    _spaces.pop(module.__name__, None)
-    _lists.pop(module.__name__, None)
+    _spaces.pop(name, None)
+    _lists.pop(name, None)
 
 
 def sources() -> dict[str, Stamp]:

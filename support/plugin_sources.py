@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-_COVERED = ("tcopt", "xdsl", "numpy", "ml_dtypes", "onnx", "llvmlite")
+COVERED = ("tcopt", "xdsl", "numpy", "ml_dtypes", "onnx", "llvmlite")
 """Packages that keys tell the state of."""
 
 _STANDARD = frozenset(
@@ -36,36 +36,47 @@ _OUTWARD_PARTS = ("random",)
 """Modules within covered packages that do not give the same each time."""
 
 
-def outside_influence(source: bytes) -> str | None:
-    """What beside the source may decide what a plugin's code does; None if nothing is seen."""
+def outside_influence(source: bytes, package: str = "") -> str | None:
+    """What beside the source may decide what a plugin's code does; None if nothing is seen.
+
+    Args:
+        package: the one that holds the module, where others of the outermost one are hashed, too.
+    """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return "it is not Python"
-    return next(_influences(tree), None)
+    return next(_influences(tree, package), None)
 
 
-def _influences(tree: ast.AST) -> Iterator[str]:
+def _influences(tree: ast.AST, package: str) -> Iterator[str]:
+    covered = _STANDARD.union(COVERED, filter(None, [package.partition(".")[0]]))
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 0)
-        for module in _imported(node):
+        for module in imported_modules(node, package):
             root, *rest = module.split(".")
-            known = root in _STANDARD or root in _COVERED
-            if not known or any(part in _OUTWARD_PARTS for part in rest):
+            if root not in covered or any(part in _OUTWARD_PARTS for part in rest):
                 yield f"line {line} imports {module or 'a module beside it'}"
         name = _asked(node)
         if name:
             yield f"line {line} uses {name}"
 
 
-def _imported(node: ast.AST) -> list[str]:
+def imported_modules(node: ast.AST, package: str = "") -> list[str]:
+    """Full names of what a statement imports: of modules, or of what lies in one.
+
+    Args:
+        package: the one that holds the module; without it, what lies beside has no name.
+    """
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
-        if node.level:
-            return [""]
-        return [f"{node.module}.{alias.name}" for alias in node.names]
-    return []
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    origin = node.module or ""
+    if node.level:
+        above = package.split(".")[: len(package.split(".")) - node.level + 1] if package else []
+        origin = ".".join([*above, *filter(None, [origin])]) if above else ""
+    return [f"{origin}.{alias.name}" for alias in node.names] if origin else [""]
 
 
 def _asked(node: ast.AST) -> str:

@@ -4,30 +4,38 @@ A plugin registers what it has by the decorators and tables that the package use
 dialects, targets, ONNX handlers, schedule rules, intrinsics, rules of emitters, meanings. Passes,
 forms of output, ops and attributes that it only defines are registered for it.
 
-A file that has changed since is loaded anew, and what it registered before is forgotten.
+What has changed on disk since is loaded anew, and what it registered before is forgotten.
 
-What a file registers is told by the keys of all that is kept on disk, and other processes load it,
-too, if its source says all that it does, see `plugin_sources`.
+What a plugin registers is told by the keys of all that is kept on disk, and other processes load
+it, too, if its source says all that it does, see `plugin_sources`; that of a module is its file and
+those of its package that it imports, see `plugin_modules`.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import blake2b
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tcopt.support import integrity
 from tcopt.support.errors import InputError
-from tcopt.support.plugin_sources import outside_influence
-from tcopt.support.registration import forget, told_by_keys
+from tcopt.support.plugin_modules import (
+    FINDER,
+    ModuleSource,
+    PluginSource,
+    file_module,
+    package_influence,
+    package_modules,
+)
+from tcopt.support.plugin_sources import COVERED, outside_influence
+from tcopt.support.registration import forget, is_own, told_by_keys, told_no_more
 from tcopt.support.remarks import notice
 from tcopt.support.suggestions import suggest
 
@@ -41,23 +49,14 @@ _SUFFIX = ".py"
 
 
 @dataclass(frozen=True)
-class PluginSource:
-    """A file, and what was read from it."""
-
-    path: str
-    code: bytes
-
-
-@dataclass(frozen=True)
 class _Loaded:
-    digest: bytes
-    module: ModuleType
     source: PluginSource
-    influence: str | None
+    module: ModuleType
 
 
 _files: dict[Path, _Loaded] = {}
-_modules: dict[str, ModuleType] = {}
+_modules: dict[str, _Loaded] = {}
+_order: list[_Loaded] = []
 
 
 def load_plugins(names: Iterable[str | Path]) -> list[ModuleType]:
@@ -87,32 +86,40 @@ def plugins_loaded(names: Iterable[str | Path]) -> Generator[None]:
 
 
 def told_sources() -> list[PluginSource]:
-    """The loaded files that are all of what they do, in order: later ones see earlier ones."""
-    return [loaded.source for loaded in _files.values() if loaded.influence is None]
+    """The loaded plugins that are all of what they do, in order: later ones see earlier ones."""
+    return [loaded.source for loaded in _order if loaded.source.told]
 
 
 def take_sources(sources: Iterable[PluginSource]) -> None:
-    """Have just these files loaded, as another process has them."""
+    """Have just these plugins loaded, as another process has them."""
     wanted = list(sources)
     if told_sources() == wanted:
         return
-    for path in list(_files):
-        unload(path)
+    for name in [*_files, *_modules]:
+        unload(name)
     for source in wanted:
-        _take(Path(source.path), Path(source.path), source.code)
+        _modules[f"{source.name}:{source.function}"] = _take(source, source.name)
 
 
 def unload(name: str | Path) -> None:
-    """Forget what a plugin has registered in its own file; nothing if it was not loaded."""
-    module = _modules.pop(name, None) if isinstance(name, str) else None
-    known = _files.pop(Path(name).resolve(), None)
-    if known is not None:
-        module = known.module
-    if module is not None:
-        forget(module.__file__ or "")
-        integrity.forget(module)
-        # So that its code runs once more when it is loaded again.
-        sys.modules.pop(module.__name__, None)
+    """Forget what a plugin has registered in its own files; nothing if it was not loaded."""
+    loaded = _modules.pop(name, None) if isinstance(name, str) else None
+    loaded = loaded or _files.pop(Path(name).resolve(), None)
+    if loaded is None:
+        return
+    _order.remove(loaded)
+    told_no_more(_key(loaded.source))
+    kept = {module.name for other in _order for module in other.source.modules}
+    for module in loaded.source.modules:
+        if module.name not in kept:
+            _drop(module)
+
+
+def _drop(module: ModuleSource) -> None:
+    forget(module.path)
+    integrity.forget(module.name)
+    # So that its code runs once more when it is loaded again.
+    FINDER.drop(module.name)
 
 
 def _load(name: str | Path) -> ModuleType:
@@ -131,61 +138,123 @@ def _load_file(path: Path) -> ModuleType:
         raise InputError(f"there is no file '{path}' to load") from None
     except OSError as error:
         raise InputError(f"cannot read '{path}': {error.strerror}") from None
-    place, digest = path.resolve(), blake2b(code).digest()
+    place = path.resolve()
     known = _files.get(place)
-    if known is not None and known.digest == digest:
+    if known is not None and known.source.modules[0].code == code:
         return known.module
     if known is not None:
         unload(place)
-    return _take(path, place, code)
+    influence = outside_influence(code)
+    source = PluginSource((file_module(path, code),), told=influence is None)
+    _files[place] = _take(source, str(path))
+    if influence is not None:
+        notice("cache", path.name, f"not told by its source alone: {influence}")
+    return _files[place].module
 
 
-def _take(path: Path, place: Path, code: bytes) -> ModuleType:
-    """Run what was read from a file."""
-    name = f"tcopt_user_{path.stem}_{blake2b(str(place).encode(), digest_size=4).hexdigest()}"
-    spec = importlib.util.spec_from_file_location(name, place)
-    if spec is None or spec.loader is None:
-        raise InputError(f"'{path}' is not a Python file", hint="its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by name while they are being defined.
-    sys.modules[name] = module
+def _take(source: PluginSource, name: str) -> _Loaded:
+    """Run what was read from files, of a plugin that messages call by a name."""
+    before = set(sys.modules)
 
     def run() -> ModuleType:
-        # What was read is what runs, whatever is kept compiled beside it.
-        exec(compile(code, str(place), "exec", dont_inherit=True), module.__dict__)
+        FINDER.give(source.modules)
+        module = importlib.import_module(source.name)
+        if source.told:
+            # Now, as what is imported later registers what keys do not tell.
+            for part in source.modules:
+                importlib.import_module(part.name)
+        if source.function:
+            value = attrgetter(source.function)(module)
+            if callable(value):
+                value()
         _register(module)
         return module
 
     try:
-        _guarded(str(path), place, run)
+        module = _guarded(name, source.modules, run)
     except InputError:
-        forget(str(place))
+        for part in source.modules:
+            if part.name not in before:
+                _drop(part)
         raise
-    influence, digest = outside_influence(code), blake2b(code).digest()
-    if influence is None:
-        told_by_keys(str(place), digest.hex())
-        integrity.note(module)
-    else:
-        notice("cache", path.name, f"not told by its source alone: {influence}")
-    source = PluginSource(str(place), code)
-    _files[place] = _Loaded(digest, module, source, influence)
-    return module
+    if source.told:
+        told_by_keys(_key(source), [part.path for part in source.modules], source.digest)
+        for part in source.modules:
+            integrity.note(sys.modules[part.name])
+    loaded = _Loaded(source, module)
+    _order.append(loaded)
+    return loaded
+
+
+def _key(source: PluginSource) -> str:
+    return f"{source.modules[0].path}:{source.function}"
 
 
 def _load_module(name: str) -> ModuleType:
+    if name in _modules and not _has_changed(_modules[name].source):
+        return _modules[name].module
     if name in _modules:
-        return _modules[name]
+        # Others of its package may have its modules, too.
+        package = _modules[name].source.name.partition(".")[0]
+        stale = [
+            key
+            for key, loaded in _modules.items()
+            if loaded.source.name.partition(".")[0] == package
+        ]
+        for key in stale:
+            unload(key)
+        for key in stale:
+            _load_module(key)
+        return _modules[name].module
+    _modules[name] = _find_and_take(name)
+    return _modules[name].module
+
+
+def _has_changed(source: PluginSource) -> bool:
+    """Whether the modules of a package that keys tell are others on disk now."""
+    return source.told and package_modules(source.name) != source.modules
+
+
+def _find_and_take(name: str) -> _Loaded:
     from importlib.metadata import entry_points
 
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
+    entry = entries.get(name)
+    wanted, function = (name, "") if entry is None else (entry.module, entry.attr)
+    modules = None if wanted.partition(".")[0] in COVERED else package_modules(wanted)
+    influence = "its source was not found" if modules is None else package_influence(modules)
+    if modules is not None and influence is None:
+        return _take(PluginSource(modules, function), name)
+
+    before = set(sys.modules)
+    package = wanted.partition(".")[0]
 
     def run() -> ModuleType:
-        module = _import(name, found)
+        module = _import(name, entries)
         _register(module)
         return module
 
-    _modules[name] = _guarded(name, None, run)
-    return _modules[name]
+    def imported() -> list[ModuleSource]:
+        new = sorted(set(sys.modules) - before)
+        return [_as_imported(each) for each in new if each.partition(".")[0] == package]
+
+    try:
+        module = _guarded(name, modules or (), run)
+    except InputError:
+        for part in imported():
+            _drop(part)
+        raise
+    parts = {part.name: part for part in [_as_imported(module.__name__), *imported()]}
+    if not is_own(parts[module.__name__].path):
+        notice("cache", name, f"not told by its source alone: {influence}")
+    loaded = _Loaded(PluginSource(tuple(parts.values()), function, told=False), module)
+    _order.append(loaded)
+    return loaded
+
+
+def _as_imported(name: str) -> ModuleSource:
+    """A module that was imported without its source."""
+    return ModuleSource(name, getattr(sys.modules[name], "__file__", None) or name, b"")
 
 
 def _import(name: str, entries: dict[str, EntryPoint]) -> ModuleType:
@@ -205,23 +274,31 @@ def _import(name: str, entries: dict[str, EntryPoint]) -> ModuleType:
         raise InputError(f"there is no plugin or module '{name}'", hint=hint) from None
 
 
-def _guarded(name: str, file: Path | None, run: Callable[[], ModuleType]) -> ModuleType:
+def _guarded(
+    name: str, modules: Sequence[ModuleSource], run: Callable[[], ModuleType]
+) -> ModuleType:
     try:
         return run()
     except InputError as error:
         raise InputError(f"cannot load '{name}': {error.message}", hint=error.hint) from error
     except Exception as error:
-        raise InputError(f"cannot load '{name}': {_where(file, error)}") from error
+        raise InputError(f"cannot load '{name}': {_where(modules, error)}") from error
 
 
-def _where(file: Path | None, error: Exception) -> str:
-    """The error with the line of the user's file it came from."""
+def _where(modules: Sequence[ModuleSource], error: Exception) -> str:
+    """The error with the line of the user's files it came from."""
+    files = [module.path for module in modules]
     if isinstance(error, SyntaxError):
-        return f"line {error.lineno}: {error.msg}"
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [f.lineno for f in frames if file is not None and Path(f.filename) == file]
-    place = f"line {lines[-1]}: " if lines else ""
-    return f"{place}{type(error).__name__}: {error}"
+        lines, message = [(error.filename, error.lineno)], error.msg
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [(f.filename, f.lineno) for f in frames if f.filename in files]
+        message = f"{type(error).__name__}: {error}"
+    if not lines:
+        return message
+    file, line = lines[-1]
+    beside = f"{Path(file).name}, " if file and len(files) > 1 else ""
+    return f"{beside}line {line}: {message}"
 
 
 def _register(module: ModuleType) -> None:
@@ -244,8 +321,12 @@ def _register(module: ModuleType) -> None:
 
 
 def _classes(module: ModuleType, base: type[Any]) -> Iterator[Any]:
+    """Classes that a module defines, or has from other modules of its package."""
+    package = module.__name__.partition(".")[0]
     for value in list(vars(module).values()):
         if not isinstance(value, type) or not issubclass(value, base):
             continue
-        if value.__module__ == module.__name__:
+        origin = value.__module__
+        beside = origin.partition(".")[0] == package and package not in COVERED
+        if origin == module.__name__ or beside:
             yield value

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,7 @@ _PASSED_THROUGH = contextlib.__file__
 """Not where a caller is."""
 
 _told: dict[str, tuple[str, list[Entry[Any]]]] = {}
-"""Digests of files outside of the package that keys tell, in order, and their entries."""
+"""Digests of plugins that keys tell, by their names in order, and their entries."""
 
 _registries: list[weakref.ref[Registry[Any, Any]]] = []
 """All there are in this process; one that was not imported has nothing from outside."""
@@ -204,14 +204,21 @@ class Registry(MutableMapping[Key, Value]):
             self._values[key] = entry.value
 
 
-def told_by_keys(source: str, digest: str) -> None:
-    """Have keys tell all that a file outside of the package has registered by now.
+def told_by_keys(plugin: str, files: Iterable[str], digest: str) -> None:
+    """Have keys tell all that a plugin's files have registered by now.
 
     Args:
-        digest: of what the file holds.
+        plugin: its name.
+        digest: of what the files hold.
     """
     tables = [registry for reference in _registries if (registry := reference()) is not None]
-    _told[source] = digest, [entry for table in tables for entry in table.entries_of(source)]
+    entries = [entry for table in tables for file in files for entry in table.entries_of(file)]
+    _told[plugin] = digest, entries
+
+
+def told_no_more(plugin: str) -> None:
+    """Have keys not tell a plugin."""
+    _told.pop(plugin, None)
 
 
 def told_key() -> str:
@@ -220,13 +227,12 @@ def told_key() -> str:
 
 
 def _is_told(entry: Entry[Any]) -> bool:
-    _, entries = _told.get(entry.source, ("", ()))
-    return entry.is_whole and any(entry is told for told in entries)
+    plugins = list(_told.values())
+    return entry.is_whole and any(entry is told for _, entries in plugins for told in entries)
 
 
 def forget(source: str) -> None:
     """Remove what a file outside of the package has registered, in all tables."""
-    _told.pop(source, None)
     for reference in list(_registries):
         registry = reference()
         if registry is not None:

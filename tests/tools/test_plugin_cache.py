@@ -18,9 +18,9 @@ from tcopt.compiler.program_cache import wait_for_writers
 from tcopt.compiler.units import Unit, compile_unit
 from tcopt.compiler.workers import Workers, _ask, _plugins
 from tcopt.support.phases import Phase
+from tcopt.support.plugin_modules import PluginSource, file_module
 from tcopt.support.plugin_sources import outside_influence
 from tcopt.support.plugins import (
-    PluginSource,
     load_plugins,
     take_sources,
     told_sources,
@@ -134,7 +134,7 @@ def test_workers_have_the_same_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
         assert Kernel.from_bytes(_ask(process, unit, phases)).code != code
         load_plugins([path])
         assert Kernel.from_bytes(_ask(process, unit, phases)).code == code
-    plain = PluginSource(str(path.resolve()), path.read_bytes())
+    plain = PluginSource((file_module(path, path.read_bytes()),))
     assert told_sources() == [plain]
     request = {"phases": [], "name": "f", "text": "", "plugins": _plugins()}
     unload(path)

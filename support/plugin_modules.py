@@ -1,0 +1,240 @@
+"""The modules that a plugin is made of, and imports of them from sources that were read before.
+
+A plugin is a file, or a module of a package together with those of the same package that it
+imports, directly or not. They are read once: what was read is what runs, is hashed, and is sent to
+other processes, whatever is kept compiled beside the files, or written to them meanwhile.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from tcopt.support.plugin_sources import imported_modules, outside_influence
+
+_PACKAGE_FILE = "__init__.py"
+
+
+@dataclass(frozen=True)
+class ModuleSource:
+    """A module: its full name, its file, and what was read from that.
+
+    A folder without a file of its own is a package of no code.
+    """
+
+    name: str
+    path: str
+    code: bytes
+
+    @property
+    def is_package(self) -> bool:
+        """Whether other modules lie below it."""
+        return Path(self.path).name == _PACKAGE_FILE
+
+
+@dataclass(frozen=True)
+class PluginSource:
+    """All that a plugin is made of.
+
+    Attributes:
+        modules: its own first, then those of its package that it imports.
+        function: what is called once it is imported, by its name in the module; empty for nothing.
+        told: whether all of this says what the plugin does.
+    """
+
+    modules: tuple[ModuleSource, ...]
+    function: str = ""
+    told: bool = True
+
+    @property
+    def name(self) -> str:
+        """The full name of the plugin's own module."""
+        return self.modules[0].name
+
+    @property
+    def digest(self) -> str:
+        """A hash of what the files hold; a single file may be anywhere."""
+        state = blake2b(f"{self.function} {len(self.modules)}\n".encode(), digest_size=20)
+        for module in self.modules:
+            name = module.name if len(self.modules) > 1 else ""
+            state.update(f"{name} {len(module.code)}\n".encode())
+            state.update(module.code)
+        return state.hexdigest()
+
+
+def file_module(path: Path, code: bytes) -> ModuleSource:
+    """The module that a file by itself becomes."""
+    place = str(path.resolve())
+    digest = blake2b(place.encode(), digest_size=4).hexdigest()
+    return ModuleSource(f"tcopt_user_{path.stem}_{digest}", place, code)
+
+
+def package_modules(name: str) -> tuple[ModuleSource, ...] | None:
+    """A module and those of its package that it imports; None if one of them is no Python text.
+
+    Nothing is imported.
+    """
+    root = name.partition(".")[0]
+    search = _search_paths(root)
+    found: dict[str, ModuleSource] = {}
+    waiting = [name]
+    while waiting:
+        wanted = waiting.pop()
+        for parent in _parents(wanted):
+            if parent in found:
+                continue
+            module = _find(parent, search)
+            if module is None:
+                # What is imported from a module need not be one.
+                break
+            if not module.path:
+                return None
+            found[parent] = module
+            waiting += _imports(module, root)
+    if name not in found:
+        return None
+    return found[name], *(found[other] for other in sorted(found.keys() - {name}))
+
+
+def package_influence(modules: Iterable[ModuleSource]) -> str | None:
+    """What beside their sources may decide what the modules of a package do; None for nothing."""
+    for module in modules:
+        reason = outside_influence(module.code, package=_package_of(module))
+        if reason is not None:
+            return f"{reason} in {module.name}"
+        if module.name in sys.modules and not FINDER.has_run(module):
+            return f"{module.name} was imported before it was loaded"
+    return None
+
+
+class _Finder:
+    """Finds modules whose source is given; Python asks it first."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, ModuleSource] = {}
+        self._run: dict[str, ModuleSource] = {}
+
+    def give(self, modules: Iterable[ModuleSource]) -> None:
+        """Have these imported as they are, from now on."""
+        self._given |= {module.name: module for module in modules}
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)  # pyright: ignore[reportArgumentType]
+
+    def drop(self, name: str) -> None:
+        """Leave a module to others, and have it run once more when it is imported again."""
+        self._given.pop(name, None)
+        self._run.pop(name, None)
+        sys.modules.pop(name, None)
+        if not self._given and self in sys.meta_path:
+            sys.meta_path.remove(self)  # pyright: ignore[reportArgumentType]
+
+    def has_run(self, module: ModuleSource) -> bool:
+        """Whether what was imported under the name of a module is this."""
+        return self._run.get(module.name) == module
+
+    def ran(self, module: ModuleSource) -> None:
+        """Note what is imported now."""
+        self._run[module.name] = module
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        module = self._given.get(fullname)
+        if module is None:
+            return None
+        folder = [str(Path(module.path).parent)] if module.is_package else None
+        return importlib.util.spec_from_file_location(
+            fullname, module.path, loader=_Loader(module), submodule_search_locations=folder
+        )
+
+
+class _Loader(SourceFileLoader):
+    def __init__(self, module: ModuleSource):
+        super().__init__(module.name, module.path)
+        self._module = module
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self._module.code, self.path, "exec", dont_inherit=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        FINDER.ran(self._module)
+        super().exec_module(module)
+
+
+FINDER = _Finder()
+
+
+def _search_paths(root: str) -> Sequence[str]:
+    """The folders that hold the modules below a package, or the file of a module that is none."""
+    try:
+        spec = importlib.util.find_spec(root)
+    except (ImportError, ValueError):
+        return ()
+    if spec is None:
+        return ()
+    if spec.submodule_search_locations is not None:
+        return list(spec.submodule_search_locations)
+    return [spec.origin or ""]
+
+
+def _parents(name: str) -> Iterator[str]:
+    """The packages that are imported before a module, and itself."""
+    parts = name.split(".")
+    return (".".join(parts[: count + 1]) for count in range(len(parts)))
+
+
+def _find(name: str, search: Sequence[str]) -> ModuleSource | None:
+    """A module's file; without a path if it is no Python text, None if there is none."""
+    parts = name.split(".")[1:]
+    folders: list[Path] = []
+    for place in search:
+        if place.endswith(".py"):
+            return None if parts else _read(name, Path(place))
+        base = Path(place, *parts)
+        if any(base.with_name(base.name + suffix).is_file() for suffix in EXTENSION_SUFFIXES):
+            return ModuleSource(name, "", b"")
+        files = (base / _PACKAGE_FILE, base.with_name(f"{base.name}.py"))
+        for path in files if parts else files[:1]:
+            if path.is_file():
+                return _read(name, path)
+        if base.is_dir():
+            folders.append(base)
+    if not folders:
+        return None
+    # A package that lies in several folders is more than one of them.
+    path = str(folders[0] / _PACKAGE_FILE) if len(folders) == 1 else ""
+    return ModuleSource(name, path, b"")
+
+
+def _read(name: str, path: Path) -> ModuleSource:
+    try:
+        return ModuleSource(name, os.path.abspath(path), path.read_bytes())
+    except OSError:
+        return ModuleSource(name, "", b"")
+
+
+def _package_of(module: ModuleSource) -> str:
+    """What relative imports in a module are relative to; the module itself where it is alone."""
+    inside = module.is_package or "." not in module.name
+    return module.name if inside else module.name.rpartition(".")[0]
+
+
+def _imports(module: ModuleSource, root: str) -> Iterator[str]:
+    """Full names of what a module imports from its own package."""
+    try:
+        tree = ast.parse(module.code)
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        for name in imported_modules(node, _package_of(module)):
+            if name.partition(".")[0] == root:
+                yield name
