@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcopt.backends.vdla.simulator.model import Access, Entries, Task
-from tcopt.backends.vdla.simulator.tasks import tasks_of
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import InstructionOp, ProgramOp, Unit
 from tcopt.dialects.vdla.stream import stream_of
+from tcopt.dialects.vdla.tasks.model import Access, Entries, Task
+from tcopt.dialects.vdla.tasks.reading import tasks_of
 
 
 def insert_tokens(program: ProgramOp, target: VdlaTargetAttr) -> int:

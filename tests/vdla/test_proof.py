@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -14,7 +11,6 @@ from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.simulator.check import check_stream
 from tcopt.backends.vdla.simulator.function import run_stream
 from tcopt.backends.vdla.simulator.proof import Proof, prove
-from tcopt.backends.vdla.simulator.tasks import machine_of, tasks_of
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import (
     FinishOp,
@@ -27,8 +23,10 @@ from tcopt.dialects.vdla import (
     Unit,
 )
 from tcopt.dialects.vdla.stream import Stream, stream_of
+from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
 from tcopt.support.errors import VerificationError
 from vdla_programs import Conv, ConvWriter, Writer
+from vdla_streams import token_pairs, without_token
 from vdla_tokens import conflict, insert_tokens
 
 VDLA = MACHINES["vdla"]
@@ -44,27 +42,6 @@ def proof_of(stream: Stream, target: VdlaTargetAttr = VDLA, limit: int = 10) -> 
     tasks, faults = tasks_of(stream, target)
     assert not faults
     return prove(machine_of(target, stream), tasks, limit=limit)
-
-
-def token_pairs(stream: Stream) -> list[tuple[int, int]]:
-    """Who sends and who takes each token: the n-th of a queue by the n-th."""
-    sent: dict[tuple[Unit, Unit], list[int]] = defaultdict(list)
-    taken: dict[tuple[Unit, Unit], list[int]] = defaultdict(list)
-    for number, each in enumerate(stream.instructions):
-        for unit in each.pushes:
-            sent[each.unit, unit].append(number)
-        for unit in each.pops:
-            taken[unit, each.unit].append(number)
-    return [pair for queue in sent for pair in zip(sent[queue], taken[queue], strict=True)]
-
-
-def without_token(stream: Stream, sender: int, taker: int) -> Stream:
-    ops = list(stream.instructions)
-    from_, to = ops[sender].unit, ops[taker].unit
-    pushes = tuple(unit for unit in ops[sender].pushes if unit != to)
-    ops[sender] = replace(ops[sender], pushes=pushes)
-    ops[taker] = replace(ops[taker], pops=tuple(u for u in ops[taker].pops if u != from_))
-    return replace(stream, instructions=tuple(ops))
 
 
 @pytest.mark.parametrize("conv", CONVS, ids=str)

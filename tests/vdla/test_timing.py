@@ -10,8 +10,6 @@ from xdsl.dialects.builtin import NameLoc, StringAttr, UnknownLoc
 
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.simulator.check import check_stream
-from tcopt.backends.vdla.simulator.model import Fetch, Machine, Port, Queue, Task
-from tcopt.backends.vdla.simulator.tasks import machine_of, tasks_of
 from tcopt.backends.vdla.simulator.timing import WORK, Timeline, simulate
 from tcopt.backends.vdla.simulator.trace import trace_events, write_trace
 from tcopt.backends.vdla.source import stream_for
@@ -29,6 +27,8 @@ from tcopt.dialects.vdla import (
     Unit,
 )
 from tcopt.dialects.vdla.stream import Stream, stream_of
+from tcopt.dialects.vdla.tasks.model import Fetch, Machine, Port, Queue, Task
+from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
 from tcopt.support.errors import VerificationError
 from vdla_programs import Conv, ConvWriter, Writer
 from vdla_tokens import insert_tokens

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tcopt.backends.vdla.simulator.faults import fault
 from tcopt.backends.vdla.simulator.proof import Proof, prove
-from tcopt.backends.vdla.simulator.tasks import machine_of, tasks_of
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla.stream import Stream
+from tcopt.dialects.vdla.tasks.faults import fault
+from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
+from tcopt.support.locations import describe_location, nearest_location
 
 
 def check_stream(stream: Stream, target: VdlaTargetAttr) -> Proof:
@@ -22,10 +23,19 @@ def check_stream(stream: Stream, target: VdlaTargetAttr) -> Proof:
         raise faults[0]
     proof = prove(machine_of(target, stream), tasks, limit=1)
     for found in proof.faults:
-        number = found.tasks[0]
-        hint = _HINTS[found.kind]
-        raise fault(f"{found.kind}: {found.message}", stream.instructions[number], number, hint)
+        number, *others = found.tasks
+        message = f"{found.kind}: {found.message}"
+        for other in others:
+            message += place_text(stream, other)
+        raise fault(message, stream.instructions[number], number, _HINTS[found.kind])
     return proof
+
+
+def place_text(stream: Stream, number: int) -> str:
+    """Where an instruction comes from, as the end of a message; empty if that is not known."""
+    op = stream.instructions[number].op
+    place = "" if op is None else describe_location(nearest_location(op))
+    return f" of {place}" if place else ""
 
 
 _HINTS = {

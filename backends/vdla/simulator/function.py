@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.vdla.simulator.faults import fault
-from tcopt.backends.vdla.simulator.indices import Indices, step_indices
 from tcopt.backends.vdla.simulator.orders import adversarial_order, program_order
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import AluCode, Memory
 from tcopt.dialects.vdla.attrs import MOST_SHIFT
 from tcopt.dialects.vdla.stream import MICRO_OPS, Alu, Compute, Gemm, Instruction, Stream, Transfer
+from tcopt.dialects.vdla.tasks.faults import fault
+from tcopt.dialects.vdla.tasks.indices import Indices, step_indices
 from tcopt.support.errors import InputError
 
 Array = NDArray[Any]

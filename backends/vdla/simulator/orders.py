@@ -6,9 +6,9 @@ import random
 from collections import Counter, deque
 from collections.abc import Iterator
 
-from tcopt.backends.vdla.simulator.faults import fault
 from tcopt.dialects.vdla import Unit
 from tcopt.dialects.vdla.stream import Instruction, Stream
+from tcopt.dialects.vdla.tasks.faults import fault
 
 _PATIENCE = 12
 """After at most so many instructions another unit comes first."""

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.vdla.simulator.faults import fault
-from tcopt.backends.vdla.simulator.indices import step_indices
-from tcopt.backends.vdla.simulator.model import Access, Entries, Fetch, Machine, Port, Queue, Task
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import Memory, Unit
 from tcopt.dialects.vdla.stream import (
@@ -23,6 +20,9 @@ from tcopt.dialects.vdla.stream import (
     Stream,
     Transfer,
 )
+from tcopt.dialects.vdla.tasks.faults import fault
+from tcopt.dialects.vdla.tasks.indices import step_indices
+from tcopt.dialects.vdla.tasks.model import Access, Entries, Fetch, Machine, Port, Queue, Task
 from tcopt.dialects.vdla.text import describe
 from tcopt.support.errors import TcoptError
 
@@ -43,7 +43,7 @@ def machine_of(target: VdlaTargetAttr, stream: Stream) -> Machine:
     }
     size = granule(target)
     for number, buffer in enumerate(stream.buffers):
-        spaces[_space(number)] = -(-buffer.bytes // size)
+        spaces[space_of(stream, number)] = -(-buffer.bytes // size)
     by_priority = target.arbitration.data == "priority"
     port = Port(target.latency.data, by_priority, channels_of(target))
     fetched = target.fetch.data
@@ -164,7 +164,7 @@ class _Reader:
             return (), ()
         first = instruction.sram
         sram = Access(instruction.memory.place, slice(first, first + instruction.sram_count))
-        memory = Access(_space(instruction.buffer), self.places(instruction))
+        memory = Access(space_of(self.stream, instruction.buffer), self.places(instruction))
         return ((sram,), (memory,)) if instruction.is_store else ((memory,), (sram,))
 
     def places(self, instruction: Transfer) -> Entries:
@@ -224,8 +224,9 @@ class _Reader:
                 return
 
 
-def _space(buffer: int) -> str:
-    return f"buffer {buffer}"
+def space_of(stream: Stream, buffer: int) -> str:
+    """The name of a buffer as a memory that tasks access."""
+    return f"buffer {buffer} ({stream.buffers[buffer].name})"
 
 
 def _compact(entries: NDArray[np.int64]) -> Entries:

@@ -1,0 +1,101 @@
+// RUN: tcopt %s -p vdla-check --split-input-file --verify-diagnostics | filecheck %s
+// RUN: tcopt %s -p 'vdla-check{print-proof=true}' --split-input-file --verify-diagnostics 2>&1 | filecheck %s --check-prefix=PROOF
+
+// A program whose tokens order what must be ordered passes, and stays as it is.
+// CHECK-LABEL: vdla.program @right
+// CHECK-NEXT:    vdla.load acc 0, %x[0] : 1x2 push(store)
+// CHECK-NEXT:    vdla.store acc 0, %y[0] : 1x2 pop(compute) push(compute)
+// CHECK-NEXT:    vdla.finish pop(store)
+// PROOF: vdla-check: @right: 3 instructions, at most compute->store 1, store->compute 1 tokens
+vdla.program @right(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
+  vdla.load acc 0, %x[0] : 1x2 push(store)
+  vdla.store acc 0, %y[0] : 1x2 pop(compute) push(compute)
+  vdla.finish pop(store)
+}
+
+// -----
+
+// A store that may run before the load that it depends on is a race: both are named, with where they
+// come from.
+// CHECK: invalid-ir: 'vdla.store': race: races with task 0 for acc: store acc 0, y[0] : 1x2 push(compute), and load acc 0, x[0] : 1x2 of "/conv1" (at instruction 1, "/relu1"); a token from the unit that is to be first orders them
+vdla.program @race(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
+  vdla.load acc 0, %x[0] : 1x2 loc("/conv1")
+  vdla.store acc 0, %y[0] : 1x2 push(compute) loc("/relu1")
+  vdla.finish pop(store)
+}
+
+// -----
+
+// Buffers in memory can be raced for as well.
+// CHECK: race: races with task 2 for buffer 0 (x): store acc 0, x[0] : 1x2 pop(compute) push(compute), and load acc 2, x[0] : 1x2
+vdla.program @race_in_memory(%x: memref<2x16xi32>) {
+  vdla.load acc 0, %x[0] : 1x2 push(store)
+  vdla.store acc 0, %x[0] : 1x2 pop(compute) push(compute)
+  vdla.load acc 2, %x[0] : 1x2
+  vdla.finish pop(store)
+}
+
+// -----
+
+// Nobody sends the token that is waited for.
+// CHECK: 'vdla.load': deadlock: the compute unit waits forever for a token of store->compute
+vdla.program @deadlock(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
+  vdla.load acc 0, %x[0] : 1x2 pop(store) push(store)
+  vdla.store acc 0, %y[0] : 1x2 pop(compute) push(compute)
+  vdla.finish
+}
+
+// -----
+
+// Every token that is sent must be taken.
+// CHECK: 'vdla.load': token left: 1 tokens of compute->load are left at the end
+vdla.program @left(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
+  vdla.load acc 0, %x[0] : 1x2 push(load, store)
+  vdla.store acc 0, %y[0] : 1x2 pop(compute) push(compute)
+  vdla.finish pop(store)
+}
+
+// -----
+
+// What still runs when the program is over has not been waited for.
+// CHECK: 'vdla.store': unfinished: may not be done when the program is over
+vdla.program @unfinished(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
+  vdla.load acc 0, %x[0] : 1x2 push(store)
+  vdla.store acc 0, %y[0] : 1x2 pop(compute)
+  vdla.finish
+}
+
+// -----
+
+// A queue must have room for all that may be sent before one is taken.
+// CHECK: 'vdla.load': overflow: compute->store may hold 2 tokens, it has room for 1
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768, tokens = 1>} {
+  vdla.program @overflow(%x: memref<2x16xi32>, %y: memref<2x16xi32>) {
+    vdla.load acc 0, %x[0] : 1x1 push(store)
+    vdla.load acc 1, %x[1] : 1x1 push(store)
+    vdla.store acc 0, %y[0] : 1x1 pop(compute)
+    vdla.store acc 1, %y[1] : 1x1 pop(compute) push(compute)
+    vdla.finish pop(store)
+  }
+}
+
+// -----
+
+// Micro-ops must be loaded before they are executed.
+// CHECK: 'vdla.gemm': micro-ops 0 to 0 are executed, but not loaded
+vdla.program @micro_ops() {
+  %k = vdla.kernel gemm at 0 [] {
+    uop 0, 0, 0
+  }
+  vdla.gemm reset %k
+  vdla.finish
+}
+
+// -----
+
+// The machine must have what the program needs.
+// CHECK: 'vdla.store': entries 2047 to 2048 of acc, which has 2048
+vdla.program @outside(%y: memref<2x16xi32>) {
+  vdla.store acc 2047, %y[0] : 1x2
+  vdla.finish
+}

@@ -1,0 +1,152 @@
+// RUN: tcopt %s -p insert-tokens,vdla-check --split-input-file | filecheck %s
+// RUN: tcopt %s -p 'insert-tokens{print_plan=true}' --split-input-file -o /dev/null 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: tcopt %s -p insert-tokens,insert-tokens --split-input-file | filecheck %s
+// RUN: tcopt %s -p 'insert-tokens{rule=neighbours}' --split-input-file | filecheck %s --check-prefix=VTA
+
+// A gemm waits for what it reads, one token for both loads; a load waits for the gemm that read the
+// entries it overwrites, but the one in front of it, to other entries, does not.
+// CHECK-LABEL: vdla.program @slots
+// CHECK:         vdla.gemm reset %k{{$}}
+// CHECK-NEXT:    vdla.load inp 0, %x[0] : 1x4{{$}}
+// CHECK-NEXT:    vdla.load wgt 0, %w[0] : 1x1 push(compute)
+// CHECK-NEXT:    vdla.gemm %k pop(load) push(load)
+// CHECK-NEXT:    vdla.load inp 4, %x[4] : 1x4{{$}}
+// CHECK-NEXT:    vdla.load inp 0, %x[8] : 1x4 pop(compute) push(compute)
+// CHECK-NEXT:    vdla.gemm %k pop(load) push(store)
+// CHECK-NEXT:    vdla.store acc 0, %y[0] : 1x4 pop(compute) push(compute)
+// CHECK-NEXT:    vdla.finish pop(store)
+
+// The plan says what each token is for.
+// PLAN:      insert-tokens: @slots: 5 tokens for 6 dependences
+// PLAN-NEXT:   load->compute: 2
+// PLAN-NEXT:     4 after 3 (RAW wgt)
+// PLAN-NEXT:     7 after 6 (RAW inp)
+// PLAN-NEXT:   compute->load: 1
+// PLAN-NEXT:     6 after 4 (WAR inp)
+// PLAN-NEXT:   compute->store: 1
+// PLAN-NEXT:     8 after 7 (RAW acc)
+// PLAN-NEXT:   store->compute: 1
+// PLAN-NEXT:     9 after 8 (end)
+
+// By VTA's rule the units of neighbouring statements wait for each other, whatever they touch: the
+// first load waits for a reset that has nothing to do with it.
+// VTA-LABEL: vdla.program @slots
+// VTA:         vdla.gemm reset %k push(load)
+// VTA-NEXT:    vdla.load inp 0, %x[0] : 1x4 pop(compute)
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  vdla.program @slots(%x: memref<12x16xi8>, %w: memref<2x16x16xi8>, %y: memref<8x16xi32>) {
+    %k = vdla.kernel gemm at 0 [4] dst [1] src [1] wgt [0] {
+      uop 0, 0, 0
+    }
+    vdla.load_uops %k
+    vdla.gemm reset %k
+    vdla.load inp 0, %x[0] : 1x4
+    vdla.load wgt 0, %w[0] : 1x1
+    vdla.gemm %k
+    vdla.load inp 4, %x[4] : 1x4
+    vdla.load inp 0, %x[8] : 1x4
+    vdla.gemm %k
+    vdla.store acc 0, %y[0] : 1x4
+    vdla.finish
+  }
+}
+
+// -----
+
+// What a store writes to memory and a load reads is ordered by the compute instruction between them,
+// a token to it and one from it; where one waits for the store anyway, that is the one.
+// CHECK-LABEL: vdla.program @through_compute
+// CHECK:         vdla.store out 0, %m[0] : 1x2 pop(compute) push(compute)
+// CHECK-NEXT:    vdla.gemm reset %k pop(store) push(load)
+// CHECK-NEXT:    vdla.gemm reset %k{{$}}
+// CHECK-NEXT:    vdla.load inp 0, %m[1] : 1x1 pop(compute) push(compute)
+// CHECK-NEXT:    vdla.finish pop(load)
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768, results = "i8">} {
+  vdla.program @through_compute(%m: memref<8x16xi8>) {
+    %k = vdla.kernel gemm at 0 [2] dst [1] src [1] wgt [0] {
+      uop 0, 0, 0
+    }
+    vdla.load_uops %k
+    vdla.gemm reset %k
+    vdla.store out 0, %m[0] : 1x2
+    vdla.gemm reset %k
+    vdla.gemm reset %k
+    vdla.load inp 0, %m[1] : 1x1
+    vdla.finish
+  }
+}
+
+// -----
+
+// Without an instruction of the compute unit between them, one is added that loads micro-ops which are
+// there already: of the smallest kernel.
+// CHECK-LABEL: vdla.program @relay
+// CHECK:         vdla.store out 0, %m[0] : 1x2 pop(compute) push(compute)
+// CHECK-NEXT:    vdla.load_uops %small pop(store) push(load)
+// CHECK-NEXT:    vdla.load inp 0, %m[1] : 1x1 pop(compute) push(compute)
+// CHECK-NEXT:    vdla.finish pop(load)
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768, results = "i8">} {
+  vdla.program @relay(%m: memref<8x16xi8>) {
+    %large = vdla.kernel gemm at 0 [] {
+      uop 0, 0, 0
+      uop 1, 0, 0
+    }
+    %small = vdla.kernel gemm at 2 [] {
+      uop 0, 0, 0
+    }
+    vdla.load_uops %large, %small
+    vdla.gemm reset %large
+    vdla.store out 0, %m[0] : 1x2
+    vdla.load inp 0, %m[1] : 1x1
+    vdla.finish
+  }
+}
+
+// -----
+
+// A program without micro-ops gets some for it.
+// CHECK-LABEL: vdla.program @no_micro_ops
+// CHECK-NEXT:    %[[K:.*]] = vdla.kernel gemm at 0 [] {
+// CHECK-NEXT:      uop 0, 0, 0
+// CHECK-NEXT:    }
+// CHECK-NEXT:    vdla.load acc8 0, %m[2] : 1x2{{$}}
+// CHECK-NEXT:    vdla.load inp 0, %m[0] : 1x2 push(compute)
+// CHECK-NEXT:    vdla.load_uops %[[K]] pop(load) push(store)
+// CHECK-NEXT:    vdla.store out 0, %m[0] : 1x2 pop(compute) push(compute)
+// CHECK-NEXT:    vdla.finish pop(store)
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768, results = "i8", features = "load_i8">} {
+  vdla.program @no_micro_ops(%m: memref<8x16xi8>) {
+    vdla.load acc8 0, %m[2] : 1x2
+    vdla.load inp 0, %m[0] : 1x2
+    vdla.store out 0, %m[0] : 1x2
+    vdla.finish
+  }
+}
+
+// -----
+
+// A queue that holds one token is not sent a second: one token stands for what would have been
+// several.
+// CHECK-LABEL: vdla.program @short_queues
+// CHECK-NEXT:    vdla.load acc 0, %x[0] : 1x1{{$}}
+// CHECK-NEXT:    vdla.load acc 1, %x[1] : 1x1{{$}}
+// CHECK-NEXT:    vdla.load acc 2, %x[2] : 1x1{{$}}
+// CHECK-NEXT:    vdla.load acc 3, %x[3] : 1x1 push(store)
+// CHECK-NEXT:    vdla.store acc 0, %y[0] : 1x1 pop(compute)
+// CHECK-NEXT:    vdla.store acc 1, %y[1] : 1x1{{$}}
+// CHECK-NEXT:    vdla.store acc 2, %y[2] : 1x1{{$}}
+// CHECK-NEXT:    vdla.store acc 3, %y[3] : 1x1 push(compute)
+// CHECK-NEXT:    vdla.finish pop(store)
+module attributes {tcopt.target = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768, tokens = 1>} {
+  vdla.program @short_queues(%x: memref<8x16xi32>, %y: memref<8x16xi32>) {
+    vdla.load acc 0, %x[0] : 1x1
+    vdla.load acc 1, %x[1] : 1x1
+    vdla.load acc 2, %x[2] : 1x1
+    vdla.load acc 3, %x[3] : 1x1
+    vdla.store acc 0, %y[0] : 1x1
+    vdla.store acc 1, %y[1] : 1x1
+    vdla.store acc 2, %y[2] : 1x1
+    vdla.store acc 3, %y[3] : 1x1
+    vdla.finish
+  }
+}

@@ -1,0 +1,95 @@
+"""Which tasks of a stream must come one after the other, and why.
+
+The stream's own order is what the program means. For each task and each other unit it is enough to
+know the last task of that unit that touches what this one does: all before it come earlier anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.dialects.vdla.tasks.model import Access, Machine, Task
+
+END = "end"
+"""The kind of what the end of a program waits for."""
+
+
+@dataclass(frozen=True, order=True)
+class Dependence:
+    """A task that must be done before another one of another unit starts.
+
+    Attributes:
+        first, second: their numbers, in the order of the stream.
+        kind: `RAW`, `WAR`, `WAW`, or `end`.
+        space: the memory that both touch.
+    """
+
+    first: int
+    second: int
+    kind: str
+    space: str = ""
+
+    def __str__(self) -> str:
+        reason = " ".join(filter(None, (self.kind, self.space)))
+        return f"{self.second} after {self.first} ({reason})"
+
+
+def dependences_of(machine: Machine, tasks: Sequence[Task]) -> list[Dependence]:
+    """For each task, the last task of each other unit that it must come after.
+
+    The end of a program comes after the last task of every unit.
+    """
+    return list(_Finder(machine, tasks).run())
+
+
+class _Finder:
+    """Goes over a stream with the last task of each unit that read or wrote each entry."""
+
+    def __init__(self, machine: Machine, tasks: Sequence[Task]):
+        self.machine = machine
+        self.tasks = tasks
+        self.written = {access.space for task in tasks for access in task.writes}
+        self.last: dict[tuple[str, str, bool], NDArray[np.int32]] = {}
+        self.newest: dict[str, int] = {}
+
+    def run(self) -> Iterator[Dependence]:
+        for task in self.tasks:
+            for unit in self.machine.units:
+                if unit != task.unit and (found := self.last_before(task, unit)) is not None:
+                    yield found
+            self.note(task)
+
+    def last_before(self, task: Task, unit: str) -> Dependence | None:
+        """The last task of a unit that a task must come after."""
+        if task.is_end:
+            last = self.newest.get(unit)
+            return None if last is None else Dependence(last, task.number, END)
+        found: Dependence | None = None
+        for access, is_write in self.accesses(task):
+            for of_write in (True, False) if is_write else (True,):
+                last = self.last.get((unit, access.space, of_write))
+                number = -1 if last is None else int(last[access.entries].max(initial=-1))
+                if number > (-1 if found is None else found.first):
+                    kind = ("RAW", "WAW")[is_write] if of_write else "WAR"
+                    found = Dependence(number, task.number, kind, access.space)
+        return found
+
+    def accesses(self, task: Task) -> Iterator[tuple[Access, bool]]:
+        """What a task touches, and whether it writes it; what nobody writes is left out."""
+        for access in task.writes:
+            yield access, True
+        for access in task.reads:
+            if access.space in self.written:
+                yield access, False
+
+    def note(self, task: Task) -> None:
+        self.newest[task.unit] = task.number
+        for access, is_write in self.accesses(task):
+            key = (task.unit, access.space, is_write)
+            if key not in self.last:
+                self.last[key] = np.full(self.machine.spaces[access.space], -1, np.int32)
+            self.last[key][access.entries] = task.number

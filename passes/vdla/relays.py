@@ -1,0 +1,77 @@
+"""Instructions that do nothing but pass tokens on from load to store or from store to load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
+
+from tcopt.dialects.vdla import InstructionOp, KernelKind, KernelOp, LoadUopsOp, ProgramOp
+from tcopt.passes.vdla.token_plan import TokenPlan
+from tcopt.support.errors import PassFailedError
+
+
+class InsertRelay(RewritePattern):
+    """Let the compute unit load micro-ops once more in front of an instruction that a plan names.
+
+        vdla.store acc 0, %y[0] : 1x4
+        vdla.load inp 0, %y[0] : 1x16
+    ->
+        vdla.store acc 0, %y[0] : 1x4
+        vdla.load_uops %k
+        vdla.load inp 0, %y[0] : 1x16
+
+    `%k` is the smallest kernel whose micro-ops lie at their place at that point. Where there is
+    none, one of a single micro-op is made, behind the places of all others.
+    """
+
+    def __init__(self, program: ProgramOp, plan: TokenPlan):
+        self.program = program
+        instructions = program.instructions
+        self.kernels = {
+            instructions[number]: _smallest(_loaded(instructions[:number]))
+            for number in plan.relays
+        }
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: InstructionOp, rewriter: PatternRewriter) -> None:
+        if op not in self.kernels:
+            return
+        kernel = self.kernels.pop(op) or self._new_kernel(op, rewriter)
+        rewriter.insert(LoadUopsOp([kernel.result]))
+
+    def _new_kernel(self, op: InstructionOp, rewriter: PatternRewriter) -> KernelOp:
+        """Micro-ops for an instruction in front of which none were loaded."""
+        target, kernels = self.program.target, self.program.kernels
+        place = max((each.place + each.size for each in kernels), default=0)
+        if target is None:
+            raise PassFailedError("the program names no accelerator", op=self.program)
+        if place >= target.entries["uop"]:
+            # Nothing is there yet, so any may be loaded sooner than it has to.
+            return min(kernels, key=lambda each: each.size)
+        kernel = KernelOp(KernelKind.GEMM, place, (), [(), (), ()], [(0, 0, 0)])
+        first = self.program.body.block.first_op
+        assert first is not None
+        rewriter.insert(kernel, InsertPoint.before(first))
+        return kernel
+
+
+def _loaded(instructions: Iterable[InstructionOp]) -> list[KernelOp]:
+    """Kernels whose micro-ops lie at their places after some instructions."""
+    there: list[KernelOp] = []
+    for op in instructions:
+        if isinstance(op, LoadUopsOp):
+            loaded = op.loaded
+            there = [each for each in there if not any(_overlap(each, new) for new in loaded)]
+            there += loaded
+    return there
+
+
+def _overlap(first: KernelOp, second: KernelOp) -> bool:
+    begin = max(first.place, second.place)
+    return begin < min(first.place + first.size, second.place + second.size)
+
+
+def _smallest(kernels: list[KernelOp]) -> KernelOp | None:
+    return min(kernels, key=lambda each: each.size, default=None)

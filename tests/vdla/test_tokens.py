@@ -1,0 +1,162 @@
+"""insert-tokens: the proof accepts its tokens, none is too many, results are those in order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
+
+from tcopt.backends.vdla.machines import MACHINES
+from tcopt.backends.vdla.simulator.check import check_stream
+from tcopt.backends.vdla.simulator.function import run_stream
+from tcopt.backends.vdla.simulator.proof import prove
+from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
+from tcopt.dialects.vdla import (
+    AluCode,
+    AluOp,
+    FinishOp,
+    GemmOp,
+    KernelKind,
+    LoadOp,
+    Memory,
+    ProgramOp,
+    StoreOp,
+)
+from tcopt.dialects.vdla.stream import Stream, stream_of
+from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
+from tcopt.passes.vdla.insert_tokens import InsertTokensPass, plan_program
+from tcopt.tools.passes.driver import new_context
+from vdla_programs import Conv, ConvWriter, Writer
+from vdla_streams import token_pairs, without_token
+from vdla_tokens import insert_tokens
+
+BOTH = VdlaTargetAttr.of_facts(
+    {**MACHINES["vta"].facts(), "results": "i32,i8", "features": "alu,load_i8"}
+)
+SIZE = 6
+
+
+def with_tokens(program: ProgramOp, target: VdlaTargetAttr, rule: str = "regions") -> Stream:
+    program.attributes[TARGET_ATTRIBUTE] = target
+    module = ModuleOp([program])
+    InsertTokensPass(rule=rule).apply(new_context(), module)
+    module.verify()
+    return stream_of(program)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> ProgramOp:
+    """Instructions of all kinds on few entries, in any order, behind some that write all of them.
+
+    `m` holds bytes that are loaded as inputs, weights and registers; results are stored to it, too.
+    """
+    writer = Writer("random", {"m": ((3 * 16, 16), 8), "b": ((2 * SIZE, 16), 32)})
+    m, b = writer.buffers["m"], writer.buffers["b"]
+    writer.add(LoadOp(Memory.INP, 0, m, 0, (1, SIZE)))
+    writer.add(LoadOp(Memory.WGT, 0, m, 0, (1, 3)))
+    writer.add(LoadOp(Memory.ACC, 0, b, 0, (1, 2 * SIZE)))
+    small = st.integers(0, SIZE - 1)
+    for kind in draw(st.lists(st.sampled_from("iwa8gGAsSo"), max_size=14)):
+        at, offset, count = draw(small), draw(small), draw(st.integers(1, 2))
+        if kind == "i":
+            writer.add(LoadOp(Memory.INP, min(at, 4), m, offset * 3, (1, count)))
+        elif kind == "w":
+            writer.add(LoadOp(Memory.WGT, at % 2, m, offset % 2, (1, count)))
+        elif kind == "a":
+            writer.add(LoadOp(Memory.ACC, at, b, offset, (count, 1), 2))
+        elif kind == "8":
+            writer.add(LoadOp(Memory.ACC8, at, m, offset * 5, (1, count)))
+        elif kind in "gG":
+            rows = [(at, offset, count)] if kind == "g" else [(at, 0, 0), (offset, 1, 0)]
+            kernel = writer.kernel(KernelKind.GEMM, [2], [[1], [0], [0]], rows)
+            writer.add(GemmOp(kernel, reset=kind == "G"))
+        elif kind == "A":
+            kernel = writer.kernel(KernelKind.ALU, [], [[], []], [(at, offset)])
+            writer.add(AluOp(AluCode.ADD, kernel))
+        elif kind == "o":
+            writer.add(StoreOp(Memory.OUT, at, m, offset * 7, (1, count)))
+        else:
+            writer.add(StoreOp(Memory.ACC, at, b, offset, (count, 1), 2))
+    writer.add(FinishOp())
+    return writer.program()
+
+
+def buffers(seed: int = 0) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [
+        rng.integers(-128, 128, (3 * 16, 16), np.int8),
+        rng.integers(-1000, 1000, (2 * SIZE, 16), np.int32),
+    ]
+
+
+def proof_holds(stream: Stream, target: VdlaTargetAttr) -> bool:
+    tasks, faults = tasks_of(stream, target)
+    assert not faults
+    return prove(machine_of(target, stream), tasks, limit=1).holds
+
+
+@given(programs())
+@settings(max_examples=60)
+def test_random_streams_run_in_any_order(program: ProgramOp) -> None:
+    """The proof accepts the tokens, every order gives what the program's own gives, and without any
+    one of the tokens the proof has something to say."""
+    stream = with_tokens(program, BOTH)
+    assert check_stream(stream, BOTH).holds
+    expected = buffers()
+    run_stream(stream, BOTH, expected)
+    for seed in range(3):
+        found = buffers()
+        run_stream(stream, BOTH, found, seed=seed)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+    for sender, taker in token_pairs(stream):
+        assert not proof_holds(without_token(stream, sender, taker), BOTH)
+
+
+@given(programs())
+@settings(max_examples=40)
+def test_no_more_tokens_than_all_pairs_need(program: ProgramOp) -> None:
+    """Against a reference that compares every instruction with every other one."""
+    plan = plan_of(program, BOTH)
+    if plan.relays:
+        return
+    assert plan.count <= insert_tokens(program, BOTH)
+
+
+def plan_of(program: ProgramOp, target: VdlaTargetAttr, rule: str = "regions"):
+    program.attributes[TARGET_ATTRIBUTE] = target
+    return plan_program(program, rule)
+
+
+@given(programs(), st.integers(1, 3))
+@settings(max_examples=40)
+def test_short_queues_do_not_overflow(program: ProgramOp, depth: int) -> None:
+    target = VdlaTargetAttr.of_facts({**BOTH.facts(), "tokens": depth, "queue": 2})
+    assert check_stream(with_tokens(program, target), target).holds
+
+
+CONVS = [
+    Conv(32, 8, 64, 3, 1, 1, 4, 8, oc_threads=2, tile_co=2),
+    Conv(32, 8, 32, 3, 1, 1, 4, 4, tile_ci=2, h_threads=2),
+    Conv(32, 8, 64, 1, 2, 0, 2, 4, tile_ci=2, tile_co=2),
+]
+
+
+@pytest.mark.parametrize("conv", CONVS, ids=str)
+def test_convolutions_need_fewer_tokens_than_by_vtas_rule(conv: Conv) -> None:
+    """VTA's rule on the same streams holds as well, and has at least as many tokens."""
+    counts: dict[str, int] = {}
+    for rule in ("regions", "neighbours"):
+        program = ConvWriter(conv, tokens=False).write()
+        stream = with_tokens(program, MACHINES["vdla"], rule)
+        assert check_stream(stream, MACHINES["vdla"]).holds
+        counts[rule] = len(token_pairs(stream))
+        x, w, y = conv.arrays()
+        run_stream(stream, MACHINES["vdla"], [x, w, y], seed=1)
+        np.testing.assert_array_equal(y, conv.reference(x, w))
+    assert counts["regions"] <= counts["neighbours"]
+    assert counts["regions"] == insert_tokens(
+        ConvWriter(conv, tokens=False).write(), MACHINES["vdla"]
+    )
