@@ -30,7 +30,6 @@ from case import Case
 from mca import Mca, find_mca
 from suites import all_suites
 from tcopt.backends.llvm.emit.names import symbol_of
-from tcopt.backends.llvm.machine.host import NAMED
 from tcopt.backends.llvm.machine.machine import assemble_text
 from tcopt.backends.llvm.module import target_of
 from tcopt.backends.llvm.objects import emit_text
@@ -46,6 +45,7 @@ from tcopt.support.errors import InputError
 from tcopt.support.files import write_output
 from tcopt.support.quick_ir import walk_ops
 from tcopt.support.remarks import collect_remarks
+from tcopt.targets.cpu import MACHINES
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool
 from tcopt.tools.command_line.text_tables import render
 
@@ -100,9 +100,9 @@ def _report(args: argparse.Namespace) -> int:
     cases = list(_cases(args))
     rows: list[Row] = []
     for name in args.targets:
-        if name not in NAMED:
-            raise InputError(f"there is no CPU '{name}'", hint=f"CPUs are {', '.join(NAMED)}")
-        if mca.estimate(["nop"], NAMED[name].triple, NAMED[name].cpu) is None:
+        if name not in MACHINES:
+            raise InputError(f"there is no CPU '{name}'", hint=f"CPUs are {', '.join(MACHINES)}")
+        if mca.estimate(["nop"], MACHINES[name].triple, MACHINES[name].cpu) is None:
             print(f"{mca.command} has no model of {name}: left out")
             continue
         for case in cases:

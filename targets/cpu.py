@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcopt.support.accuracy import PRECISE
+from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import PassFailedError
 from tcopt.support.pass_specs import PassSpec, specs
 from tcopt.support.phases import Phase, with_passes
+from tcopt.support.registration import Registry
 from tcopt.targets.interface import CompiledKernel, KernelCode, TargetKind
 from tcopt.targets.pipelines import SIMPLIFY, make_phases
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from tcopt.runtime.container import Container
     from tcopt.runtime.program import Program
     from tcopt.runtime.whole_program import WholeProgram
-    from tcopt.support.cpu_target import CpuTarget
 
 _GRAPH = specs(
     *SIMPLIFY,
@@ -62,6 +63,119 @@ _KERNEL = specs(
     "plan-memory",
 )
 
+_LINUX = "unknown-linux-gnu"
+_AVX2 = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+movbe"
+_AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd"
+_NEON = "+neon,+fp-armv8"
+
+MACHINES: Registry[str, CpuTarget] = Registry("CPU", in_keys=True)
+"""CPUs that can be named, also where code is made for another machine than this one."""
+
+_OWN: dict[str, CpuTarget] = {
+    "x86-64": CpuTarget(
+        f"x86_64-{_LINUX}", "x86-64", vector_bits=128, registers=16, l1=32 << 10, l2=256 << 10
+    ),
+    "haswell": CpuTarget(
+        f"x86_64-{_LINUX}",
+        "haswell",
+        _AVX2,
+        vector_bits=256,
+        registers=16,
+        l1=32 << 10,
+        l2=256 << 10,
+        l3=8 << 20,
+        cores=4,
+    ),
+    "skylake-avx512": CpuTarget(
+        f"x86_64-{_LINUX}",
+        "skylake-avx512",
+        _AVX512,
+        vector_bits=512,
+        registers=32,
+        l1=32 << 10,
+        l2=1 << 20,
+        l3=16 << 20,
+        cores=8,
+    ),
+    "cascadelake": CpuTarget(
+        f"x86_64-{_LINUX}",
+        "cascadelake",
+        f"{_AVX512},+avx512vnni",
+        vector_bits=512,
+        registers=32,
+        l1=32 << 10,
+        l2=1 << 20,
+        l3=16 << 20,
+        cores=8,
+    ),
+    "sapphirerapids": CpuTarget(
+        f"x86_64-{_LINUX}",
+        "sapphirerapids",
+        f"{_AVX512},+avx512vnni,+avx512bf16,+avxvnni",
+        vector_bits=512,
+        registers=32,
+        l1=48 << 10,
+        l2=2 << 20,
+        l3=30 << 20,
+        cores=16,
+    ),
+    "znver4": CpuTarget(
+        f"x86_64-{_LINUX}",
+        "znver4",
+        f"{_AVX512},+avx512vnni,+avx512bf16",
+        vector_bits=512,
+        registers=32,
+        l1=32 << 10,
+        l2=1 << 20,
+        l3=32 << 20,
+        cores=8,
+    ),
+    "znver5": CpuTarget(
+        f"x86_64-{_LINUX}",
+        "znver5",
+        f"{_AVX512},+avx512vnni,+avx512bf16,+avxvnni",
+        vector_bits=512,
+        registers=32,
+        l1=48 << 10,
+        l2=1 << 20,
+        l3=32 << 20,
+        cores=8,
+    ),
+    "cortex-a53": CpuTarget(
+        f"aarch64-{_LINUX}",
+        "cortex-a53",
+        _NEON,
+        vector_bits=128,
+        registers=32,
+        l1=32 << 10,
+        l2=512 << 10,
+        cores=4,
+    ),
+    "cortex-a72": CpuTarget(
+        f"aarch64-{_LINUX}",
+        "cortex-a72",
+        _NEON,
+        vector_bits=128,
+        registers=32,
+        l1=32 << 10,
+        l2=1 << 20,
+        cores=4,
+    ),
+    "neoverse-v1": CpuTarget(
+        f"aarch64-{_LINUX}",
+        "neoverse-v1",
+        f"{_NEON},+dotprod,+i8mm,+bf16",
+        vector_bits=128,
+        registers=32,
+        l1=64 << 10,
+        l2=1 << 20,
+        l3=32 << 20,
+        cores=16,
+    ),
+}
+for _name, _cpu in _OWN.items():
+    MACHINES.add(_name, _cpu)
+
 
 class CpuKind(TargetKind):
     """CPUs that LLVM has code for; without a machine this one, or what `TCOPT_CPU` names."""
@@ -77,9 +191,7 @@ class CpuKind(TargetKind):
 
     @property
     def machines(self) -> MutableMapping[str, CpuTarget]:
-        from tcopt.backends.llvm.machine.host import NAMED
-
-        return NAMED
+        return MACHINES
 
     def has_machine(self, name: str) -> bool:
         return name in HOST or name in self.machines

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING
 
 from tcopt.support.accuracy import PRECISE
 from tcopt.support.pass_specs import PassSpec, specs
 from tcopt.support.phases import Phase
+from tcopt.support.registration import Registry
 from tcopt.targets.gpu_blocks import GpuKind
 
 if TYPE_CHECKING:
@@ -15,6 +16,50 @@ if TYPE_CHECKING:
 
     from tcopt.dialects.target import GpuTargetAttr
     from tcopt.runtime.device.interface import Device
+
+_ALL_CUDA = "fp16,fp64,dp4a,ptx78"
+
+
+def _cuda(
+    arch: str, cores: int, multiply_adds: int, memory_rate: int, features: str = ""
+) -> GpuTargetAttr:
+    from tcopt.dialects.target import GpuTargetAttr
+
+    return GpuTargetAttr(
+        "cuda",
+        arch,
+        ",".join(filter(None, (_ALL_CUDA, features))),
+        warp=32,
+        max_threads=1024,
+        registers=255,
+        shared=48 << 10,
+        vector_bits=128,
+        cores=cores,
+        multiply_adds=multiply_adds,
+        memory_rate=memory_rate,
+    )
+
+
+def _devices() -> Mapping[str, GpuTargetAttr]:
+    turing = "mma_f16,mma_s8,ldmatrix"
+    ampere = f"{turing},mma_bf16,mma_tf32,cp_async"
+    return {
+        "sm_70": _cuda("sm_70", 80, 64, 588, "mma_f16"),
+        "sm_75": _cuda("sm_75", 72, 64, 380, turing),
+        "sm_80": _cuda("sm_80", 108, 64, 1103, ampere),
+        "sm_86": _cuda("sm_86", 84, 128, 541, ampere),
+        "sm_89": _cuda("sm_89", 128, 128, 400, ampere),
+        "sm_90": _cuda("sm_90", 132, 128, 1692, ampere),
+    }
+
+
+DEVICES: Registry[str, GpuTargetAttr] = Registry("CUDA device", _devices, in_keys=True)
+"""`sm_80` is an A100 and so on.
+
+Shared memory is what a kernel can declare; more needs a launch that asks for it. All have 255
+registers a thread, and as many blocks run at once as there are multiprocessors in the largest
+device of the architecture. Its memory's bandwidth is divided by its boost clock.
+"""
 
 
 class CudaKind(GpuKind):
@@ -26,9 +71,7 @@ class CudaKind(GpuKind):
 
     @property
     def machines(self) -> MutableMapping[str, GpuTargetAttr]:
-        from tcopt.backends.named_gpus import CUDA_DEVICES
-
-        return CUDA_DEVICES
+        return DEVICES
 
     def attribute(self, machine: str = "") -> GpuTargetAttr:
         found = super().attribute(machine or self._local())
@@ -53,10 +96,14 @@ class CudaKind(GpuKind):
         return cuda_device()
 
     def _local(self) -> str:
-        from tcopt.backends.named_gpus import DEFAULT_CUDA
-        from tcopt.runtime.device.cuda import local_arch
+        """The device nearest to this machine's, else one whose code newer ones take."""
+        from tcopt.backends.ptx.names import DEFAULT_ARCH
+        from tcopt.runtime.device.cuda import local_capability
 
-        return local_arch() or DEFAULT_CUDA
+        found = local_capability() or 0
+        known = [int(name[3:]) for name in self.machines if name.startswith("sm_")]
+        nearest = max((number for number in known if number <= found), default=None)
+        return DEFAULT_ARCH if nearest is None else f"sm_{nearest}"
 
 
 TARGET = CudaKind()

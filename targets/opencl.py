@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING
 
 from tcopt.support.accuracy import PRECISE
+from tcopt.support.registration import Registry
 from tcopt.targets.gpu_blocks import GpuKind
 
 if TYPE_CHECKING:
@@ -13,6 +14,44 @@ if TYPE_CHECKING:
 
     from tcopt.dialects.target import GpuTargetAttr
     from tcopt.runtime.device.interface import Device
+
+
+def _devices() -> Mapping[str, GpuTargetAttr]:
+    from tcopt.dialects.target import GpuTargetAttr
+
+    return {
+        "opencl": GpuTargetAttr(
+            "opencl",
+            features="fp64,dp4a",
+            warp=32,
+            max_threads=256,
+            registers=128,
+            shared=32 << 10,
+            vector_bits=128,
+            cores=16,
+            multiply_adds=64,
+            memory_rate=128,
+        ),
+        "mali": GpuTargetAttr(
+            "opencl",
+            "mali",
+            features="fp16,dp4a",
+            warp=16,
+            max_threads=256,
+            registers=64,
+            shared=0,
+            vector_bits=128,
+            cores=4,
+            multiply_adds=32,
+            memory_rate=32,
+        ),
+    }
+
+
+DEVICES: Registry[str, GpuTargetAttr] = Registry("OpenCL device", _devices, in_keys=True)
+"""`opencl` has what nearly every OpenCL device has, `mali` what those of the Mali
+family have, whose memory is the CPU's; their compilers make dot products of sums of products of
+bytes where there are any."""
 
 
 class OpenCLKind(GpuKind):
@@ -24,9 +63,7 @@ class OpenCLKind(GpuKind):
 
     @property
     def machines(self) -> MutableMapping[str, GpuTargetAttr]:
-        from tcopt.backends.named_gpus import OPENCL_DEVICES
-
-        return OPENCL_DEVICES
+        return DEVICES
 
     def source(self, module: ModuleOp) -> str:
         from tcopt.backends.opencl.source import write_source

@@ -12,7 +12,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tcopt.backends.llvm.jit import compile_module
-from tcopt.backends.llvm.machine.host import NAMED, default_target
+from tcopt.backends.llvm.machine.host import default_target
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp, GraphOp
 from tcopt.dialects.graph.types import like
@@ -20,6 +20,7 @@ from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.dialects.te import api as te
 from tcopt.schedules.rules.cpu import granularity
+from tcopt.targets.cpu import MACHINES
 
 # float32 sums of a few hundred terms of size one, in another order than numpy's.
 TOLERANCE = 2e-5
@@ -41,7 +42,7 @@ def target(bits: int | None = None) -> CpuTargetAttr:
     return CpuTargetAttr.of(host)
 
 
-AVX2 = CpuTargetAttr.of(replace(NAMED["haswell"], cores=2))
+AVX2 = CpuTargetAttr.of(replace(MACHINES["haswell"], cores=2))
 """For tests of the form of a schedule, which is this one on any machine."""
 
 

@@ -1,8 +1,11 @@
-"""Names that PTX takes."""
+"""Names that PTX takes, and of what it is for."""
 
 from __future__ import annotations
 
 from tcopt.support.identifiers import distinct
+
+DEFAULT_ARCH = "sm_80"
+"""What PTX is for where nothing names a device; newer devices take it too."""
 
 
 def entry_name(symbol: str) -> str:

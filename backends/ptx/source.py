@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tcopt.backends.named_gpus import DEFAULT_CUDA, named_gpu
+from tcopt.backends.named_gpus import named_gpu
 from tcopt.backends.ptx.machine import assemble_ptx, data_layout
 from tcopt.backends.ptx.module import emit_kernels
+from tcopt.backends.ptx.names import DEFAULT_ARCH
 from tcopt.dialects.target import GpuTargetAttr, gpu_target_of
 
 
 def write_llvm(module: ModuleOp, target: GpuTargetAttr | None = None) -> str:
     """LLVM IR text of all kernels of a module for NVPTX."""
-    target = target or gpu_target_of(module) or named_gpu(DEFAULT_CUDA)
+    target = target or gpu_target_of(module) or named_gpu(DEFAULT_ARCH)
     return emit_kernels(module, target, data_layout(target))
 
 
@@ -22,12 +23,12 @@ def write_ptx(
     """PTX of all kernels of a module: the functions marked `gpu.kernel`.
 
     Args:
-        target: by default the module's own, else `DEFAULT_CUDA`.
+        target: by default the module's own, else `DEFAULT_ARCH`.
         planned: whether kernels are given buffers of a memory plan, see `emit_kernels`.
     Raises:
         UnsupportedError: an op or a type has no form in PTX.
         InputError: the target is no CUDA device.
     """
-    target = target or gpu_target_of(module) or named_gpu(DEFAULT_CUDA)
+    target = target or gpu_target_of(module) or named_gpu(DEFAULT_ARCH)
     text = emit_kernels(module, target, data_layout(target), planned=planned)
     return assemble_ptx(text, target)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.backends.named_gpus import CUDA_DEVICES
 from tcopt.backends.ptx.names import entry_name
 from tcopt.runtime.device.cuda_graph import Graph
 from tcopt.runtime.device.interface import KernelSource, Times
@@ -61,15 +60,13 @@ def cuda_device() -> CudaDevice:
 
 
 @cache
-def local_arch() -> str | None:
-    """The named target nearest to this machine's device; None where there is no device."""
+def local_capability() -> int | None:
+    """The architecture of this machine's device, such as 80; None where there is no device."""
     try:
         major, minor = cuda_device().capability
     except UnsupportedError:
         return None
-    known = [int(name[3:]) for name in CUDA_DEVICES if name.startswith("sm_")]
-    nearest = max((number for number in known if number <= 10 * major + minor), default=None)
-    return None if nearest is None else f"sm_{nearest}"
+    return 10 * major + minor
 
 
 class CudaDevice:

@@ -29,8 +29,6 @@ from xdsl.passes import ModulePass
 import tcopt
 from tcopt.backends.llvm.emit import registry as llvm_rules
 from tcopt.backends.llvm.emit.types import llvm_type
-from tcopt.backends.llvm.machine.host import NAMED
-from tcopt.backends.named_gpus import OPENCL_DEVICES
 from tcopt.backends.opencl.emit import registry as opencl_rules
 from tcopt.backends.ptx import registry as ptx_rules
 from tcopt.compiler.extensions import extensions, is_extended
@@ -53,6 +51,8 @@ from tcopt.support.errors import InputError
 from tcopt.support.registration import Registry
 from tcopt.support.registry import DIALECTS, PASSES
 from tcopt.support.remarks import collect_remarks
+from tcopt.targets.cpu import MACHINES
+from tcopt.targets.opencl import DEVICES
 
 MODEL = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
 small (float[8, 32] x) => (float[8, 64] y) {
@@ -204,11 +204,11 @@ CHANGES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
     "constant": (patched(exponential, "_ROUND", exponential._ROUND + 1), {}),
     "pipeline": (without_polynomials, {}),
     "named CPU": (
-        lambda: NAMED.override("haswell", replace(NAMED["haswell"], vector_bits=128)),
+        lambda: MACHINES.override("haswell", replace(MACHINES["haswell"], vector_bits=128)),
         {"target": OTHER},
     ),
     "named device": (
-        lambda: OPENCL_DEVICES.override("mali", OPENCL_DEVICES["opencl"]),
+        lambda: DEVICES.override("mali", DEVICES["opencl"]),
         {"target": "opencl:mali"},
     ),
 }

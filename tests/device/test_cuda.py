@@ -134,10 +134,10 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     monkeypatch.setitem(sys.modules, "pycuda.driver", stand_in)  # type: ignore[arg-type]
     monkeypatch.setattr(Function, "launches", [])
     monkeypatch.setattr(cuda.Graph, "capture", lambda stream, work: None)
-    for cached in (cuda.cuda_device, cuda.local_arch):
+    for cached in (cuda.cuda_device, cuda.local_capability):
         cached.cache_clear()
     yield stand_in
-    for cached in (cuda.cuda_device, cuda.local_arch):
+    for cached in (cuda.cuda_device, cuda.local_capability):
         cached.cache_clear()
 
 

@@ -9,8 +9,9 @@ from onnx import ModelProto
 
 import tcopt
 from levels.guarded import OutsideError, run_guarded
-from tcopt.backends.llvm.machine.host import NAMED, runnable_targets
+from tcopt.backends.llvm.machine.host import runnable_targets
 from tcopt.runtime.program import Program
+from tcopt.targets.cpu import MACHINES
 
 TOLERANCE = 1e-4
 """Sums in another order and products without fused additions, as a part of the largest value."""
@@ -24,7 +25,7 @@ def levels() -> list[str]:
     Of those with instructions for products of bytes it is the last, which has most besides.
     """
     names = runnable_targets()
-    dots = [name for name in names if "avx512vnni" in NAMED[name].capabilities]
+    dots = [name for name in names if "avx512vnni" in MACHINES[name].capabilities]
     return [name for name in names if name not in dots[:-1]]
 
 

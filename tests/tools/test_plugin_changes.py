@@ -288,6 +288,24 @@ class Mine:
         sch.cache_write(block, "scratch_of_a_test")
 """,
     ),
+    "named CPU": Kind(
+        """
+from dataclasses import replace
+from tcopt.targets.cpu import MACHINES
+
+MACHINES["mine"] = replace(MACHINES["haswell"], vector_bits=128 * int(NUMBER))
+""",
+        options={"target": "cpu:mine"},
+    ),
+    "named device": Kind(
+        """
+from tcopt.targets.opencl import DEVICES
+
+DEVICES["mine"] = DEVICES["mali" if NUMBER == 1.0 else "opencl"]
+""",
+        PRODUCT,
+        {"target": "opencl:mine"},
+    ),
 }
 
 

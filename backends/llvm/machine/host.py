@@ -1,8 +1,12 @@
-"""CPU targets: this machine's, found by asking it, and named ones."""
+"""CPUs: this machine's, found by asking it, and those that a name or the environment says.
+
+The table of names is the target's own, see `targets/cpu.py`.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -10,126 +14,13 @@ import llvmlite.binding as llvm
 
 from tcopt.support.cpu_target import CpuTarget
 from tcopt.support.errors import InputError
-from tcopt.support.registration import Registry
+from tcopt.support.target_registry import HOST_KIND, target_named
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 THREADS_ENVIRONMENT = "TCOPT_NUM_THREADS"
 CPU_ENVIRONMENT = "TCOPT_CPU"
 """The variable that names the CPU to compile for where nothing else does."""
-_LINUX = "unknown-linux-gnu"
-
-_AVX2 = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+movbe"
-_AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd"
-_NEON = "+neon,+fp-armv8"
-
-NAMED: Registry[str, CpuTarget] = Registry("CPU", in_keys=True)
-"""Targets that can be named on a command line."""
-
-_OWN: dict[str, CpuTarget] = {
-    "x86-64": CpuTarget(
-        f"x86_64-{_LINUX}", "x86-64", vector_bits=128, registers=16, l1=32 << 10, l2=256 << 10
-    ),
-    "haswell": CpuTarget(
-        f"x86_64-{_LINUX}",
-        "haswell",
-        _AVX2,
-        vector_bits=256,
-        registers=16,
-        l1=32 << 10,
-        l2=256 << 10,
-        l3=8 << 20,
-        cores=4,
-    ),
-    "skylake-avx512": CpuTarget(
-        f"x86_64-{_LINUX}",
-        "skylake-avx512",
-        _AVX512,
-        vector_bits=512,
-        registers=32,
-        l1=32 << 10,
-        l2=1 << 20,
-        l3=16 << 20,
-        cores=8,
-    ),
-    "cascadelake": CpuTarget(
-        f"x86_64-{_LINUX}",
-        "cascadelake",
-        f"{_AVX512},+avx512vnni",
-        vector_bits=512,
-        registers=32,
-        l1=32 << 10,
-        l2=1 << 20,
-        l3=16 << 20,
-        cores=8,
-    ),
-    "sapphirerapids": CpuTarget(
-        f"x86_64-{_LINUX}",
-        "sapphirerapids",
-        f"{_AVX512},+avx512vnni,+avx512bf16,+avxvnni",
-        vector_bits=512,
-        registers=32,
-        l1=48 << 10,
-        l2=2 << 20,
-        l3=30 << 20,
-        cores=16,
-    ),
-    "znver4": CpuTarget(
-        f"x86_64-{_LINUX}",
-        "znver4",
-        f"{_AVX512},+avx512vnni,+avx512bf16",
-        vector_bits=512,
-        registers=32,
-        l1=32 << 10,
-        l2=1 << 20,
-        l3=32 << 20,
-        cores=8,
-    ),
-    "znver5": CpuTarget(
-        f"x86_64-{_LINUX}",
-        "znver5",
-        f"{_AVX512},+avx512vnni,+avx512bf16,+avxvnni",
-        vector_bits=512,
-        registers=32,
-        l1=48 << 10,
-        l2=1 << 20,
-        l3=32 << 20,
-        cores=8,
-    ),
-    "cortex-a53": CpuTarget(
-        f"aarch64-{_LINUX}",
-        "cortex-a53",
-        _NEON,
-        vector_bits=128,
-        registers=32,
-        l1=32 << 10,
-        l2=512 << 10,
-        cores=4,
-    ),
-    "cortex-a72": CpuTarget(
-        f"aarch64-{_LINUX}",
-        "cortex-a72",
-        _NEON,
-        vector_bits=128,
-        registers=32,
-        l1=32 << 10,
-        l2=1 << 20,
-        cores=4,
-    ),
-    "neoverse-v1": CpuTarget(
-        f"aarch64-{_LINUX}",
-        "neoverse-v1",
-        f"{_NEON},+dotprod,+i8mm,+bf16",
-        vector_bits=128,
-        registers=32,
-        l1=64 << 10,
-        l2=1 << 20,
-        l3=32 << 20,
-        cores=16,
-    ),
-}
-for _name, _target in _OWN.items():
-    NAMED.add(_name, _target)
 
 
 @cache
@@ -152,6 +43,11 @@ def host_target() -> CpuTarget:
     )
 
 
+def named_cpus() -> Mapping[str, CpuTarget]:
+    """CPUs by name: the machines of the target."""
+    return target_named(HOST_KIND).machines
+
+
 def default_target() -> CpuTarget:
     """What is compiled for if nothing is said: what `TCOPT_CPU` names, else this machine.
 
@@ -164,18 +60,19 @@ def default_target() -> CpuTarget:
 def _default_target(name: str) -> CpuTarget:
     if name in ("", "host"):
         return host_target()
-    if name not in NAMED:
+    known = named_cpus()
+    if name not in known:
         raise InputError(
             f"{CPU_ENVIRONMENT} names an unknown CPU '{name}'", hint=f"known are: {_known()}"
         )
-    reason = obstacle(NAMED[name])
+    reason = obstacle(known[name])
     if reason is not None:
         raise InputError(
             f"{CPU_ENVIRONMENT} names {name}, whose code cannot run on this machine, "
             f"which {reason}",
             hint=f"those that can are: {', '.join(runnable_targets())}",
         )
-    return NAMED[name]
+    return known[name]
 
 
 def obstacle(target: CpuTarget) -> str | None:
@@ -190,23 +87,24 @@ def obstacle(target: CpuTarget) -> str | None:
 
 def runnable_targets() -> list[str]:
     """The named CPUs whose code this machine can run."""
-    return [name for name, target in NAMED.items() if obstacle(target) is None]
+    return [name for name, target in named_cpus().items() if obstacle(target) is None]
 
 
 def named_target(name: str) -> CpuTarget:
-    """`host`, which is `default_target`, or one of `NAMED`.
+    """`host`, which is `default_target`, or one of `named_cpus`.
 
     Raises InputError for any other name.
     """
     if name in ("host", "cpu", "native"):
         return default_target()
-    if name not in NAMED:
+    known = named_cpus()
+    if name not in known:
         raise InputError(f"unknown CPU target '{name}'", hint=f"known targets: {_known()}")
-    return NAMED[name]
+    return known[name]
 
 
 def _known() -> str:
-    return ", ".join(["host", *NAMED])
+    return ", ".join(["host", *named_cpus()])
 
 
 @cache

@@ -12,7 +12,6 @@ import pytest
 from kernel_modules import parse_kernel
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.machine.host import (
-    NAMED,
     default_target,
     host_target,
     named_target,
@@ -22,6 +21,7 @@ from tcopt.backends.llvm.module import emit_module
 from tcopt.backends.llvm.objects import emit_assembly, emit_library, emit_object, link_library
 from tcopt.dialects.target import CpuTargetAttr
 from tcopt.support.errors import BackendError, InputError, UnsupportedError
+from tcopt.targets.cpu import MACHINES
 
 _MODEL = """
 func.func private @twice(%a: memref<2x16xf32>, %b: memref<2x16xf32>) {
@@ -159,7 +159,7 @@ def test_ops_without_a_rule_are_named():
         emit_module(parse_kernel(text))
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", MACHINES)
 def test_named_targets_give_objects(name):
     module, target = parse_kernel(_MODEL), named_target(name)
     data = emit_object(module, target)
@@ -170,7 +170,7 @@ def test_named_targets_give_objects(name):
 
 
 def test_module_may_name_its_target():
-    target = CpuTargetAttr.of(NAMED["cortex-a72"])
+    target = CpuTargetAttr.of(MACHINES["cortex-a72"])
     text = f"module attributes {{tcopt.target = {target}}} {{ {_MODEL} }}"
     assert "ldp\tq" in emit_assembly(parse_kernel(text))
 

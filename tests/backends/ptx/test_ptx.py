@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import ModuleOp
 import tcopt
 from models import convolutional, transformers
 from models.quantized import quantized
-from tcopt.backends.named_gpus import CUDA_DEVICES, OPENCL_DEVICES
 from tcopt.backends.ptx.ptxas import KernelResources, assemble
 from tcopt.backends.ptx.source import write_ptx
 from tcopt.compiler import lower, pipeline
@@ -22,6 +21,7 @@ from tcopt.frontends.onnx.importer import import_model
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.support.cuda_files import LIBDEVICE_ENVIRONMENT, PTXAS_ENVIRONMENT, find_ptxas
 from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.targets import cuda, opencl
 from tcopt.tools import tcopt_compile
 
 needs_ptxas = pytest.mark.skipif(
@@ -33,7 +33,7 @@ NETWORKS = {
     "bert_block": lambda: transformers.bert_block(11, 40, 5),
     "quantized_net": lambda: quantized(convolutional.residual_net(12, 5), "QDQ"),
 }
-ARCHITECTURES = sorted(CUDA_DEVICES)
+ARCHITECTURES = sorted(cuda.DEVICES)
 
 
 @cache
@@ -63,7 +63,7 @@ def _assembled(ptx: str, arch: str) -> list[KernelResources]:
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
 def test_networks_assemble(name: str, arch: str) -> None:
-    ptx = write_ptx(_network(name), CUDA_DEVICES[arch])
+    ptx = write_ptx(_network(name), cuda.DEVICES[arch])
     assert f".target {arch}\n" in ptx
     kernels = _assembled(ptx, arch)
     assert len(kernels) == ptx.count(".visible .entry")
@@ -100,7 +100,7 @@ orders (float[8, 100] x, double[2, 40] d) => (float[8, 60] v, int64[8, 60] i, do
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_sorts_keep_their_places_in_local_memory(arch: str) -> None:
     """Unrolled by ptxas, a loop over them takes all registers and more."""
-    kernels = _assembled(write_ptx(_orders(), CUDA_DEVICES[arch]), arch)
+    kernels = _assembled(write_ptx(_orders(), cuda.DEVICES[arch]), arch)
     sorts = [kernel for kernel in kernels if kernel.stack]
     assert len(sorts) == 2
     assert all(kernel.registers <= 64 and kernel.spill_stores == 0 for kernel in sorts)
@@ -136,7 +136,7 @@ small (float[4, 8] x) => (float[4, 8] y) { y = Relu(x) }""")
 
 
 def test_other_devices_take_no_ptx() -> None:
-    module = ModuleOp([], {TARGET_ATTRIBUTE: OPENCL_DEVICES["opencl"]})
+    module = ModuleOp([], {TARGET_ATTRIBUTE: opencl.DEVICES["opencl"]})
     with pytest.raises(InputError, match="takes no PTX"):
         write_ptx(module)
 

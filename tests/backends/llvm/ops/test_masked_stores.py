@@ -10,12 +10,13 @@ import tcopt
 from kernel_modules import parse_kernel
 from store_widths import open_masked_stores, wide_lane_stores
 from tcopt.backends.llvm.jit import compile_module
-from tcopt.backends.llvm.machine.host import NAMED, runnable_targets
+from tcopt.backends.llvm.machine.host import runnable_targets
 from tcopt.backends.llvm.machine.machine import assemble_text, data_layout
 from tcopt.backends.llvm.module import emit_module
 from tcopt.backends.llvm.objects import emit_text
 from tcopt.compiler import lower, pipeline
 from tcopt.frontends.onnx import import_model
+from tcopt.targets.cpu import MACHINES
 
 AVX512 = ["skylake-avx512", "sapphirerapids", "znver4"]
 LEVELS = [name for name in runnable_targets() if name != "cascadelake"]
@@ -87,7 +88,7 @@ def test_only_active_lanes_are_written(rng, source: str, target: str, lanes: int
     before = rng.integers(0, 100, shape).astype(dtype)
     after = before.copy()
     module = parse_kernel(narrowed(source, target, lanes, texts))
-    compile_module(module, NAMED[cpu]).function("k")(a, viewed(after, target), counts)
+    compile_module(module, MACHINES[cpu]).function("k")(a, viewed(after, target), counts)
     if target == "bf16":
         whole = a.view(np.uint32)
         values = ((whole + 0x7FFF + (whole >> 16 & 1)) >> 16).astype(dtype)
@@ -129,7 +130,7 @@ def quantized_product(columns: int) -> object:
 @pytest.mark.parametrize("cpu", AVX512)
 def test_code_for_other_machines_has_no_wide_stores(cpu: str) -> None:
     """What a machine without AVX-512 can tell of its code."""
-    target = NAMED[cpu]
+    target = MACHINES[cpu]
     for source, narrow, lanes in FORMS:
         masks = [str(mask).lower() for mask in masks_of(lanes)] + ["0"]
         text = emit_module(

@@ -20,11 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tcopt.backends.llvm.machine import host
-from tcopt.backends.llvm.machine.host import NAMED, default_threads, host_target, usable_cores
+from tcopt.backends.llvm.machine.host import default_threads, host_target, usable_cores
 from tcopt.backends.llvm.machine.machine import assemble_object, assemble_text, parse_llvm
 from tcopt.backends.llvm.pool import generate
 from tcopt.backends.llvm.pool.process import load_pool, pool_address
 from tcopt.backends.llvm.pool.text import pool_objects, pool_text
+from tcopt.targets.cpu import MACHINES
 
 # count: adds one to each cell of its range. nested: opens a region of 8 for each iteration.
 # visit: notes the first iteration of its range in the cell that it stands for.
@@ -239,9 +240,9 @@ def test_a_forked_child_has_a_pool_of_its_own(sleep):
 
 @pytest.mark.parametrize("sleep", ["linux", "posix"])
 @pytest.mark.parametrize("at_fork", ["pthread_atfork", "__register_atfork"])
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", MACHINES)
 def test_every_target_has_a_pool(name, at_fork, sleep):
-    parse_llvm(pool_text(NAMED[name], at_fork=at_fork, sleep=sleep))
+    parse_llvm(pool_text(MACHINES[name], at_fork=at_fork, sleep=sleep))
 
 
 @pytest.mark.skipif(
@@ -256,7 +257,8 @@ def test_the_text_is_made_of_the_source(name):
 
 def test_waiting_threads_pause():
     x86, arm = (
-        assemble_text(pool_text(NAMED[name]), NAMED[name]) for name in ("haswell", "cortex-a72")
+        assemble_text(pool_text(MACHINES[name]), MACHINES[name])
+        for name in ("haswell", "cortex-a72")
     )
     assert re.search(r"\bpause\b", x86) and re.search(r"\b(yield|hint\t#1)\b", arm)
 
