@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
+from tcopt.support.columns import Column, ceil_div, most, where
 from tcopt.support.memo import memo
 
 MAX_ROWS = 8
@@ -29,22 +30,22 @@ _STREAM = 0.5
 
 
 class MatmulTile(NamedTuple):
-    """Rows of the left operand by vectors of the right one."""
+    """Rows of the left operand by vectors of the right one: numbers, or columns of many tiles."""
 
-    rows: int
-    vectors: int
+    rows: Column
+    vectors: Column
 
 
-def fits(tile: MatmulTile, registers: int) -> bool:
+def fits(tile: MatmulTile, registers: int) -> Column:
     """Whether accumulators, the vectors of a step and one broadcast are in registers."""
     return tile.rows * tile.vectors + tile.vectors + 1 <= registers
 
 
-def step_cycles(tile: MatmulTile) -> float:
+def step_cycles(tile: MatmulTile) -> Column:
     """Cycles that one step of the reduction takes, by the busiest resource."""
     products = tile.rows * tile.vectors
     loads = tile.rows + tile.vectors
-    return max(
+    return most(
         products / _FMAS,
         loads / _LOADS,
         float(_FMA_LATENCY),
@@ -53,18 +54,16 @@ def step_cycles(tile: MatmulTile) -> float:
     )
 
 
-def tile_cost(rows: int, columns: int, lanes: int, tile: MatmulTile) -> float:
+def tile_cost(rows: int, columns: int, lanes: int, tile: MatmulTile) -> Column:
     """Cycles of one step of the reduction over all of a product's tiles, tails included.
 
     Args:
         rows, columns: the extents of the product.
         lanes: elements of a vector; the last tile of columns is computed in full.
     """
-    full, rest = divmod(rows, tile.rows)
-    column = full * step_cycles(tile)
-    if rest:
-        column += step_cycles(MatmulTile(rest, tile.vectors))
-    return column * ceil(columns / (lanes * tile.vectors))
+    full, rest = rows // tile.rows, rows % tile.rows
+    tail = where(rest > 0, step_cycles(MatmulTile(rest, tile.vectors)), 0.0)
+    return (full * step_cycles(tile) + tail) * ceil_div(columns, lanes * tile.vectors)
 
 
 @memo(1024)

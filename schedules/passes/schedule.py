@@ -5,8 +5,9 @@ A walk by hand: rules are asked about functions one by one, and write sequences 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
@@ -16,16 +17,22 @@ from xdsl.rewriter import Rewriter
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SequenceOp
 from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.recorded import CHOICE, choice_attribute
 from tcopt.schedules.rules.rule import (
     ESTIMATES,
+    AnyRule,
     Declined,
     ScheduleRule,
+    TunableRule,
     facts_of,
     rules_for,
+    space_of,
     target_kind,
 )
 from tcopt.schedules.rules.schedule_remarks import remark_schedule, remark_slow, remark_unscheduled
-from tcopt.support.errors import ScheduleError
+from tcopt.schedules.spaces.closed import Closed
+from tcopt.schedules.spaces.space import Choice, Space
+from tcopt.support.errors import InputError, ScheduleError
 from tcopt.support.remarks import listening
 
 
@@ -37,14 +44,16 @@ class SchedulePass(ModulePass):
     ->
         loop.func @f(...) {...}
         sched.sequence @f_schedule for @f attributes {
-            rule = "cpu-injective", declined = {"cpu-contraction" = "no block adds products"}} {
+            rule = "cpu-injective", choice = {add.vectors = 2, add.parallel = 1},
+            declined = {"cpu-contraction" = "no block adds products"}} {
           %add = sched.get_block "add"
           ...
         }
 
     The function itself is left alone, unless the option says otherwise. `rule` is the rule
-    that wrote the sequence, `declined` the rules asked before it with their reasons; a rule
-    whose step fails has declined too. The target is the module's attribute `tcopt.target`.
+    that wrote the sequence, `choice` what it chose where it left something open, and `declined`
+    the rules asked before it with their reasons; a rule whose step fails has declined too. The
+    target is the module's attribute `tcopt.target`.
 
     Options:
         now: put what the rule has made in the function's place, instead of its sequence; the
@@ -76,35 +85,125 @@ class SchedulePass(ModulePass):
                 op.body.block.insert_op_after(schedule.sequence, function)
 
 
-def write_schedule(
-    function: FuncOp, rules: Sequence[ScheduleRule], facts: object
-) -> SequenceOp | None:
+def write_schedule(function: FuncOp, rules: Sequence[AnyRule], facts: object) -> SequenceOp | None:
     """The schedule that the first rule which does not decline writes; None if all do."""
     schedule = find_schedule(function, rules, facts)
     return None if schedule is None else schedule.sequence
 
 
 def find_schedule(
-    function: FuncOp, rules: Sequence[ScheduleRule], facts: object
+    function: FuncOp,
+    rules: Sequence[AnyRule],
+    facts: object,
+    *,
+    rule: str | None = None,
+    choice: Mapping[str, int | str] | None = None,
 ) -> Schedule | None:
-    """What the first rule that does not decline makes of a copy of a function; None if all do."""
+    """What the first rule that does not decline makes of a copy of a function; None if all do.
+
+    Args:
+        rule: the name of the only rule to ask; the first that does not decline if None.
+        choice: what that rule shall choose, kinds by number or word; its default if None.
+    Raises:
+        InputError: there is no such rule, or it has no such choice.
+        ScheduleError: the rule named declines the function.
+    """
+    if rule is not None:
+        return _schedule_by(function, _rule_named(rule, rules), facts, choice)
+    if choice is not None:
+        raise InputError("a choice is one of a rule's", hint="name the rule as well")
     declined: dict[str, StringAttr] = {}
     schedule: Schedule | None = None
-    for rule in rules:
+    for each in rules:
         # What a rule left untouched serves the next one.
         if schedule is None or schedule.sequence.body.block.first_op is not None:
             schedule = Schedule(function.clone())
         try:
-            answer = rule.apply(schedule, facts)
+            answer = _ask(each, schedule, facts, None)
         except ScheduleError as error:
             answer = Declined(error.message)
         if isinstance(answer, Declined):
             if not answer.quiet:
-                declined[rule.name] = StringAttr(answer.reason)
+                declined[each.name] = StringAttr(answer.reason)
             continue
-        sequence = schedule.sequence
-        sequence.attributes["rule"] = StringAttr(rule.name)
         if declined:
-            sequence.attributes["declined"] = DictionaryAttr(dict(declined))
+            schedule.sequence.attributes["declined"] = DictionaryAttr(dict(declined))
         return schedule
     return None
+
+
+def spaces_of(
+    function: FuncOp, rules: Sequence[AnyRule], facts: object
+) -> list[tuple[AnyRule, Space]]:
+    """The rules that take a function, with what each leaves open; the first is the one that
+    schedules it where nobody chooses.
+
+    A rule that leaves nothing open has a space of one choice without knobs.
+    """
+    found: list[tuple[AnyRule, Space]] = []
+    for rule in rules:
+        schedule = Schedule(function.clone())
+        try:
+            space = space_of(rule, schedule, facts)
+            if not isinstance(space, Declined) and _ask(rule, schedule, facts, None) is None:
+                found.append((rule, Closed() if space is None else space))
+        except ScheduleError:
+            continue
+    return found
+
+
+def _schedule_by(
+    function: FuncOp,
+    rule: AnyRule,
+    facts: object,
+    choice: Mapping[str, int | str] | None,
+) -> Schedule:
+    """What one rule makes of a copy of a function."""
+    schedule = Schedule(function.clone())
+    answer = _ask(rule, schedule, facts, choice)
+    if isinstance(answer, Declined):
+        raise ScheduleError(f"{rule.name} declines @{function.sym_name.data}: {answer.reason}")
+    return schedule
+
+
+def _rule_named(name: str, rules: Sequence[AnyRule]) -> AnyRule:
+    for rule in rules:
+        if rule.name == name:
+            return rule
+    known = ", ".join(rule.name for rule in rules)
+    raise InputError(f"the target has no schedule rule '{name}'", hint=f"there are {known}")
+
+
+def _ask(
+    rule: AnyRule,
+    schedule: Schedule,
+    facts: object,
+    words: Mapping[str, int | str] | None,
+) -> Declined | None:
+    """Let a rule write a schedule, and record its name and what it chose."""
+    space = space_of(rule, schedule, facts)
+    if isinstance(space, Declined):
+        return space
+    recorded = schedule.sequence.attributes
+    if space is None:
+        Closed().from_words(words or {})
+        answer = cast(ScheduleRule, rule).apply(schedule, facts)
+        choice = None
+    else:
+        choice = space.default() if words is None else _valid(space, words)
+        answer = cast(TunableRule, rule).apply(schedule, facts, space, choice)
+    if answer is None:
+        recorded["rule"] = StringAttr(rule.name)
+        if space is not None and choice:
+            recorded[CHOICE] = choice_attribute(space.words(choice))
+    return answer
+
+
+def _valid(space: Space, words: Mapping[str, int | str]) -> Choice:
+    choice = space.from_words(words)
+    if not space.is_valid(choice):
+        raise InputError(
+            f"a schedule of {space.words(choice)} cannot be carried out",
+            hint="registers, memory or threads do not suffice, or sizes do not fit each other",
+        )
+    return choice

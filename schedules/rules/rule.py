@@ -14,6 +14,16 @@ A rule is a class in a file of its own below `schedules/<target kind>/`:
 Rules are asked from the highest priority to the lowest. The first that does not decline has
 written the schedule; the last one should take everything.
 
+A rule that leaves something open says so by a `Space` (`schedules/spaces/space.py`), and takes its
+decisions from a choice alone:
+
+        def space(self, sch: Schedule, target: CpuFacts) -> TileSpace | Declined: ...
+        def apply(self, sch, target, space: TileSpace, choice: Choice) -> Declined | None: ...
+
+`space` looks at the function, declines or not, and edits nothing. What is chosen is recorded in the
+schedule, and others are tried by asking the rule again. A rule with `template = True` is a template
+for any function, and asked only where schedules are searched.
+
 A pass on graphs that chooses a form of an operator counts on a rule that carries it out. A rule
 says which forms it is for (`provides`), and may look at an operator first (`accepts`).
 """
@@ -36,6 +46,7 @@ from tcopt.support.target_registry import HOST_KIND
 if TYPE_CHECKING:
     from tcopt.dialects.loop import FuncOp
     from tcopt.schedules.api.schedule import Schedule
+    from tcopt.schedules.spaces.space import Choice, Space
 
 
 @dataclass(frozen=True)
@@ -68,11 +79,26 @@ class ScheduleRule(Protocol):
     def apply(self, sch: Schedule, target: Any, /) -> Declined | None: ...
 
 
+class TunableRule(Protocol):
+    """What a rule that leaves something open has: a space for a function, and a schedule for each
+    choice of it."""
+
+    name: str
+
+    def space(self, sch: Schedule, target: Any, /) -> Space | Declined: ...
+
+    def apply(
+        self, sch: Schedule, target: Any, space: Any, choice: Choice, /
+    ) -> Declined | None: ...
+
+
+AnyRule = ScheduleRule | TunableRule
+
 _Estimate = TypeVar("_Estimate", bound=Callable[..., "Estimate | None"])
 _Rule = TypeVar("_Rule", bound=type[Any])
 _Facts = TypeVar("_Facts", bound=Callable[[Attribute | None], object])
 
-RULES: Registry[tuple[str, str], tuple[int, ScheduleRule]] = Registry("schedule rule")
+RULES: Registry[tuple[str, str], tuple[int, AnyRule]] = Registry("schedule rule")
 """Priority and rule by target kind and the rule's name."""
 
 ESTIMATES: Registry[str, Callable[[FuncOp, FuncOp, Any], Estimate | None]] = Registry(
@@ -150,17 +176,34 @@ def target_kind(target: Attribute | None) -> str:
     return target.rules if isinstance(target, TargetFacts) else target.name.rpartition(".")[2]
 
 
-def rules_for(kind: str) -> list[ScheduleRule]:
-    """The rules of a target kind, highest priority first, then by name."""
+def rules_for(kind: str, *, templates: bool = False) -> list[AnyRule]:
+    """The rules of a target kind, highest priority first, then by name.
+
+    Args:
+        templates: also those that are asked only where schedules are searched.
+    """
     package = f"tcopt.schedules.rules.{kind}"
     if find_spec(package) is not None:
         import_all(package)
     known = [item for (target, _), item in RULES.items() if target == kind]
+    if not templates:
+        known = [item for item in known if not is_template(item[1])]
     ordered = sorted(known, key=lambda item: (-item[0], item[1].name))
     return [rule for _, rule in ordered]
 
 
-def provides(rule: ScheduleRule, form: str) -> bool:
+def is_template(rule: AnyRule) -> bool:
+    """Whether a rule is asked only where schedules are searched."""
+    return bool(getattr(rule, "template", False))
+
+
+def space_of(rule: AnyRule, sch: Schedule, facts: object) -> Space | Declined | None:
+    """What a rule leaves open for a function; None for a rule that leaves nothing open."""
+    ask: Callable[[Schedule, object], Space | Declined] | None = getattr(rule, "space", None)
+    return None if ask is None else ask(sch, facts)
+
+
+def provides(rule: AnyRule, form: str) -> bool:
     """Whether a rule carries out a form of operators."""
     return form in getattr(rule, "provides", ())
 

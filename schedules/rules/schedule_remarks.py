@@ -9,8 +9,9 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.graph.forms import COUNTS_ON_ATTRIBUTE
 from tcopt.dialects.loop import FuncOp
-from tcopt.dialects.sched import BindOp, KnobOp, ParallelOp, SequenceOp, VectorizeOp
-from tcopt.schedules.rules.rule import Estimate, ScheduleRule, provides
+from tcopt.dialects.sched import BindOp, ParallelOp, SequenceOp, VectorizeOp
+from tcopt.schedules.rules.recorded import knobs_of
+from tcopt.schedules.rules.rule import AnyRule, Estimate, provides
 from tcopt.support.remarks import remark
 
 SCHEDULED = "scheduled"
@@ -28,7 +29,7 @@ def remark_schedule(function: FuncOp, sequence: SequenceOp) -> None:
     rule = sequence.attributes.get("rule")
     by = rule.data if isinstance(rule, StringAttr) else "schedule"
     ops = list(sequence.body.walk())
-    knobs = [f"{op.knob_name.data} = {op.value.value.data}" for op in ops if isinstance(op, KnobOp)]
+    knobs = [f"{name} = {value}" for name, value in knobs_of(sequence).items()]
     remark(by, function, ", ".join([SCHEDULED, *knobs]))
     for name, reason in _declined(sequence).items():
         remark(name, function, reason, missed=True)
@@ -41,7 +42,7 @@ def remark_schedule(function: FuncOp, sequence: SequenceOp) -> None:
 def remark_slow(
     function: FuncOp,
     sequence: SequenceOp,
-    rules: Iterable[ScheduleRule],
+    rules: Iterable[AnyRule],
     estimate: Estimate | None,
 ) -> None:
     """Remark on a kernel far below what its target allows, and on one for which a pass chose a

@@ -12,7 +12,7 @@ A rule that has a choice states it beside itself:
             ...
 
         def valid(self, k: Point) -> Column:
-            return k.rows * k.vectors + k.vectors + 1 <= self.facts.registers
+            return k.rows * k.vectors + k.vectors + 1 <= self.registers
 
         def estimate(self, k: Point) -> Column:
             return ...
@@ -22,6 +22,9 @@ many: who searches judges a hundred thousand choices without building one. Branc
 `numpy.where`, or lie in what does not depend on the choice.
 
 Domains that depend on each other are supersets, which `valid` filters.
+
+An estimate weighs some knobs, the leading ones, and what it takes for the best of these says what
+the others are by default: `complete` fills them in.
 """
 
 from __future__ import annotations
@@ -29,20 +32,31 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.support.columns import Column
 from tcopt.support.errors import InputError
+
+__all__ = ["Choice", "Column", "Knob", "LoopLevel", "NestKind", "Operand", "Point", "Space"]
 
 Choice = Mapping[str, int]
 """A value for each knob, by name."""
 
-Column = Any
-"""A number, or a numpy array of one number for each choice: what a formula computes."""
+
+class NestKind(IntEnum):
+    """How a loop of a nest runs, as a number that columns hold."""
+
+    SERIAL = 0
+    PARALLEL = 1
+    UNROLLED = 2
+    VECTOR = 3
+    BLOCK = 4
+    THREAD = 5
 
 
 @dataclass(frozen=True)
@@ -86,15 +100,19 @@ class Point:
 class LoopLevel:
     """One loop of the nest that a choice makes, for features.
 
+    Loops that a choice fuses are levels of their own. One that a choice does not make has one
+    iteration.
+
     Attributes:
-        variable: the iteration variable of the block that it belongs to, by position.
+        variable: the iteration variable of the block that it belongs to, by position; a column
+            where choices differ in the order of loops.
         extent: its iterations.
-        kind: parallel, serial, unrolled, vector, block or thread.
+        kind: a `NestKind`, or a column of them.
     """
 
-    variable: int
+    variable: Column
     extent: Column
-    kind: str
+    kind: Column = NestKind.SERIAL
 
 
 @dataclass(frozen=True)
@@ -114,8 +132,10 @@ class Operand:
     is_output: bool
 
 
-class Space(ABC):
-    """What a rule may choose for one function.
+class Grid:
+    """All values of some knobs with each other.
+
+    Choices are rows of positions: a column for each knob, a position among its values.
 
     Args:
         knobs: in the order in which people read them.
@@ -127,41 +147,10 @@ class Space(ABC):
         if len(set(names)) != len(names):
             raise InputError(f"two knobs of a space have the same name: {', '.join(names)}")
 
-    @abstractmethod
-    def valid(self, k: Point) -> Column:
-        """Whether a choice can be carried out: registers, memory and threads suffice."""
-
-    @abstractmethod
-    def estimate(self, k: Point) -> Column:
-        """About how long it takes; only the order counts."""
-
-    @abstractmethod
-    def nest(self, k: Point) -> Sequence[LoopLevel]:
-        """The loops around the block that counts, outermost first."""
-
-    @abstractmethod
-    def operands(self) -> Sequence[Operand]:
-        """What that block reads and writes."""
-
     @property
     def size(self) -> int:
         """How many choices there are, valid or not."""
         return prod(len(knob.values) for knob in self.knobs)
-
-    def default(self) -> dict[str, int]:
-        """What is chosen where nobody has measured: the valid choice of least estimate.
-
-        A rule whose ties are broken in a way of their own overrides it.
-        """
-        points = self.points(range(self.size))
-        k = self.at(points)
-        valid = np.broadcast_to(np.asarray(self.valid(k)), len(points))
-        if not valid.any():
-            raise InputError("a space has no valid choice")
-        costs = np.where(valid, np.asarray(self.estimate(k), dtype=np.float64), np.inf)
-        return self.choice(points[int(np.argmin(costs))])
-
-    # Choices as rows of positions: one column for each knob, a position among its values.
 
     @cached_property
     def _tables(self) -> list[NDArray[np.int64]]:
@@ -184,6 +173,69 @@ class Space(ABC):
         rows = zip(self.knobs, point, strict=True)
         return {knob.name: knob.values[int(position)] for knob, position in rows}
 
+    def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Rows of positions at random, valid or not; spaces may be larger than any number of 64
+        bits."""
+        columns = [rng.integers(0, len(knob.values), count) for knob in self.knobs]
+        return np.stack(columns, axis=1) if columns else np.zeros((count, 0), dtype=np.int64)
+
+
+class Space(Grid, ABC):
+    """What a rule may choose for one function."""
+
+    @abstractmethod
+    def valid(self, k: Point) -> Column:
+        """Whether a choice can be carried out: registers, memory and threads suffice."""
+
+    @abstractmethod
+    def estimate(self, k: Point) -> Column:
+        """About how long it takes; only the order counts."""
+
+    @abstractmethod
+    def nest(self, k: Point) -> Sequence[LoopLevel]:
+        """The loops around the block that counts, outermost first."""
+
+    @abstractmethod
+    def operands(self) -> Sequence[Operand]:
+        """What that block reads and writes."""
+
+    @property
+    def leading(self) -> tuple[str, ...]:
+        """The knobs that the estimate weighs; the others follow from them by default."""
+        return tuple(knob.name for knob in self.knobs)
+
+    def usual(self, k: Point) -> Column:
+        """Whether the default may have these values of the leading knobs; others are for those
+        who measure."""
+        return self.valid(k)
+
+    def ties(self, k: Point) -> Sequence[Column]:
+        """What decides, the least first, between choices of equal estimates."""
+        del k
+        return ()
+
+    def complete(self, leading: Choice) -> dict[str, int]:
+        """A choice with values for the knobs that follow from the leading ones."""
+        return dict(leading)
+
+    def default(self) -> dict[str, int]:
+        """What is chosen where nobody has measured: the usual choice of least estimate.
+
+        Raises:
+            InputError: nothing is usual.
+        """
+        first = Grid([knob for knob in self.knobs if knob.name in self.leading])
+        points = first.points(range(first.size))
+        k = first.at(points)
+        usual = np.broadcast_to(np.asarray(self.usual(k)), len(points))
+        if not usual.any():
+            raise InputError("a space has no choice to begin with")
+        costs = np.asarray(self.estimate(k), dtype=np.float64)
+        keys = [np.broadcast_to(each, len(points)) for each in (costs, *self.ties(k))]
+        kept = np.flatnonzero(usual)
+        best = kept[np.lexsort([key[kept] for key in reversed(keys)])[0]]
+        return self.complete(first.choice(points[best]))
+
     def point(self, choice: Choice) -> NDArray[np.int64]:
         """The row of positions of a choice.
 
@@ -195,10 +247,11 @@ class Space(ABC):
 
     def check(self, choice: Choice) -> None:
         """Refuse what is no choice of this space."""
-        names = {knob.name for knob in self.knobs}
-        if unknown := sorted(set(choice) - names):
+        names = [knob.name for knob in self.knobs]
+        if unknown := sorted(set(choice) - set(names)):
             raise InputError(
-                f"no knob is named '{unknown[0]}', there are {', '.join(sorted(names))}"
+                f"no knob is named '{unknown[0]}'",
+                hint=f"there are {', '.join(names)}" if names else "there is nothing to choose",
             )
         for knob in self.knobs:
             if knob.name not in choice:
@@ -208,6 +261,35 @@ class Space(ABC):
                 raise InputError(
                     f"knob '{knob.name}' may be one of {list(knob.values)}, not {given}"
                 )
+
+    def words(self, choice: Choice) -> dict[str, int | str]:
+        """A choice as people read it, and as schedules record it: kinds by their labels."""
+        return {
+            knob.name: knob.word(choice[knob.name]) if knob.labels else choice[knob.name]
+            for knob in self.knobs
+        }
+
+    def from_words(self, words: Mapping[str, int | str]) -> dict[str, int]:
+        """The choice that `words` describes.
+
+        Raises:
+            InputError: a knob is missing, unknown, or has another value.
+        """
+        known = {knob.name: knob for knob in self.knobs}
+        choice: dict[str, int] = {}
+        for name, word in words.items():
+            knob = known.get(name)
+            if knob is not None and isinstance(word, str):
+                if word not in knob.labels:
+                    raise InputError(
+                        f"knob '{name}' may be one of {list(knob.labels or knob.values)}, "
+                        f"not '{word}'"
+                    )
+                choice[name] = knob.values[knob.labels.index(word)]
+            else:
+                choice[name] = int(word)
+        self.check(choice)
+        return choice
 
     def is_valid(self, choice: Choice) -> bool:
         """Whether one choice can be carried out."""

@@ -42,7 +42,11 @@ from tcopt.schedules.analysis.patterns import (
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.granularity import has_enough_tasks, parallelize
+from tcopt.schedules.rules.cpu.granularity import (
+    estimated_ns,
+    has_enough_tasks,
+    parallelize,
+)
 from tcopt.schedules.rules.cpu.injective import schedule_injective
 from tcopt.schedules.rules.cpu.tiles import Plan, Space, even_parts, plan_tile
 from tcopt.schedules.rules.cpu.written_taps import written_taps
@@ -289,7 +293,9 @@ def _parallelize_tiles(sch: Schedule, outer: list[Loop], work: int, facts: CpuFa
     """
     tails = [_has_tail(sch, each) for each in outer]
     count = tails.index(True) if True in tails else len(outer)
-    if count < len(outer) and not has_enough_tasks(sch, outer[:count], work, facts):
+    time = estimated_ns(sch.loop_op(outer[0]), work, facts) if outer else 0.0
+    extents = [sch.extent(each) for each in outer[:count]]
+    if count < len(outer) and not has_enough_tasks(extents, time, facts):
         clipped = [each for each, tail in zip(outer, tails, strict=True) if tail]
         whole = [each for each in outer if each not in clipped]
         longest = max(clipped, key=sch.extent)

@@ -8,7 +8,7 @@ them as they go, and at the end wait for each other for up to one iteration.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from tcopt.dialects import loop
@@ -49,37 +49,57 @@ def parallelize(sch: Schedule, loops: Sequence[Loop], work: int, facts: CpuFacts
     Returns:
         The loops that remain, outermost first.
     """
-    remaining = list(loops)
-    if not remaining:
-        return remaining
-    outermost = sch.loop_op(remaining[0])
-    time = estimated_ns(outermost, work, facts)
+    if not loops:
+        return []
+    time = estimated_ns(sch.loop_op(loops[0]), work, facts)
+    return run_parallel(sch, loops, parallel_loops(map(sch.extent, loops), time, facts), time)
+
+
+def parallel_loops(extents: Iterable[int], time: float, facts: CpuFacts) -> int:
+    """How many of the outermost of nested loops make enough tasks; 0 if one thread does it all.
+
+    Args:
+        extents: of the loops, outermost first.
+        time: nanoseconds of the nest on one thread.
+    """
     if time < PARALLEL_NS:
-        remark("schedule", outermost, f"one thread: est. {time:.0f} ns", missed=True)
-        return remaining
+        return 0
     tasks, count = 1, 0
-    for each in remaining:
-        if not _should_divide(tasks, sch.extent(each), time, facts):
+    for each in extents:
+        if not _should_divide(tasks, each, time, facts):
             break
-        tasks *= sch.extent(each)
+        tasks *= each
         count += 1
-    if tasks < 2:
-        return remaining
-    fused = remaining[0] if count == 1 else sch.fuse(*remaining[:count])
+    return count if tasks >= 2 else 0
+
+
+def run_parallel(sch: Schedule, loops: Sequence[Loop], count: int, time: float) -> list[Loop]:
+    """Make the outermost loops one that is parallel.
+
+    Args:
+        loops: perfectly nested loops, outermost first.
+        count: how many of them are fused.
+        time: nanoseconds of the nest on one thread, as estimated.
+    Returns:
+        The loops that remain, outermost first.
+    """
+    if not count:
+        if loops and time < PARALLEL_NS:
+            nest = sch.loop_op(loops[0])
+            remark("schedule", nest, f"one thread: est. {time:.0f} ns", missed=True)
+        return list(loops)
+    fused = loops[0] if count == 1 else sch.fuse(*loops[:count])
     sch.parallel(fused)
-    return [fused, *remaining[count:]]
+    return [fused, *loops[count:]]
 
 
-def has_enough_tasks(sch: Schedule, loops: Sequence[Loop], work: int, facts: CpuFacts) -> bool:
+def has_enough_tasks(extents: Sequence[int], time: float, facts: CpuFacts) -> bool:
     """Whether the iterations of nested loops divide well among the cores.
 
     Args:
-        work: scalar operations that they do in all.
+        time: nanoseconds of the nest on one thread.
     """
-    if not loops:
-        return False
-    time = estimated_ns(sch.loop_op(loops[0]), work, facts)
-    return not _should_divide(prod(map(sch.extent, loops)), 2, time, facts)
+    return bool(extents) and not _should_divide(prod(extents), 2, time, facts)
 
 
 def _should_divide(tasks: int, parts: int, time: float, facts: CpuFacts) -> bool:
@@ -95,15 +115,22 @@ def estimated_ns(nest: loop.ForOp, work: int, facts: CpuFacts) -> float:
     Args:
         work: its scalar operations.
     """
+    return blocks_ns(blocks_under(nest), work, facts)
+
+
+def blocks_ns(blocks: Iterable[loop.BlockOp], work: int, facts: CpuFacts) -> float:
+    """Roughly how long a nest of some blocks takes on one thread.
+
+    Args:
+        work: their scalar operations.
+    """
     lanes = facts.lanes()
-    return max(work / (OPERATIONS_PER_NS * lanes), _bytes_moved(nest) / BYTES_PER_NS)
+    moved = sum(map(_bytes_moved, blocks))
+    return max(work / (OPERATIONS_PER_NS * lanes), moved / BYTES_PER_NS)
 
 
-def _bytes_moved(nest: loop.ForOp) -> int:
-    """Bytes of the buffers that a nest's blocks use, as far as they can be used."""
-    total = 0
-    for block in blocks_under(nest):
-        elements = prod(block.domain)
-        for buffer in {*buffers_read(block), *buffers_written(block)}:
-            total += min(elements, prod(buffer_shape(buffer))) * element_bits(block) // 8
-    return total
+def _bytes_moved(block: loop.BlockOp) -> int:
+    """Bytes of the buffers that a block uses, as far as they can be used."""
+    elements, bits = prod(block.domain), element_bits(block)
+    buffers = {*buffers_read(block), *buffers_written(block)}
+    return sum(min(elements, prod(buffer_shape(buffer))) * bits // 8 for buffer in buffers)

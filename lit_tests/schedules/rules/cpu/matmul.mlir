@@ -1,17 +1,12 @@
 // RUN: tcopt %s -p pack-matmul,fuse-ops,lower-graph-to-te,te-inline,split-axes,merge-axes,lower-te-to-loop,schedule --split-input-file | filecheck %s
 
 // A tile of rows by vectors stays in registers; bias and activation follow tile by tile.
-// CHECK:      sched.sequence @fused_matmul_add_relu_schedule for @fused_matmul_add_relu attributes {rule = "cpu-matmul"} {
-// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 6
-// CHECK-NEXT: %vectors = sched.knob "vectors" of {{.*}} = 2
-// CHECK-NEXT: %parts = sched.knob "parts" of {{.*}} = 1
-// CHECK-NEXT: %chunk = sched.knob "chunk" of {{.*}} = 8
+// CHECK:      sched.sequence @fused_matmul_add_relu_schedule for @fused_matmul_add_relu attributes {rule = "cpu-matmul", choice = {rows = 6 : i64, vectors = 2 : i64, parts = 1 : i64, chunks = 2 : i64, streams = 1 : i64, steps = 4 : i64, order = "rows outside", parallel = 2 : i64, copy = "no", prefetch = "no"}} {
 // CHECK-NEXT: %matmul = sched.get_block "matmul"
 // CHECK-NEXT: %i, %j, %k = sched.get_loops %matmul
-// CHECK-NEXT: %io, %im, %ii = sched.split %i by [?, %chunk, %rows]
-// CHECK-NEXT: %jo, %jm, %ji = sched.split %j by [?, %vectors, 8]
-// CHECK-NEXT: %steps = sched.knob "steps" of [1, 2, 4] = 4
-// CHECK-NEXT: %ko, %ki = sched.split %k by [?, %steps]
+// CHECK-NEXT: %io, %im, %ii = sched.split %i by [?, 8, 6]
+// CHECK-NEXT: %jo, %jm, %ji = sched.split %j by [?, 2, 8]
+// CHECK-NEXT: %ko, %ki = sched.split %k by [?, 4]
 // CHECK-NEXT: sched.reorder %io, %jo, %im, %ko, %ki, %ii, %jm, %ji
 // CHECK-NEXT: %io_jo = sched.fuse %io, %jo
 // CHECK-NEXT: sched.parallel %io_jo
@@ -33,10 +28,8 @@ func.func @matmul(%x: tensor<96x32xf32>, %w: tensor<32x40xf32>, %b: tensor<40xf3
 // -----
 
 // Panels of a constant operand say how wide a tile is; columns that fill them up are not stored.
-// CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul"} {
-// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 6
-// CHECK-NEXT: %vectors = sched.knob "vectors" of [2] = 2
-// CHECK:      %jo, %jm, %ji = sched.split %j by [?, %vectors, 8]
+// CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul", {{.*}}} {
+// CHECK:      %jo, %jm, %ji = sched.split %j by [?, 2, 8]
 // CHECK:      %columns = sched.get_block "columns"
 // CHECK-NEXT: sched.reverse_compute_at %columns
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
@@ -50,10 +43,10 @@ func.func @panels(%x: tensor<12x64xf32>) -> tensor<12x44xf32> {
 // -----
 
 // A single row needs no tile of rows, and small work stays on one thread.
-// CHECK:      sched.sequence @matmul_schedule for @matmul attributes {rule = "cpu-matmul"} {
+// CHECK:      sched.sequence @matmul_schedule for @matmul attributes {rule = "cpu-matmul", {{.*}}} {
 // CHECK-NOT:  sched.parallel
-// CHECK:      %jo, %jm, %ji = sched.split %j by [?, %vectors, 8]
-// CHECK-NEXT: %steps = sched.knob "steps" of [1, 2, 4] = 2
+// CHECK:      %jo, %jm, %ji = sched.split %j by [?, 4, 8]
+// CHECK-NEXT: %ko, %ki = sched.split %k by [?, 2]
 // CHECK-NOT:  sched.parallel
 // CHECK:      sched.unroll %d1o
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
@@ -66,9 +59,8 @@ func.func @row(%x: tensor<1x6xf32>, %w: tensor<6x32xf32>) -> tensor<1x32xf32> {
 // -----
 
 // A single row passes over three panels at once, of which each is a stream of weights.
-// CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul"} {
-// CHECK:      %vectors = sched.knob "vectors" of [4] = 4
-// CHECK:      %jo, %jm, %ji = sched.split %j by [?, %vectors, 8]
+// CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul", {{.*}}} {
+// CHECK:      %jo, %jm, %ji = sched.split %j by [?, 4, 8]
 // CHECK-NEXT: %joo, %joi = sched.split %jo by [?, 3]
 // CHECK:      sched.reorder %i, %joo, %ko, %ki, %joi, %jm, %ji
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
@@ -82,9 +74,8 @@ func.func @streams(%x: tensor<1x64xf32>) -> tensor<1x380xf32> {
 // -----
 
 // A single row passes over three panels at once, of which each is a stream of weights.
-// CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul"} {
-// CHECK:      %vectors = sched.knob "vectors" of [4] = 4
-// CHECK:      %jo, %jm, %ji = sched.split %j by [?, %vectors, 8]
+// CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul", {{.*}}} {
+// CHECK:      %jo, %jm, %ji = sched.split %j by [?, 4, 8]
 // CHECK-NEXT: %joo, %joi = sched.split %jo by [?, 3]
 // CHECK:      sched.reorder %i, %joo, %ko, %ki, %joi, %jm, %ji
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
@@ -100,10 +91,9 @@ func.func @streams(%x: tensor<1x64xf32>) -> tensor<1x380xf32> {
 // A panel of a deep reduction would not stay in cache: four parts of its depth leave partial
 // results for a chunk of rows, which are then added up row by row. While one is computed, the next
 // part of the panel comes near.
-// CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul"} {
-// CHECK:      %parts = sched.knob "parts" of {{.*}} = 4
-// CHECK:      %ko, %ki = sched.split %k by [%parts, ?]
-// CHECK:      %kio, %kii = sched.split %ki by [?, %steps]
+// CHECK:      sched.sequence @packed_matmul_schedule for @packed_matmul attributes {rule = "cpu-matmul", {{.*}}} {
+// CHECK:      %ko, %ki = sched.split %k by [4, ?]
+// CHECK:      %kio, %kii = sched.split %ki by [?, {{.*}}]
 // CHECK-NEXT: sched.reorder %io, %jo, %ko, %im, %kio, %kii, %ii, %jm, %ji
 // CHECK:      %matmul_rf = sched.rfactor %ko
 // CHECK-NEXT: %matmul_rf_store = sched.cache_write %matmul_rf into register
@@ -122,7 +112,7 @@ func.func @deep(%x: tensor<48x2048xf32>) -> tensor<48x64xf32> {
 
 // Rows of the right operand lie 512 bytes apart, so that 64 of them fill the first cache: what a
 // tile reads of it is copied once for all tiles of rows.
-// CHECK:      sched.sequence @matmul_schedule for @matmul attributes {rule = "cpu-matmul"} {
+// CHECK:      sched.sequence @matmul_schedule for @matmul attributes {rule = "cpu-matmul", {{.*}}} {
 // CHECK:      sched.parallel %b_io_jo
 // CHECK-NEXT: %y_local = sched.cache_read %matmul of 1 into local
 // CHECK-NEXT: sched.compute_at %y_local at %b_io_jo

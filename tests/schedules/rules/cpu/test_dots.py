@@ -30,7 +30,7 @@ from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.graph.types import like
 from tcopt.dialects.sched import SequenceOp, TensorizeOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
-from tcopt.schedules.rules.cpu import matmul
+from tcopt.schedules.rules.cpu import matmul_space
 
 FEW = settings(max_examples=6, deadline=None, suppress_health_check=[*HealthCheck])
 PHASES = {phase.name: phase for phase in pipeline()}
@@ -117,7 +117,7 @@ def test_deep_reductions_in_parts(m, k):
     def product(a, b):
         return PackedMatmulOp(a, b, columns=13, result_element=f32)
 
-    with everything_parallel(), mock.patch.object(matmul, "PANEL_SHARE", 4096):
+    with everything_parallel(), mock.patch.object(matmul_space, "PANEL_SHARE", 4096):
         check(product, (data(m, k), data(1, k, 16, seed=1)), "cpu-matmul", 512)
 
 

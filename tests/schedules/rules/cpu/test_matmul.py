@@ -14,7 +14,7 @@ from cpu_kernels import AVX2, check_op, data, everything_parallel, scheduled, ta
 from tcopt.dialects.graph import GraphOp, MatmulOp, TransposeOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.loop import AllocOp, BlockOp, LoopKind, PrefetchOp, Scope
-from tcopt.schedules.rules.cpu import matmul
+from tcopt.schedules.rules.cpu import matmul_space
 from tcopt.schedules.state.state import loops_of
 from tcopt.support.matmul_tiles import MAX_ROWS, best_tile, fits, tile_cost
 
@@ -59,7 +59,7 @@ def test_deep_reductions_in_parts(m, k, panels, bits_, parallel):
     def product(a, b):
         return PackedMatmulOp(a, b, columns=width * panels - 3)
 
-    with everything_parallel(parallel), mock.patch.object(matmul, "PANEL_SHARE", 4096):
+    with everything_parallel(parallel), mock.patch.object(matmul_space, "PANEL_SHARE", 4096):
         arrays = data(m, k), data(panels, k, width, seed=1)
         op = product(*_values(*arrays))
         assert scheduled(arrays, op.tensor_expression, target(bits_))[1] == "cpu-matmul"
@@ -74,7 +74,7 @@ def test_panels_beyond_the_second_cache(m):
     def product(a, b):
         return PackedMatmulOp(a, b, columns=140)
 
-    with mock.patch.object(matmul, "access_bytes", lambda _: 4096), everything_parallel():
+    with mock.patch.object(matmul_space, "access_bytes", lambda _: 4096), everything_parallel():
         op = product(*_values(*arrays))
         module, rule = scheduled(arrays, op.tensor_expression, AVX2)
         assert rule == "cpu-matmul"
