@@ -36,7 +36,8 @@ def least(*values: Column) -> Column:
 def where(condition: Column, yes: Column, no: Column) -> Column:
     """One value where a condition holds, another where it does not; both are computed."""
     if _is_column(condition):
-        return np.where(condition, yes, no)
+        chosen: Column = np.where(condition, yes, no)
+        return chosen
     return yes if condition else no
 
 

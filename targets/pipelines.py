@@ -17,6 +17,7 @@ SIMPLIFY = specs(
     "fold-constants",
     "fold-scale",
     "canonicalize",
+    "merge-rows",
 )
 """Passes of the graph level that say less with more; constants fold once more where others ask."""
 

@@ -107,6 +107,15 @@ class ContractionOp(GraphOp, ABC):
         result[linear.channel] = shape[axis]
         return result
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether rows of data, its last axis, are multiplied each on its own: see `on_rows`."""
+        return False
+
+    def on_rows(self, rows: SSAValue) -> ContractionOp:
+        """The product of a matrix of rows and the weights of this one, which takes rows."""
+        raise NotImplementedError
+
     def in_groups(self, group: int) -> Sequence[Operation] | None:
         """Ops for the same result, the last of which gives it, whose weights hold `group` terms
         of a sum side by side, as dot product instructions take them; None without such a form."""

@@ -84,6 +84,16 @@ class MatmulOp(ContractionOp):
         """Two operations for each product."""
         return 2 * math.prod(self.shape) * self.extents[2]
 
+    @property
+    def takes_rows(self) -> bool:
+        """With a plain matrix on the right."""
+        return self.transpose_a is None and len(shape_of(self.rhs)) == 2
+
+    def on_rows(self, rows: SSAValue) -> MatmulOp:
+        """The same right operand times other rows."""
+        by_columns = self.transpose_b is not None
+        return MatmulOp(rows, self.rhs, transpose_b=by_columns, result_element=self.result_element)
+
     def linear_weight(self) -> LinearWeight | None:
         """A plain matrix on the right, by its columns."""
         rhs = shape_of(self.rhs)

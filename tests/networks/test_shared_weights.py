@@ -54,3 +54,47 @@ def test_weights_are_stored_once(operator, weight, shape, attributes):
     for ours, theirs in zip(compiled.run(feeds), session.run(None, feeds), strict=True):
         # Sums of 600 products, six times over.
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-5 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_an_unrolled_recurrence(rows):
+    """Inputs are multiplied by their weights at once, states one after the other."""
+    width, steps = 160, 5
+    rng = np.random.default_rng(rows)
+    u, w = (0.1 * rng.standard_normal((2, width, width))).astype(np.float32)
+    nodes = [
+        helper.make_node("Split", ["x"], [f"x{t}" for t in range(steps)], axis=0, num_outputs=steps)
+    ]
+    for t in range(steps):
+        nodes += [
+            helper.make_node("Squeeze", [f"x{t}", "zero"], [f"r{t}"]),
+            helper.make_node("Gemm", [f"r{t}", "w", "b"], [f"i{t}"], transB=1),
+            helper.make_node("MatMul", [f"h{t}", "u"], [f"s{t}"]),
+            helper.make_node("Add", [f"i{t}", f"s{t}"], [f"a{t}"]),
+            helper.make_node("Tanh", [f"a{t}"], [f"h{t + 1}"]),
+        ]
+    values = {"w": w, "u": u, "b": w[0], "zero": np.array([0])}
+    graph = helper.make_graph(
+        nodes,
+        "recurrence",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, (steps, rows, width)),
+            helper.make_tensor_value_info("h0", TensorProto.FLOAT, (rows, width)),
+        ],
+        [helper.make_tensor_value_info(f"h{steps}", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in values.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 8
+    data = model.SerializeToString()
+    feeds = {
+        "x": rng.standard_normal((steps, rows, width)).astype(np.float32),
+        "h0": rng.standard_normal((rows, width)).astype(np.float32),
+    }
+    compiled = tcopt.compile(data)
+    assert compiled.program.weights.nbytes < 1.2 * (u.nbytes + w.nbytes)
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    # Results lie in [-1, 1]; sums of 160 products, five times over.
+    np.testing.assert_allclose(
+        compiled.run(feeds)[0], session.run(None, feeds)[0], rtol=0, atol=2e-5
+    )

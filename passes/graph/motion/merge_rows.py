@@ -1,0 +1,154 @@
+"""Products with the same weights made one product of all their rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
+
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.shape import ReshapeOp
+from tcopt.dialects.graph.slice import ConcatOp, SliceOp
+from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
+from tcopt.support.remarks import remark
+from tcopt.support.rewriting import function_bodies, move_before, rewrite
+
+FEW_ROWS = 16
+"""Rows up to which a product waits for its weights rather than for arithmetic."""
+
+LEAST_BYTES = 65536
+"""Weights from which on it takes longer to read them once more than to copy some rows."""
+
+
+class MergeRows(RewritePattern):
+    """Multiply the rows of several products that have the same weights at once.
+
+        %a = graph.matmul %x, %w : tensor<1x512xf32>
+        %b = graph.matmul %z, %w : tensor<1x512xf32>
+    ->
+        %0 = graph.concat %x, %z {axis = 0} : tensor<2x256xf32>
+        %1 = graph.matmul %0, %w : tensor<2x512xf32>
+        %a = graph.slice %1 {starts = [0, 0]} : tensor<1x512xf32>
+        %b = graph.slice %1 {starts = [1, 0]} : tensor<1x512xf32>
+
+    What the data of later ones is computed by goes in front of the first, so none of them may
+    depend on another one.
+    """
+
+    def __init__(self, block: Block):
+        self._alike: dict[tuple[object, ...], list[ContractionOp]] = defaultdict(list)
+        self._places = {op: place for place, op in enumerate(block.ops)}
+        for op in block.ops:
+            if isinstance(op, ContractionOp) and (key := _key(op)) is not None:
+                self._alike[key].append(op)
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
+        others = self._alike.get(_key(op) or (), [])
+        if op not in others:
+            return
+        group, needed = [op], set[Operation]()
+        for other in others[others.index(op) + 1 :]:
+            more = self._computed_after(other, op, group)
+            if more is not None:
+                group.append(other)
+                needed |= more
+        for member in group:
+            others.remove(member)
+        if len(group) == 1:
+            return
+        remark(MergeRowsPass.name, op, f"{len(group)} products with the same weights are one")
+        move_before(sorted(needed, key=self._places.__getitem__), op)
+        self._merge(group, rewriter)
+
+    def _computed_after(
+        self, op: ContractionOp, first: Operation, group: Sequence[Operation]
+    ) -> set[Operation] | None:
+        """What an op's data is computed by behind the first op; None if one of the group is."""
+        found: set[Operation] = set()
+        pending = [op.operands[0].owner]
+        while pending:
+            owner = pending.pop()
+            if owner in group:
+                return None
+            # Arguments, and what has been made meanwhile, are in front of the first op.
+            if not isinstance(owner, Operation) or owner in found:
+                continue
+            if self._places.get(owner, -1) < self._places[first]:
+                continue
+            if owner.regions:
+                return None
+            found.add(owner)
+            pending += (operand.owner for operand in owner.operands)
+        return found
+
+    def _merge(self, group: Sequence[ContractionOp], rewriter: PatternRewriter) -> None:
+        shapes = [shape_of(op.operands[0]) for op in group]
+        rows = [
+            _in_shape(op.operands[0], (prod(outer), depth), rewriter)
+            for op, (*outer, depth) in zip(group, shapes, strict=True)
+        ]
+        joined = rewriter.insert(ConcatOp(rows, axis=0))
+        product = rewriter.insert(group[0].on_rows(joined.result))
+        columns = shape_of(product.results[0])[-1]
+        start = 0
+        for op, (*outer, _) in zip(group, shapes, strict=True):
+            rewriter.insertion_point = InsertPoint.before(op)
+            part = rewriter.insert(SliceOp(product, (start, 0), (prod(outer), columns)))
+            rewriter.replace(op, (), [_in_shape(part.results[0], op.shape, rewriter)])
+            start += prod(outer)
+
+
+def _in_shape(value: SSAValue, shape: Sequence[int], rewriter: PatternRewriter) -> SSAValue:
+    same = shape_of(value) == tuple(shape)
+    return value if same else rewriter.insert(ReshapeOp(value, shape)).results[0]
+
+
+def _key(op: ContractionOp) -> tuple[object, ...] | None:
+    """Equal for products of few rows that may be one; None for others."""
+    weights = op.weights.owner
+    if not isinstance(weights, ConstantOp) or weights.weight_name is None:
+        return None
+    if bytes_of(type_of(op.weights)) < LEAST_BYTES or not op.takes_rows:
+        return None
+    *outer, depth = shape_of(op.operands[0])
+    if prod(outer) > FEW_ROWS:
+        return None
+    properties: frozenset[tuple[str, Attribute]] = frozenset(op.properties.items())
+    return type(op), weights.weight_name, properties, depth, type_of(op.operands[0]).element_type
+
+
+@dataclass(frozen=True)
+class MergeRowsPass(ModulePass):
+    """Multiply rows by the same weights at once, however many products they are written as.
+
+    An unrolled recurrence multiplies each step's input by the same matrix, and a shared layer
+    each of its inputs. A product of one row takes as long as it takes to read its weights. Rows
+    that do not depend on each other's products are therefore multiplied together, and the weights
+    are read once. Only products of up to 16 rows are merged, with weights of 64 KB or more.
+
+        %a = graph.matmul %x, %w : tensor<1x512xf32>
+        %b = graph.matmul %z, %w : tensor<1x512xf32>
+    ->
+        %0 = graph.concat %x, %z {axis = 0} : tensor<2x256xf32>
+        %1 = graph.matmul %0, %w : tensor<2x512xf32>
+        %a = graph.slice %1 {starts = [0, 0]} : tensor<1x512xf32>
+        %b = graph.slice %1 {starts = [1, 0]} : tensor<1x512xf32>
+    """
+
+    name = "merge-rows"
+    moves_values: ClassVar[bool] = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for body in function_bodies(op):
+            rewrite(body, [MergeRows(body)], once=True)
