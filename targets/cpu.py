@@ -50,6 +50,7 @@ _KERNEL = specs(
     "compact-buffers",
     "align-storage",
     "lower-blocks",
+    "split-choices",
     "vectorize",
     "fuse-multiply-add",
     "unroll-loops",

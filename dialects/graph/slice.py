@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -356,11 +356,12 @@ class PadOp(GraphOp):
         return padded[crop]
 
     def tensor_expression(self, x: te.Tensor, value: te.Tensor | None = None) -> te.Tensor:
-        """A guarded read in constant mode, else one stage for each padded axis."""
+        """A guarded read in constant mode, else one stage for each padded axis, the last first:
+        what reads it reads one element, and takes it in."""
         low, high = self.low.get_values(), self.high.get_values()
         if self.mode.data is PadMode.CONSTANT:
             return self._constant_expression(x, value)
-        for axis, (before, after) in enumerate(zip(low, high, strict=True)):
+        for axis, (before, after) in reversed([*enumerate(zip(low, high, strict=True))]):
             if before or after:
                 x = _pad_axis(x, axis, before, after, self.mode.data)
         return x if any(low) or any(high) else te.compute(x.shape, lambda *a: x[a], name="pad")
@@ -382,8 +383,12 @@ class PadOp(GraphOp):
 
 
 def _pad_axis(x: te.Tensor, axis: int, before: int, after: int, mode: PadMode) -> te.Tensor:
-    """x padded or cropped along one axis from its own elements."""
-    extent = x.shape[axis]
+    """x padded or cropped along one axis from its own elements.
+
+    Along the last axis, where neighbours are read together, each part has a read of its own;
+    along others the one read is at a place that is computed.
+    """
+    extent, is_last = x.shape[axis], axis == len(x.shape) - 1
     shape = (*x.shape[:axis], extent + before + after, *x.shape[axis + 1 :])
 
     def body(*axes: te.Axis) -> te.Expr:
@@ -391,16 +396,22 @@ def _pad_axis(x: te.Tensor, axis: int, before: int, after: int, mode: PadMode) -
             place: Indices = (*axes[:axis], at, *axes[axis + 1 :])
             return x[tuple(place)]
 
-        at: Any = axes[axis] - before
-        if mode is PadMode.WRAP:
-            return read(at % extent)
-        reflect = mode is PadMode.REFLECT
-        value = read(at)
-        if after > 0:
-            past = read(2 * (extent - 1) - at if reflect else extent - 1)
-            value = te.if_then_else(at < extent, value, past)
-        if before > 0:
-            value = te.if_then_else(at < 0, read(-at if reflect else 0), value)
-        return value
+        def choose(value: Callable[[Any], te.Expr]) -> te.Expr:
+            """A value by the place that an element is taken from."""
+            at: Any = axes[axis] - before
+            chosen = value(at)
+            if after > 0:
+                end = {PadMode.REFLECT: 2 * (extent - 1) - at, PadMode.WRAP: at - extent}
+                chosen = te.if_then_else(at < extent, chosen, value(end.get(mode, extent - 1)))
+            if before > 0:
+                start = {PadMode.REFLECT: -at, PadMode.WRAP: at + extent}
+                chosen = te.if_then_else(at < 0, value(start.get(mode, 0)), chosen)
+            return chosen
+
+        if mode is PadMode.WRAP and max(before, after) > extent:
+            return read((axes[axis] - before) % extent)
+        if is_last or max(before, after) <= 0:
+            return choose(read)
+        return read(te.index(choose(lambda at: te.cast(at, "i64"))))
 
     return te.compute(shape, body, name="pad")

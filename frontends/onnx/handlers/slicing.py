@@ -135,5 +135,11 @@ def _pad(
         return x
     mode = ctx.get_string("mode")
     ctx.check(mode in ("constant", "reflect", "edge", "wrap"), f"mode cannot be {mode!r}")
-    value = value if mode == "constant" else None
-    return ctx.emit(graph.PadOp(x, value, low=low, high=high, mode=mode))
+    if mode == "constant":
+        return ctx.emit(graph.PadOp(x, value, low=low, high=high))
+    cropped = [[min(count, 0) for count in counts] for counts in (low, high)]
+    if any(map(any, cropped)):
+        # As onnxruntime: what is cropped is not there to be repeated.
+        x = ctx.emit(graph.PadOp(x, low=cropped[0], high=cropped[1]))
+        low, high = ([max(count, 0) for count in counts] for counts in (low, high))
+    return ctx.emit(graph.PadOp(x, low=low, high=high, mode=mode))

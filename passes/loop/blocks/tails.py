@@ -25,13 +25,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
 from tcopt.passes.loop.analysis.indexing import Knowledge
+from tcopt.passes.loop.edits.ranges import split_off
 from tcopt.passes.loop.edits.substitution import substitute_values
 from tcopt.support.affine import Atom, Dim, FloorDiv, LinearSum, Mod, linear_sum, sum_range
 from tcopt.support.quick_ir import ops_with_regions
@@ -84,7 +83,7 @@ def split_tails(block: Block, known: Knowledge) -> bool:
                     # No other loop was fused into it, so it has one digit.
                     for full in whole.values():
                         changed = True
-                        tail = _split_loop(op, full, known)
+                        tail = split_off(op, full, known)
                         split_tails(tail.body.block, known)
                 changed |= split_tails(op.body.block, known)
             case loop.GuardOp():
@@ -178,20 +177,6 @@ def _digit_of(atom: Atom, guard: loop.GuardOp, op: loop.ForOp) -> _Digit | None:
             return None if found is None else _Digit(found.divisor, atom.divisor)
         case _:
             return None
-
-
-def _split_loop(op: loop.ForOp, full: int, known: Knowledge) -> loop.ForOp:
-    """Shorten a loop and put the loop over its last iterations behind it."""
-    tail = op.clone()
-    tail.extent = IntegerAttr(op.trip_count - full, i64)
-    op.extent = IntegerAttr(full, i64)
-    Rewriter.insert_op(tail, InsertPoint.after(op))
-    known.enter_loop(op)
-    variable = tail.induction_variable
-    known.enter_loop(tail)
-    shifted = AffineDimExpr(0) + AffineConstantExpr(full)
-    substitute_values(tail.body.block, {variable: (shifted, [variable])}, known)
-    return tail
 
 
 def _split_body(op: loop.ForOp, body: Block, done: set[_Digit], known: Knowledge) -> bool:

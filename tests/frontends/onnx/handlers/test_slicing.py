@@ -88,3 +88,29 @@ def test_pad_values_and_axes():
     check_node("Pad", X, ints(1, 2), value, ints(-1), opset=18, constants=[1, 2, 3])
     check_node("Pad", X, ints(-1, 0, 1, 0, -2, 0), constants=[1])
     check_node("Pad", X, ints(1, 0, 2, 0, 3, 0), opset=19, mode="wrap", constants=[1])
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+@pytest.mark.parametrize(
+    ("shape", "pads"),
+    [
+        ((3, 9, 150), (0, 3, 3, 0, 2, 5)),
+        ((2, 130), (0, 60, 0, 7)),
+        ((5, 70), (1, -3, 0, 40)),
+        ((1, 4, 6, 33), (0, 0, 2, 0, 0, 0, 3, 0)),
+    ],
+)
+def test_pad_of_long_rows(mode: str, shape: tuple, pads: tuple):
+    """Rows of many vectors, most of which lie in no border."""
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    check_node("Pad", x, ints(*pads), opset=19, mode=mode, constants=[1])
+
+
+def test_pad_around_more_than_once():
+    check_node("Pad", X, ints(0, 0, 7, 0, 9, 12), opset=19, mode="wrap", constants=[1])
+
+
+def test_parts_of_long_rows():
+    """A concatenation chooses between its parts where vectors lie across their borders only."""
+    rows = [np.full((6, n), n, np.float32) for n in (37, 100)]
+    check_node("Concat", *rows, axis=1)

@@ -1,0 +1,270 @@
+"""Loops in which a choice between reads is made by where an iteration is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.traits import is_side_effect_free
+
+from tcopt.dialects import loop
+from tcopt.dialects.arith_ import CmpiOp, SelectOp
+from tcopt.passes.loop.analysis.indexing import IndexedOp, Knowledge, simplify_access
+from tcopt.passes.loop.analysis.surroundings import knowledge_at, ranges_inside
+from tcopt.passes.loop.edits.dead_code import erase_dead_ops
+from tcopt.passes.loop.edits.ranges import split_off
+from tcopt.support.affine import Dim, Range, linear_sum, substitute
+from tcopt.support.quick_ir import walk_ops
+from tcopt.support.rewriting import rewrite
+
+_MOST_PARTS = 5
+"""Loops that one becomes at most."""
+_MOST_OPS = 400
+"""Operations that are written again at most, so that code stays small."""
+_KINDS = (loop.LoopKind.SERIAL, loop.LoopKind.UNROLLED)
+
+
+@dataclass(frozen=True)
+class _Negative:
+    """A condition: that a sum of index values is below zero."""
+
+    expr: AffineExpr
+    operands: tuple[SSAValue, ...]
+
+
+class FoldChoice(RewritePattern):
+    """Take the value that a choice comes to, where the loops around decide its condition.
+
+    loop.for %i = 0 to 8 {
+      %0 = loop.index [%i - 8]
+      %1 = arith.cmpi slt, %0, %zero : index
+      %2 = arith.select %1, %a, %b : f32
+      loop.store %2, %y[%i] : memref<8xf32>
+    ->
+    loop.for %i = 0 to 8 {
+      loop.store %a, %y[%i] : memref<8xf32>
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: SelectOp, rewriter: PatternRewriter) -> None:
+        if not _has_condition(op.cond):
+            return
+        holds = _decide(op.cond, knowledge_at(op))
+        if holds is not None:
+            rewriter.replace(op, [], [op.lhs if holds else op.rhs])
+
+
+@dataclass(frozen=True)
+class SplitChoicesPass(ModulePass):
+    """Cuts loops where what is chosen between reads changes, so that few iterations choose.
+
+    A pad from the data itself, or a concatenation along the rows, chooses for each element; most
+    vectors of a row lie wholly in one of its parts. Those whose lanes differ stay as they are.
+
+        loop.for %j = 0 to 15 {
+          loop.for %l = 0 to 16 vectorized {
+            %i = loop.index [%j * 16 + %l - 3]
+            %c = arith.cmpi slt, %i, %zero : index
+            %a = loop.load %x[%j * -16 - %l + 3] else 0.0 : memref<240xf32>
+            %b = loop.load %x[%j * 16 + %l - 3] else 0.0 : memref<240xf32>
+            %v = arith.select %c, %a, %b : f32
+            loop.store %v, %y[%j * 16 + %l] : memref<240xf32>
+        ->
+        loop.for %j = 0 to 1 {
+          ...
+        loop.for %j = 0 to 14 {
+          loop.for %l = 0 to 16 vectorized {
+            %b = loop.load %x[%j * 16 + %l + 13] : memref<240xf32>
+            loop.store %b, %y[%j * 16 + %l + 16] : memref<240xf32>
+
+    It comes after `lower-blocks`.
+    """
+
+    name = "split-choices"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, loop.FuncOp) and any(_choices(function)):
+                rewrite(function, [SplitLoop()])
+                rewrite(function, [FoldChoice()], inner_first=True)
+                for each in tuple(walk_ops(function)):
+                    if isinstance(each, IndexedOp):
+                        simplify_access(each, knowledge_at(each))
+                erase_dead_ops(function.body.block)
+
+
+class SplitLoop(RewritePattern):
+    """Cut a loop where a condition of a choice in it begins or ends to be decided.
+
+    loop.for %i = 0 to 12 {
+      %c = arith.cmpi slt, %i, %eight : index
+      %v = arith.select %c, %a, %b : f32
+    ->
+    loop.for %i = 0 to 8 {
+      %c = arith.cmpi slt, %i, %eight : index
+      %v = arith.select %c, %a, %b : f32
+    }
+    loop.for %i = 0 to 4 {
+      %0 = loop.index [%i + 8]
+      %c = arith.cmpi slt, %0, %eight : index
+      %v = arith.select %c, %a, %b : f32
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.ForOp, rewriter: PatternRewriter) -> None:
+        if op.loop_kind not in _KINDS or op.axis is not None or op.trip_count < 2:
+            return
+        places = _places_to_cut(op)
+        size = sum(1 for _ in walk_ops(op))
+        if not places or len(places) >= _MOST_PARTS or size * len(places) > _MOST_OPS:
+            return
+        known = knowledge_at(op)
+        for place in reversed(places):
+            split_off(op, place, known)
+        rewriter.notify_op_modified(op)
+
+
+def _places_to_cut(op: loop.ForOp) -> list[int]:
+    """The first iterations of the parts but the first, if most iterations choose nothing then."""
+    trips, places = op.trip_count, set[int]()
+    undecided = set[Range]()
+    around, inside = knowledge_at(op), ranges_inside(op)
+    for choice in _choices(op):
+        for condition in _conditions(choice.cond):
+            found = _border(condition, op, around, inside)
+            if found is not None:
+                first, end = (min(max(place, 0), trips) for place in found)
+                places |= {first, end}
+                undecided.add((first, end))
+    open_ = {trip for first, end in undecided for trip in range(first, end)}
+    if 2 * len(open_) > trips:
+        return []
+    return sorted(places - {0, trips})
+
+
+def _border(
+    condition: _Negative, op: loop.ForOp, around: Knowledge, inside: Knowledge
+) -> Range | None:
+    """The iterations, from and to, in which a condition may hold or not; on each side of them it
+    is decided. None if it is not about the loop."""
+    known = Knowledge(around.ranges | inside.ranges)
+    total = linear_sum(condition.expr, known.ranges_of(condition.operands))
+    factor, low, high = 0, total.constant, total.constant
+    for atom, coefficient in total.terms:
+        if not isinstance(atom, Dim):
+            return None
+        value = condition.operands[atom.position]
+        if value is op.induction_variable:
+            factor = coefficient
+            continue
+        if value not in known.ranges:
+            return None
+        ends = [coefficient * end for end in known.ranges[value]]
+        low, high = low + min(ends), high + max(ends)
+    if factor > 0:
+        # It holds while factor * i + high < 0, and fails from factor * i + low >= 0 on.
+        return (-1 - high) // factor + 1, -(low // factor)
+    if factor < 0:
+        return low // -factor + 1, high // -factor + 1
+    return None
+
+
+def _choices(root: Operation) -> Iterator[SelectOp]:
+    """Choices between values that are read, by where an iteration is."""
+    for op in walk_ops(root):
+        if not isinstance(op, SelectOp) or not _has_condition(op.cond):
+            continue
+        if any(_reads(value) for value in (op.lhs, op.rhs)):
+            yield op
+
+
+def _reads(value: SSAValue) -> bool:
+    """Whether a value is computed from what is loaded."""
+    owner = value.owner
+    if isinstance(owner, loop.LoadOp):
+        return True
+    if not isinstance(owner, Operation) or owner.regions or not is_side_effect_free(owner):
+        return False
+    return any(_reads(operand) for operand in owner.operands)
+
+
+def _has_condition(value: SSAValue) -> bool:
+    return next(_conditions(value), None) is not None
+
+
+_JOINS = (arith.AndIOp, arith.OrIOp)
+
+
+def _conditions(value: SSAValue) -> Iterator[_Negative]:
+    """The comparisons of index values that a condition is made of."""
+    owner = value.owner
+    if isinstance(owner, _JOINS):
+        for operand in owner.operands:
+            yield from _conditions(operand)
+    elif isinstance(owner, CmpiOp) and isinstance(owner.lhs.type, IndexType):
+        found = _negative(owner)
+        if found is not None:
+            yield found[0]
+
+
+_FORMS = {2: (0, False), 3: (-1, False), 4: (-1, True), 5: (0, True)}
+"""Of slt, sle, sgt and sge: what a - b gets added, to be below zero or, with true, not to be."""
+
+
+def _negative(op: CmpiOp) -> tuple[_Negative, bool] | None:
+    """A comparison as that a sum is below zero, or, with true, as that it is not."""
+    form = _FORMS.get(op.predicate.value.data)
+    sides = _affine(op.lhs), _affine(op.rhs)
+    if form is None or None in sides:
+        return None
+    (left, left_values), (right, right_values) = (side for side in sides if side is not None)
+    constant, is_inverse = form
+    dims: list[AffineExpr] = [
+        AffineDimExpr(len(left_values) + place) for place in range(len(right_values))
+    ]
+    expr = left + substitute(right, dims) * -1 + AffineConstantExpr(constant)
+    return _Negative(expr, (*left_values, *right_values)), is_inverse
+
+
+def _affine(value: SSAValue) -> tuple[AffineExpr, tuple[SSAValue, ...]] | None:
+    """An index as an expression over variables of loops."""
+    owner = value.owner
+    match owner:
+        case loop.IndexOp():
+            return owner.map.data.results[0], tuple(owner.indices)
+        case arith.ConstantOp(value=IntegerAttr() as number):
+            return AffineConstantExpr(number.value.data), ()
+        case Operation():
+            return None
+        case _:
+            return AffineDimExpr(0), (value,)
+
+
+def _decide(value: SSAValue, known: Knowledge) -> bool | None:
+    """Whether a condition holds, if that is known."""
+    owner = value.owner
+    match owner:
+        case arith.ConstantOp(value=IntegerAttr() as number):
+            return bool(number.value.data)
+        case arith.AndIOp() | arith.OrIOp():
+            decisive = isinstance(owner, arith.OrIOp)
+            found = [_decide(operand, known) for operand in owner.operands]
+            if decisive in found:
+                return decisive
+            return None if None in found else not decisive
+        case CmpiOp() if isinstance(owner.lhs.type, IndexType):
+            form = _negative(owner)
+            if form is None:
+                return None
+            condition, is_inverse = form
+            low, high = known.bounds(condition.expr, condition.operands)
+            return is_inverse if low >= 0 else (not is_inverse if high < 0 else None)
+        case _:
+            return None

@@ -1,0 +1,25 @@
+"""Loops over a part of the range of another."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tcopt.dialects import loop
+from tcopt.passes.loop.analysis.indexing import Knowledge
+from tcopt.passes.loop.edits.substitution import substitute_values
+
+
+def split_off(op: loop.ForOp, full: int, known: Knowledge) -> loop.ForOp:
+    """Shorten a loop to its first `full` iterations and put the loop over the others behind it."""
+    tail = op.clone()
+    tail.extent = IntegerAttr(op.trip_count - full, i64)
+    op.extent = IntegerAttr(full, i64)
+    Rewriter.insert_op(tail, InsertPoint.after(op))
+    known.enter_loop(op)
+    variable = tail.induction_variable
+    known.enter_loop(tail)
+    shifted = AffineDimExpr(0) + AffineConstantExpr(full)
+    substitute_values(tail.body.block, {variable: (shifted, [variable])}, known)
+    return tail
