@@ -1,14 +1,12 @@
 """Index maps that are permutations: each point of one box is read from its own point of another.
 
-An index such as `d0 * 64 + d1` is a number in mixed radix. Its digits are axes, or parts of
-one: `d0 floordiv 8` and `d0 mod 8` are the two digits of `d0`. A map is a permutation where
-every index has all its digits in order, and every axis all of its own.
+An index such as `d0 * 64 + d1` is a number in mixed radix, see `digits`. A map is a permutation
+where every index has all its digits in order, and every axis all of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
@@ -25,15 +23,7 @@ from tcopt.support.affine import (
     simplify,
     substitute,
 )
-
-
-@dataclass(frozen=True)
-class _Digit:
-    """`(axis floordiv lower) mod extent`."""
-
-    axis: int
-    lower: int
-    extent: int
+from tcopt.support.digits import Digit, digit_of
 
 
 def inverse_permutation(
@@ -51,15 +41,15 @@ def inverse_permutation(
     if prod(extents) != prod(source):
         return None
     ranges = extents_to_ranges(extents)
-    parts: dict[int, list[tuple[_Digit, AffineExpr]]] = {}
+    parts: dict[int, list[tuple[Digit, AffineExpr]]] = {}
     for place, expr in enumerate(indices):
-        digits = _digits(linear_sum(expr, ranges), extents)
-        if digits is None or prod(digit.extent for digit in digits) != source[place]:
+        digits = _digits(linear_sum(expr, ranges), ranges)
+        if digits is None or prod(digit.extent for _, digit in digits) != source[place]:
             return None
         below = 1
-        for digit in digits:
+        for axis, digit in digits:
             value = AffineDimExpr(place) // below % digit.extent
-            parts.setdefault(digit.axis, []).append((digit, value))
+            parts.setdefault(axis, []).append((digit, value))
             below *= digit.extent
     axes: list[AffineExpr] = []
     bounds = extents_to_ranges(source)
@@ -77,35 +67,18 @@ def inverse_permutation(
     return tuple(axes)
 
 
-def _digits(total: LinearSum, extents: Sequence[int]) -> list[_Digit] | None:
-    """The digits of an index, the lowest first; None if it is not a number in mixed radix."""
-    found: list[_Digit] = []
+def _digits(total: LinearSum, ranges: Sequence[Range]) -> list[tuple[int, Digit]] | None:
+    """Of an index the axes and their digits, the lowest first; None if it is not a number in
+    mixed radix."""
+    found: list[tuple[int, Digit]] = []
     below = 1
     for atom, factor in sorted(total.terms, key=lambda term: term[1]):
-        digit = _digit(atom, extents)
-        if digit is None or factor != below:
+        digit = digit_of(atom, ranges)
+        if digit.dim is None or factor != below:
             return None
-        found.append(digit)
+        found.append((digit.dim, digit))
         below *= digit.extent
     return None if total.constant else found
-
-
-def _digit(atom: Atom, extents: Sequence[int]) -> _Digit | None:
-    match atom:
-        case Dim():
-            return _Digit(atom.position, 1, extents[atom.position])
-        case FloorDiv(LinearSum(terms=((inner, 1),), constant=0), size):
-            digit = _digit(inner, extents)
-            if digit is None or digit.extent % size:
-                return None
-            return _Digit(digit.axis, digit.lower * size, digit.extent // size)
-        case Mod(LinearSum(terms=((inner, 1),), constant=0), size):
-            digit = _digit(inner, extents)
-            if digit is None or digit.extent % size:
-                return None
-            return _Digit(digit.axis, digit.lower, size)
-        case _:
-            return None
 
 
 def stride_in_groups(

@@ -1,14 +1,13 @@
 """Do different loop iterations touch different points?
 
-A binding such as `%jo * 16 + %ji` is a number in mixed radix whose digits are loop variables,
-or parts of one: `%f floordiv 8` and `%f mod 8` are the two digits of `%f`. Bindings tell
+A binding such as `%jo * 16 + %ji` is a number in mixed radix, see `support.digits`. Bindings tell
 iterations apart when no digit overlaps the next, and the digits of a loop give back the loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
@@ -21,23 +20,12 @@ from tcopt.support.affine import (
     Dim,
     FloorDiv,
     LinearSum,
-    Mod,
     Range,
     linear_sum,
     sum_range,
     to_expr,
 )
-
-
-@dataclass(frozen=True)
-class _Digit:
-    """`(source floordiv lower) mod extent`, with the factor it has in the binding."""
-
-    source: LinearSum
-    lower: int
-    extent: int
-    scale: int
-
+from tcopt.support.digits import Digit, digit_of
 
 _Guards = Sequence[tuple[LinearSum, int]]
 """Sums that are known to stay below an extent."""
@@ -168,40 +156,27 @@ def _ratio(low: LinearSum, high: LinearSum) -> int:
     return int(ratio) if ratio >= 1 and ratio == int(ratio) else 0
 
 
-def _digits(total: LinearSum, ranges: Sequence[Range], guards: _Guards) -> list[_Digit] | None:
+def _digits(total: LinearSum, ranges: Sequence[Range], guards: _Guards) -> list[Digit] | None:
     """The digits of a sum, least significant first; None where two overlap."""
     terms = dict(total.terms)
-    digits: list[_Digit] = []
+    places: list[tuple[int, Digit]] = []
     for guard, extent in guards:
         factors = {terms.get(atom, 0) / factor for atom, factor in guard.terms}
         if len(factors) == 1 and (scale := factors.pop()) and scale == int(scale):
-            digits.append(_Digit(guard, 1, extent, int(scale)))
+            places.append((abs(int(scale)), Digit(guard, 1, extent)))
             for atom, _ in guard.terms:
                 del terms[atom]
-    digits += [_digit(atom, factor, ranges) for atom, factor in terms.items()]
-    digits.sort(key=lambda d: abs(d.scale))
+    places += [(abs(factor), digit_of(atom, ranges)) for atom, factor in terms.items()]
+    places.sort(key=lambda place: place[0])
     reach = 0
-    for digit in digits:
-        if abs(digit.scale) <= reach:
+    for scale, digit in places:
+        if scale <= reach:
             return None
-        reach += abs(digit.scale) * (digit.extent - 1)
-    return digits
+        reach += scale * (digit.extent - 1)
+    return [digit for _, digit in places]
 
 
-def _digit(atom: Atom, factor: int, ranges: Sequence[Range]) -> _Digit:
-    low, high = sum_range(LinearSum(((atom, 1),), 0), ranges)
-    match atom:
-        case Dim():
-            return _Digit(LinearSum(((atom, 1),), 0), 1, high - low + 1, factor)
-        case FloorDiv():
-            return _Digit(atom.operand, atom.divisor, high - min(low, 0) + 1, factor)
-        case Mod(LinearSum(terms=((FloorDiv() as inner, 1),), constant=0)):
-            return _Digit(inner.operand, inner.divisor, atom.divisor, factor)
-        case Mod():
-            return _Digit(atom.operand, 1, atom.divisor, factor)
-
-
-def _whole(digit: _Digit, ranges: Sequence[Range]) -> _Digit:
+def _whole(digit: Digit, ranges: Sequence[Range]) -> Digit:
     """The same digit of what its source is a part of: `%a * 16 + %b floordiv 16` is
     `(%a * 256 + %b) floordiv 16`."""
     parts = [(atom, factor) for atom, factor in digit.source.terms if isinstance(atom, FloorDiv)]
@@ -213,10 +188,10 @@ def _whole(digit: _Digit, ranges: Sequence[Range]) -> _Digit:
     rest = LinearSum(tuple(t for t in digit.source.terms if t[0] != part), digit.source.constant)
     expr = to_expr(rest) * part.divisor + to_expr(part.operand)
     source = linear_sum(expr, ranges)
-    return _Digit(source, digit.lower * part.divisor, digit.extent, digit.scale)
+    return replace(digit, source=source, lower=digit.lower * part.divisor)
 
 
-def _as_digit_of(digit: _Digit, source: LinearSum, ranges: Sequence[Range]) -> _Digit | None:
+def _as_digit_of(digit: Digit, source: LinearSum, ranges: Sequence[Range]) -> Digit | None:
     """The same digit as one of another source, where the sources differ by multiples of what
     the digit leaves out, and by what is below it."""
     if digit.source == source:
@@ -232,10 +207,10 @@ def _as_digit_of(digit: _Digit, source: LinearSum, ranges: Sequence[Range]) -> _
     low, high = sum_range(LinearSum(rest, constant), ranges)
     if low < 0 or high >= scale:
         return None
-    return _Digit(source, digit.lower * scale, digit.extent, digit.scale)
+    return Digit(source, digit.lower * scale, digit.extent)
 
 
-def _covers(digits: Sequence[_Digit], range_: Range) -> bool:
+def _covers(digits: Sequence[Digit], range_: Range) -> bool:
     """Whether the digits together give back a source in `range_`."""
     place = 1
     for digit in sorted(digits, key=lambda d: (d.lower, d.extent)):

@@ -22,8 +22,7 @@ of the one loop's variable, and the guard is on that digit:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -32,41 +31,22 @@ from tcopt.dialects import loop
 from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.passes.loop.edits.ranges import split_off
 from tcopt.passes.loop.edits.substitution import substitute_values
-from tcopt.support.affine import Atom, Dim, FloorDiv, LinearSum, Mod, linear_sum, sum_range
+from tcopt.support.affine import Atom, Dim, LinearSum, Range, linear_sum, sum_range
+from tcopt.support.digits import Digit, digit_of
 from tcopt.support.quick_ir import ops_with_regions
 
 _TILE_KINDS = (loop.LoopKind.UNROLLED, loop.LoopKind.VECTORIZED)
+_VARIABLE = LinearSum(((Dim(0), 1),), 0)
 _SPLIT_KINDS = (loop.LoopKind.SERIAL, loop.LoopKind.PARALLEL)
 
 
-@dataclass(frozen=True)
-class _Digit:
-    """`(v floordiv divisor) mod base` of a loop's variable: that of a loop fused into it.
-
-    Attributes:
-        base: 0 for the outermost loop, whose variable needs no modulus.
-    """
-
-    divisor: int
-    base: int
-
-    def count(self, trips: int) -> int:
-        """How many values it takes in a loop of some trips."""
-        return self.base or -(-trips // self.divisor)
-
-    @property
-    def expr(self) -> AffineExpr:
-        """The digit of dimension 0."""
-        quotient = AffineDimExpr(0) // self.divisor
-        return quotient % self.base if self.base else quotient
-
-    def replaced(self, value: int) -> AffineExpr:
-        """Dimension 0 with this digit a number."""
-        expr = AffineConstantExpr(value * self.divisor) + AffineDimExpr(0) % self.divisor
-        if not self.base:
-            return expr
-        higher = self.divisor * self.base
-        return expr + AffineDimExpr(0) // higher * higher
+def _replaced(digit: Digit, value: int) -> AffineExpr:
+    """Dimension 0 with a digit of it a number."""
+    expr = AffineConstantExpr(value * digit.lower) + AffineDimExpr(0) % digit.lower
+    if digit.leading:
+        return expr
+    higher = digit.lower * digit.extent
+    return expr + AffineDimExpr(0) // higher * higher
 
 
 def split_tails(block: Block, known: Knowledge) -> bool:
@@ -94,7 +74,7 @@ def split_tails(block: Block, known: Knowledge) -> bool:
     return changed
 
 
-def _whole_iterations(op: loop.ForOp, body: Block, known: Knowledge) -> dict[_Digit, int]:
+def _whole_iterations(op: loop.ForOp, body: Block, known: Knowledge) -> dict[Digit, int]:
     """For each digit that has a tail in a body, how many first values have whole tiles."""
     inner: dict[SSAValue, loop.ForOp] = {}
     guards: list[loop.GuardOp] = []
@@ -104,14 +84,14 @@ def _whole_iterations(op: loop.ForOp, body: Block, known: Knowledge) -> dict[_Di
             inner[nested.induction_variable] = nested
         elif isinstance(nested, loop.GuardOp):
             guards.append(nested)
-    whole: dict[_Digit, int] = {}
+    whole: dict[Digit, int] = {}
     for guard in guards:
         for total, extent in _conditions(guard, known):
             found = _whole_tiles(total, extent, guard, op, inner, known)
             if found is not None:
                 digit, count = found
-                whole[digit] = min(whole.get(digit, digit.count(op.trip_count)), count)
-    return {d: n for d, n in whole.items() if 0 < n < d.count(op.trip_count)}
+                whole[digit] = min(whole.get(digit, digit.extent), count)
+    return {d: n for d, n in whole.items() if 0 < n < d.extent}
 
 
 def _conditions(guard: loop.GuardOp, known: Knowledge) -> Iterator[tuple[LinearSum, int]]:
@@ -127,16 +107,17 @@ def _whole_tiles(
     op: loop.ForOp,
     inner: dict[SSAValue, loop.ForOp],
     known: Knowledge,
-) -> tuple[_Digit, int] | None:
+) -> tuple[Digit, int] | None:
     """The digit of a loop's variable that a condition on a tile is about, and the number of its
     first values for which the condition always holds.
 
     None when the condition is about something else than one digit and tiles in the loop.
     """
     digit, factor, has_tile = None, 0, False
+    ranges = known.ranges_of(guard.indices)
     rest: list[tuple[Dim, int]] = []
     for atom, coefficient in total.terms:
-        found = _digit_of(atom, guard, op)
+        found = _digit_of(atom, guard, op, ranges)
         if found is not None:
             if digit is not None:
                 return None
@@ -152,7 +133,6 @@ def _whole_tiles(
         rest.append((atom, coefficient))
     if digit is None or factor <= 0 or not has_tile:
         return None
-    ranges = known.ranges_of(guard.indices)
     low, high = sum_range(LinearSum(tuple(rest), total.constant), ranges)
     return None if low < 0 else (digit, max((extent - 1 - high) // factor + 1, 0))
 
@@ -163,23 +143,19 @@ def _is_bound(value: SSAValue) -> bool:
     return around is not None and around.axis is not None
 
 
-def _digit_of(atom: Atom, guard: loop.GuardOp, op: loop.ForOp) -> _Digit | None:
+def _digit_of(
+    atom: Atom, guard: loop.GuardOp, op: loop.ForOp, ranges: Sequence[Range]
+) -> Digit | None:
     """What a term is of a loop's variable; None if it is no digit of it."""
-    match atom:
-        case Dim():
-            is_variable = guard.indices[atom.position] is op.induction_variable
-            return _Digit(1, 0) if is_variable else None
-        case FloorDiv(operand=LinearSum(terms=((Dim() as dim, 1),), constant=0)):
-            is_variable = guard.indices[dim.position] is op.induction_variable
-            return _Digit(atom.divisor, 0) if is_variable else None
-        case Mod(operand=LinearSum(terms=((inner, 1),), constant=0)):
-            found = None if isinstance(inner, Mod) else _digit_of(inner, guard, op)
-            return None if found is None else _Digit(found.divisor, atom.divisor)
-        case _:
-            return None
+    digit = digit_of(atom, ranges)
+    if digit.dim is None or guard.indices[digit.dim] is not op.induction_variable:
+        return None
+    # Equal for all guards, whatever is known of the variable inside of one.
+    extent = -(-op.trip_count // digit.lower) if digit.leading else digit.extent
+    return Digit(_VARIABLE, digit.lower, extent, digit.leading)
 
 
-def _split_body(op: loop.ForOp, body: Block, done: set[_Digit], known: Knowledge) -> bool:
+def _split_body(op: loop.ForOp, body: Block, done: set[Digit], known: Knowledge) -> bool:
     """Write a parallel loop's body once for each way in which its digits may have whole tiles
     or tails. Whether there is more than one.
 
@@ -191,7 +167,7 @@ def _split_body(op: loop.ForOp, body: Block, done: set[_Digit], known: Knowledge
     digit = next((digit for digit in whole if digit not in done), None)
     if digit is None:
         return False
-    full, count = whole[digit], digit.count(op.trip_count)
+    full, count = whole[digit], digit.extent
     variable = op.induction_variable
     block = body
     while (nested := _only_parallel_loop(block)) is not None:
@@ -203,14 +179,14 @@ def _split_body(op: loop.ForOp, body: Block, done: set[_Digit], known: Knowledge
     main = Region(first)
     rest = main.clone()
     if count - full == 1:
-        substitute_values(rest.block, {variable: (digit.replaced(full), [variable])}, known)
+        substitute_values(rest.block, {variable: (_replaced(digit, full), [variable])}, known)
     parts = ((0, full, main), (full, count - full, rest))
     for start, size, part in parts:
-        if digit.base:
-            expr = digit.expr - start
+        if digit.leading:
+            expr, size = AffineDimExpr(0) - start * digit.lower, size * digit.lower
+            size = min(size, op.trip_count - start * digit.lower)
         else:
-            expr, size = AffineDimExpr(0) - start * digit.divisor, size * digit.divisor
-            size = min(size, op.trip_count - start * digit.divisor)
+            expr = AffineDimExpr(0) // digit.lower % digit.extent - start
         block.add_op(loop.GuardOp(AffineMap(1, 0, (expr,)), [variable], [size], part))
         _split_body(op, part.block, {*done, digit}, known)
     return True
