@@ -19,11 +19,12 @@ from tcopt.interpreters.te import run_func
 from tcopt.support.dtypes import numpy_dtype
 
 Places = Sequence[int]
-"""Where the elements of a tile lie in its buffer, in row-major order of the tile."""
+"""Where the elements of a tile lie in its buffer, in row-major order of the tile; less than 0 for
+those outside of it, which are 0."""
 
 
 def evaluate_intrinsic(name: str) -> Callable[[Sequence[Buffer], Sequence[Places]], None]:
-    """A function that adds an intrinsic's behaviour on tiles of buffers to the first of them."""
+    """A function that does an intrinsic's behaviour on tiles of buffers, the output's first."""
     return _evaluator(intrinsic(name))
 
 
@@ -32,17 +33,21 @@ def _evaluator(declared: Intrinsic) -> Callable[[Sequence[Buffer], Sequence[Plac
     output, *inputs = declared.operands
 
     def evaluate(buffers: Sequence[Buffer], places: Sequence[Places]) -> None:
-        tiles = zip(inputs, buffers[1:], places[1:], strict=True)
-        (term,) = run_func(declared.function, [_tile(*each) for each in tiles])
-        total = _tile(output, buffers[0], places[0]) + term
-        for place, value in zip(places[0], total.ravel().tolist(), strict=True):
+        tiles = {"out": _tile(output, buffers[0], places[0])}
+        for operand, *where in zip(inputs, buffers[1:], places[1:], strict=True):
+            tiles[operand.name] = _tile(operand, *where)
+        names = ("out" if name == declared.old else name for name in declared.inputs)
+        (result,) = run_func(declared.function, [tiles[name] for name in names])
+        if declared.adds:
+            result = tiles["out"] + result
+        for place, value in zip(places[0], result.ravel().tolist(), strict=True):
             buffers[0][place] = value
 
     return evaluate
 
 
 def _tile(operand: Operand, buffer: Buffer, places: Places) -> np.ndarray[Any, Any]:
-    values = np.array([buffer[place] for place in places])
+    values = np.array([buffer[place] if place >= 0 else 0 for place in places])
     return values.astype(numpy_dtype(operand.element)).reshape(operand.shape)
 
 

@@ -262,7 +262,7 @@ class Translator:
             self._line(f" {self.names[op.buffer]}[place] = {self._number(op.value)}")
 
     def _intrinsic(self, op: loop.IntrinOp) -> None:
-        """Gather the tiles, evaluate the behaviour, and add it to the output."""
+        """Gather the tiles, evaluate the behaviour, and write the output."""
         tiles = ", ".join(self._places(tile, op.indices) for tile in op.tiles)
         buffers = ", ".join(self.names[buffer] for buffer in op.buffers)
         function = self._global(evaluate_intrinsic(op.intrin.data))
@@ -270,14 +270,22 @@ class Translator:
 
     def _places(self, tile: Tile, operands: Sequence[SSAValue]) -> str:
         """The flat indices of a tile's elements, as a list."""
-        text = ""
+        text, inside = "", list[str]()
         for dim, (expr, extent) in enumerate(
             zip(tile.first, buffer_shape(tile.buffer), strict=True)
         ):
             offset = _lane_offset([row[dim] for row in tile.steps], tile.extents)
-            index = f"_checked({self._expr(expr, operands)}{offset}, {extent})"
+            index = f"{self._expr(expr, operands)}{offset}"
+            if tile.is_padded:
+                inside.append(f"0 <= {index} < {extent}")
+                index = f"({index})"
+            else:
+                index = f"_checked({index}, {extent})"
             text = f"({text}) * {extent} + {index}" if text else index
-        return f"[{text or 0} for lane in range({prod(tile.extents)})]"
+        text = text or "0"
+        if inside:
+            text = f"{text} if {' and '.join(inside)} else -1"
+        return f"[{text} for lane in range({prod(tile.extents)})]"
 
     def _mask(self, op: loop.MaskOp) -> None:
         parts = [

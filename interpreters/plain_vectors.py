@@ -17,7 +17,13 @@ from tcopt.dialects.loop.intrin import Tile
 from tcopt.dialects.simd import DotOp
 from tcopt.dialects.te import ComputeOp, IndexOp, ReadOp, YieldOp
 from tcopt.dialects.vector_ import ReductionOp
-from tcopt.interpreters.plain_access import Accesses, lane_offsets, vector_shape
+from tcopt.interpreters.plain_access import (
+    Accesses,
+    buffer_shape,
+    lane_offsets,
+    vector_shape,
+    zero_text,
+)
 from tcopt.interpreters.plain_scalars import Rule, convert_float, emit_scalar
 from tcopt.interpreters.plain_text import (
     Writer,
@@ -169,24 +175,34 @@ VECTOR_RULES: dict[str, Rule] = {
 
 
 def emit_intrinsic(accesses: Accesses, op: loop.IntrinOp, who: str) -> None:
-    """Add what an intrinsic's behaviour says, element by element."""
+    """Do what an intrinsic's behaviour says, element by element.
+
+    All elements are computed before one is written, as an instruction does.
+    """
     output, *inputs = op.tiles
-    stage = intrinsic(op.intrin.data).compute
-    arguments = stage.parent_op()
-    assert arguments is not None
+    declared = intrinsic(op.intrin.data)
+    stage = declared.compute
+    arguments = declared.function.body.block.args
     tiles: dict[SSAValue, Tile] = {}
-    tiles.update(zip(arguments.regions[0].block.args, inputs, strict=True))
+    others = iter(inputs)
+    for name, argument in zip(declared.inputs, arguments, strict=True):
+        tiles[argument] = output if name == declared.old else next(others)
     element = _element_of(output)
     word = "fadd" if is_float_text(element) else "add"
-    spaces = [range(extent) for extent in stage.spatial_extents]
     terms = [range(extent) for extent in stage.reduction_extents]
-    for point in product(*spaces):
+    results: list[tuple[list[str], str]] = []
+    for point in product(*(range(extent) for extent in stage.spatial_extents)):
         place = _place_of(accesses, op, output, point, who)
+        if not declared.adds:
+            results.append((place, _behaviour(accesses, op, stage, tiles, point, who)))
+            continue
         total = accesses.read(output.buffer, place, who)
         for term in product(*terms):
             value = _behaviour(accesses, op, stage, tiles, (*point, *term), who)
             total = accesses.writer.assign(f"{word} {element} {total}, {value}")
-        accesses.write(output.buffer, place, total, who)
+        results.append((place, total))
+    for place, value in results:
+        accesses.write(output.buffer, place, value, who)
 
 
 def _element_of(tile: Tile) -> str:
@@ -204,8 +220,26 @@ def _place_of(
         accesses.writer.assign(f"add i64 {accesses.index(expr, op.indices)}, {step}")
         for expr, step in zip(tile.first, steps, strict=True)
     ]
-    accesses.check(tile.buffer, places, [True] * len(places), who)
+    if not tile.is_padded:
+        accesses.check(tile.buffer, places, [True] * len(places), who)
     return places
+
+
+def _read_tile(accesses: Accesses, tile: Tile, places: Sequence[str], who: str) -> str:
+    """An element of a tile, 0 where that is outside of the buffer."""
+    if not tile.is_padded:
+        return accesses.read(tile.buffer, places, who)
+    w, element = accesses.writer, _element_of(tile)
+    inside = [
+        accesses.inside(place, extent)
+        for place, extent in zip(places, buffer_shape(tile.buffer), strict=True)
+    ]
+    return w.choose(
+        w.all_of(inside),
+        element,
+        lambda: accesses.read(tile.buffer, places, who),
+        zero_text(element),
+    )
 
 
 def _behaviour(
@@ -216,7 +250,7 @@ def _behaviour(
     point: Sequence[int],
     who: str,
 ) -> str:
-    """The term of an intrinsic's sum at one point of its axes."""
+    """What an intrinsic yields at one point of its axes."""
     w, values = accesses.writer, dict[SSAValue, str]()
     axes: dict[SSAValue, int] = {}
     axes.update(zip(stage.body.block.args, point, strict=True))
@@ -228,7 +262,7 @@ def _behaviour(
                 place = inner.map.data.eval([axes[value] for value in inner.indices], [])
                 tile = tiles[inner.source]
                 at = _place_of(accesses, op, tile, place, who)
-                values[inner.result] = accesses.read(tile.buffer, at, who)
+                values[inner.result] = _read_tile(accesses, tile, at, who)
             case IndexOp():
                 raise UnsupportedError("an intrinsic that computes with places", op=op)
             case _ if inner.name == "arith.constant":

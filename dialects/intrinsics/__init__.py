@@ -14,17 +14,20 @@ paper, section 4.3). One is a file of this folder that calls `register`; nothing
     )
 
 `sched.tensorize` matches loops against the behaviour and puts a `loop.intrin` in their place,
-the interpreters evaluate the behaviour, and `lower-intrinsics` calls the lowering.
+the interpreters evaluate the behaviour, and `lower-intrinsics` calls the lowering. Operands of
+an accelerator's intrinsics stay in its memories: there is no lowering, and the behaviour may be
+any expression.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 from xdsl.dialects.builtin import i8, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.ops import Combiner, ComputeOp, FuncOp
@@ -50,44 +53,76 @@ class Operand:
         name: for messages.
         shape: extents; () for a single element.
         element: the element type, as it is in buffers.
+        is_padded: whether it may lie outside of its buffer.
     """
 
     name: str
     shape: tuple[int, ...]
     element: Attribute
+    is_padded: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Intrinsic:
-    """A hardware intrinsic, `out += behaviour(inputs)`.
+    """A hardware intrinsic.
+
+    Where its behaviour is a sum, it does `out += behaviour(inputs)`, otherwise
+    `out = behaviour(inputs)`.
 
     Attributes:
         name: what schedules and `loop.intrin` call it.
         inputs: shape and dtype of each input tile by name.
-        behaviour: what is added to the output tile: one `te.sum` of an element each.
-        lowering: kernel-level ops for it. Operands may have more dimensions in front, one for
-            each vectorized loop around the intrinsic.
+        behaviour: what is added to the output tile, one `te.sum` of an element each; or what it
+            becomes, any expression of an element.
         requires: sets of capabilities, as `Target.capabilities` gives them; a target that has
             all of one set has the intrinsic.
+        lowering: kernel-level ops for it. Operands may have more dimensions in front, one for
+            each vectorized loop around the intrinsic. None where operands stay in memory: the
+            target's own passes take the calls.
+        old: the input that is the output tile as it was before, which calls do not name.
+        padded: the inputs whose tiles may lie outside of their buffers, where elements are 0.
+        scopes: memory scopes by operand, `out` for the output, of an intrinsic whose operands stay
+            in memory; others may lie in any scope that programs do not place buffers in.
+        instruction: what the target's own passes make of calls, for these passes.
     """
 
     name: str
     inputs: Mapping[str, tuple[tuple[int, ...], str]]
     behaviour: Behaviour
-    lowering: Lowering
     requires: Iterable[Collection[str]]
+    lowering: Lowering | None = None
+    old: str | None = None
+    padded: Collection[str] = ()
+    scopes: Mapping[str, str] = field(default_factory=dict[str, str])
+    instruction: object | None = None
 
     @cached_property
     def stage(self) -> Stage:
         """The behaviour as a stage of a tensor expression.
 
         Raises:
-            InputError: it is no sum over placeholders.
+            InputError: it is no sum over placeholders, and operands do not stay in memory.
         """
         made = self.behaviour(*self._placeholders)
-        if not isinstance(made, Stage) or made.combiner is not Combiner.SUM:
+        is_sum = isinstance(made, Stage) and made.combiner is Combiner.SUM
+        if not isinstance(made, Stage) or (self.lowering is not None and not is_sum):
             raise InputError(f"the behaviour of intrinsic '{self.name}' should be one te.sum")
+        if made.combiner is not None and not is_sum:
+            raise InputError(
+                f"the behaviour of intrinsic '{self.name}' reduces, and is no te.sum",
+                hint="'old' names what the output was before",
+            )
         return made
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds to the output."""
+        return self.stage.combiner is not None
+
+    @property
+    def changes(self) -> bool:
+        """Whether what the output was before counts."""
+        return self.adds or self.old is not None
 
     @cached_property
     def function(self) -> FuncOp:
@@ -105,11 +140,15 @@ class Intrinsic:
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
-        """The output, then the inputs."""
+        """The output, then the inputs, without `old`."""
         stage = self.stage
         return (
             Operand("out", tuple(stage.shape), storage_type(stage.dtype)),
-            *(Operand(p.name, tuple(p.shape), storage_type(p.dtype)) for p in self._placeholders),
+            *(
+                Operand(p.name, tuple(p.shape), storage_type(p.dtype), p.name in self.padded)
+                for p in self._placeholders
+                if p.name != self.old
+            ),
         )
 
     @property
@@ -124,16 +163,35 @@ class Intrinsic:
     @property
     def is_dot(self) -> bool:
         """Whether it adds products of two groups of elements to a single one."""
+        if self.lowering is None:
+            return False
         shapes = [operand.shape for operand in self.operands]
         return len(shapes) == 3 and not shapes[0] and len(shapes[1]) == 1 and shapes[1] == shapes[2]
-
-    def lower(self, output: SSAValue, inputs: Sequence[SSAValue]) -> Sequence[Operation]:
-        """The kernel-level ops, the last of which gives the new output tile."""
-        return self.lowering(output, *inputs)
 
 
 INTRINSICS: Registry[str, Intrinsic] = Registry("intrinsic", lambda: import_all(__name__))
 """Every intrinsic by name."""
+
+FAMILIES: Registry[str, Callable[[tuple[int, ...]], Intrinsic]] = Registry("intrinsic family")
+"""What makes an intrinsic of its extents, by the front of the names."""
+
+
+def register_family(
+    name: str,
+) -> Callable[[Callable[[tuple[int, ...]], Intrinsic]], Callable[[tuple[int, ...]], Intrinsic]]:
+    """Make intrinsics known that are alike but for the unit of the machine that has them.
+
+    `vdla_gemm_1x16x16` is what the function gives that is registered as `vdla_gemm` for
+    (1, 16, 16).
+    """
+
+    def add(
+        make: Callable[[tuple[int, ...]], Intrinsic],
+    ) -> Callable[[tuple[int, ...]], Intrinsic]:
+        FAMILIES.add(name, make)
+        return make
+
+    return add
 
 
 def register(intrinsic: Intrinsic) -> Intrinsic:
@@ -150,9 +208,23 @@ def all_intrinsics() -> dict[str, Intrinsic]:
 def intrinsic(name: str) -> Intrinsic:
     """The intrinsic of a name; UnsupportedError if there is none."""
     known = all_intrinsics()
-    if name not in known:
-        raise UnsupportedError(f"there is no intrinsic '{name}'", hint=f"one of {', '.join(known)}")
-    return known[name]
+    if name in known:
+        return known[name]
+    family, _, extents = name.rpartition("_")
+    if family in FAMILIES and re.fullmatch(r"[1-9]\d{0,3}(x[1-9]\d{0,3})*", extents):
+        return _member(family, tuple(map(int, extents.split("x"))), FAMILIES.generation)
+    families = [f"{each}_<extents>" for each in FAMILIES]
+    hint = f"one of {', '.join([*known, *families])}"
+    raise UnsupportedError(f"there is no intrinsic '{name}'", hint=hint)
+
+
+@lru_cache(maxsize=256)
+def _member(family: str, extents: tuple[int, ...], generation: int) -> Intrinsic:
+    """One intrinsic of a family, for as long as the table of families stays as it is."""
+    try:
+        return FAMILIES[family](extents)
+    except InputError as error:
+        raise UnsupportedError(error.message, hint=error.hint) from None
 
 
 def find_dot(

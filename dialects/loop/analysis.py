@@ -88,7 +88,10 @@ class Region:
 
 
 def accesses(root: Operation) -> Iterator[Access]:
-    """Every access at or below `root`, in program order; an intrinsic's outputs count twice."""
+    """Every access at or below `root`, in program order.
+
+    An output that an intrinsic changes counts twice.
+    """
     for op in root.walk():
         match op:
             case LoadOp() | StoreOp():
@@ -108,12 +111,13 @@ def accesses(root: Operation) -> Iterator[Access]:
 
 
 def _tile_accesses(op: IntrinOp) -> Iterator[Access]:
-    """The tiles of an intrinsic; outputs are read and written."""
+    """The tiles of an intrinsic; outputs may be read and written."""
     for tile in op.tiles:
         map, values = unique_operands(AffineMap(len(op.indices), 0, tile.first), op.indices)
         operands = tuple(values)
         moves = tuple(zip(tile.steps, tile.extents, strict=True))
-        yield Access(op, tile.buffer, False, map, operands, moves)
+        if tile.is_read:
+            yield Access(op, tile.buffer, False, map, operands, moves)
         if tile.is_output:
             yield Access(op, tile.buffer, True, map, operands, moves)
 

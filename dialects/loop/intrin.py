@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
     I64,
@@ -33,11 +34,16 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.conditions import merge_maps
+from tcopt.dialects.loop.memory import AllocOp
+from tcopt.dialects.loop.scopes import Scope
 from tcopt.dialects.loop.types import parse_buffer_type, reach_of
 from tcopt.support.access_syntax import parse_access, print_expr
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.index_maps import verify_index_map
 from tcopt.support.literals import integers, parse_rows, print_rows
+
+if TYPE_CHECKING:
+    from tcopt.dialects.intrinsics import Intrinsic
 
 Steps = tuple[tuple[int, ...], ...]
 """For each dimension of a tile, how far each index of the buffer moves along it."""
@@ -50,6 +56,8 @@ class Tile:
     Attributes:
         first: indices of the tile's first element, over the op's index operands.
         extents: of the tile's dimensions.
+        is_read: whether what the buffer holds there counts.
+        is_padded: whether the tile may lie outside of the buffer, where elements are a default.
     """
 
     buffer: SSAValue
@@ -57,11 +65,21 @@ class Tile:
     first: tuple[AffineExpr, ...]
     steps: Steps
     extents: tuple[int, ...]
+    is_read: bool = True
+    is_padded: bool = False
+
+    @property
+    def reaches(self) -> list[tuple[int, int]]:
+        """How far elements lie below and above the first, along each dimension of the buffer."""
+        return [
+            reach_of([step[dim] for step in self.steps], self.extents)
+            for dim in range(len(self.first))
+        ]
 
 
 @irdl_op_definition
 class IntrinOp(IRDLOperation):
-    """Calls a hardware intrinsic on buffer tiles, which adds to its outputs.
+    """Calls a hardware intrinsic on buffer tiles, which changes its outputs.
 
         loop.intrin "bf16_dot" outs(%c[%i, %j] : memref<4x16xf32>)
           ins(%a[%i, %k] by [0, 1] : memref<4x64xbf16>,
@@ -114,8 +132,9 @@ class IntrinOp(IRDLOperation):
         """The tiles, outputs first."""
         from tcopt.dialects.intrinsics import intrinsic
 
-        operands = intrinsic(self.intrin.data).operands
-        places = zip(self._places(), operands, self.steps, strict=True)
+        declared = intrinsic(self.intrin.data)
+        changes = declared.changes
+        places = zip(self._places(), declared.operands, self.steps, strict=True)
         return [
             Tile(
                 buffer,
@@ -123,9 +142,18 @@ class IntrinOp(IRDLOperation):
                 first,
                 tuple(integers(each) for each in steps),
                 operand.shape,
+                position >= len(self.outputs) or changes,
+                operand.is_padded,
             )
             for position, ((buffer, first), operand, steps) in enumerate(places)
         ]
+
+    @property
+    def reads_outputs(self) -> bool:
+        """Whether what its outputs were before counts."""
+        from tcopt.dialects.intrinsics import intrinsic
+
+        return intrinsic(self.intrin.data).changes
 
     def _places(self) -> Iterator[tuple[SSAValue, tuple[AffineExpr, ...]]]:
         """Each buffer with the first indices of its tile."""
@@ -135,6 +163,20 @@ class IntrinOp(IRDLOperation):
             end = start + len(buffer.type.get_shape())
             yield buffer, tuple(results[start:end])
             start = end
+
+    def set_tile(
+        self, position: int, first: Sequence[AffineExpr], values: Sequence[SSAValue]
+    ) -> None:
+        """Give one tile other first indices, as expressions over `values`."""
+        maps: list[tuple[AffineMap, list[SSAValue]]] = []
+        for place, (_, exprs) in enumerate(self._places()):
+            if place == position:
+                maps.append((AffineMap(len(values), 0, tuple(first)), list(values)))
+            else:
+                maps.append((AffineMap(len(self.indices), 0, exprs), list(self.indices)))
+        map, operands = merge_maps(maps)
+        self.map = AffineMapAttr(map)
+        self.set_indices(operands)
 
     def set_indices(self, values: Sequence[SSAValue]) -> None:
         """Replace the index operands, which the map's dimensions stand for."""
@@ -154,21 +196,20 @@ class IntrinOp(IRDLOperation):
         from tcopt.dialects.loop.bounds import verify_in_bounds
 
         for tile in self.tiles:
+            if tile.is_padded:
+                continue
             assert isa(tile.buffer.type, MemRefType)
-            reaches = [
-                reach_of([step[dim] for step in tile.steps], tile.extents)
-                for dim in range(len(tile.first))
-            ]
             shape = tile.buffer.type.get_shape()
-            verify_in_bounds(self, tile.first, self.indices, reaches, shape)
+            verify_in_bounds(self, tile.first, self.indices, tile.reaches, shape)
 
     def _verify_operands(self, ranks: Sequence[int]) -> None:
         from tcopt.dialects.intrinsics import intrinsic
 
         try:
-            operands = intrinsic(self.intrin.data).operands
+            declared = intrinsic(self.intrin.data)
         except UnsupportedError as error:
             raise VerifyException(f"{error.message}; {error.hint}") from None
+        operands = declared.operands
         if len(self.outputs) != 1 or len(operands) != len(ranks):
             raise VerifyException(
                 f'"{self.intrin.data}" takes 1 output and {len(operands) - 1} inputs'
@@ -187,6 +228,8 @@ class IntrinOp(IRDLOperation):
                     f"operand '{operand.name}' needs {len(operand.shape)} lists of {rank} steps, "
                     "one list for each dimension of its tile"
                 )
+        if (reason := scope_mismatch(declared, self.buffers)) is not None:
+            raise VerifyException(reason)
 
     @classmethod
     def parse(cls, parser: Parser) -> IntrinOp:
@@ -232,6 +275,25 @@ class IntrinOp(IRDLOperation):
             with printer.in_parens():
                 printer.print_list(of, tile)
         printer.print_op_attributes(self.attributes)
+
+
+def scope_mismatch(declared: Intrinsic, buffers: Sequence[SSAValue]) -> str | None:
+    """Which operand of an intrinsic does not lie where it must; None if all do.
+
+    Args:
+        buffers: of the operands, the output first.
+    """
+    if declared.lowering is not None:
+        return None
+    for operand, buffer in zip(declared.operands, buffers, strict=True):
+        alloc = buffer.owner
+        scope = alloc.scope.data if isinstance(alloc, AllocOp) else Scope.GLOBAL
+        wanted = declared.scopes.get(operand.name)
+        if wanted is None and scope.is_placed:
+            return f"operand '{operand.name}' lies in {scope}, which is not memory"
+        if wanted is not None and scope.value != wanted:
+            return f"operand '{operand.name}' lies in {scope}, not in {wanted}"
+    return None
 
 
 def _rank(buffer: SSAValue) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.irdl import (
@@ -33,6 +33,12 @@ FENCE = "fence"
 DOUBLE_BUFFER = "double_buffer"
 """The attribute of a `loop.alloc` that is to be two buffers, used in turn."""
 
+SLOTS = "slots"
+"""The attribute of a `loop.alloc` that says in how many places its buffers lie in turn."""
+
+PLACES = "places"
+"""The attribute of a `loop.alloc` with the first entry of each slot in the accelerator's memory."""
+
 STORAGE_ALIGN = "storage_align"
 """The attribute of a `loop.alloc` that asks for strides: dimension, factor and offset."""
 
@@ -55,6 +61,31 @@ class AllocOp(IRDLOperation):
         verify_buffer_type(self.result.type)
         if (wanted := self.attributes.get(STORAGE_ALIGN)) is not None:
             _verify_strides(wanted, self.result.type)
+        if SLOTS in self.attributes or PLACES in self.attributes:
+            _verify_slots(self)
+
+    @property
+    def slots(self) -> int:
+        """In how many places its buffers lie, one after the other in turn."""
+        count = self.attributes.get(SLOTS)
+        return count.value.data if isinstance(count, IntegerAttr) else 1
+
+    @property
+    def places(self) -> tuple[int, ...] | None:
+        """The first entry of each slot; None where buffers are not placed."""
+        found = self.attributes.get(PLACES)
+        return integers(found) if isa(found, Integers) else None
+
+
+def _verify_slots(op: AllocOp) -> None:
+    scope, places = op.scope.data, op.attributes.get(PLACES)
+    if not scope.is_placed:
+        raise VerifyException(f"programs do not place buffers in {scope}")
+    count = op.attributes.get(SLOTS)
+    if count is not None and (not isinstance(count, IntegerAttr) or count.value.data < 1):
+        raise VerifyException(f"{SLOTS} is a number of at least 1")
+    if places is not None and (not isa(places, Integers) or len(places) != op.slots):
+        raise VerifyException(f"{PLACES} has an entry for each of {op.slots} slots")
 
 
 def _verify_strides(wanted: Attribute, type: Attribute) -> None:

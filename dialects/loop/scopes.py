@@ -46,6 +46,8 @@ class Scope:
         space: the memory space of buffers at the kernel level, which emitters see; None for
             memory like any other. That of memory which a block shares is there where blocks are.
         capacity: the most bytes of buffers that are alive at a time; None for no limit.
+        is_placed: whether programs say where buffers of it lie, as in the memories of an
+            accelerator (`place-sram`); how large it is says the target (`TargetFacts.memories`).
     """
 
     value: str
@@ -53,11 +55,15 @@ class Scope:
     in_registers: bool = False
     space: int | None = None
     capacity: int | None = None
+    is_placed: bool = False
 
     GLOBAL: ClassVar[Scope]
     SHARED: ClassVar[Scope]
     LOCAL: ClassVar[Scope]
     REGISTER: ClassVar[Scope]
+    ACC_INPUT: ClassVar[Scope]
+    ACC_WEIGHT: ClassVar[Scope]
+    ACC_REGISTER: ClassVar[Scope]
 
     @property
     def is_shared(self) -> bool:
@@ -77,6 +83,10 @@ Scope.GLOBAL = Scope("global", Sharing.ALL)
 Scope.SHARED = Scope("shared", Sharing.BLOCK, space=3)
 Scope.LOCAL = Scope("local", Sharing.THREAD)
 Scope.REGISTER = Scope("register", Sharing.THREAD, in_registers=True)
+# Memories of an accelerator that multiplies matrices: both factors, and the sums.
+Scope.ACC_INPUT = Scope("acc_input", Sharing.ALL, is_placed=True)
+Scope.ACC_WEIGHT = Scope("acc_weight", Sharing.ALL, is_placed=True)
+Scope.ACC_REGISTER = Scope("acc_register", Sharing.ALL, is_placed=True)
 
 SCOPES: Registry[str, Scope] = Registry("memory scope")
 """Memory scopes by name."""
@@ -97,7 +107,15 @@ def register_scope(scope: Scope) -> Scope:
     return scope
 
 
-for _scope in (Scope.GLOBAL, Scope.SHARED, Scope.LOCAL, Scope.REGISTER):
+for _scope in (
+    Scope.GLOBAL,
+    Scope.SHARED,
+    Scope.LOCAL,
+    Scope.REGISTER,
+    Scope.ACC_INPUT,
+    Scope.ACC_WEIGHT,
+    Scope.ACC_REGISTER,
+):
     register_scope(_scope)
 
 

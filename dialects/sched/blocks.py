@@ -104,10 +104,40 @@ class ReverseComputeInlineOp(_BlockOp):
 
 
 @irdl_op_definition
-class DoubleBufferOp(_BlockOp):
-    """The next tile is fetched while one is used: `sched.double_buffer %x_shared`."""
+class DoubleBufferOp(SchedOp):
+    """The next tile is fetched while one is used: `sched.double_buffer %x_shared`.
+
+    In an accelerator's memory tiles may lie in any number of slots, one after the other in turn:
+    `sched.double_buffer %x_acc_input slots 3`.
+    """
 
     name = "sched.double_buffer"
+
+    block = operand_def(BlockType())
+    slots = prop_def(IntegerAttr[i64], default_value=IntegerAttr(2, i64))
+
+    def __init__(self, block: SSAValue, slots: int = 2):
+        super().__init__(operands=[block], properties={"slots": IntegerAttr(slots, i64)})
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return resolve(self.block), self.slots.value.data
+
+    @classmethod
+    def parse(cls, parser: Parser) -> DoubleBufferOp:
+        block = parser.parse_operand(BlockType())
+        slots = 2
+        if parser.parse_optional_keyword("slots"):
+            slots = parser.parse_integer(allow_boolean=False)
+        op = cls(block, slots)
+        op.attributes.update(parser.parse_optional_attr_dict())
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.block)
+        if self.slots.value.data != 2:
+            printer.print_string(f" slots {self.slots.value.data}")
+        printer.print_op_attributes(self.attributes)
 
 
 @irdl_op_definition

@@ -57,3 +57,16 @@ class ThreadBlocks:
     multiply_adds: int = 64
     memory_rate: int = 8
     shuffles: bool = False
+
+
+@dataclass(frozen=True)
+class PlacedMemory:
+    """A memory whose addresses programs choose.
+
+    Attributes:
+        entries: how many there are.
+        entry_bytes: bytes of one, the unit of addresses.
+    """
+
+    entries: int
+    entry_bytes: int

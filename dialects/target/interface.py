@@ -34,7 +34,7 @@ from xdsl.printer import Printer
 
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, Facts, facts_of, parse_facts, print_facts
-from tcopt.dialects.target.hardware import ThreadBlocks, VectorUnits
+from tcopt.dialects.target.hardware import PlacedMemory, ThreadBlocks, VectorUnits
 
 _Self = TypeVar("_Self", bound="TargetFacts")
 
@@ -72,6 +72,11 @@ class TargetFacts(ParametrizedAttribute):
     def threads(self) -> ThreadBlocks | None:
         """The blocks of threads that it runs; None where it runs loops."""
         return None
+
+    @property
+    def memories(self) -> Mapping[str, PlacedMemory]:
+        """The memories that programs place buffers in, by memory scopes."""
+        return {}
 
     @property
     def lanes_are_threads(self) -> bool:

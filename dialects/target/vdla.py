@@ -10,6 +10,7 @@ from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least
+from tcopt.dialects.target.hardware import PlacedMemory
 from tcopt.dialects.target.interface import TargetFacts
 
 FEATURES = ("alu", "mulh", "load_i8")
@@ -19,6 +20,9 @@ RESULTS = ("i32", "i8")
 """What stores can write: whole registers, or the low byte of each lane."""
 
 ARBITRATIONS = ("first-come", "priority")
+
+_SCOPES = {"acc_input": "inp", "acc_weight": "wgt", "acc_register": "acc"}
+"""Memories by the scopes of loops."""
 
 MOST_ENTRIES = {"uop": 1 << 13, "wgt": 1 << 10, "inp": 1 << 11, "acc": 1 << 11}
 """Entries of each memory that the fields of instructions and micro-ops can name."""
@@ -105,9 +109,11 @@ class VdlaTargetAttr(TargetFacts):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What intrinsics may require: the kind, its features, and `store_i8`, `store_i32`."""
+        """What intrinsics may require: the kind, its features, the shape of its unit
+        (`unit_1x16x16`), and `store_i8`, `store_i32`."""
         stores = (f"store_{type}" for type in self.stored_types)
-        return frozenset({"vdla", *self.feature_names, *stores})
+        unit = "x".join(map(str, self.unit))
+        return frozenset({"vdla", f"unit_{unit}", *self.feature_names, *stores})
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -147,6 +153,17 @@ class VdlaTargetAttr(TargetFacts):
             for name in MOST_ENTRIES
         }
         return {**sizes, "out": sizes["acc"], "acc8": sizes["acc"]}
+
+    @property
+    def unit(self) -> tuple[int, int, int]:
+        """The shape of the matrix unit: rows, output channels, input channels."""
+        return self.rows.data, self.block_out.data, self.block_in.data
+
+    @property
+    def memories(self) -> dict[str, PlacedMemory]:
+        """Inputs, weights and registers."""
+        entries, sizes = self.entries, self.entry_bytes
+        return {scope: PlacedMemory(entries[name], sizes[name]) for scope, name in _SCOPES.items()}
 
     def verify(self) -> None:
         check_least(self, rows=1, block_in=1, block_out=1)

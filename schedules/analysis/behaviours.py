@@ -86,6 +86,10 @@ def _behaviour(declared: Intrinsic) -> Behaviour:
     function = lower_function(declared.function)
     block = next(op for op in function.walk() if isinstance(op, BlockOp))
     *inputs, output = function.body.block.args
+    if declared.old is not None:
+        # What the output was before is read from it.
+        old = inputs.pop([*declared.inputs].index(declared.old))
+        old.replace_all_uses_with(output)
     axes = zip(block.iter_vars, block.iter_kinds, block.domain, strict=True)
     return Behaviour(declared, block, tuple(Axis(*each) for each in axes), (output, *inputs))
 
@@ -123,14 +127,17 @@ def _match_store(
     """
     (wanted,) = (op for op in behaviour.block.body.block.ops if isinstance(op, StoreOp))
     found: dict[SSAValue, LoadOp | StoreOp] = {}
-    _match_value(store.value, wanted.value, found, in_order=in_order)
+    _match_value(store.value, wanted.value, found, behaviour, in_order=in_order)
     output = behaviour.buffers[0]
-    if not is_same_place(store, found[output]):
-        raise Mismatch("the block does not add to the element that it stores")
+    if not is_same_place(store, found.setdefault(output, store)):
+        raise Mismatch("the block does not change the element that it stores")
     accesses = tuple(found[buffer] for buffer in behaviour.buffers)
-    loads = {op.memref: op for op in behaviour.block.body.block.ops if isinstance(op, LoadOp)}
+    patterns: dict[SSAValue, LoadOp | StoreOp] = {wanted.memref: wanted}
+    for op in behaviour.block.body.block.ops:
+        if isinstance(op, LoadOp):
+            patterns[op.memref] = op
     steps = tuple(
-        _match_steps(behaviour, access, loads[buffer], block, loops)
+        _match_steps(behaviour, access, patterns[buffer], block, loops)
         for access, buffer in zip(accesses, behaviour.buffers, strict=True)
     )
     return Matched(accesses, steps)
@@ -237,6 +244,7 @@ def _match_value(
     value: SSAValue,
     wanted: SSAValue,
     found: dict[SSAValue, LoadOp | StoreOp],
+    behaviour: Behaviour,
     *,
     in_order: bool,
 ) -> None:
@@ -244,7 +252,7 @@ def _match_value(
     op, pattern = value.owner, wanted.owner
     assert isinstance(pattern, Operation)
     if isinstance(pattern, LoadOp):
-        _match_load(op, pattern, found)
+        _match_load(op, pattern, found, behaviour)
         return
     if not isinstance(op, Operation) or op.name != pattern.name:
         got = op.name if isinstance(op, Operation) else value_label(value)
@@ -264,7 +272,7 @@ def _match_value(
         known = dict(found)
         try:
             for each in zip(operands, pattern.operands, strict=True):
-                _match_value(*each, known, in_order=in_order)
+                _match_value(*each, known, behaviour, in_order=in_order)
         except Mismatch as reason:
             reasons.append(reason)
             continue
@@ -278,14 +286,26 @@ def _meaning(op: Operation) -> dict[str, Attribute]:
     return {name: value for name, value in op.properties.items() if name != "fastmath"}
 
 
-def _match_load(op: object, pattern: LoadOp, found: dict[SSAValue, LoadOp | StoreOp]) -> None:
+def _match_load(
+    op: object,
+    pattern: LoadOp,
+    found: dict[SSAValue, LoadOp | StoreOp],
+    behaviour: Behaviour,
+) -> None:
     if not isinstance(op, LoadOp):
         name = op.name if isinstance(op, Operation) else "an index"
         raise Mismatch(
             f"the block has {name} where the intrinsic reads {value_label(pattern.memref)}"
         )
-    if op.lanes is not None or op.default is not None or op.mask is not None:
-        raise Mismatch(f"a read of {value_label(op.memref)} has a default or lanes")
+    if op.lanes is not None or op.mask is not None:
+        raise Mismatch(f"a read of {value_label(op.memref)} has lanes")
+    if op.default is not None and not (
+        behaviour.operand(pattern.memref).is_padded and op.default.value.data == 0
+    ):
+        raise Mismatch(
+            f"a read of {value_label(op.memref)} has a default, and the intrinsic's "
+            f"'{behaviour.operand(pattern.memref).name}' has none of it"
+        )
     if _element(op.memref) != _element(pattern.memref):
         raise Mismatch(
             f"the block reads {_element(op.memref)} of {value_label(op.memref)} where the "
@@ -297,7 +317,7 @@ def _match_load(op: object, pattern: LoadOp, found: dict[SSAValue, LoadOp | Stor
 def _match_steps(
     behaviour: Behaviour,
     access: LoadOp | StoreOp,
-    pattern: LoadOp,
+    pattern: LoadOp | StoreOp,
     block: BlockOp,
     loops: Sequence[ForOp],
 ) -> Steps:

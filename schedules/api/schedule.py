@@ -323,11 +323,12 @@ class Schedule:
         permute_layout(self._state, op, order)
         self._recorder.add(sched.PermuteLayoutOp(value, order))
 
-    def double_buffer(self, block: BlockLike) -> None:
-        """Fetch the next tile of the shared buffer that a block fills while one is used."""
+    def double_buffer(self, block: BlockLike, slots: int = 2) -> None:
+        """Fetch the next tile of the buffer that a block fills while one is used; in an
+        accelerator's memory tiles have any number of slots."""
         op, value = self.block_op(block), self._recorder.block(_name(block))
-        double_buffer(self._state, op)
-        self._recorder.add(sched.DoubleBufferOp(value))
+        double_buffer(self._state, op, slots)
+        self._recorder.add(sched.DoubleBufferOp(value, slots))
 
     def prefetch(self, block: BlockLike, buffer: int, ahead: Loop, at: Loop) -> None:
         """Bring near what a block reads of a buffer, counted in the order of its reads, in the

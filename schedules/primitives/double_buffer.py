@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 
 from tcopt.dialects.loop import BlockOp, ForOp
-from tcopt.dialects.loop.memory import DOUBLE_BUFFER
+from tcopt.dialects.loop.memory import DOUBLE_BUFFER, SLOTS
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import (
     State,
@@ -18,8 +18,8 @@ from tcopt.schedules.state.state import (
 )
 
 
-def double_buffer(state: State, block: BlockOp) -> None:
-    """Let the buffer that `block` fills be two, so that one is filled while the other is used.
+def double_buffer(state: State, block: BlockOp, slots: int = 2) -> None:
+    """Let the buffer that `block` fills be several, so that one is filled while another is used.
 
         %s = loop.alloc shared : memref<64xf32>
     ->
@@ -29,14 +29,31 @@ def double_buffer(state: State, block: BlockOp) -> None:
     present tile, and stores after it. Threads then wait once in each iteration, and not for
     memory. Needs twice the shared memory.
 
+    In a memory whose addresses programs choose, such as an accelerator's, tiles lie in `slots`
+    places, one after the other in turn:
+
+        %s = loop.alloc acc_input : memref<64xi8>
+    ->
+        %s = loop.alloc acc_input {slots = 3 : i64} : memref<64xi8>
+
     Args:
-        block: the only writer of a shared buffer, computed at a serial loop.
+        block: the only writer of a shared buffer, computed at a serial loop; or a writer of one
+            in an accelerator's memory.
+        slots: how many there are; two of shared memory.
     Raises:
-        ScheduleError: the buffer is not shared, has another writer, or no loop is around;
+        ScheduleError: the buffer is in another memory, has another writer, or no loop is around;
             or the block's inputs are written in that loop.
     """
     buffer = written_buffer(block, "double_buffer")
     alloc, label = alloc_of(buffer), value_label(buffer)
+    if slots < 1:
+        raise illegal("double_buffer", "slots", f"{slots} is less than 1", op=block)
+    if alloc is not None and alloc.scope.data.is_placed:
+        alloc.attributes[SLOTS] = IntegerAttr(slots, i64)
+        return
+    if slots != 2:
+        reason = f"{label} lies in memory where tiles have two slots, not {slots}"
+        raise illegal("double_buffer", "slots", reason, op=block)
     if alloc is None or not alloc.scope.data.is_shared:
         hint = "cache_read into shared makes a buffer to fill"
         raise illegal("double_buffer", "block", f"{label} is not shared", op=block, hint=hint)

@@ -8,6 +8,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tcopt.dialects.loop import BlockOp, ForOp, IntrinOp
 from tcopt.dialects.loop.conditions import merge_maps
+from tcopt.dialects.loop.intrin import scope_mismatch
 from tcopt.schedules.analysis.behaviours import Behaviour, Mismatch, behaviour_of, match_behaviour
 from tcopt.schedules.dependences.conflicts import check_serial
 from tcopt.schedules.edits.nest import set_bindings
@@ -37,6 +38,7 @@ def tensorize(state: State, target: ForOp | BlockOp, name: str) -> None:
     order, of its extents and kinds, around one block that computes the same expression of
     operands of the same element types. Operands may lie in their buffers in any linear way.
     The block's variables that moved along the loops stand for the first element of a tile.
+    Operands of an accelerator's intrinsic lie in the memories that it says.
 
     Args:
         target: the outermost of the loops, or the block, which means as many loops around it
@@ -72,6 +74,9 @@ def tensorize(state: State, target: ForOp | BlockOp, name: str) -> None:
     if output in inputs:
         reason = f"{value_label(output)} is its output and an input, and would be read too early"
         raise illegal(_NAME, "target", reason, op=block)
+    if (reason := scope_mismatch(behaviour.declared, [output, *inputs])) is not None:
+        hint = "cache_read, cache_write and set_scope put buffers into memories"
+        raise illegal(_NAME, "target", reason, op=block, hint=hint)
     call = IntrinOp(name, [output], inputs, map, indices, matched.steps)
     call.location = block.location
     body = block.body.block

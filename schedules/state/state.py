@@ -98,9 +98,11 @@ def _owners(buffer: SSAValue, kinds: tuple[type[Operation], ...]) -> list[BlockO
         op = use.operation
         if not isinstance(op, kinds):
             continue
-        # The indices of an intrinsic follow its inputs; outputs come first and are read too.
-        if isinstance(op, IntrinOp) and kinds[0] is StoreOp and use.index >= len(op.outputs):
-            continue
+        # The indices of an intrinsic follow its inputs; outputs come first.
+        if isinstance(op, IntrinOp):
+            is_output = use.index < len(op.outputs)
+            if not is_output if kinds[0] is StoreOp else is_output and not op.reads_outputs:
+                continue
         if (block := owning_block(op)) is not None:
             found[block] = None
     return list(found)
@@ -136,7 +138,8 @@ def buffers_read(block: BlockOp) -> list[SSAValue]:
             case LoadOp():
                 found[op.memref] = None
             case IntrinOp():
-                found.update(dict.fromkeys((*op.outputs, *op.inputs)))
+                outputs = op.outputs if op.reads_outputs else ()
+                found.update(dict.fromkeys((*outputs, *op.inputs)))
             case _:
                 pass
     return list(found)

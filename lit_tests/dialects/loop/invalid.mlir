@@ -318,3 +318,46 @@ func.func @main(%x: memref<8xf32>) {
     "loop.intrin"(%c, %c, %c, %z, %z) <{intrin = "bf16_dot", map = affine_map<(d0, d1) -> (d0, d1, d1)>, steps = [[], [array<i64: 1>], [array<i64: 1>]], operandSegmentSizes = array<i32: 1, 2, 1>}> : (memref<16xf32>, memref<16xf32>, memref<16xf32>, index, index) -> ()
   }) : () -> ()
 }) : () -> ()
+
+// -----
+
+// Operands of an accelerator's intrinsic lie in its memories.
+// CHECK: operand 'x' lies in acc_input, not in acc_register
+loop.func @f(%y: memref<16xi32>) {
+  %a = loop.alloc acc_input : memref<16xi32>
+  loop.intrin "vdla_store_acc_1x16" outs(%y[0] by [1] : memref<16xi32>) ins(%a[0] by [1] : memref<16xi32>)
+}
+
+// -----
+
+// And what it moves to and from them lies in memory.
+// CHECK: operand 'out' lies in acc_register, which is not memory
+loop.func @f() {
+  %a = loop.alloc acc_register : memref<16xi32>
+  %b = loop.alloc acc_register : memref<16xi32>
+  loop.intrin "vdla_store_acc_1x16" outs(%b[0] by [1] : memref<16xi32>) ins(%a[0] by [1] : memref<16xi32>)
+}
+
+// -----
+
+// Programs place buffers in an accelerator's memories alone.
+// CHECK: programs do not place buffers in shared
+loop.func @f() {
+  %a = loop.alloc shared {slots = 2 : i64} : memref<16xi32>
+}
+
+// -----
+
+// There is a slot at least.
+// CHECK: slots is a number of at least 1
+loop.func @f() {
+  %a = loop.alloc acc_input {slots = 0 : i64} : memref<16xi8>
+}
+
+// -----
+
+// Each slot has a place.
+// CHECK: places has an entry for each of 2 slots
+loop.func @f() {
+  %a = loop.alloc acc_input {slots = 2 : i64, places = array<i64: 0>} : memref<16xi8>
+}

@@ -87,3 +87,47 @@ sched.sequence @s for @f {
   %x = sched.cache_read %sum of "x" into shared
   sched.double_buffer %x
 }
+
+// -----
+
+// Tiles in an accelerator's memory lie in any number of slots, whoever writes them.
+// CHECK: %x_acc_input = loop.alloc acc_input {slots = 3 : i64} : memref<64x16xi8>
+loop.func @f(%x: memref<64x16xi8>, %y: memref<64x16xi8>) {
+  loop.for %i = 0 to 64 {
+    loop.for %k = 0 to 16 {
+      loop.block "copy" (%vi: spatial 64 = %i, %vk: spatial 16 = %k) {
+        %a = loop.load %x[%vi, %vk] : memref<64x16xi8>
+        loop.store %a, %y[%vi, %vk] : memref<64x16xi8>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %copy = sched.get_block "copy"
+  %i, %k = sched.get_loops %copy
+  %x = sched.cache_read %copy of "x" into acc_input
+  sched.compute_at %x at %i
+  sched.double_buffer %x slots 3
+}
+
+// -----
+
+// Shared memory has two.
+// CHECK: double_buffer: argument 'slots': %x_shared lies in memory where tiles have two slots, not 3
+loop.func @f(%x: memref<64x16xi8>, %y: memref<64x16xi8>) {
+  loop.for %i = 0 to 64 {
+    loop.for %k = 0 to 16 {
+      loop.block "copy" (%vi: spatial 64 = %i, %vk: spatial 16 = %k) {
+        %a = loop.load %x[%vi, %vk] : memref<64x16xi8>
+        loop.store %a, %y[%vi, %vk] : memref<64x16xi8>
+      }
+    }
+  }
+}
+sched.sequence @s for @f {
+  %copy = sched.get_block "copy"
+  %i, %k = sched.get_loops %copy
+  %x = sched.cache_read %copy of "x" into shared
+  sched.compute_at %x at %i
+  sched.double_buffer %x slots 3
+}

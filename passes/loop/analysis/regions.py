@@ -20,6 +20,7 @@ from tcopt.support.affine import (
     Atom,
     Dim,
     LinearSum,
+    Range,
     compact_map,
     linear_sum,
     sum_range,
@@ -28,6 +29,59 @@ from tcopt.support.affine import (
 )
 
 AccessOp = loop.LoadOp | loop.StoreOp
+
+
+@dataclass(frozen=True)
+class BufferAccess:
+    """A load, a store, or one tile of an intrinsic.
+
+    Attributes:
+        reaches: how far other elements lie below and above the first, along each dimension.
+        may_leave: whether elements outside of the buffer are a default.
+        tile: the number of the intrinsic's tile.
+    """
+
+    op: AccessOp | loop.IntrinOp
+    buffer: SSAValue
+    exprs: tuple[AffineExpr, ...]
+    reaches: Sequence[Range]
+    is_read: bool
+    is_write: bool
+    may_leave: bool = False
+    tile: int = 0
+
+    @property
+    def indices(self) -> Sequence[SSAValue]:
+        """What the expressions range over."""
+        return self.op.indices
+
+
+def accesses_to(buffer: SSAValue, op: Operation) -> list[BufferAccess]:
+    """The accesses of an op to a buffer; none if it uses the buffer otherwise."""
+    match op:
+        case loop.LoadOp():
+            exprs, leaves = op.map.data.results, op.default is not None
+            return [BufferAccess(op, buffer, exprs, op.lane_reaches, True, False, leaves)]
+        case loop.StoreOp():
+            exprs = op.map.data.results
+            return [BufferAccess(op, buffer, exprs, op.lane_reaches, False, True)]
+        case loop.IntrinOp():
+            return [
+                BufferAccess(
+                    op,
+                    buffer,
+                    tile.first,
+                    tile.reaches,
+                    tile.is_read,
+                    tile.is_output,
+                    tile.is_padded,
+                    position,
+                )
+                for position, tile in enumerate(op.tiles)
+                if tile.buffer is buffer
+            ]
+        case _:
+            return []
 
 
 @dataclass(frozen=True)
@@ -91,7 +145,7 @@ def over_loops(
 
 
 def intervals(
-    op: AccessOp, inner: Collection[SSAValue], known: Knowledge, *, clipped: bool = True
+    access: BufferAccess, inner: Collection[SSAValue], known: Knowledge, *, clipped: bool = True
 ) -> list[Interval]:
     """The box that one access covers while the loops of `inner` variables run.
 
@@ -100,18 +154,17 @@ def intervals(
     A dimension whose index mixes inner and outer variables inside a division, or holds a
     value that is no loop variable, counts as accessed whole.
     """
-    exprs, operands = over_loops(op.map.data.results, op.indices, op)
-    may_leave = isinstance(op, loop.LoadOp) and op.default is not None
+    exprs, operands = over_loops(access.exprs, access.indices, access.op)
     result: list[Interval] = []
     for expr, extent, (below, above) in zip(
-        exprs, shape_of(op.memref), op.lane_reaches, strict=True
+        exprs, shape_of(access.buffer), access.reaches, strict=True
     ):
         found = _interval(expr, operands, inner, known)
         if found is not None and (below or above):
             found = replace(found, low=found.low + below, high=found.high + above)
         if found is None:
             found = whole(extent)
-        elif clipped and not found.key.terms and not may_leave:
+        elif clipped and not found.key.terms and not access.may_leave:
             low, high = max(found.low, 0), min(found.high, extent - 1)
             found = Interval(found.base, found.operands, found.key, low, max(low, high))
         result.append(found)

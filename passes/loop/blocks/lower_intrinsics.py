@@ -33,9 +33,12 @@ class LowerIntrinsic(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: loop.IntrinOp, rewriter: PatternRewriter) -> None:
+        declared = intrinsic(op.intrin.data)
+        if declared.lowering is None:
+            return
         loads = [_load(tile, op) for tile in op.tiles]
         first, *others = (load.result for load in loads)
-        ops = intrinsic(op.intrin.data).lower(first, others)
+        ops = declared.lowering(first, *others)
         output = op.tiles[0]
         store = loop.StoreOp(
             ops[-1].results[0], output.buffer, *_access(output, op), lanes=_lanes(output)
@@ -71,7 +74,8 @@ class LowerIntrinsicsPass(ModulePass):
 
     The ops are what the intrinsic's declaration says (`dialects/intrinsics/`). Tiles become
     vectors, single elements scalars, so that what follows vectorises and unrolls them like
-    anything else, and keeps accumulators in registers.
+    anything else, and keeps accumulators in registers. Intrinsics whose operands stay in memory
+    are left to the target's own passes.
 
         loop.intrin "bf16_dot" outs(%c[%i, %j] : memref<4x16xf32>)
           ins(%a[%i, %k] by [0, 1] : memref<4x64xbf16>,

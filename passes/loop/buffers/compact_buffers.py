@@ -27,8 +27,9 @@ from tcopt.dialects import loop
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
 from tcopt.passes.loop.analysis.indexing import Knowledge, set_access, shape_of
 from tcopt.passes.loop.analysis.regions import (
-    AccessOp,
+    BufferAccess,
     Interval,
+    accesses_to,
     block_of,
     intervals,
     loops_around,
@@ -116,25 +117,23 @@ def _compact(alloc: loop.AllocOp, rewriter: PatternRewriter) -> None:
             ordered.append(op)
         elif isinstance(op, loop.ForOp):
             known.enter_loop(op)
-    accesses = [op for op in ordered if isinstance(op, loop.LoadOp | loop.StoreOp)]
-    if not accesses:
+    found = [accesses_to(alloc.result, op) for op in ordered]
+    accesses = [access for each in found for access in each]
+    if not accesses or not all(found):
         return
     paths = [loops_around(op) for op in ordered]
     candidates = _candidates(alloc, paths)
-    if len(accesses) < len(ordered):
-        # An intrinsic addresses tiles whose sizes are not known here.
-        return
     # Whole vectors fit into registers: a tail has its own, of which some lanes go unused. So do
     # whole tiles into shared memory.
     is_shared = alloc.scope.data.is_shared
-    has_tails = is_shared or alloc.scope.data.in_registers
+    has_tails = is_shared or alloc.scope.data.in_registers or alloc.scope.data.is_placed
     # A buffer never moves out of a loop: its iterations may run at the same time.
     own = len(loops_around(alloc))
     for depth in range(len(candidates), own - 1, -1):
         held = candidates[:depth]
         fixed = [each for each in held if not (is_shared and loop.is_in_block(each))]
         inner = {o.induction_variable for path in paths for o in path if o not in fixed}
-        boxes = [intervals(op, inner, known, clipped=not has_tails) for op in accesses]
+        boxes = [intervals(each, inner, known, clipped=not has_tails) for each in accesses]
         if depth > own:
             entered = [each for each in held[own:] if each in fixed]
             if not _is_private(entered, alloc.result, accesses, boxes):
@@ -184,21 +183,19 @@ _NEVER_ENTERED = (loop.LoopKind.VECTORIZED,)
 def _is_private(
     held: Sequence[loop.ForOp],
     buffer: SSAValue,
-    accesses: Sequence[AccessOp],
+    accesses: Sequence[BufferAccess],
     boxes: Sequence[list[Interval]],
 ) -> bool:
     """Whether each iteration of these nested loops reads only what it wrote itself."""
-    if not isinstance(accesses[0], loop.StoreOp):
+    if accesses[0].is_read:
         return False
-    if any(_reduces_over(held, op) for op in accesses):
+    if any(_reduces_over(held, each) for each in accesses):
         return False
     shape = shape_of(buffer)
     pairs = list(zip(accesses, boxes, strict=True))
-    written = _bounding_box([b for op, b in pairs if isinstance(op, loop.StoreOp)], shape)
-    for op, box in pairs:
-        if isinstance(op, loop.LoadOp) and not _covers(written, box, shape):
-            return False
-    return True
+    written = _bounding_box([box for each, box in pairs if each.is_write], shape)
+    read = [box for each, box in pairs if each.is_read]
+    return all(_covers(written, box, shape) for box in read)
 
 
 def _covers(written: Sequence[Interval], read: Sequence[Interval], shape: Sequence[int]) -> bool:
@@ -208,10 +205,10 @@ def _covers(written: Sequence[Interval], read: Sequence[Interval], shape: Sequen
     )
 
 
-def _reduces_over(held: Sequence[loop.ForOp], op: AccessOp) -> bool:
+def _reduces_over(held: Sequence[loop.ForOp], access: BufferAccess) -> bool:
     """Whether a reduction runs over one of the loops, and so carries what it accumulates."""
-    block = block_of(op)
-    if block is None or not block.is_reduction or not isinstance(op, loop.StoreOp):
+    block = block_of(access.op)
+    if block is None or not block.is_reduction or not access.is_write:
         return False
     carried = {each.induction_variable for each in held}
     for kind, binding in zip(block.iter_kinds, block.bindings.data.results, strict=True):
@@ -244,7 +241,7 @@ def _place(alloc: loop.AllocOp, before: Operation | None, rewriter: PatternRewri
 
 def _shrink(
     alloc: loop.AllocOp,
-    accesses: Sequence[AccessOp],
+    accesses: Sequence[BufferAccess],
     box: Sequence[Interval],
     known: Knowledge,
     rewriter: PatternRewriter,
@@ -265,8 +262,8 @@ def _shrink(
         type_.layout,
         type_.memory_space,
     )
-    for op in accesses:
-        _rebase(op, box, moved, known, rewriter)
+    for access in accesses:
+        _rebase(access, box, moved, known, rewriter)
     new = loop.AllocOp.create(
         result_types=[new_type], properties=alloc.properties, attributes=alloc.attributes
     )
@@ -274,17 +271,21 @@ def _shrink(
 
 
 def _rebase(
-    op: AccessOp,
+    access: BufferAccess,
     box: Sequence[Interval],
     moved: Sequence[int],
     known: Knowledge,
     rewriter: PatternRewriter,
 ) -> None:
     """Make an access relative to the box's corner."""
-    shape = shape_of(op.memref)
+    op = access.op
+    shape = shape_of(access.buffer)
     if isinstance(op, loop.LoadOp) and op.default is not None:
         _replace_default(op, moved, shape, rewriter)
-    exprs, operands = list(op.map.data.results), list(op.indices)
+    exprs, operands = list(access.exprs), list(op.indices)
+    if isinstance(op, loop.IntrinOp):
+        # Another tile of it may have been rebased before.
+        exprs = list(op.tiles[access.tile].first)
     for position in moved:
         interval = box[position]
         base_operands = [_visible(value, op, known) for value in interval.operands]
@@ -295,7 +296,11 @@ def _rebase(
         base = substitute(interval.base, dims)
         exprs[position] = exprs[position] - base - interval.low
     merged, values = unique_operands(AffineMap(len(operands), 0, tuple(exprs)), operands)
-    set_access(op, *known.simplify(merged.results, values))
+    map, values = known.simplify(merged.results, values)
+    if isinstance(op, loop.IntrinOp):
+        op.set_tile(access.tile, map.results, values)
+    else:
+        set_access(op, map, values)
 
 
 def _visible(value: SSAValue, op: Operation, known: Knowledge) -> SSAValue:

@@ -201,3 +201,31 @@ loop.func @shared(%x: memref<64x32xf32>, %y: memref<64xf32>) {
     }
   }
 }
+
+// -----
+
+// Tiles of intrinsics count as what they touch.
+// CHECK-LABEL: loop.func @tiles
+// CHECK:       loop.for %i = 0 to 8 {
+// CHECK-NEXT:    %a = loop.alloc acc_input : memref<6x16xi8>
+// CHECK-NEXT:    loop.for %z = 0 to 6 {
+// CHECK-NEXT:      loop.intrin "vdla_load_inp_1x16" outs(%a[%z, 0] by [0, 1] : memref<6x16xi8>) ins(%x[%i * 4 + %z - 1, 0] by [0, 1] : memref<32x16xi8>)
+// CHECK:         loop.for %z = 0 to 4 {
+// CHECK-NEXT:      loop.for %k = 0 to 3 {
+// CHECK-NEXT:        loop.intrin "vdla_gemm_1x16x16" outs(%c[%i * 4 + %z, 0] by [0, 1] : memref<32x16xi32>)
+// CHECK-SAME:          ins(%a[%z + %k, 0] by [0, 1] : memref<6x16xi8>, %w[0, 0] by [1, 0] [0, 1] : memref<16x16xi8>)
+loop.func @tiles(%x: memref<32x16xi8>) {
+  %w = loop.alloc acc_weight : memref<16x16xi8>
+  %c = loop.alloc acc_register : memref<32x16xi32>
+  %a = loop.alloc acc_input : memref<34x16xi8>
+  loop.for %i = 0 to 8 {
+    loop.for %z = 0 to 6 {
+      loop.intrin "vdla_load_inp_1x16" outs(%a[%i * 4 + %z, 0] by [0, 1] : memref<34x16xi8>) ins(%x[%i * 4 + %z - 1, 0] by [0, 1] : memref<32x16xi8>)
+    }
+    loop.for %z = 0 to 4 {
+      loop.for %k = 0 to 3 {
+        loop.intrin "vdla_gemm_1x16x16" outs(%c[%i * 4 + %z, 0] by [0, 1] : memref<32x16xi32>) ins(%a[%i * 4 + %z + %k, 0] by [0, 1] : memref<34x16xi8>, %w[0, 0] by [1, 0] [0, 1] : memref<16x16xi8>)
+      }
+    }
+  }
+}
