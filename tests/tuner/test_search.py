@@ -1,0 +1,205 @@
+"""Searches: valid choices, none twice, and better ones in fewer trials than at random."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import numpy as np
+import pytest
+
+from tcopt.schedules.spaces.closed import Closed
+from tcopt.schedules.spaces.space import Choice, Column, Knob, Point
+from tcopt.support.errors import InputError
+from tcopt.tuner.search.annealing import anneal
+from tcopt.tuner.search.enumeration import Enumeration
+from tcopt.tuner.search.evolution import evolve
+from tcopt.tuner.search.moves import best_of, cross, draw_valid, is_valid, mutate
+from tcopt.tuner.search.proposer import Arm, Proposer
+from tcopt.tuner.task_search import Strategy, TaskSearch
+from tuner_simulation import MACHINE, best_speed, new_search, simulate
+from tuner_spaces import ProductSpace
+
+
+class RareSpace(ProductSpace):
+    """One of very many choices is valid: the default, and what is near it."""
+
+    def valid(self, k: Point) -> Column:
+        chosen = self.complete({"rows": 4, "vectors": 6})
+        same = [getattr(k, name) == value for name, value in chosen.items() if "part" in name]
+        return super().valid(k) & np.logical_and.reduce(same)
+
+    def usual(self, k: Point) -> Column:
+        return super().valid(k)
+
+
+class TinySpace(ProductSpace):
+    """Two values for each knob."""
+
+    def __init__(self) -> None:
+        super().__init__(197, 768, 768)
+        self.knobs = tuple(Knob(k.name, k.values[:2], k.labels[:2]) for k in self.knobs)
+
+    def complete(self, leading: Choice) -> dict[str, int]:
+        return {knob.name: knob.values[0] for knob in self.knobs} | dict(leading)
+
+
+SPACE = ProductSpace(197, 768, 768)
+WIDE = ProductSpace(197, 768, 768, wide=True)
+
+
+def test_a_move_changes_one_knob(rng: np.random.Generator) -> None:
+    points = WIDE.draw(500, rng)
+    moved = mutate(WIDE, points, rng)
+    assert ((moved != points).sum(axis=1) == 1).all()
+    sizes = [len(knob.values) for knob in WIDE.knobs]
+    assert (moved >= 0).all() and (moved < sizes).all()
+    changed = (moved != points).any(axis=0)
+    assert changed.all()
+
+
+def test_a_child_has_each_knob_from_a_parent(rng: np.random.Generator) -> None:
+    first, second = WIDE.draw(100, rng), WIDE.draw(100, rng)
+    child = cross(first, second, rng)
+    assert ((child == first) | (child == second)).all()
+    assert (child != first).any() and (child != second).any()
+
+
+@pytest.mark.parametrize("space", [SPACE, WIDE, RareSpace(197, 768, 768, wide=True)])
+def test_what_is_drawn_is_valid(space: ProductSpace, rng: np.random.Generator) -> None:
+    points = draw_valid(space, 300, rng)
+    assert points.shape == (300, len(space.knobs))
+    assert is_valid(space, points).all()
+    assert len(np.unique(points, axis=0)) > 100
+
+
+def test_a_space_without_knobs_has_one_choice(rng: np.random.Generator) -> None:
+    points = draw_valid(Closed(), 3, rng)
+    assert points.shape == (3, 0)
+    assert mutate(Closed(), points, rng).shape == (3, 0)
+    proposer = Proposer([Arm("fallback", Closed(), MACHINE)])
+    assert [p.choice for p in proposer.first(8)] == [{}]
+    assert proposer.random(4) == []
+
+
+def test_the_best_are_in_order_and_once() -> None:
+    points = np.asarray([[1, 2], [3, 4], [1, 2], [5, 6]])
+    found, scores = best_of(points, np.asarray([1.0, 3.0, 1.0, 2.0]), 3)
+    assert found.tolist() == [[3, 4], [5, 6], [1, 2]]
+    assert scores.tolist() == [3.0, 2.0, 1.0]
+
+
+def test_small_spaces_are_enumerated() -> None:
+    assert Enumeration.suits(SPACE) and not Enumeration.suits(WIDE)
+    points = Enumeration(SPACE).points
+    assert is_valid(SPACE, points).all()
+    assert len(points) == len(np.unique(points, axis=0)) == sum(1 for _ in SPACE.choices())
+
+
+def test_annealing_and_evolution_come_near_the_optimum(rng: np.random.Generator) -> None:
+    best = Enumeration(SPACE).best(lambda p: -SPACE.time_ns(p), 1)[1][0]
+    starts = draw_valid(SPACE, 256, rng)
+    at_random = np.max(-SPACE.time_ns(starts))
+    for search in (anneal, evolve):
+        found, scores = search(SPACE, lambda p: -SPACE.time_ns(p), starts, 16, rng)
+        assert is_valid(SPACE, found).all()
+        assert (np.diff(scores) <= 0).all()
+        assert scores[0] >= at_random
+        assert scores[0] >= 1.03 * best  # Negative times: within 3 %.
+
+
+def test_nothing_is_proposed_twice() -> None:
+    proposer = Proposer([Arm("a", SPACE, MACHINE), Arm("b", WIDE, MACHINE)], seed=3)
+    proposer.saw("a", SPACE.default())
+    found = proposer.first(20)
+    found += proposer.random(30)
+    good = [(p.rule, p.choice) for p in found[:8]]
+    found += proposer.best_by_score(30, lambda arm, points: arm.by_estimate(points), good)
+    keys = [p.key for p in found]
+    assert len(keys) == len(set(keys)) == 80
+    assert ("a", *SPACE.default().values()) not in keys
+    assert {p.rule for p in found} == {"a", "b"}
+    for proposal in found:
+        space = SPACE if proposal.rule == "a" else WIDE
+        assert space.is_valid(proposal.choice)
+
+
+def test_the_first_batch_has_something_of_each() -> None:
+    proposer = Proposer([Arm("a", SPACE, MACHINE)], seed=1)
+    winner = SPACE.default() | {"rows": 3, "steps": 2}
+    foreign = {"rows": 7}
+    found = proposer.first(20, [("a", winner), ("a", foreign), ("unknown", {})])
+    origins = [p.origin for p in found]
+    assert found[0].choice == SPACE.default()
+    assert origins.count("winner") == 1 and found[1].choice == winner
+    assert origins.count("random") == 4
+    assert origins.count("estimate") == 14
+
+
+def test_a_space_that_is_used_up_ends() -> None:
+    small = TinySpace()
+    proposer = Proposer([Arm("a", small, MACHINE)])
+    count = sum(1 for _ in small.choices())
+    assert len(proposer.best_by_score(10 * count, lambda arm, p: arm.by_estimate(p))) == count
+    assert proposer.random(5) == []
+
+
+def test_a_task_without_rules_is_refused() -> None:
+    with pytest.raises(InputError, match="needs a rule"):
+        Proposer([])
+
+
+def test_equal_seeds_search_alike() -> None:
+    pytest.importorskip("lightgbm", reason="the model is LightGBM's")
+
+    def trials(seed: int) -> list[object]:
+        search = new_search(WIDE, seed=seed)
+        simulate(search, 64)
+        return [(t.choice, t.ratio) for t in search.trials]
+
+    assert trials(1) == trials(1)
+    assert trials(1) != trials(2)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_model_finds_good_choices_in_fewer_trials(wide: bool) -> None:
+    pytest.importorskip("lightgbm", reason="the model is LightGBM's")
+    space = ProductSpace(197, 768, 768, wide=wide)
+    speeds: dict[Strategy, list[float]] = {}
+    for strategy in Strategy:
+        runs = [simulate(new_search(space, strategy, seed), 96) for seed in range(3)]
+        speeds[strategy] = [median(run[n] for run in runs) for n in range(min(map(len, runs)))]
+    learned, drawn = speeds[Strategy.MODEL], speeds[Strategy.RANDOM]
+    assert learned[60] > drawn[-1]
+    assert learned[-1] > speeds[Strategy.ESTIMATE][-1]
+    if not wide:
+        assert learned[-1] >= 0.95 * best_speed(space)
+
+
+def test_what_other_tasks_taught_helps_at_once() -> None:
+    pytest.importorskip("lightgbm", reason="the model is LightGBM's")
+    other = new_search(ProductSpace(128, 3072, 768))
+    simulate(other, 128)
+    space = ProductSpace(197, 768, 1024)
+    cold = [simulate(new_search(space, seed=seed), 24)[-1] for seed in range(3)]
+    warm = [simulate(new_search(space, seed=seed), 24, other.groups())[-1] for seed in range(3)]
+    assert median(warm) > median(cold)
+
+
+def test_failures_are_no_best() -> None:
+    search = new_search(SPACE, Strategy.RANDOM)
+    simulate(search, 64)
+    failed = [trial for trial in search.trials if not trial.ran]
+    assert failed and all(trial.choice["rows"] == 15 for trial in failed)
+    assert search.best is not None and search.best.ran
+    (group,) = search.groups()
+    assert (group.speeds == 0).sum() == len(failed)
+
+
+def test_earlier_trials_are_taken_up() -> None:
+    first = new_search(SPACE, Strategy.RANDOM)
+    simulate(first, 32)
+    again: TaskSearch = new_search(SPACE, Strategy.RANDOM)
+    again.add(first.trials, 10.0)
+    assert again.best == first.best
+    keys = {tuple(t.choice.values()) for t in first.trials}
+    assert not keys & {tuple(p.choice.values()) for p in again.propose(32)}

@@ -1,0 +1,214 @@
+"""A model that ranks choices: which of two is faster, learned from all records of a target kind.
+
+Absolute times depend on the machine and on what else it does; the model is asked only for an
+order. It is LightGBM's, with a rank objective: examples come in groups, and only those of one group
+are compared. A group is a workload on a machine, in a block of rounds; its examples are labelled by
+the quantile of how fast they are against the default, failures by 0.
+
+Examples of other workloads teach as well, and fade as the task has its own: their weight is
+2^(-n / 64) after n trials, as in AutoTVM.
+
+LightGBM is imported when a model is made, never before a process forks: its threads do not survive
+that (microsoft/LightGBM#4751).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.support.errors import InputError
+from tcopt.tuner.features import NAMES
+from tcopt.tuner.footprints import Floats
+
+LABELS = 31
+"""Quantiles that are told apart: LightGBM's default gains end there."""
+
+HALF_LIFE = 64
+"""Own trials after which what others teach counts half."""
+
+LEAST_EXAMPLES = 16
+"""With fewer nothing is learned: the rules' estimates order choices better."""
+
+MOST_EXAMPLES = 4096
+"""That a model is made of, the own ones first: it is made anew each round."""
+
+MOST_OF_GROUP = 2048
+"""Examples of a group; LightGBM refuses more than 10,000."""
+
+FAINT = 1e-3
+"""Weights below which examples teach nothing."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Examples that may be compared with each other.
+
+    Attributes:
+        workload: the task's key; `machine`: where it was measured.
+        features: a row for each example.
+        speeds: how many times as fast as the default; 0 for what failed.
+    """
+
+    workload: str
+    machine: str
+    features: Floats
+    speeds: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if len(self.features) != len(self.speeds):
+            raise ValueError(f"{len(self.features)} examples have {len(self.speeds)} speeds")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the model is made.
+
+    Attributes:
+        trees, leaves: of it; a hundred by 31 are predicted in a few microseconds.
+        rate: how much each tree corrects.
+        seed: equal seeds and examples give equal models.
+        threads: of LightGBM, a fixed number: sums depend on it.
+    """
+
+    trees: int = 100
+    leaves: int = 31
+    rate: float = 0.1
+    seed: int = 0
+    threads: int = 1
+    objective: str = "lambdarank"
+    more: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def parameters(self) -> dict[str, Any]:
+        """As LightGBM names them."""
+        return {
+            "objective": self.objective,
+            "num_leaves": self.leaves,
+            "learning_rate": self.rate,
+            "min_data_in_leaf": 4,
+            "min_sum_hessian_in_leaf": 1e-4,
+            "lambda_l2": 1.0,
+            "feature_fraction": 0.7,
+            "label_gain": list(range(LABELS + 1)),
+            "lambdarank_truncation_level": HALF_LIFE,
+            "seed": self.seed,
+            "objective_seed": self.seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": self.threads,
+            "verbosity": -1,
+        } | self.more
+
+
+class Ranker:
+    """Orders choices by how fast they are likely to be.
+
+    Attributes:
+        examples: how many it has learned from; 0 before that.
+    """
+
+    def __init__(self, settings: Settings | None = None):
+        self.settings = settings or Settings()
+        self.examples = 0
+        self._booster: Any = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a model."""
+        return self._booster is not None
+
+    def learn(self, groups: Sequence[Group], workload: str = "", trials: int = 0) -> None:
+        """Make the model anew.
+
+        Args:
+            workload: the task that it is for; examples of others weigh less.
+            trials: how many that task has.
+        """
+        chosen = _choose(groups, workload, trials)
+        self._booster = None
+        self.examples = sum(len(group.speeds) for group, _ in chosen)
+        if self.examples < LEAST_EXAMPLES:
+            return
+        labels = np.concatenate([label(group.speeds) for group, _ in chosen])
+        if not np.any(labels != labels[0]):
+            return
+        lightgbm = import_lightgbm()
+        data = lightgbm.Dataset(
+            np.concatenate([group.features for group, _ in chosen]),
+            label=labels,
+            group=[len(group.speeds) for group, _ in chosen],
+            weight=np.concatenate([np.full(len(g.speeds), w) for g, w in chosen]),
+            feature_name=[name.replace(".", "_") for name in NAMES],
+            params={"verbosity": -1, "min_data_in_bin": 1},
+        )
+        parameters = self.settings.parameters()
+        self._booster = lightgbm.train(parameters, data, self.settings.trees)
+
+    def predict(self, features: Floats) -> NDArray[np.float64]:
+        """Scores, the higher the faster; only their order counts."""
+        if self._booster is None:
+            raise ValueError("a model that has learned nothing was asked")
+        if not len(features):
+            return np.zeros(0)
+        return self._booster.predict(features, num_threads=self.settings.threads)
+
+    def importance(self) -> dict[str, float]:
+        """What the model looks at: each column's share of what its splits gain."""
+        if self._booster is None:
+            return {}
+        gains = self._booster.feature_importance("gain")
+        total = float(gains.sum()) or 1.0
+        shares = {name: float(g) / total for name, g in zip(NAMES, gains, strict=True)}
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+
+def label(speeds: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Quantiles from 1 to `LABELS - 1` of what ran, 0 for what failed; equal speeds are equal."""
+    labels = np.zeros(len(speeds), np.int32)
+    ran = speeds > 0
+    if ran.any():
+        _, places = np.unique(speeds[ran], return_inverse=True)
+        most = max(int(places.max()), 1)
+        labels[ran] = 1 + np.rint(places * (LABELS - 2) / most).astype(np.int32)
+    return labels
+
+
+def _choose(groups: Sequence[Group], workload: str, trials: int) -> list[tuple[Group, float]]:
+    """The examples to learn from, the own ones first, with their weights."""
+    fade = 2.0 ** (-trials / HALF_LIFE)
+    own = [(group, 1.0) for group in groups if group.workload == workload]
+    others = [(group, fade) for group in groups if group.workload != workload and fade > FAINT]
+    found: list[tuple[Group, float]] = []
+    room = MOST_EXAMPLES
+    # The last ones first: they are of the code as it is.
+    for group, weight in [*reversed(own), *reversed(others)]:
+        for start in range(0, min(len(group.speeds), room), MOST_OF_GROUP):
+            rows = slice(start, min(start + MOST_OF_GROUP, room))
+            part = Group(group.workload, group.machine, group.features[rows], group.speeds[rows])
+            if len(part.speeds) > 1:
+                found.append((part, weight))
+                room -= len(part.speeds)
+    return found
+
+
+def import_lightgbm() -> Any:
+    """LightGBM.
+
+    Raises:
+        InputError: it is not installed, or its library cannot be loaded.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import lightgbm
+    except (ImportError, OSError) as error:
+        raise InputError(
+            f"searching with a model needs LightGBM: {error}",
+            hint="pip install 'tcopt[tune]'; on Debian it needs libgomp1 as well",
+        ) from error
+    return lightgbm
