@@ -34,8 +34,8 @@ def _evaluator(declared: Intrinsic) -> Callable[[Sequence[Buffer], Sequence[Plac
 
     def evaluate(buffers: Sequence[Buffer], places: Sequence[Places]) -> None:
         tiles = {"out": _tile(output, buffers[0], places[0])}
-        for operand, *where in zip(inputs, buffers[1:], places[1:], strict=True):
-            tiles[operand.name] = _tile(operand, *where)
+        for operand, buffer, where in zip(inputs, buffers[1:], places[1:], strict=True):
+            tiles[operand.name] = _tile(operand, buffer, where)
         names = ("out" if name == declared.old else name for name in declared.inputs)
         (result,) = run_func(declared.function, [tiles[name] for name in names])
         if declared.adds:

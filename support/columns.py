@@ -9,7 +9,7 @@ by themselves; these are for what Python's `max`, `ceil` and `if` say of numbers
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -36,8 +36,7 @@ def least(*values: Column) -> Column:
 def where(condition: Column, yes: Column, no: Column) -> Column:
     """One value where a condition holds, another where it does not; both are computed."""
     if _is_column(condition):
-        chosen: Column = np.where(condition, yes, no)
-        return chosen
+        return cast(Any, np.where(condition, yes, no))
     return yes if condition else no
 
 
