@@ -1,0 +1,180 @@
+// RUN: tcopt %s -p lower-loop-to-vdla --split-input-file --verify-diagnostics | filecheck %s
+
+// Loops around more than one call are written out, those around one are the instruction's: rows of
+// entries with pads, and two hardware loops with micro-ops for the rest. Slots are used in turn,
+// so each has kernels of its own; equal ones are one, and are loaded when they are first needed.
+// CHECK-LABEL: vdla.program @conv(%x: memref<4x6x16xi8>, %w: memref<2x3x16x16xi8>, %y: memref<2x4x4x16xi32>) {
+// CHECK-NEXT:    %reset = vdla.kernel gemm at 0 [16] dst [1] src [0] wgt [0] {
+// CHECK-NEXT:      uop 0, 0, 0
+// CHECK-NEXT:    }
+// CHECK-NEXT:    %gemm = vdla.kernel gemm at 1 [4, 4] dst [4, 1] src [6, 1] wgt [0, 0] {
+// CHECK-NEXT:      uop 0, 0, 0
+// CHECK-NEXT:      uop 0, 1, 1
+// CHECK-NEXT:      uop 0, 2, 2
+// CHECK-NEXT:    }
+// CHECK-NEXT:    %gemm_1 = vdla.kernel gemm at 4 [4, 4] dst [4, 1] src [6, 1] wgt [0, 0] {
+// CHECK-NEXT:      uop 0, 24, 3
+// CHECK-NEXT:      uop 0, 25, 4
+// CHECK-NEXT:      uop 0, 26, 5
+// CHECK-NEXT:    }
+// CHECK-NEXT:    vdla.load_uops %reset
+// CHECK-NEXT:    vdla.gemm reset %reset
+// CHECK-NEXT:    vdla.load inp 0, %x[0] : 4x5 stride 6 pad [0, 0, 1, 0]
+// CHECK-NEXT:    vdla.load wgt 0, %w[0] : 1x3
+// CHECK-NEXT:    vdla.load_uops %gemm
+// CHECK-NEXT:    vdla.gemm %gemm
+// CHECK-NEXT:    vdla.store acc 0, %y[0] : 1x16
+// CHECK-NEXT:    vdla.gemm reset %reset
+// CHECK-NEXT:    vdla.load inp 24, %x[0] : 4x5 stride 6 pad [0, 0, 1, 0]
+// CHECK-NEXT:    vdla.load wgt 3, %w[3] : 1x3
+// CHECK-NEXT:    vdla.load_uops %gemm_1
+// CHECK-NEXT:    vdla.gemm %gemm_1
+// CHECK-NEXT:    vdla.store acc 0, %y[16] : 1x16
+// CHECK-NEXT:    vdla.finish
+builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
+  loop.func @conv(%x: memref<4x6x16xi8>, %w: memref<2x3x16x16xi8>, %y: memref<2x4x4x16xi32>) {
+    loop.for %o = 0 to 2 {
+      %a = loop.alloc acc_input {slots = 2 : i64, places = array<i64: 0, 24>} : memref<4x6x16xi8>
+      %b = loop.alloc acc_weight {slots = 2 : i64, places = array<i64: 0, 3>} : memref<3x16x16xi8>
+      %c = loop.alloc acc_register {places = array<i64: 0>} : memref<4x4x16xi32>
+      loop.for %i = 0 to 4 {
+        loop.for %j = 0 to 4 {
+          loop.intrin "vdla_reset_1x16" outs(%c[%i, %j, 0] by [0, 0, 1] : memref<4x4x16xi32>) ins()
+        }
+      }
+      loop.for %i = 0 to 4 {
+        loop.for %j = 0 to 6 {
+          loop.intrin "vdla_load_inp_1x16" outs(%a[%i, %j, 0] by [0, 0, 1] : memref<4x6x16xi8>) ins(%x[%i, %j - 1, 0] by [0, 0, 1] : memref<4x6x16xi8>)
+        }
+      }
+      loop.for %k = 0 to 3 {
+        loop.intrin "vdla_load_wgt_16x16" outs(%b[%k, 0, 0] by [0, 1, 0] [0, 0, 1] : memref<3x16x16xi8>) ins(%w[%o, %k, 0, 0] by [0, 0, 1, 0] [0, 0, 0, 1] : memref<2x3x16x16xi8>)
+      }
+      loop.for %k = 0 to 3 {
+        loop.for %i = 0 to 4 {
+          loop.for %j = 0 to 4 {
+            loop.intrin "vdla_gemm_1x16x16" outs(%c[%i, %j, 0] by [0, 0, 1] : memref<4x4x16xi32>) ins(%a[%i, %j + %k, 0] by [0, 0, 1] : memref<4x6x16xi8>, %b[%k, 0, 0] by [0, 1, 0] [0, 0, 1] : memref<3x16x16xi8>)
+          }
+        }
+      }
+      loop.for %i = 0 to 4 {
+        loop.for %j = 0 to 4 {
+          loop.intrin "vdla_store_acc_1x16" outs(%y[%o, %i, %j, 0] by [0, 0, 0, 1] : memref<2x4x4x16xi32>) ins(%c[%i, %j, 0] by [0, 0, 1] : memref<4x4x16xi32>)
+        }
+      }
+    }
+  }
+}
+
+// -----
+
+// Guards are shorter loops: the last tile is smaller. What no transfer holds becomes several.
+// CHECK-LABEL: vdla.program @guards
+// CHECK:         vdla.load acc 0, %x[0] : 3x2 stride 5
+// CHECK-NEXT:    vdla.load acc 6, %x[25] : 3x2 stride 5
+// CHECK-NEXT:    vdla.store acc 0, %y[0] : 3x2 stride 5
+// CHECK-NEXT:    vdla.store acc 6, %y[25] : 3x2 stride 5
+// CHECK-NEXT:    vdla.load acc 0, %x[15] : 2x2 stride 5
+// CHECK-NEXT:    vdla.load acc 6, %x[40] : 2x2 stride 5
+builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
+  loop.func @guards(%x: memref<2x5x5x16xi32>, %y: memref<2x5x5x16xi32>) {
+    loop.for %t = 0 to 2 {
+      %a = loop.alloc acc_register {places = array<i64: 0>} : memref<2x3x2x16xi32>
+      loop.for %n = 0 to 2 {
+        loop.for %i = 0 to 3 {
+          loop.guard ([%t * 3 + %i] in 5) {
+            loop.for %j = 0 to 2 {
+              loop.intrin "vdla_load_acc_1x16" outs(%a[%n, %i, %j, 0] by [0, 0, 0, 1] : memref<2x3x2x16xi32>) ins(%x[%n, %t * 3 + %i, %j, 0] by [0, 0, 0, 1] : memref<2x5x5x16xi32>)
+            }
+          }
+        }
+      }
+      loop.for %n = 0 to 2 {
+        loop.for %i = 0 to 3 {
+          loop.guard ([%t * 3 + %i] in 5) {
+            loop.for %j = 0 to 2 {
+              loop.intrin "vdla_store_acc_1x16" outs(%y[%n, %t * 3 + %i, %j, 0] by [0, 0, 0, 1] : memref<2x5x5x16xi32>) ins(%a[%n, %i, %j, 0] by [0, 0, 0, 1] : memref<2x3x2x16xi32>)
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// -----
+
+// Where a register may not be written again at once, loops change places.
+// CHECK-LABEL: vdla.program @rewrite
+// CHECK:         %gemm = vdla.kernel gemm at 0 [3, 4] dst [0, 1] src [1, 1] wgt [0, 0] {
+builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64, rewrite = 2>} {
+  loop.func @rewrite() {
+    %a = loop.alloc acc_input {places = array<i64: 0>} : memref<6x16xi8>
+    %b = loop.alloc acc_weight {places = array<i64: 0>} : memref<16x16xi8>
+    %c = loop.alloc acc_register {places = array<i64: 0>} : memref<4x16xi32>
+    loop.for %i = 0 to 4 {
+      loop.for %k = 0 to 3 {
+        loop.intrin "vdla_gemm_1x16x16" outs(%c[%i, 0] by [0, 1] : memref<4x16xi32>) ins(%a[%i + %k, 0] by [0, 1] : memref<6x16xi8>, %b[0, 0] by [1, 0] [0, 1] : memref<16x16xi8>)
+      }
+    }
+  }
+}
+
+// -----
+
+// Functions for others stay.
+// CHECK-LABEL: loop.func @host
+builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
+  loop.func @host(%x: memref<4xi32>) {
+  }
+}
+
+// -----
+
+// An op that is no call of an intrinsic has no instruction.
+// CHECK: unsupported: 'loop.load': the accelerator has no instruction for loop.load (at {{.*}}); sched.tensorize makes calls of its intrinsics
+builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
+  loop.func @scalar(%x: memref<16xi8>) {
+    %a = loop.alloc acc_input {places = array<i64: 0>} : memref<16xi8>
+    loop.for %i = 0 to 16 {
+      %0 = loop.load %x[%i] : memref<16xi8>
+      loop.store %0, %a[%i] : memref<16xi8>
+    }
+  }
+}
+
+// -----
+
+// A buffer without a place is named.
+// CHECK: unsupported: 'loop.alloc': %a in acc_input has no place on the accelerator (at {{.*}}); place-sram comes before
+builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
+  loop.func @nowhere() {
+    %a = loop.alloc acc_input : memref<16xi8>
+  }
+}
+
+// -----
+
+// An intrinsic of another unit is none of this machine.
+// CHECK: unsupported: 'loop.intrin': 'vdla_load_inp_1x8' works on entries of 8 bytes, those of acc_input have 16
+builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
+  loop.func @other(%x: memref<2x8xi8>) {
+    %a = loop.alloc acc_input {places = array<i64: 0>} : memref<2x8xi8>
+    loop.for %i = 0 to 2 {
+      loop.intrin "vdla_load_inp_1x8" outs(%a[%i, 0] by [0, 1] : memref<2x8xi8>) ins(%x[%i, 0] by [0, 1] : memref<2x8xi8>)
+    }
+  }
+}
+
+// -----
+
+// An instruction loads some data, not pads alone.
+// CHECK: unsupported: 'loop.intrin': a tile lies outside of %x: no instruction writes zeros alone there (at {{.*}}); larger tiles reach into the data
+builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
+  loop.func @zeros(%x: memref<2x16xi8>) {
+    %a = loop.alloc acc_input {places = array<i64: 0>} : memref<2x16xi8>
+    loop.for %i = 0 to 2 {
+      loop.intrin "vdla_load_inp_1x16" outs(%a[%i, 0] by [0, 1] : memref<2x16xi8>) ins(%x[%i + 2, 0] by [0, 1] : memref<2x16xi8>)
+    }
+  }
+}

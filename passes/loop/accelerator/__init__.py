@@ -1,0 +1,1 @@
+"""Loops for an accelerator: places in its memories, and its instructions."""

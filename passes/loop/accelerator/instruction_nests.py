@@ -1,0 +1,263 @@
+"""Loops around one call of an intrinsic, as an instruction of an accelerator has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.dialects.intrinsics import Intrinsic, intrinsic
+from tcopt.dialects.loop.intrin import Tile
+from tcopt.passes.loop.accelerator.forms import Form, Linear, Values
+from tcopt.support.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A loop of an instruction.
+
+    Attributes:
+        extent: how often it runs.
+        steps: how many entries each operand moves, the output first.
+        inside: first and end of the iterations in which inputs lie inside of their buffers.
+    """
+
+    extent: int
+    steps: tuple[int, ...]
+    inside: tuple[int, int]
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether all iterations are inside."""
+        return self.inside == (0, self.extent)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an instruction, or several, do: entries of operands, in loops.
+
+    Attributes:
+        buffers: of the operands, the output first.
+        first: the entry of each buffer where the first iteration is; of one of an accelerator's
+            memory the entry of this, unless it is not placed.
+        axes: the loops, outermost first; those of one iteration are left out.
+        is_inside: whether there is an iteration whose inputs lie inside of their buffers.
+    """
+
+    call: loop.IntrinOp
+    buffers: tuple[SSAValue, ...]
+    first: tuple[int, ...]
+    axes: tuple[Axis, ...]
+    is_inside: bool = True
+
+    def split(self, position: int) -> list[Work]:
+        """One piece of work for each iteration of a loop."""
+        axis = self.axes[position]
+        rest = (*self.axes[:position], *self.axes[position + 1 :])
+        low, high = axis.inside
+        return [
+            Work(
+                self.call,
+                self.buffers,
+                tuple(at + n * step for at, step in zip(self.first, axis.steps, strict=True)),
+                rest,
+                self.is_inside and low <= n < high,
+            )
+            for n in range(axis.extent)
+        ]
+
+
+class Nest:
+    """Perfectly nested loops and guards around one call.
+
+    Attributes:
+        loops: outermost first.
+    """
+
+    def __init__(
+        self, loops: Sequence[loop.ForOp], guards: Sequence[loop.GuardOp], call: loop.IntrinOp
+    ):
+        self.loops, self.call = tuple(loops), call
+        self._conditions = [
+            (Form.of(expr, guard.indices), extent)
+            for guard in guards
+            for expr, extent in zip(guard.map.data.results, guard.condition_extents, strict=True)
+        ]
+        self._operands = [_Operand(tile, call) for tile in call.tiles]
+
+    @cached_property
+    def declared(self) -> Intrinsic:
+        """The intrinsic."""
+        return intrinsic(self.call.intrin.data)
+
+    @property
+    def tiles(self) -> list[Tile]:
+        """The tiles of the call, the output first."""
+        return [operand.tile for operand in self._operands]
+
+    def work(self, values: Values, places: Mapping[SSAValue, int]) -> list[Work] | None:
+        """What is to do where the loops around have these values; None where the loops are none
+        of an instruction, and have to be written out.
+
+        Args:
+            places: the first entry of each buffer that is placed.
+        """
+        ranges = {each.induction_variable: (0, each.trip_count) for each in self.loops}
+        conditions = [(form.at(values), 0, extent) for form, extent in self._conditions]
+        if (runs := _restrict(ranges, conditions)) is None:
+            return None
+        if not runs:
+            return []
+        inside = dict(ranges)
+        limits = [
+            (form.at(values), low, high)
+            for operand in self._operands
+            for form, low, high in operand.limits
+        ]
+        if (is_inside := _restrict(inside, limits)) is None:
+            return None
+        if not is_inside:
+            inside = {value: (low, low) for value, (low, _) in ranges.items()}
+        first: list[int] = []
+        steps: list[Mapping[SSAValue, int]] = []
+        for operand in self._operands:
+            place = operand.place(values, places.get(operand.tile.buffer, 0))
+            if place is None:
+                return None
+            moved = sum(step * ranges[v][0] for v, step in place.steps.items())
+            first.append(place.base + moved)
+            steps.append(place.steps)
+        axes = tuple(
+            Axis(
+                high - low,
+                tuple(each.get(value, 0) for each in steps),
+                (inside[value][0] - low, inside[value][1] - low),
+            )
+            for value, (low, high) in ranges.items()
+            if high - low > 1 or inside[value] != (low, high)
+        )
+        buffers = tuple(operand.tile.buffer for operand in self._operands)
+        return [Work(self.call, buffers, tuple(first), axes, is_inside)]
+
+
+def nest_at(op: Operation) -> Nest | None:
+    """The nest that begins with a loop, guard or call; None if it is no such nest."""
+    loops: list[loop.ForOp] = []
+    guards: list[loop.GuardOp] = []
+    while True:
+        match op:
+            case loop.IntrinOp():
+                return Nest(loops, guards, op)
+            case loop.ForOp(loop_kind=loop.LoopKind.SERIAL):
+                loops.append(op)
+            case loop.GuardOp():
+                guards.append(op)
+            case _:
+                return None
+        inside = list(op.body.block.ops)
+        if len(inside) != 1:
+            return None
+        op = inside[0]
+
+
+class _Operand:
+    """A tile of a call, whose place is asked for in entries.
+
+    Attributes:
+        limits: for a tile that may lie outside of its buffer, along each dimension where that may
+            be: the first index, its least value and the end of its values inside.
+    """
+
+    def __init__(self, tile: Tile, call: loop.IntrinOp):
+        self.tile, self.call = tile, call
+        type_ = tile.buffer.type
+        assert isa(type_, MemRefType)
+        shape = type_.get_shape()
+        strides = [prod(shape[dim + 1 :]) for dim in range(len(shape))]
+        self.forms = [Form.of(expr, call.indices) for expr in tile.first]
+        self.strides = strides
+        self.elements = prod(tile.extents)
+        self._check_order()
+        self.limits = [
+            (form, -below, extent - above)
+            for form, (below, above), extent in zip(self.forms, tile.reaches, shape, strict=True)
+            if tile.is_padded
+        ]
+
+    def _check_order(self) -> None:
+        """Check that the elements of a tile lie one after the other, as those of an entry."""
+        inner = self.elements
+        for row, extent in zip(self.tile.steps, self.tile.extents, strict=True):
+            inner //= extent
+            step = sum(n * stride for n, stride in zip(row, self.strides, strict=True))
+            if extent > 1 and step != inner:
+                raise self._refused("its elements do not lie one after the other")
+
+    def _refused(self, reason: str) -> UnsupportedError:
+        name = self.tile.buffer.name_hint or "a buffer"
+        return UnsupportedError(
+            f"a tile of %{name} is no entry of the accelerator's memory: {reason}", op=self.call
+        )
+
+    def place(self, values: Values, start: int) -> Linear | None:
+        """The first entry of a buffer that begins at `start`; None where it is not linear in what
+        moves."""
+        elements, total = self.elements, Linear(0)
+        for form, stride in zip(self.forms, self.strides, strict=True):
+            found = form.at(values)
+            if found is None:
+                return None
+            total = total.plus(found.scaled(stride))
+        if total.base % elements or any(step % elements for step in total.steps.values()):
+            raise self._refused("it does not begin where an entry does")
+        steps = {value: step // elements for value, step in total.steps.items()}
+        return Linear(total.base // elements + start, steps)
+
+
+def _restrict(
+    ranges: dict[SSAValue, tuple[int, int]], conditions: Sequence[tuple[Linear | None, int, int]]
+) -> bool | None:
+    """Leave those iterations for which `low <= form < high` for all conditions.
+
+    Returns:
+        Whether there are any; None where several loops decide together.
+    """
+    runs = True
+    for form, low, high in conditions:
+        if form is None:
+            return None
+        if not form.steps:
+            runs = runs and low <= form.base < high
+        elif len(form.steps) == 1:
+            ((value, step),) = form.steps.items()
+            ranges[value] = _narrowed(ranges[value], form.base, step, low, high)
+        elif not _always(ranges, form, low, high):
+            return None
+    return runs and all(first < end for first, end in ranges.values())
+
+
+def _narrowed(
+    iterations: tuple[int, int], base: int, step: int, low: int, high: int
+) -> tuple[int, int]:
+    """Those iterations for which `low <= base + step * n < high`."""
+    if step < 0:
+        base, step, low, high = -base, -step, 1 - high, 1 - low
+    first, end = iterations
+    first, end = max(first, -((base - low) // step)), min(end, (high - 1 - base) // step + 1)
+    return first, max(first, end)
+
+
+def _always(ranges: Mapping[SSAValue, tuple[int, int]], form: Linear, low: int, high: int) -> bool:
+    """Whether `low <= form < high` for all iterations."""
+    ends = [
+        sorted((step * ranges[value][0], step * (ranges[value][1] - 1)))
+        for value, step in form.steps.items()
+    ]
+    least, most = form.base + sum(a for a, _ in ends), form.base + sum(b for _, b in ends)
+    return low <= least and most < high

@@ -1,0 +1,125 @@
+"""Kernels: two hardware loops, and micro-ops for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations, product
+from math import prod
+
+import numpy as np
+
+from tcopt.dialects.vdla import WIDTHS, KernelKind
+from tcopt.dialects.vdla.kernel import FIELDS
+from tcopt.passes.loop.accelerator.instruction_nests import Axis, Work
+from tcopt.support.errors import UnsupportedError
+
+_LOOPS = 2
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What a `vdla.kernel` says, without its place: equal ones are one.
+
+    Attributes:
+        loops: how often its loops run, the outer one first.
+        factors: for each field how far it moves in a step of each loop.
+        rows: the fields of each micro-op.
+    """
+
+    kind: KernelKind
+    loops: tuple[int, ...]
+    factors: tuple[tuple[int, ...], ...]
+    rows: tuple[tuple[int, ...], ...]
+
+
+def kernels_of(work: Work, kind: KernelKind, *, rewrite: int, most: int) -> Iterator[Kernel]:
+    """The kernels that do some work, one where there is room for its micro-ops.
+
+    Of the loops the two become those of the hardware that leave the fewest micro-ops; the
+    others, in their order, are written out as these. Loops that move all fields as one are one.
+
+    Args:
+        rewrite: a micro-op may write a register again that was written so many before.
+        most: micro-ops of a kernel.
+    Raises:
+        UnsupportedError: no order of loops keeps this rule.
+    """
+    fields = FIELDS[kind]
+    count = len(work.first)
+    if count < len(fields):
+        # A reset names registers alone; what it has for others is not looked at.
+        rest = (0,) * (len(fields) - count)
+        axes = [Axis(a.extent, (*a.steps, *rest), a.inside) for a in work.axes]
+        work = Work(work.call, work.buffers, (*work.first, *rest), tuple(axes))
+    axes = _merged(work.axes)
+    checked = 1 if kind is KernelKind.ALU else rewrite
+    for pair in _pairs(axes, fields):
+        others = [axis for axis in axes if not any(axis is each for each in pair)]
+        if prod(axis.extent for axis in others) > most:
+            break
+        for order in permutations(others) if checked > 1 else [others]:
+            kernel = _kernel(kind, work.first, pair, order)
+            if checked == 1 or _keeps_distance(kernel, checked):
+                yield kernel
+                return
+    if all(axis.extent == 1 for axis in axes) or (checked > 1 and len(axes) <= _LOOPS):
+        raise UnsupportedError(
+            f"no order of micro-ops leaves {rewrite - 1} between two that write one register",
+            op=work.call,
+        )
+    largest = max(range(len(work.axes)), key=lambda n: (work.axes[n].extent, -n))
+    for part in work.split(largest):
+        yield from kernels_of(part, kind, rewrite=rewrite, most=most)
+
+
+def _merged(axes: Sequence[Axis]) -> list[Axis]:
+    """Loops that move all fields as one, as one."""
+    found = [axis for axis in axes if axis.extent > 1]
+    while True:
+        for outer, inner in permutations(found, 2):
+            if outer.steps == tuple(step * inner.extent for step in inner.steps):
+                extent = outer.extent * inner.extent
+                if extent >= 1 << WIDTHS["loop"]:
+                    continue
+                found[found.index(inner)] = Axis(extent, inner.steps, (0, extent))
+                found.remove(outer)
+                break
+        else:
+            return found
+
+
+def _pairs(axes: Sequence[Axis], fields: Sequence[str]) -> list[tuple[Axis, ...]]:
+    """What may be the hardware's loops, those first that leave the fewest micro-ops."""
+    fitting = [
+        axis
+        for axis in axes
+        if axis.extent < 1 << WIDTHS["loop"]
+        and all(
+            0 <= step < 1 << WIDTHS[field] for field, step in zip(fields, axis.steps, strict=True)
+        )
+    ]
+    pairs = [pair for count in range(_LOOPS + 1) for pair in permutations(fitting, count)]
+    return sorted(pairs, key=lambda pair: -prod(axis.extent for axis in pair))
+
+
+def _kernel(
+    kind: KernelKind, first: Sequence[int], loops: Sequence[Axis], others: Sequence[Axis]
+) -> Kernel:
+    rows = tuple(
+        tuple(
+            start + sum(n * axis.steps[field] for n, axis in zip(at, others, strict=True))
+            for field, start in enumerate(first)
+        )
+        for at in product(*(range(axis.extent) for axis in others))
+    )
+    factors = tuple(tuple(axis.steps[field] for axis in loops) for field in range(len(first)))
+    return Kernel(kind, tuple(axis.extent for axis in loops), factors, rows)
+
+
+def _keeps_distance(kernel: Kernel, rewrite: int) -> bool:
+    """Whether micro-ops that write one register are so far apart."""
+    written = np.array([row[0] for row in kernel.rows])
+    for extent, step in zip(reversed(kernel.loops), reversed(kernel.factors[0]), strict=True):
+        written = (np.arange(extent)[:, None] * step + written.ravel()[None, :]).ravel()
+    return all(bool((written[n:] != written[:-n]).all()) for n in range(1, rewrite))

@@ -1,0 +1,107 @@
+"""Loads and stores of tiles: rows of entries, which lie one after the other on the accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tcopt.dialects.vdla import WIDTHS
+from tcopt.passes.loop.accelerator.instruction_nests import Axis, Work
+from tcopt.support.errors import UnsupportedError
+
+_MOST_PAD = (1 << WIDTHS["pad"]) - 1
+_MOST = (1 << WIDTHS["stride"]) - 1
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One transfer.
+
+    Attributes:
+        sram, dram: the first entry on the accelerator and in memory.
+        stride: entries from one row to the next in memory.
+        pad: rows above and below, columns left and right.
+    """
+
+    sram: int
+    dram: int
+    rows: int
+    columns: int
+    stride: int
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+def tiles_of(work: Work, sram: int, dram: int) -> Iterator[Tile]:
+    """The transfers that do some work, as few as there may be.
+
+    Args:
+        sram, dram: the numbers of the operands on the accelerator and in memory.
+    Raises:
+        UnsupportedError: one would be of zeros alone.
+    """
+    if not work.is_inside:
+        name = work.buffers[dram].name_hint or "a buffer"
+        raise UnsupportedError(
+            f"a tile lies outside of %{name}: no instruction writes zeros alone there",
+            op=work.call,
+            hint="larger tiles reach into the data",
+        )
+    axes = sorted(work.axes, key=lambda axis: -axis.steps[sram])
+    merged = Work(work.call, work.buffers, work.first, tuple(_merged(axes, sram, dram)))
+    tile = _tile(merged, sram, dram)
+    if tile is not None:
+        yield tile
+        return
+    for part in merged.split(0):
+        yield from tiles_of(part, sram, dram)
+
+
+def _merged(axes: list[Axis], sram: int, dram: int) -> list[Axis]:
+    """Loops that go through both memories as one, as one."""
+    found: list[Axis] = []
+    for axis in reversed(axes):
+        inner = found[0] if found else None
+        whole = None if inner is None else _whole(axis, inner, sram, dram)
+        if whole is None:
+            found.insert(0, axis)
+        else:
+            found[0] = whole
+    return found
+
+
+def _whole(outer: Axis, inner: Axis, sram: int, dram: int) -> Axis | None:
+    if not inner.is_inside or any(
+        outer.steps[side] != inner.steps[side] * inner.extent for side in (sram, dram)
+    ):
+        return None
+    low, high = (n * inner.extent for n in outer.inside)
+    extent = outer.extent * inner.extent
+    if max(low, extent - high) > _MOST_PAD or high - low > _MOST:
+        return None
+    return Axis(extent, inner.steps, (low, high))
+
+
+def _tile(work: Work, sram: int, dram: int) -> Tile | None:
+    """The one transfer for loops, if there is one."""
+    axes = list(work.axes)
+    if len(axes) > 2:
+        return None
+    columns = Axis(1, (), (0, 1))
+    if axes and axes[-1].steps[sram] == axes[-1].steps[dram] == 1:
+        columns = axes.pop()
+    rows = Axis(1, (), (0, 1))
+    stride = columns.extent
+    if axes:
+        rows = axes.pop()
+        stride = rows.steps[dram]
+        if rows.steps[sram] != columns.extent:
+            return None
+    (top, row_end), (left, column_end) = rows.inside, columns.inside
+    pad = (top, rows.extent - row_end, left, columns.extent - column_end)
+    if axes or not 0 <= stride <= _MOST or max(pad) > _MOST_PAD:
+        return None
+    inside = (row_end - top, column_end - left)
+    if max(inside) > _MOST:
+        return None
+    dram_first = work.first[dram] + left + top * stride
+    return Tile(work.first[sram], dram_first, *inside, stride if inside[0] > 1 else inside[1], pad)
