@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
@@ -71,18 +70,25 @@ def _labels(ctx: NodeContext, text: str, hidden: int) -> list[str]:
 
 
 def _without_repeats(ctx: NodeContext, term: _Term) -> _Term:
-    """A label used twice is a diagonal: mask it and sum one of the axes away."""
+    """A label used twice is a diagonal: every n + 1st element of the two axes as one."""
     value, labels = term.value, list(term.labels)
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first = labels.index(label)
             second = labels.index(label, first + 1)
             shape = ctx.shape(value)
-            ctx.check(shape[first] == shape[second], f"label {label!r} has two extents")
-            mask = np.eye(shape[first], dtype=ctx.builder.dtype_of(value))
-            places = [n if i in (first, second) else 1 for i, n in enumerate(shape)]
-            value = ctx.emit(graph.MulOp(value, ctx.array(mask.reshape(places))))
-            value = ctx.emit(graph.ReduceOp(value, kind="sum", axes=[second]))
+            n = shape[first]
+            ctx.check(n == shape[second], f"label {label!r} has two extents")
+            order = [d for d in range(len(shape)) if d != second]
+            order.insert(first + 1, second)
+            if second != first + 1:
+                value = ctx.emit(graph.TransposeOp(value, order))
+            before, after = shape[:first], tuple(shape[d] for d in order[first + 2 :])
+            value = reshaped(ctx, value, [*before, n * n, *after])
+            if n > 1:
+                starts, steps = [0] * (len(shape) - 1), [1] * (len(shape) - 1)
+                steps[first] = n + 1
+                value = ctx.emit(graph.SliceOp(value, starts, (*before, n, *after), steps))
             del labels[second]
     return _Term(value, labels)
 

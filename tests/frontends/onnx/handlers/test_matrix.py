@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.checks import check_node, node_model
+from models.checks import check_node, node_model, op_names
 from tcopt.frontends.onnx import import_model
 from tcopt.support.errors import ImportModelError
 
@@ -55,11 +55,21 @@ def test_gemm(a: int, b: int, shape: tuple | None, rng: np.random.Generator):
         ("ij,ij->ij", [(2, 3), (2, 3)]),
         ("...ii->...i", [(2, 3, 3)]),
         ("ii", [(3, 3)]),
+        ("iii->i", [(4, 4, 4)]),
+        ("iji->ij", [(20, 5, 20)]),
+        ("bii->bi", [(2, 1, 1)]),
+        ("iij,jk->ik", [(3, 3, 4), (4, 5)]),
         ("i,i", [(4,), (4,)]),
     ],
 )
 def test_einsum(equation: str, shapes: list, rng: np.random.Generator):
     check_node("Einsum", *(normal(rng, *shape) for shape in shapes), equation=equation)
+
+
+def test_a_diagonal_is_a_slice(rng: np.random.Generator):
+    """Nothing is read but what is in it."""
+    model = node_model("Einsum", [rng.normal(size=(40, 40)).astype(np.float32)], equation="ii->i")
+    assert op_names(import_model(model)) == ["reshape", "slice"]
 
 
 @pytest.mark.parametrize("equation", ["ij,jk->il", "ijk->i", "i?->i", "ij", "...i...->i"])
