@@ -15,6 +15,7 @@ from tcopt.dialects.graph.types import is_float
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
+from tcopt.frontends.onnx.handlers.matrix import product
 
 _COORDINATES = (
     "half_pixel",
@@ -130,40 +131,48 @@ def resize(ctx: NodeContext) -> SSAValue:
     return cast(ctx, ctx.emit(resized), element)
 
 
+_READ_COST = 48
+"""Products with a matrix in the time of one element that is read beside its neighbours."""
+
+
 def _without_aliases(ctx: NodeContext, resized: graph.ResizeOp) -> SSAValue:
-    """Resizing whose windows grow as the result shrinks: a product with weights for each axis."""
+    """Resizing whose windows grow as the result shrinks: for each axis sums over the window of
+    each place, those first that leave the least to do for the others. Along rows, neighbours are
+    read one by one: if windows are much of a short row, a product with all of it takes less."""
     x = resized.x
-    for axis in resized.resized_axes():
+    for axis in sorted(resized.resized_axes(), key=lambda d: resized.shape[d] / ctx.shape(x)[d]):
         extent, rank = ctx.shape(x)[axis], ctx.rank(x)
-        weights = _window_weights(resized, axis, extent).astype(ctx.builder.dtype_of(x))
-        order = [*(d for d in range(rank) if d != axis), axis]
-        rows = ctx.emit(graph.TransposeOp(x, order))
-        beside = ctx.shape(rows)[:-1]
-        rows = ctx.emit(graph.ReshapeOp(rows, (math.prod(beside), extent)))
-        rows = ctx.emit(graph.MatmulOp(rows, ctx.array(np.ascontiguousarray(weights.T))))
-        rows = ctx.emit(graph.ReshapeOp(rows, (*beside, len(weights))))
-        x = ctx.emit(graph.TransposeOp(rows, [order.index(d) for d in range(rank)]))
+        places, shares = _windows(resized, axis, extent)
+        shares = shares.astype(ctx.builder.dtype_of(x))
+        if axis == rank - 1 and extent <= _READ_COST * len(places):
+            weights = np.zeros((extent, shares.shape[1]), shares.dtype)
+            np.add.at(weights, (places, np.arange(shares.shape[1])), shares)
+            x = product(ctx, x, ctx.array(weights))
+            continue
+        # [..., taps, new, ...]: neighbours along the axis stay neighbours.
+        taps = ctx.emit(graph.GatherOp(x, ctx.array(places), axis=axis))
+        weights = ctx.array(shares.reshape(*shares.shape, *[1] * (rank - axis - 1)))
+        taps = ctx.emit(graph.MulOp(taps, weights))
+        x = ctx.emit(graph.ReduceOp(taps, kind="sum", axes=[axis]))
     return x
 
 
-def _window_weights(resized: graph.ResizeOp, axis: int, extent: int) -> np.ndarray:
-    """What each element along an axis has of each of the operand's, [new, old]."""
+def _windows(resized: graph.ResizeOp, axis: int, extent: int) -> tuple[np.ndarray, np.ndarray]:
+    """For each place along an axis the operand's elements that it is made of, and what each of
+    them has in it: [taps, new]. Beyond the edges lies what is at them."""
     place, scale = resized.coordinates(axis), min(resized.axis_scales()[axis], 1.0)
     reach = math.ceil((2 if resized.mode.data == "cubic" else 1) / scale)
-    taps = np.floor(place)[:, None] + np.arange(1 - reach, reach + 1)
-    distances = np.abs(taps - place[:, None]) * scale
+    taps = np.floor(place) + np.arange(1 - reach, reach + 1)[:, None]
+    distances = np.abs(taps - place) * scale
     if resized.mode.data == "cubic":
         shares = cubic_weight(distances, resized.cubic_a.value.data)
     else:
         shares = np.maximum(1 - distances, 0)
     if resized.exclude_outside is not None:
         shares = np.where((taps >= 0) & (taps < extent), shares, 0)
-    shares /= shares.sum(axis=1, keepdims=True)
-    weights = np.zeros((len(place), extent))
-    # Beyond the edges lies what is at them.
-    inside = np.clip(taps, 0, extent - 1).astype(np.int64)
-    np.add.at(weights, (np.arange(len(place))[:, None], inside), shares)
-    return weights
+    shares /= shares.sum(axis=0, keepdims=True)
+    used = shares.any(axis=1)
+    return np.clip(taps[used], 0, extent - 1).astype(np.int64), shares[used]
 
 
 _FAR = 2.0**96

@@ -136,3 +136,13 @@ def test_without_aliases(mode: str, exclude: int, rng: np.random.Generator):
     (expected,) = onnx.reference.ReferenceEvaluator(model).run(None, {"x0": x})
     (actual,) = run_imported(model, {"x0": x})
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 40, 30), (1, 1, 12, 400)])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_narrow_and_wide_images_without_aliases(shape: tuple, mode: str, rng: np.random.Generator):
+    """Windows along short and long rows, and whole rows of them."""
+    x = rng.standard_normal(shape).astype(np.float32)
+    sizes = np.array([*shape[:2], shape[2] // 2, shape[3] // 3], np.int64)
+    options = {"opset": 18, "constants": [3], "mode": mode, "antialias": 1}
+    check_node("Resize", x, None, None, sizes, tolerance=1e-4, **options)
