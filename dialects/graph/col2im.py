@@ -4,40 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, f32
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.attributes import Ints, ints
-from tcopt.dialects.graph.opaque import OpaqueOp
-from tcopt.dialects.graph.types import (
-    AnyTensor,
-    Array,
-    element_type,
-    is_half,
-    shape_of,
-    tensor,
-)
+from tcopt.dialects.graph.attributes import FusionKind, Ints, ints
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.stages import image_compute, narrow, tap_axes, widen
+from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, window_properties
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+from tcopt.dialects.te import api as te
 
 
 @irdl_op_definition
-class Col2ImOp(OpaqueOp):
-    """Columns [N, C * block, positions] summed into images [N, C, image...].
+class Col2ImOp(GraphOp):
+    """Columns [N, C, block..., positions...] summed into images [N, C, image...].
 
-    Column element (c, tap, position) is added to the image element that the window of that
-    position has under the tap; what falls on pads is dropped.
+    What a column has for a tap of the block is added to the image element that the window of its
+    position has there; what falls on pads is dropped. 16-bit floats are summed in f32.
     """
 
     name = "graph.col2im"
+    FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
 
     x = operand_def(TensorType)
     image = prop_def(Ints)
-    block = prop_def(Ints)
     strides = opt_prop_def(Ints)
     pads = opt_prop_def(Ints)
     dilations = opt_prop_def(Ints)
@@ -48,75 +43,94 @@ class Col2ImOp(OpaqueOp):
         x: SSAValue | Operation,
         *,
         image: Sequence[int],
-        block: Sequence[int],
         strides: Sequence[int] | None = None,
         pads: Sequence[int] | None = None,
         dilations: Sequence[int] | None = None,
     ):
         window = window_properties(strides, pads, dilations)
-        super().__init__([x], {"image": ints(image), "block": ints(block), **window})
+        super().__init__([x], {"image": ints(image), **window})
 
     @property
     def window(self) -> Window:
         """The window that moves over the image."""
-        return Window.of(self.block.get_values(), self.strides, self.pads, self.dilations)
+        kernel = shape_of(self.x)[2 : 2 + len(self.image)]
+        return Window.of(kernel, self.strides, self.pads, self.dilations)
 
     def infer(self) -> Sequence[AnyTensor]:
         """[N, C, image...]."""
         shape, image = shape_of(self.x), self.image.get_values()
-        if len(shape) != 3 or len(image) != len(self.block.get_values()):
+        if len(shape) != 2 + 2 * len(image):
             raise VerifyException(f"{self.x.type} does not hold columns of images")
-        window = self.window
-        taps, positions = math.prod(window.kernel), math.prod(window.output(image))
-        if shape[1] % taps or shape[2] != positions:
-            raise VerifyException(
-                f"{self.x.type} should hold a multiple of {taps} rows of {positions} columns"
-            )
-        return (tensor((shape[0], shape[1] // taps, *image), element_type(self.x)),)
+        positions = tuple(self.window.output(image))
+        if shape[2 + len(image) :] != positions:
+            raise VerifyException(f"{self.x.type} should hold columns of {positions} positions")
+        return (tensor((*shape[:2], *image), element_type(self.x)),)
 
-    def compute_all(self, x: Array) -> Sequence[Array]:
+    def stays_plain(self, block: int) -> bool:
+        """Vectors lie along the image."""
+        return True
+
+    def work(self) -> int:
+        """One operation for each element that is added."""
+        return math.prod(shape_of(self.x))
+
+    def compute(self, x: Array) -> Array:
         """The value by numpy."""
         window, image = self.window, self.image.get_values()
         output = window.output(image)
-        blocks = x.reshape(x.shape[0], -1, *window.kernel, *output)
         padded = [n + a + b for n, a, b in zip(image, window.low, window.high, strict=True)]
-        result = np.zeros((*blocks.shape[:2], *padded), x.dtype)
+        result = np.zeros((*x.shape[:2], *padded), x.dtype)
         for tap in np.ndindex(*window.kernel):
             rows = zip(tap, window.dilations, window.strides, output, strict=True)
             place = tuple(slice(t * d, t * d + s * (n - 1) + 1, s) for t, d, s, n in rows)
-            result[(..., *place)] += blocks[(slice(None), slice(None), *tap)]
+            result[(..., *place)] += x[(slice(None), slice(None), *tap)]
         inner = tuple(slice(a, a + n) for a, n in zip(window.low, image, strict=True))
-        return (result[(..., *inner)],)
+        return result[(..., *inner)]
 
-    def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Channels are independent; 16-bit floats are summed in f32."""
-        x, result = buffers
+    def tensor_expression(self, x: te.Tensor) -> te.Tensor:
+        """A sum over taps for each phase of the strides, then a stage that weaves the phases.
+
+        A place of the padded image is stride * m + phase. Taps t with t * dilation = phase +
+        stride * j meet it, at position m - j.
+        """
         window, image = self.window, self.image.get_values()
-        output, element = window.output(image), element_type(self.x)
-        wide = f32 if is_half(element) else element
-        taps = math.prod(window.kernel)
-        with k.loops(result.shape[:2], parallel=True) as (n, c):
-            total = k.workspace(image, wide)
-            with k.loops(image) as place:
-                total[place] = 0
-            with k.loops(window.kernel) as tap, k.loops(output) as position:
-                row = c * taps + _flat(k, tap, window.kernel)
-                column = _flat(k, position, output)
-                place: list[Scalar] = []
-                inside = k.scalar(0, INDEX).equals(0)
-                for d, extent in enumerate(image):
-                    at = position[d] * window.strides[d] + tap[d] * window.dilations[d]
-                    place.append(at - window.low[d])
-                    inside = inside & (place[-1] >= 0) & (place[-1] < extent)
-                with k.when(inside):
-                    total[place] = total[place] + x[n, row, column].cast(wide)
-            with k.loops(image) as place:
-                result[[n, c, *place]] = total[place].cast(element)
+        strides, dilations = window.strides, window.dilations
+        # Where taps are sparser than the places of a phase, each place is asked for one.
+        sparse = [s > 1 and d > 1 for s, d in zip(strides, dilations, strict=True)]
+        rows = zip(window.kernel, window.span, strides, sparse, strict=True)
+        counts = [-(-(span if thin else k) // s) for k, span, s, thin in rows]
+        steps: list[Any] = tap_axes(counts) if math.prod(counts) > 1 else [0] * len(counts)
+        wide = [place for place, stride in enumerate(strides) if stride > 1]
+        phases = [strides[d] for d in wide]
+        extents = [-(-n // stride) for n, stride in zip(image, strides, strict=True)]
 
+        def sums(n: te.Axis, c: te.Axis, *axes: te.Axis) -> Any:
+            phase = dict(zip(wide, axes, strict=False))
+            taps: list[Any] = []
+            positions: list[Any] = []
+            meets: list[te.Expr] = []
+            for d, (step, place) in enumerate(zip(steps, axes[len(wide) :], strict=True)):
+                low, stride, dilation = window.low[d], strides[d], dilations[d]
+                if stride == 1:
+                    taps.append(step)
+                    positions.append(place + low - step * dilation)
+                    continue
+                tap = (phase[d] + low) % stride + step * stride
+                if sparse[d]:
+                    meets.append((tap % dilation) == 0)
+                    tap = tap // dilation
+                taps.append(tap)
+                positions.append(place + (phase[d] + low) // stride - step)
+            value = widen(x.read((n, c, *taps, *positions), default=0))
+            if meets:
+                value = te.select(te.all(*meets), value, te.const(0, value.dtype))
+            return te.sum(value, axis=steps) if math.prod(counts) > 1 else value
 
-def _flat(k: KernelWriter, place: Sequence[Scalar], extents: Sequence[int]) -> Scalar:
-    """The number of a place among all, row by row."""
-    number = k.scalar(0, INDEX)
-    for index, extent in zip(place, extents, strict=True):
-        number = number * extent + index
-    return number
+        def weave(n: te.Axis, c: te.Axis, *places: te.Axis) -> te.Expr:
+            at = [place // s if s > 1 else place for place, s in zip(places, strides, strict=True)]
+            return total[(n, c, *(places[d] % strides[d] for d in wide), *at)]
+
+        total = image_compute((*x.shape[:2], *phases, *extents), sums, "sum")
+        if wide:
+            total = image_compute((*x.shape[:2], *image), weave, "weave")
+        return narrow(total, self.type.element_type)

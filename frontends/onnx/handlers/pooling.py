@@ -10,6 +10,7 @@ from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.context.windows import WindowAttributes
+from tcopt.frontends.onnx.handlers.shaping import reshaped
 
 
 def _kernel(ctx: NodeContext, x: SSAValue) -> list[int]:
@@ -148,13 +149,27 @@ def col2im(ctx: NodeContext) -> SSAValue:
     image = ctx.constant_ints(1, "the shape of an image")
     block = ctx.constant_ints(2, "the shape of a block")
     window = WindowAttributes.of(ctx, block)
+    shape, taps, low, high = ctx.shape(x), math.prod(block), *_halves(window.stated_pads)
+    ctx.check(len(low) == len(image) > 0, f"blocks {block} do not fit images {image}")
+    ctx.check(min(window.stated_pads) >= 0, f"pads {list(window.stated_pads)} are negative")
+    rooms = [n + a + b - k for n, a, b, k in zip(image, low, high, window.spans, strict=True)]
+    positions = [room // stride + 1 for room, stride in zip(rooms, window.strides, strict=True)]
+    ctx.check(
+        min(rooms) >= 0 and len(shape) == 3 and shape[2] == math.prod(positions),
+        f"columns {list(shape)} should have {positions} positions",
+    )
+    ctx.check(shape[1] % taps == 0, f"{shape[1]} rows are not a multiple of {taps} taps")
+    columns = reshaped(ctx, x, (shape[0], shape[1] // taps, *block, *positions))
     return ctx.emit(
         graph.Col2ImOp(
-            x,
+            columns,
             image=image,
-            block=block,
             strides=window.strides,
             pads=window.stated_pads,
             dilations=window.dilations,
         )
     )
+
+
+def _halves(pads: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return pads[: len(pads) // 2], pads[len(pads) // 2 :]

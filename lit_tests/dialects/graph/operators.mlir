@@ -350,9 +350,9 @@ func.func @xor(%a: tensor<3x4xi1>, %b: tensor<3x4xi1>) -> tensor<3x4xi1> {
   func.return %c : tensor<3x4xi1>
 }
 
-// CHECK: graph.col2im %a {image = [5, 5], block = [1, 5]} : tensor<1x1x5x5xf32>
-func.func @col2im(%a: tensor<1x5x5xf32>) -> tensor<1x1x5x5xf32> {
-  %b = graph.col2im %a {image = [5, 5], block = [1, 5]} : tensor<1x1x5x5xf32>
+// CHECK: graph.col2im %a {image = [5, 5]} : tensor<1x1x5x5xf32>
+func.func @col2im(%a: tensor<1x1x1x5x5x1xf32>) -> tensor<1x1x5x5xf32> {
+  %b = graph.col2im %a {image = [5, 5]} : tensor<1x1x5x5xf32>
   func.return %b : tensor<1x1x5x5xf32>
 }
 

@@ -426,3 +426,17 @@ def test_every_op_is_a_name_of_the_package() -> None:
     for op in graph.DIALECT.operations:
         assert getattr(graph, op.__name__) is op
         assert op.__name__ in graph.__all__  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 0, 2, 1)])
+@pytest.mark.parametrize(
+    ("strides", "dilations"), [((2, 1), (1, 2)), ((3, 2), (2, 1)), ((1, 1),) * 2]
+)
+@pytest.mark.parametrize("block", [(2, 3), (3, 2)])
+def test_col2im(block, strides, dilations, pads):
+    """Phases of strides, taps that meet at no place of a phase, blocks that do not overlap."""
+    image = (8, 9)
+    rows = zip(image, block, strides, dilations, pads[:2], pads[2:], strict=True)
+    positions = [(n + a + b - (k - 1) * d - 1) // s + 1 for n, k, s, d, a, b in rows]
+    options = {"strides": strides, "dilations": dilations, "pads": pads}
+    run(graph.Col2ImOp, f32(2, 3, *block, *positions), image=image, **options)

@@ -121,16 +121,6 @@ def test_cumulate(kind, exclusive, reverse):
     run(graph.CumulateOp, f32(2, 8).astype(np.float16), axis=1, atol=2e-2, **options)
 
 
-@pytest.mark.parametrize("pads", [None, [1, 0, 2, 1]])
-def test_col2im(pads):
-    image, block = (6, 7), (2, 3)
-    options = {"strides": [2, 1], "dilations": [1, 2], "pads": pads}
-    pads = pads or [0] * 4
-    rows = (6 + pads[0] + pads[2] - 2) // 2 + 1
-    columns = 7 + pads[1] + pads[3] - 5 + 1
-    run(graph.Col2ImOp, f32(2, 3 * 6, rows * columns), image=image, block=block, **options)
-
-
 def test_determinant():
     x = f32(4, 5, 5)
     x[1, 2] = x[1, 0]

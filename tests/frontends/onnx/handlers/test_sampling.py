@@ -55,8 +55,23 @@ def test_max_unpool():
     check_node("MaxUnpool", f32(1, 1, 2, 2), places, kernel_shape=[2, 2], strides=[2, 2])
 
 
-def test_columns_to_images():
-    image, block = np.array([5, 6]), np.array([2, 3])
-    x = f32(2, 12, 20)
-    options = {"constants": [1, 2], "opset": 18, "pads": [0, 1, 0, 0]}
-    check_node("Col2Im", x, image, block, **options)
+@pytest.mark.parametrize(
+    ("channels", "image", "block", "options"),
+    [
+        (2, (5, 6), (2, 3), {"pads": [0, 1, 0, 0]}),
+        (3, (12, 40), (4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        (2, (9, 11), (3, 3), {"strides": [3, 2], "dilations": [1, 3]}),
+        (1, (8, 32), (4, 8), {"strides": [4, 8]}),
+        (2, (70,), (3,), {}),
+        (1, (4, 5, 6), (2, 2, 3), {"strides": [1, 2, 1], "pads": [1, 0, 0, 0, 1, 1]}),
+    ],
+)
+def test_columns_to_images(channels: int, image: tuple, block: tuple, options: dict):
+    rank = len(image)
+    ones, pads = [1] * rank, options.get("pads", [0] * 2 * rank)
+    strides, dilations = options.get("strides", ones), options.get("dilations", ones)
+    rows = zip(image, block, strides, dilations, pads[:rank], pads[rank:], strict=True)
+    positions = [(n + a + b - (k - 1) * d - 1) // s + 1 for n, k, s, d, a, b in rows]
+    x = f32(2, channels * int(np.prod(block)), int(np.prod(positions)))
+    sizes = np.array(image), np.array(block)
+    check_node("Col2Im", x, *sizes, constants=[1, 2], opset=18, **options)
