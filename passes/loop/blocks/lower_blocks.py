@@ -135,11 +135,12 @@ class LowerBlock(RewritePattern):
                 exprs = [expr for expr, is_apart in zip(exprs, apart, strict=True) if not is_apart]
                 extents = [n for n, is_apart in zip(extents, apart, strict=True) if not is_apart]
             environment = {}
-        if op.init is not None:
-            _lower_init(op, op.init, known)
+        init = op.init
+        if init is not None:
+            _lower_init(op, init, known)
         with known.inside_guard(exprs, operands, extents):
             substitute_values(body, environment, known)
-            if op.init is None:
+            if init is None:
                 _skip_neutral_terms(body, known)
         if exprs:
             _put_under(_guard(exprs, operands, extents, known), body, op, rewriter)

@@ -383,3 +383,30 @@ loop.func @tile(%y: memref<7xf32>) {
     }
   }
 }
+
+// -----
+
+// An element that starts in the same block starts too where its first term is left out.
+// CHECK-LABEL: loop.func @first_outside
+// CHECK:       loop.for %i = 0 to 8 {
+// CHECK-NEXT:    loop.for %k = 0 to 3 {
+// CHECK-NEXT:      loop.guard ([%k] in 1) {
+// CHECK:             loop.store %{{.*}}, %y[%i]
+// CHECK-NOT:       loop.guard
+// CHECK:           loop.load %x[%i + %k - 1] else 0.000000e+00
+loop.func @first_outside(%x: memref<8xf32>, %y: memref<8xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %k = 0 to 3 {
+      loop.block "sum" (%v: spatial 8 = %i, %r: reduce 3 = %k) {
+        loop.init {
+          %zero = arith.constant 0.0 : f32
+          loop.store %zero, %y[%v] : memref<8xf32>
+        }
+        %a = loop.load %x[%v + %r - 1] else 0.0 : memref<8xf32>
+        %b = loop.load %y[%v] : memref<8xf32>
+        %c = arith.addf %b, %a : f32
+        loop.store %c, %y[%v] : memref<8xf32>
+      }
+    }
+  }
+}
