@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import GraphProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, ValueInfoProto
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
@@ -42,6 +42,7 @@ class Imported:
     """A model to be imported, once.
 
     Attributes:
+        model: what was decoded; None before it was.
         files: what was read beside the model itself.
         rest: what of the model comes after the stage that was imported.
     """
@@ -60,6 +61,7 @@ class Imported:
         self._limits = limits
         self._follow_links = follow_links
         self._dims = dims
+        self.model: ModelProto | None = None
         self.files: set[Path] = set()
         self.rest: Rest | None = None
         self._stage = stage
@@ -67,14 +69,13 @@ class Imported:
         self._shapes = shapes
         self._values = values
         self._names: tuple[list[Dims], list[Dims]] = ([], [])
-        self._graph: GraphProto | None = None
         self._counts: tuple[Mapping[str, Count], Mapping[str, Count]] = ({}, {})
 
     def module(self) -> ModuleOp:
         """The graph-level module."""
         model, reader = load_model(self._source, follow_links=self._follow_links)
         self.files = reader.files
-        self._graph = model.graph
+        self.model = model
         found = import_stage(
             model,
             reader,
@@ -103,8 +104,8 @@ class Imported:
             s._replace(dims=d)
             for s, d in zip(program.outputs, results, strict=False)
         ]
-        if any(self._counts) and self._graph is not None:
-            program.signature = _signature(self._graph, program, *self._counts)
+        if any(self._counts) and self.model is not None:
+            program.signature = _signature(self.model.graph, program, *self._counts)
 
 
 def _signature(

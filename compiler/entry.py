@@ -41,6 +41,8 @@ from tcopt.support.strings import is_text
 from tcopt.support.target_registry import find_target
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from tcopt.frontends.onnx.nodes.stages import Rest, Stage
     from tcopt.runtime.whole_program import WholeProgram
 
@@ -129,10 +131,8 @@ def compile(
         except (MissingShapesError, MissingValuesError) as missing:
             if isinstance(missing, MissingValuesError) and not missing.inputs:
                 raise
-            from tcopt.compiler.driver import declared_specs
-
+            declared = compiler.declared(given_shapes, given_values)
             compiler.keep_source()
-            declared = declared_specs(origin.value, given_shapes, given_values, given_dims)
             if entry is not None:
                 entry.keep_open(*declared)
             model = Model.lazy(specializer, *declared)
@@ -181,6 +181,7 @@ class _Compiler:
         self._cache = cache
         self._workers = workers
         self._programs: ProgramCache | None = None
+        self._decoded: ModelProto | None = None
         facts = self._kind.cache_facts(machine) if cache else None
         if facts is not None:
             text = pipeline_text(self._phases)
@@ -192,6 +193,15 @@ class _Compiler:
         self._source.keep()
         if self._programs is not None:
             self._programs.source = self._source.value
+
+    def declared(
+        self, shapes: Shapes | None = None, values: Values | None = None
+    ) -> tuple[list[TensorSpec], list[TensorSpec]]:
+        """What the model says of its inputs and outputs; it is decoded if it was not."""
+        from tcopt.compiler.driver import declared_specs
+
+        model, self._decoded = self._decoded or self._source.value, None
+        return declared_specs(model, shapes, values, self._dims)
 
     def entry(self, shapes: Shapes, values: Values) -> ProgramEntry | None:
         """Where the cache has what comes of a compile."""
@@ -262,6 +272,7 @@ class _Compiler:
             from tcopt.compiler import driver
 
             limits, dims = self._limits, self._dims
+            self._decoded = None
             self._source.check()
             imported = driver.Imported(
                 self._source.value,
@@ -273,13 +284,21 @@ class _Compiler:
                 follow_links=self._follow_links,
             )
             kept = KernelCache.of_user() if self._cache else None
-            first = driver.compile_model(imported, phases, kept, self._workers, report, timed=timed)
+            try:
+                first = driver.compile_model(
+                    imported, phases, kept, self._workers, report, timed=timed
+                )
+            except (MissingShapesError, MissingValuesError):
+                # What it says of its inputs is asked next.
+                self._decoded = imported.model
+                raise
             imported.describe(first)
             program: AnyProgram = first
             self._source.read(imported.files)
             self._source.check(was_open=True)
             if imported.rest is not None:
                 wanted = None if stage is None else stage.outputs
+                self._decoded = imported.model
                 program = self._staged(first, imported.rest, shapes, values, wanted, timed=timed)
             return program, imported.files
 
@@ -299,10 +318,8 @@ class _Compiler:
             wanted: names of the outputs, by default all of the model's.
             timed: whether those have clocks, too.
         """
-        from tcopt.compiler.driver import declared_specs
-
+        outputs = self.declared()[1]
         self.keep_source()
-        outputs = declared_specs(self._source.value, dims=self._dims)[1]
         if wanted is not None:
             outputs = [spec for spec in outputs if spec.name in wanted]
         later, stage = None, rest.stage

@@ -13,6 +13,7 @@ import pytest
 from onnx import ModelProto, TensorProto, numpy_helper
 
 import tcopt
+from tcopt.frontends.onnx.model import loading
 from tcopt.support.errors import ImportModelError, InputError
 
 OPEN = """<ir_version: 10, opset_import: ["" : 21]>
@@ -202,3 +203,21 @@ def test_tools_follow_links_if_it_is_asked_for(tmp_path, run_tool):
         assert refused.returncode == 1 and "--follow-links" in refused.stdout + refused.stderr
         done = run_tool(name, path, "--dim", "n=2", *options, "--follow-links")
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("text", [OPEN, STAGED], ids=["open shapes", "stages"])
+def test_a_model_is_decoded_once(tmp_path, monkeypatch, text):
+    """Until a run gives shapes, or what a later stage needs."""
+    decoded = []
+    decode = loading._decode
+
+    def counted(*arguments):
+        decoded.append(arguments)
+        return decode(*arguments)
+
+    monkeypatch.setattr(loading, "_decode", counted)
+    path = tmp_path / "model.onnx"
+    onnx.save(scaled(1.0, text), path)
+    model = tcopt.compile(path, cache=False, workers=0)
+    assert len(decoded) == 1
+    assert [spec.name for spec in model.outputs] == ["y"]
