@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -14,7 +13,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.support.errors import InputError
 from tcopt.support.host_calls import HOST_CALL, STRINGS, plain_settings
-from tcopt.support.host_functions.registry import Form, find_host_function
+from tcopt.support.host_functions.registry import find_host_function
 from tcopt.support.strings import StringTable, current_strings, strings_in
 
 Array = NDArray[Any]
@@ -51,9 +50,4 @@ def run_host_call(declaration: FuncOp, arrays: Sequence[Array]) -> None:
     assert isinstance(facts, DictionaryAttr)
     name, settings = facts.data["function"], facts.data["settings"]
     assert isinstance(name, StringAttr) and isinstance(settings, DictionaryAttr)
-    function = find_host_function(name.data)
-    count = len(function.takes)
-    forms = [Form(array.shape, array.dtype) for array in arrays[count:]]
-    results = function.on_places(plain_settings(settings), arrays[:count], forms)
-    for array, result in zip(arrays[count:], results, strict=True):
-        np.copyto(array, result, casting="unsafe")
+    find_host_function(name.data).compute(plain_settings(settings), arrays)

@@ -90,18 +90,13 @@ class HostCalls:
 
 
 def _check_count(call: HostCall, function: HostFunction) -> None:
-    if len(call.forms) != len(function.takes) + len(function.gives):
+    if not function.accepts(len(call.forms)):
         raise InputError(f"{call.function} is called with {len(call.forms)} arrays")
 
 
 def _run(function: HostFunction, call: HostCall, addresses: Sequence[int]) -> None:
     arrays = [_array_at(a, form) for a, form in zip(addresses, call.forms, strict=True)]
-    count = len(function.takes)
-    for array in arrays[:count]:
-        array.flags.writeable = False
-    results = function.on_places(call.settings, arrays[:count], call.forms[count:])
-    for array, result in zip(arrays[count:], results, strict=True):
-        np.copyto(array, result, casting="unsafe")
+    function.compute(call.settings, arrays)
 
 
 def _array_at(address: int, form: Form) -> Array:

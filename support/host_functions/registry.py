@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ class Form(NamedTuple):
 
 
 Function = Callable[[Settings, Sequence[Array], Sequence[Form]], Sequence[Array]]
+BufferFunction = Callable[[Settings, Sequence[Array]], None]
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,36 @@ class HostFunction:
     Attributes:
         run: computes results from settings, operands and the form that each result has.
         takes, gives: of each operand and result, whether it is an array of strings.
+        on_buffers: in place of all these, works on any number of arrays of numbers, some of which
+            it writes.
     """
 
     run: Function
-    takes: tuple[bool, ...]
-    gives: tuple[bool, ...]
+    takes: tuple[bool, ...] = ()
+    gives: tuple[bool, ...] = ()
+    on_buffers: BufferFunction | None = None
+
+    def accepts(self, count: int) -> bool:
+        """Whether so many arrays are operands and results of it."""
+        return self.on_buffers is not None or count == len(self.takes) + len(self.gives)
+
+    def compute(self, settings: Settings, arrays: Sequence[Array]) -> None:
+        """Compute from arrays for the operands into those behind them.
+
+        Raises:
+            InputError: operands that the function refuses, or as many as it does not take.
+        """
+        if self.on_buffers is not None:
+            self.on_buffers(settings, arrays)
+            return
+        count = len(self.takes)
+        operands = [array.view() for array in arrays[:count]]
+        for array in operands:
+            array.flags.writeable = False
+        forms = [Form(array.shape, array.dtype) for array in arrays[count:]]
+        results = self.on_places(settings, operands, forms)
+        for array, result in zip(arrays[count:], results, strict=True):
+            np.copyto(array, result, casting="unsafe")
 
     def on_places(
         self, settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]
@@ -77,10 +104,16 @@ class HostFunction:
         return list(found)
 
 
+_ROOT = Path(__file__).parent.parent.parent
+
+
 def _load() -> None:
+    """Those of this folder, and of `host_functions.py` below `backends`."""
     package = import_module("tcopt.support.host_functions")
     for module in iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")
+    for path in sorted((_ROOT / "backends").glob("*/host_functions.py")):
+        import_module(f"tcopt.backends.{path.parent.name}.host_functions")
 
 
 HOST_FUNCTIONS: Registry[str, HostFunction] = Registry("host function", _load)
@@ -96,6 +129,20 @@ def host_function(
         return function
 
     return register
+
+
+def buffer_function(name: str) -> Callable[[BufferFunction], BufferFunction]:
+    """Register a function that works on buffers in place under a name."""
+
+    def register(function: BufferFunction) -> BufferFunction:
+        HOST_FUNCTIONS.add(name, HostFunction(_not_on_values, on_buffers=function))
+        return function
+
+    return register
+
+
+def _not_on_values(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]) -> NoReturn:
+    raise InputError("the function works on buffers, not on values")
 
 
 def find_host_function(name: str) -> HostFunction:

@@ -73,7 +73,8 @@ def difference(
     count = int(np.count_nonzero(wrong))
     if not count or _is_step(error, e, expected.dtype, tolerance, count):
         return None
-    share = error / np.maximum(allowed, np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):
+        share = error / np.maximum(allowed, np.finfo(np.float64).tiny)
     worst = np.unravel_index(int(np.argmax(share)), share.shape)
     place = ", ".join(str(int(i)) for i in worst)
     limit = float(np.broadcast_to(allowed, error.shape)[worst])

@@ -131,7 +131,7 @@ def run_plain(
         .reshape(stage.shape)
         for stage in plain.stages
     ]
-    buffers = _private(arrays)
+    buffers = private_copies(arrays)
     detail = np.zeros(1, np.int64)
     arguments: list[Argument] = [
         Buffer(array, number in written, _name(function, number))
@@ -156,16 +156,16 @@ def run_plain(
         Output(stage.name, array, _told(array), place_of(stage.op), stage.in_order)
         for array, stage in zip(stages, plain.stages, strict=True)
     ]
-    return Call(*_outputs(function, arrays, buffers, written), tuple(kept), seconds)
+    return Call(*written_outputs(function, arrays, buffers, written), tuple(kept), seconds)
 
 
 def _run_interpreted(
     function: loop.FuncOp, arrays: Sequence[Array], written: Sequence[int]
 ) -> Call:
-    buffers, started = _private(arrays), time.perf_counter()
+    buffers, started = private_copies(arrays), time.perf_counter()
     run_func(function, buffers)
     seconds = time.perf_counter() - started
-    return Call(*_outputs(function, arrays, buffers, written), seconds=seconds)
+    return Call(*written_outputs(function, arrays, buffers, written), seconds=seconds)
 
 
 def run_kernel(
@@ -192,7 +192,7 @@ def run_kernel(
     seconds, runs = 0.0, list[list[Array]]()
     overlaps = _overlap(arrays)
     for again in range(1 if overlaps else 2):
-        buffers = _private(arrays)
+        buffers = private_copies(arrays)
         if again:
             for position in written:
                 buffers[position].reshape(-1).view(np.uint8)[...] = _OTHER_FILL
@@ -204,7 +204,7 @@ def run_kernel(
             raise _in_function(error, function) from None
         seconds = max(seconds, time.perf_counter() - started)
         runs.append(buffers)
-    outputs, positions = _outputs(function, arrays, runs[0], written)
+    outputs, positions = written_outputs(function, arrays, runs[0], written)
     for output, position in zip(outputs, positions, strict=True):
         if len(runs) > 1:
             wrong = difference(runs[1][position], output.array, tolerance, output.mask)
@@ -282,7 +282,7 @@ def _steps(op: Operation) -> int:
     return count * op.trip_count if isinstance(op, loop.ForOp) else count
 
 
-def _private(arrays: Sequence[Array]) -> list[Array]:
+def private_copies(arrays: Sequence[Array]) -> list[Array]:
     """Copies of arrays; those that share memory share it still."""
     if _overlap(arrays):
         return [np.ascontiguousarray(array) for array in arrays]
@@ -294,7 +294,7 @@ def _overlap(arrays: Sequence[Array]) -> bool:
     return any(low < end for (_, end), (low, _) in pairwise(spans))
 
 
-def _outputs(
+def written_outputs(
     function: Operation, before: Sequence[Array], after: Sequence[Array], written: Sequence[int]
 ) -> tuple[tuple[Output, ...], tuple[int, ...]]:
     """What was written, with the elements that changed."""

@@ -22,9 +22,11 @@ from xdsl.ir import Operation
 from tcopt.dialects import loop, te
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.group import GroupOp
+from tcopt.dialects.vdla import ProgramOp
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
 from tcopt.support.errors import MismatchError, UnsupportedError
 from tcopt.support.strings import StringTable, strings_in
+from tcopt.tools.execution.accelerator_runs import run_program, stored_buffers
 from tcopt.tools.execution.closeness import Tolerance, difference
 from tcopt.tools.execution.executors import functions, level_of, outputs_of
 from tcopt.tools.execution.fingerprints import digest, fingerprint, precision_of, rounds
@@ -117,9 +119,7 @@ class Tracer:
             # A string that a run makes has one place in all of them.
             self._strings = table
             for name, arrays in feeds.items():
-                if name not in current.functions:
-                    raise UnsupportedError(f"there is no function @{name} any more")
-                current.run.results[name] = current.entry(current.functions[name], arrays)
+                current.run.results[name] = current.named_entry(name, arrays)
         self._known = self._used
         return current.run
 
@@ -149,6 +149,16 @@ class _Current:
     prints: dict[str, tuple[int, Tolerance]] = field(
         default_factory=dict[str, tuple[int, Tolerance]]
     )
+
+    def named_entry(self, name: str, feeds: Sequence[Array]) -> list[Array]:
+        """The results of an entry function, which may have become one that the runtime defines."""
+        if name in self.functions:
+            return self.entry(self.functions[name], feeds)
+        if (declared := host_call(self.module, name)) is None:
+            raise UnsupportedError(f"there is no function @{name} any more")
+        arrays = [np.array(feed, copy=True) for feed in feeds]
+        run_host_call(declared, arrays)
+        return arrays
 
     def entry(self, entry: Operation, feeds: Sequence[Array]) -> list[Array]:
         """The results of an entry function."""
@@ -251,7 +261,7 @@ class _Current:
         self.call_native(function, arrays)
 
     def call_native(self, function: Operation, arrays: list[Array]) -> None:
-        """Run a function of the loop or the kernel level on buffers."""
+        """Run a function of the loop or the kernel level, or a program, on buffers."""
         name = function.properties["sym_name"].data  # pyright: ignore
         written, compared = self.interface(function, name, len(arrays))
         mark, tolerance = self.facts(function, name)
@@ -259,7 +269,9 @@ class _Current:
         call = self.tracer._known.get(key)
         if call is None:
             before = self.tracer._seconds.get(name)
-            if isinstance(function, loop.FuncOp):
+            if isinstance(function, ProgramOp):
+                call = run_program(function, arrays, written)
+            elif isinstance(function, loop.FuncOp):
                 call = run_plain(function, arrays, written, before, self.stage_shapes(name))
             else:
                 call = run_kernel(self.module, function, arrays, written, before, tolerance)
@@ -359,6 +371,8 @@ def _weights(module: ModuleOp) -> Any:
 
 def _written(function: Operation, count: int) -> tuple[int, ...]:
     """The arguments that a function of the loop level writes to; all of another level's."""
+    if isinstance(function, ProgramOp):
+        return stored_buffers(function)
     if not isinstance(function, loop.FuncOp):
         return tuple(range(count))
     from tcopt.interpreters.plain_loop import written_buffers

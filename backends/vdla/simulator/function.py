@@ -23,6 +23,8 @@ from tcopt.dialects.vdla.tasks.indices import Indices, step_indices
 from tcopt.support.errors import InputError
 
 Array = NDArray[Any]
+Plans = dict[tuple[Any, ...], Any]
+"""The products of each gemm and the steps of each alu instruction, by all that they depend on."""
 
 _EXACT = 1 << 24
 """Floats of 32 bits hold all integers up to here."""
@@ -42,18 +44,20 @@ def run_stream(
     buffers: Sequence[Array],
     *,
     seed: int | None = None,
+    plans: Plans | None = None,
 ) -> None:
     """Execute a stream on buffers, which it changes in place.
 
     Args:
         buffers: C-contiguous arrays of the shapes and types that the stream's buffers have.
+        plans: what was found out about the stream's instructions, to be kept from run to run.
         seed: of an adversarial order of the units; None is the order of the stream.
     Raises:
         InputError: an array is none of its buffer's.
         VerificationError: an instruction reads or writes what is not there, or reads what nobody
             has written; or units wait for each other forever.
     """
-    machine = Machine(stream, target, buffers)
+    machine = Machine(stream, target, buffers, plans)
     order = program_order(stream) if seed is None else adversarial_order(stream, seed)
     machine.run(order)
 
@@ -65,7 +69,13 @@ class Machine:
         sram: entries by memory, a row each. written: whether each has been.
     """
 
-    def __init__(self, stream: Stream, target: VdlaTargetAttr, buffers: Sequence[Array]):
+    def __init__(
+        self,
+        stream: Stream,
+        target: VdlaTargetAttr,
+        buffers: Sequence[Array],
+        plans: Plans | None = None,
+    ):
         self.stream = stream
         self.target = target
         self.buffers = _flat_buffers(stream, buffers)
@@ -83,7 +93,7 @@ class Machine:
             self.sram[memory] = np.full((count, *shape), _POISON, dtype)
             self.written[memory] = np.zeros(count, np.bool_)
         self.micro_ops = np.array(stream.micro_ops, np.int64).reshape(-1, 3)
-        self._plans: dict[tuple[Any, ...], Any] = {}
+        self._plans: Plans = {} if plans is None else plans
 
     def run(self, order: Iterable[int]) -> None:
         """Execute instructions by their numbers."""

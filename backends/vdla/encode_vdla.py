@@ -1,0 +1,69 @@
+"""Programs of the accelerator as what the host program calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.backends.vdla.encoding import encode
+from tcopt.backends.vdla.settings import FUNCTION, settings_of
+from tcopt.backends.vdla.simulator.check import check_stream
+from tcopt.backends.vdla.source import machine_of, stream_for
+from tcopt.dialects.vdla import ProgramOp
+from tcopt.support.host_calls import HOST_CALL, settings_attribute
+from tcopt.support.rewriting import rewrite
+
+
+class EncodeProgram(RewritePattern):
+    """Declare a function that runs a program, which its attribute holds as 128-bit instructions.
+
+        vdla.program @copy(%x: memref<4x16xi32>, %y: memref<4x16xi32>) {...}
+    ->
+        func.func private @copy(memref<4x16xi32>, memref<4x16xi32>) attributes {
+          tcopt.host_call = {function = "vdla_run", settings = {instructions = "8001...", ...}}}
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ProgramOp, rewriter: PatternRewriter) -> None:
+        target = machine_of(op)
+        stream = stream_for(op, target)
+        check_stream(stream, target)
+        settings = settings_of(encode(stream, target), target)
+        function = FuncOp.external(op.sym_name.data, op.function_type.inputs.data, [])
+        function.attributes[HOST_CALL] = DictionaryAttr(
+            {"function": StringAttr(FUNCTION), "settings": settings_attribute(settings)}
+        )
+        rewriter.replace(op, function, [])
+
+
+@dataclass(frozen=True)
+class EncodeVdlaPass(ModulePass):
+    """Makes programs of the accelerator functions that the host calls and the runtime defines.
+
+        vdla.program @copy(%x: memref<4x16xi32>, %y: memref<4x16xi32>) {
+          vdla.load acc 0, %x[0] : 1x4 push(store)
+          vdla.store acc 0, %y[0] : 1x4 pop(compute) push(compute)
+          vdla.finish pop(store)
+        }
+    ->
+        func.func private @copy(memref<4x16xi32>, memref<4x16xi32>) attributes {
+          tcopt.host_call = {function = "vdla_run", settings = {
+            instructions = "8001...", micro_ops = "", machine = "{...}", ...}}}
+
+    The encoding is that of docs/vdla.md, for the machine that the program names, by default `vdla`.
+    A program that `vdla-check` refuses is refused here too, so none is encoded without its proof.
+
+    Raises:
+        VerificationError: the proof fails, or the machine lacks what an instruction needs.
+        UnsupportedError: buffers are larger than addresses reach.
+    """
+
+    name = "encode-vdla"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [EncodeProgram()], once=True)
