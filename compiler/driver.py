@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from tcopt.compiler.content import Source
-from tcopt.compiler.host import declare_kernels, take_kernels
+from tcopt.compiler.host import declare_kernels, take_kernels, take_sequences
 from tcopt.compiler.kernel_builder import KernelBuilder
 from tcopt.compiler.kernel_cache import KernelCache
 from tcopt.compiler.passes import run_passes
@@ -211,11 +211,12 @@ def _build(
             run_passes(module, by_name[name].passes)
     kind_of(module).check(module)
     with report.step("kernels"):
+        sequences = take_sequences(module)
         functions = take_kernels(module)
         run_passes(module, by_name["loop"].passes)
         # Copies of inputs and constants to results are kernels that the host asks for.
         functions |= take_kernels(module)
-        kernels = builder.build(functions, module)
+        kernels = builder.build(functions, module, sequences)
     with report.step("host"):
         declare_kernels(module, kernels)
         for name in ("schedule", "kernel"):

@@ -19,6 +19,7 @@ from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
 from tcopt.compiler.report import Progress, Report
 from tcopt.compiler.source import ModelSource
+from tcopt.compiler.tuned import Lock, Tuned, find_lock, with_lock
 from tcopt.frontends.onnx.model.errors import MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
 from tcopt.runtime.model import (
@@ -69,6 +70,8 @@ def compile(
     follow_links: bool = False,
     plugins: Iterable[str | Path] = (),
     passes: Mapping[str, str] | None = None,
+    tuned: Tuned = True,
+    locked: bool = False,
 ) -> Model:
     """Compile an ONNX model to native code.
 
@@ -96,6 +99,9 @@ def compile(
             docs/plugins.md; they are known from then on.
         passes: more passes, as text, by where they run: `before:NAME`, `after:NAME` or
             `instead-of:NAME` of a pass or a phase of the pipeline.
+        tuned: whether schedules are those of the lock file beside the model (`model.tuned.mlir`
+            for `model.onnx`), if there is one; or the lock file to take.
+        locked: whether every kernel must have an entry in it, and every entry must fit.
     Raises:
         TcoptError: the model is malformed or not supported, or a pass failed.
     """
@@ -117,6 +123,7 @@ def compile(
         given_dims,
         follow_links=follow_links,
         passes=passes or {},
+        lock=find_lock(source, tuned, locked=locked),
     )
     compiler.programs_kept = check_programs_kept(programs_kept)
     entry = compiler.entry(given_shapes, given_values)
@@ -169,13 +176,14 @@ class _Compiler:
         *,
         follow_links: bool,
         passes: Mapping[str, str],
+        lock: Lock | None,
     ):
         self._follow_links = follow_links
         self._limits = limits
         self._dims = dims
         self._source = source
         added = {place: Phase(place, text).passes for place, text in passes.items()}
-        self._phases = with_passes(pipeline(target, *rounding), added)
+        self._phases = with_lock(with_passes(pipeline(target, *rounding), added), lock)
         self._kind, machine = find_target(target)
         self._progress = progress
         self._cache = cache
@@ -185,7 +193,8 @@ class _Compiler:
         facts = self._kind.cache_facts(machine) if cache else None
         if facts is not None:
             text = pipeline_text(self._phases)
-            settings = (facts, text, limits, sorted(dims.items()), follow_links)
+            digest = None if lock is None else lock.digest
+            settings = (facts, text, limits, sorted(dims.items()), follow_links, digest)
             self._programs = ProgramCache.of_user(source.value, settings)
 
     def keep_source(self) -> None:

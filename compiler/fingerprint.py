@@ -12,7 +12,7 @@ from pathlib import Path
 from tcopt.support.integrity import Stamp, sources, stamp
 
 _ROOT = Path(__file__).parent.parent
-_TOOLS = ("tools",)
+_TOOLS = ("tools", "tuner")
 """Folders of the package that no program depends on."""
 
 _FRONT_ENDS = ("frontends",)

@@ -13,13 +13,14 @@ from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
 from tcopt.backends.llvm.module import SYMBOL_ATTRIBUTE
-from tcopt.compiler.canonical import symbol_name
 from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.passes import shared_context
 from tcopt.compiler.units import KernelFunction
 from tcopt.dialects import loop
+from tcopt.dialects.sched import SequenceOp
 from tcopt.passes.kernel.checks.instrument import PARALLEL_ATTRIBUTE
 from tcopt.passes.loop.bufferize.hoist_workspace import pass_buffers
+from tcopt.support.canonical_text import symbol_name
 
 
 def take_kernels(module: ModuleOp) -> dict[str, KernelFunction]:
@@ -36,6 +37,16 @@ def take_kernels(module: ModuleOp) -> dict[str, KernelFunction]:
             op.detach()
             kernels[name] = op
     return kernels
+
+
+def take_sequences(module: ModuleOp) -> dict[str, SequenceOp]:
+    """Take the schedules of functions out of a module; by the functions' names."""
+    found: dict[str, SequenceOp] = {}
+    for op in list(module.ops):
+        if isinstance(op, SequenceOp):
+            op.detach()
+            found[op.function.string_value()] = op
+    return found
 
 
 def declare_kernels(module: ModuleOp, kernels: Mapping[str, Kernel]) -> None:

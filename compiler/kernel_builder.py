@@ -11,7 +11,6 @@ from types import TracebackType
 from xdsl.dialects.builtin import ModuleOp
 
 from tcopt.backends.llvm.machine.host import usable_cores
-from tcopt.compiler.canonical import CanonicalText
 from tcopt.compiler.extensions import is_plain, obstacles
 from tcopt.compiler.fingerprint import fingerprint
 from tcopt.compiler.kernel import Kernel, describe_place
@@ -19,7 +18,9 @@ from tcopt.compiler.kernel_cache import KernelCache
 from tcopt.compiler.pipeline import kernel_phases
 from tcopt.compiler.units import KernelFunction, Unit, compile_unit, make_unit
 from tcopt.compiler.workers import Workers
+from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.te import ComputeOp
+from tcopt.support.canonical_text import CanonicalText
 from tcopt.support.phases import Phase
 from tcopt.support.registration import told_key
 from tcopt.support.remarks import listening, notice
@@ -91,18 +92,27 @@ class KernelBuilder:
             count = min(usable_cores() - 1, _MOST_WORKERS) if worthwhile else 0
         self._workers = Workers(count)
 
-    def build(self, functions: Mapping[str, KernelFunction], module: ModuleOp) -> dict[str, Kernel]:
+    def build(
+        self,
+        functions: Mapping[str, KernelFunction],
+        module: ModuleOp,
+        sequences: Mapping[str, SequenceOp] | None = None,
+    ) -> dict[str, Kernel]:
         """Kernels by the names of their functions.
 
         Args:
             functions: what to compile; these ops may be used up.
             module: where they come from, for its target.
+            sequences: schedules of those that rules are not asked about.
         Raises:
             TcoptError: a function cannot be compiled.
         """
         texts = CanonicalText(module)
         places = {name: describe_place(function) for name, function in functions.items()}
-        units = {n: make_unit(f, module, texts, self._salt) for n, f in functions.items()}
+        told = sequences or {}
+        units = {
+            n: make_unit(f, module, texts, self._salt, told.get(n)) for n, f in functions.items()
+        }
         distinct = {unit.key: unit for unit in units.values()}
         found = self._look_up(distinct)
         missing = sorted(

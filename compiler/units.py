@@ -18,25 +18,27 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr, SymbolRefAttr
 from xdsl.ir import Block, Operation, Region
 from xdsl.printer import Printer
 
 from tcopt.backends.llvm.emit.names import symbol_of
-from tcopt.compiler.canonical import CanonicalText, base_name, compile_attributes, symbol_name
 from tcopt.compiler.kernel import Kernel, without_place
 from tcopt.compiler.passes import run_passes, shared_context
 from tcopt.dialects import loop, te
+from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import target_facts_of
-from tcopt.support.errors import PassFailedError
+from tcopt.schedules.tuning.lock_file import OPTIONAL
+from tcopt.support.canonical_text import CanonicalText, base_name, compile_attributes, symbol_name
+from tcopt.support.errors import InputError, PassFailedError, ScheduleError, TcoptError
 from tcopt.support.origins import node_names
 from tcopt.support.phases import Phase
 from tcopt.support.quick_ir import walk_ops
-from tcopt.support.remarks import collect_remarks
+from tcopt.support.remarks import Remark, collect_remarks
 from tcopt.support.target_registry import HOST_KIND, target_named
 from tcopt.targets.interface import TargetKind
 
@@ -57,6 +59,7 @@ class Unit:
         text: the canonical text.
         function: the op itself, which may be lowered in place.
         module: where it came from, for the attributes that say what to compile for.
+        sequence: its schedule, if that was said.
     """
 
     key: str
@@ -65,13 +68,20 @@ class Unit:
     text: str
     function: KernelFunction
     module: ModuleOp
+    sequence: SequenceOp | None = None
+
+    @property
+    def ops(self) -> list[Operation]:
+        """The function, and its schedule."""
+        return [self.function, *([] if self.sequence is None else [self.sequence])]
 
     def to_send(self) -> str:
         """Text to compile in another process: with names where code has them."""
         if not kind_of(self.module).names_in_code:
             return self.text
-        named = ModuleOp([self.function.clone()], compile_attributes(self.module))
-        for copy, op in zip(named.walk(), (named, *self.function.walk()), strict=True):
+        named = ModuleOp([op.clone() for op in self.ops], compile_attributes(self.module))
+        originals = (each for op in self.ops for each in op.walk())
+        for copy, op in zip(named.walk(), (named, *originals), strict=True):
             copy.location = op.location
         stream = StringIO()
         Printer(stream, print_debuginfo=True).print_op(named)
@@ -88,26 +98,42 @@ def kind_of(module: ModuleOp) -> TargetKind:
     return target_named(HOST_KIND if target is None else target.kind)
 
 
-def make_unit(function: KernelFunction, module: ModuleOp, texts: CanonicalText, salt: str) -> Unit:
+def make_unit(
+    function: KernelFunction,
+    module: ModuleOp,
+    texts: CanonicalText,
+    salt: str,
+    sequence: SequenceOp | None = None,
+) -> Unit:
     """The unit of a function.
 
     Args:
         texts: writes the canonical texts of this module.
         salt: what else the code depends on: the compiler's version and its pipeline.
+        sequence: the function's schedule, unless rules are to write one.
     """
-    text = texts.of(function)
+    if sequence is not None:
+        _rename(sequence, base_name(symbol_name(function)))
+    text = texts.of(function, *([] if sequence is None else [sequence]))
     key = kept_as = _hash(f"{salt}\n{text}")
     if kind_of(module).names_in_code:
-        kept_as = _hash(f"{key}\n{_names_in(function)}")
+        names = [_names_in(op) for op in (function, sequence) if op is not None]
+        kept_as = _hash(f"{key}\n{names}")
     name = f"{base_name(symbol_name(function))}_{key[:_DIGITS]}"
-    return Unit(key, kept_as, name, text, function, module)
+    return Unit(key, kept_as, name, text, function, module, sequence)
+
+
+def _rename(sequence: SequenceOp, function: str) -> None:
+    """Let a sequence be for a function of another name."""
+    sequence.sym_name = StringAttr(f"{function}_schedule")
+    sequence.function = SymbolRefAttr(function)
 
 
 def _hash(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).hexdigest()
 
 
-def _names_in(function: KernelFunction) -> list[object]:
+def _names_in(function: Operation) -> list[object]:
     """All names of values and nodes, as far as code may show them."""
     names: list[object] = []
     places: dict[int, tuple[str, ...]] = {}
@@ -127,7 +153,7 @@ def compile_unit(unit: Unit, phases: Sequence[Phase]) -> Kernel:
     The op is used up.
     """
     module = ModuleOp([], compile_attributes(unit.module))
-    return _compile(unit.function, module, unit.name, phases)
+    return _compile(unit.function, module, unit.name, phases, unit.sequence)
 
 
 def compile_text(text: str, name: str, phases: Sequence[Phase]) -> Kernel:
@@ -135,26 +161,61 @@ def compile_text(text: str, name: str, phases: Sequence[Phase]) -> Kernel:
     from tcopt.support.parsing import TextParser
 
     module = TextParser(shared_context(), text).parse_module()
-    (function,) = module.ops
+    function, *rest = module.ops
     assert isinstance(function, KernelFunction)
-    function.detach()
-    return _compile(function, module, name, phases)
+    sequence = rest[0] if rest else None
+    assert sequence is None or isinstance(sequence, SequenceOp)
+    for op in list(module.ops):
+        op.detach()
+    return _compile(function, module, name, phases, sequence)
 
 
 def _compile(
-    function: KernelFunction, module: ModuleOp, name: str, phases: Sequence[Phase]
+    function: KernelFunction,
+    module: ModuleOp,
+    name: str,
+    phases: Sequence[Phase],
+    sequence: SequenceOp | None = None,
+) -> Kernel:
+    if sequence is not None and OPTIONAL in sequence.attributes:
+        spare, empty = function.clone(), ModuleOp([], dict(module.attributes))
+        for copy, op in zip(spare.walk(), function.walk(), strict=True):
+            copy.location = op.location
+        try:
+            return _compile_as_told(function, module, name, phases, sequence)
+        except (ScheduleError, InputError) as error:
+            kernel = _compile_as_told(spare, empty, name, phases, None)
+            return replace(kernel, remarks=(_not_applied(name, error), *kernel.remarks))
+    return _compile_as_told(function, module, name, phases, sequence)
+
+
+def _not_applied(name: str, error: TcoptError) -> Remark:
+    """What is said of a tuned schedule that does not fit any more."""
+    text = f"its tuned schedule does not apply, so it has the default: {error.message}; tune again"
+    return Remark("apply-tuning", "@", "", text, missed=True, slow=True)
+
+
+def _compile_as_told(
+    function: KernelFunction,
+    module: ModuleOp,
+    name: str,
+    phases: Sequence[Phase],
+    sequence: SequenceOp | None,
 ) -> Kernel:
     seconds: dict[str, float] = {}
-    caller = _caller_of(function, name)
+    caller = caller_of(function, name)
     function.sym_name = StringAttr(name)
     module.body.block.add_ops([function, caller])
+    if sequence is not None:
+        _rename(sequence, name)
+        module.body.block.add_op(sequence)
     with collect_remarks() as remarks:
         for phase in phases:
             start = time.perf_counter()
             run_passes(module, phase.passes)
             seconds[phase.name] = time.perf_counter() - start
     start = time.perf_counter()
-    caller = _take_caller(module)
+    caller = take_caller(module)
     made = kind_of(module).kernel_code(module, caller)
     caller.erase()
     seconds["code"] = time.perf_counter() - start
@@ -170,7 +231,7 @@ def _compile(
     )
 
 
-def _caller_of(function: KernelFunction, name: str) -> func.FuncOp:
+def caller_of(function: KernelFunction, name: str) -> func.FuncOp:
     """A host function that calls a kernel once."""
     inputs = list(function.body.block.arg_types)
     results = list(function.function_type.outputs) if isinstance(function, te.FuncOp) else []
@@ -185,7 +246,7 @@ def _caller_of(function: KernelFunction, name: str) -> func.FuncOp:
     return func.FuncOp(_CALLER, type_, Region(block), StringAttr("private"))
 
 
-def _take_caller(module: ModuleOp) -> func.FuncOp:
+def take_caller(module: ModuleOp) -> func.FuncOp:
     """The caller, which is not in the module any more."""
     for op in module.ops:
         if isinstance(op, func.FuncOp) and op.sym_name.data == _CALLER:

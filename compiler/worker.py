@@ -14,34 +14,17 @@ import json
 import os
 import queue
 import signal
-import struct
 import sys
 import threading
 from collections.abc import Iterable
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
+
+from tcopt.support.messages import receive, send
 
 if TYPE_CHECKING:
     from tcopt.support.plugin_modules import PluginSource
 
-_LENGTH = struct.Struct("<Q")
-
-
-def send(stream: IO[bytes], message: bytes) -> None:
-    """Write one message."""
-    stream.write(_LENGTH.pack(len(message)) + message)
-    stream.flush()
-
-
-def receive(stream: IO[bytes]) -> bytes:
-    """Read one message; raises EOFError where the stream ends."""
-    head = stream.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
-        raise EOFError
-    (length,) = _LENGTH.unpack(head)
-    body = stream.read(length)
-    if len(body) < length:
-        raise EOFError
-    return body
+__all__ = ["main", "receive", "send"]
 
 
 def main() -> None:

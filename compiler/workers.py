@@ -152,7 +152,7 @@ def _ask(process: subprocess.Popen[bytes], unit: Unit, phases: Sequence[Phase]) 
         "phases": [(phase.name, phase.text) for phase in phases],
         "name": unit.name,
         "text": unit.to_send(),
-        "plugins": _plugins(),
+        "plugins": plugin_sources(),
     }
     send(process.stdin, json.dumps(request).encode())
     reply = receive(process.stdout)
@@ -161,7 +161,7 @@ def _ask(process: subprocess.Popen[bytes], unit: Unit, phases: Sequence[Phase]) 
     return reply[1:]
 
 
-def _plugins() -> list[object]:
+def plugin_sources() -> list[object]:
     """What a worker has to load, too, see `plugins_in`."""
     if not told_key():
         return []

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, cast
 
 _PACKAGE = "tcopt"
-_FREE = f"{_PACKAGE}.tools"
+_FREE = (f"{_PACKAGE}.tools", f"{_PACKAGE}.tuner")
 """Modules that make no code."""
 
 _WRITTEN_BY_PYTHON = frozenset(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from tcopt.frontends.onnx.model.limits import parse_limits
-from tcopt.tools.command_line.cli import inserted_passes
+from tcopt.tools.command_line.cli import inserted_passes, wanted_tuning
 from tcopt.tools.command_line.progress import CompileProgress
 from tcopt.tools.command_line.shapes import dims_text, parse_dims, parse_shapes
 
@@ -24,7 +24,7 @@ def compile_model(
 
     Args:
         args: with `model` and `target`, and the options that `add_accuracy`, `add_limits`,
-            `add_shapes` and `add_cache` add.
+            `add_shapes`, `add_cache` and `add_tuned` add.
         values: of inputs to specialise on.
     """
     import tcopt
@@ -45,6 +45,7 @@ def compile_model(
             limits=parse_limits(args.limit),
             follow_links=args.follow_links,
             passes=inserted_passes(args),
+            **wanted_tuning(args),
         )
     return model, progress
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from tcopt.compiler.tuned import lock_beside
 from tcopt.frontends.onnx.model.limits import parse_limits
 from tcopt.support.errors import InputError
 from tcopt.support.files import write_output
@@ -45,6 +46,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     cli.add_inputs(parser)
     cli.add_insert(parser)
     cli.add_cache(parser)
+    cli.add_tuned(parser)
     add("--random-weights", action="store_true", help="give weights random values first")
     add("--threads", type=int, nargs="+", default=[1], help="numbers of threads to run on (1)")
     add("--rounds", type=int, default=10, help="turns of each side, runs of a profile (10)")
@@ -113,10 +115,20 @@ def _settings(args: argparse.Namespace, given: Feeds) -> Settings:
         | ({"passes": passes} if passes else {})
         | {"dims": parse_dims(args.dim), "limits": parse_limits(args.limit)}
         | {"follow_links": args.follow_links}
-        | ({"cache": False} if args.no_cache else {}),
+        | ({"cache": False} if args.no_cache else {})
+        | _tuning(args),
         rtol=args.rtol,
         seed=args.seed,
     )
+
+
+def _tuning(args: argparse.Namespace) -> dict[str, Any]:
+    """The lock file, which is the model's also where its weights are made up."""
+    wanted = cli.wanted_tuning(args)
+    if wanted["tuned"] is True and args.random_weights:
+        beside = lock_beside(args.model)
+        wanted["tuned"] = str(beside) if beside.is_file() else True
+    return wanted
 
 
 def _source(args: argparse.Namespace) -> str | bytes:

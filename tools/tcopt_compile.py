@@ -60,6 +60,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     )
     cli.add_insert(parser)
     cli.add_cache(parser)
+    cli.add_tuned(parser)
     cli.add_load(parser)
     cli.add_common_arguments(parser)
     return parser
@@ -115,9 +116,12 @@ def _phases(args: argparse.Namespace) -> list[Phase]:
         InputError: there is no such phase.
     """
     from tcopt import compiler
+    from tcopt.compiler.tuned import find_lock, with_lock
 
     added = {place: Phase(place, text).passes for place, text in cli.inserted_passes(args).items()}
     known = with_passes(compiler.pipeline(args.target, args.accuracy, args.precision), added)
+    if args.model is not None:
+        known = with_lock(known, find_lock(args.model, **cli.wanted_tuning(args)))
     if args.compile_to is None:
         return known
     names = [phase.name for phase in known]

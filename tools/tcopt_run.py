@@ -53,6 +53,7 @@ def _argument_parser() -> argparse.ArgumentParser:
     cli.add_inputs(parser)
     cli.add_insert(parser)
     cli.add_cache(parser)
+    cli.add_tuned(parser)
     add("--output", metavar="FILE.npz", help="write the results")
     add(
         "--expected-output",

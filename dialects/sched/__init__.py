@@ -33,6 +33,7 @@ from tcopt.dialects.sched.loops import (
     VectorizeOp,
     VirtualThreadOp,
 )
+from tcopt.dialects.sched.operator import OperatorOp
 from tcopt.dialects.sched.sequence import SequenceOp
 from tcopt.dialects.sched.types import BlockType, LoopType
 
@@ -53,6 +54,7 @@ DIALECT = Dialect(
         GetBlockOp,
         GetLoopsOp,
         KnobOp,
+        OperatorOp,
         PadEinsumOp,
         ParallelOp,
         PermuteLayoutOp,
@@ -90,6 +92,7 @@ __all__ = [
     "GetLoopsOp",
     "KnobOp",
     "LoopType",
+    "OperatorOp",
     "PadEinsumOp",
     "ParallelOp",
     "PermuteLayoutOp",

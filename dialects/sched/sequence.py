@@ -71,4 +71,4 @@ class SequenceOp(IRDLOperation):
         printer.print_symbol_name(self.function.root_reference.data)
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
-        printer.print_region(self.body)
+        printer.print_region(self.body, print_empty_block=False)

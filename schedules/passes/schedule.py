@@ -32,6 +32,7 @@ from tcopt.schedules.rules.rule import (
 from tcopt.schedules.rules.schedule_remarks import remark_schedule, remark_slow, remark_unscheduled
 from tcopt.schedules.spaces.closed import Closed
 from tcopt.schedules.spaces.space import Choice, Space
+from tcopt.schedules.tuning.lock_file import choice_of
 from tcopt.support.errors import InputError, ScheduleError
 from tcopt.support.remarks import listening
 
@@ -55,6 +56,9 @@ class SchedulePass(ModulePass):
     the rules asked before it with their reasons; a rule whose step fails has declined too. The
     target is the module's attribute `tcopt.target`.
 
+    A sequence without steps that has a `rule` and a `choice` is replaced by what the rule makes of
+    the choice.
+
     Options:
         now: put what the rule has made in the function's place, instead of its sequence; the
             same function as `apply-schedule` makes, without doing every step once more.
@@ -68,11 +72,21 @@ class SchedulePass(ModulePass):
         target = op.attributes.get("tcopt.target")
         rules = rules_for(target_kind(target))
         facts, estimate = facts_of(target), ESTIMATES.get(target_kind(target))
-        scheduled = {s.function.string_value() for s in op.ops if isinstance(s, SequenceOp)}
+        told = {s.function.string_value(): s for s in op.ops if isinstance(s, SequenceOp)}
         for function in list(op.ops):
-            if not isinstance(function, FuncOp) or function.sym_name.data in scheduled:
+            if not isinstance(function, FuncOp):
                 continue
-            if (schedule := find_schedule(function, rules, facts)) is None:
+            sequence = told.get(function.sym_name.data)
+            if sequence is not None and not is_unwritten(sequence):
+                if listening():
+                    remark_schedule(function, sequence)
+                continue
+            schedule = (
+                find_schedule(function, rules, facts)
+                if sequence is None
+                else _written(sequence, function, rules, facts)
+            )
+            if schedule is None:
                 remark_unscheduled(function)
                 continue
             if listening():
@@ -83,6 +97,27 @@ class SchedulePass(ModulePass):
                 Rewriter.replace_op(function, schedule.func, [])
             else:
                 op.body.block.insert_op_after(schedule.sequence, function)
+
+
+def is_unwritten(sequence: SequenceOp) -> bool:
+    """Whether a sequence names a rule and a choice, for the steps that the rule then writes."""
+    return sequence.body.block.first_op is None and CHOICE in sequence.attributes
+
+
+def _written(
+    sequence: SequenceOp, function: FuncOp, rules: Sequence[AnyRule], facts: object
+) -> Schedule:
+    """What the rule that a sequence names makes of its choice; the sequence is erased."""
+    rule, choice = sequence.attributes.get("rule"), choice_of(sequence)
+    if not isinstance(rule, StringAttr):
+        raise ScheduleError("the sequence has a choice, and no rule to ask", op=sequence)
+    try:
+        schedule = find_schedule(function, rules, facts, rule=rule.data, choice=choice)
+    except (InputError, ScheduleError) as error:
+        raise ScheduleError(error.message, op=sequence, hint=error.hint) from error
+    assert schedule is not None
+    Rewriter.erase_op(sequence)
+    return schedule
 
 
 def write_schedule(function: FuncOp, rules: Sequence[AnyRule], facts: object) -> SequenceOp | None:

@@ -22,7 +22,6 @@ from tcopt.backends.llvm.machine.host import default_target
 from tcopt.backends.llvm.machine.machine import assemble_object
 from tcopt.backends.llvm.objects import emit_text
 from tcopt.compiler import Phase, lower, pipeline
-from tcopt.compiler.canonical import CanonicalText, base_name
 from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.host import take_kernels
 from tcopt.compiler.kernel import Kernel
@@ -31,6 +30,7 @@ from tcopt.compiler.units import Unit, compile_text, compile_unit, make_unit
 from tcopt.compiler.workers import Workers
 from tcopt.frontends.onnx import import_model
 from tcopt.schedules.rules import rule as rules
+from tcopt.support.canonical_text import CanonicalText, base_name
 from tcopt.support.errors import ScheduleError, TcoptError
 from tcopt.support.remarks import collect_remarks
 

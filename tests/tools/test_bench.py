@@ -10,8 +10,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+from tcopt.backends.llvm.limits import copy_gbps, peak_gflops
 from tcopt.support.errors import InputError
-from tcopt.tools.benchmarking.limits import copy_gbps, peak_gflops
 from tcopt.tools.benchmarking.report import geometric_mean, outcomes
 from tcopt.tools.benchmarking.sides import check_peers, installed_peers
 from tcopt.tools.benchmarking.turns import Times, speed, take_turns

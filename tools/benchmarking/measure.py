@@ -10,13 +10,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 import tcopt
+from tcopt.backends.llvm.limits import copy_gbps, peak_gflops
 from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.runtime import Model
 from tcopt.runtime.signature import flatten
 from tcopt.support.errors import InputError
-from tcopt.tools.benchmarking.limits import copy_gbps, peak_gflops
 from tcopt.tools.benchmarking.sides import Side, load_peer
 from tcopt.tools.benchmarking.turns import BURST_S, speed, take_turns
 from tcopt.tools.command_line.inputs import input_specs, make_inputs

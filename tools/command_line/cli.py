@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE, PRECISIONS
 from tcopt.support.errors import InputError, TcoptError
@@ -109,6 +109,27 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-cache", action="store_true", help="compile every kernel, and keep none on disk"
     )
+
+
+def add_tuned(parser: argparse.ArgumentParser) -> None:
+    """Add the options of tools that compile a model: which schedules are those of a lock file."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--tuned",
+        metavar="FILE",
+        help="lock file of schedules, by default MODEL.tuned.mlir where it lies beside the model",
+    )
+    group.add_argument("--no-tuned", action="store_true", help="obey no lock file")
+    parser.add_argument(
+        "--locked",
+        action="store_true",
+        help="every kernel must have an entry in the lock file, and every entry must apply",
+    )
+
+
+def wanted_tuning(args: argparse.Namespace) -> dict[str, Any]:
+    """What `add_tuned` was told, as `tcopt.compile` takes it."""
+    return {"tuned": False if args.no_tuned else args.tuned or True, "locked": args.locked}
 
 
 def seed_number(text: str) -> int:

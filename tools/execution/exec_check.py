@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from tcopt.dialects.float_precision import precision_of, rounds
 from tcopt.support.errors import (
     InputError,
     MismatchError,
@@ -27,7 +28,7 @@ from tcopt.support.errors import (
 from tcopt.tools.command_line.inputs import InputSpec, make_inputs, read_arrays
 from tcopt.tools.execution.closeness import Tolerance, difference
 from tcopt.tools.execution.executors import Array, functions, inputs_of
-from tcopt.tools.execution.fingerprints import fingerprint, precision_of, rounds
+from tcopt.tools.execution.fingerprints import fingerprint
 from tcopt.tools.execution.native_process import NativeFault
 from tcopt.tools.execution.probes import changed_values, first_lasting
 from tcopt.tools.execution.stage_runs import place_of

@@ -15,11 +15,8 @@ from __future__ import annotations
 
 import ctypes
 import json
-import mmap
 import os
 import signal
-import sys
-from dataclasses import dataclass
 from functools import cache
 from typing import IO, Any
 
@@ -30,13 +27,10 @@ from tcopt.backends.llvm.machine.host import host_target
 from tcopt.backends.llvm.machine.machine import assemble_object, initialize_native, parse_llvm
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
-from tcopt.compiler.worker import receive, send
 from tcopt.support.errors import TcoptError
+from tcopt.support.guarded_memory import PAGE, Region, map_region, on_fault
+from tcopt.support.messages import receive, send
 
-PAGE = mmap.PAGESIZE
-_NONE, _READ, _WRITE = 0, 1, 2
-_SHARED, _PRIVATE, _FIXED = 1, 2, 0x10
-_ANONYMOUS = mmap.MAP_ANONYMOUS
 _SCALARS = {
     "i1": ctypes.c_uint8,
     "i8": ctypes.c_int8,
@@ -79,34 +73,6 @@ end:
 }}
 """
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [
-    ctypes.c_void_p,
-    ctypes.c_size_t,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int64,
-]
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-
-
-@dataclass
-class _Region:
-    """Memory of one or more buffers between two pages that may not be touched.
-
-    Attributes:
-        base: of the pages, the first forbidden one included; `pages`: bytes of those between.
-        start, size: of what the buffers take.
-    """
-
-    base: int
-    pages: int
-    start: int
-    size: int
-    writable: bool
-
 
 class _Child:
     def __init__(self, replies: IO[bytes], file: int):
@@ -116,7 +82,7 @@ class _Child:
         # Nothing sets it: what runs too long is ended with its process.
         self.stop = StopFlag()
         self.count = 0
-        self.regions: list[_Region] = []
+        self.regions: list[Region] = []
 
     def serve(self, requests: IO[bytes]) -> None:
         while True:
@@ -143,7 +109,7 @@ class _Child:
             return {"result": self.call(request)}
         finally:
             for region in self.regions:
-                _libc.munmap(region.base, region.pages + 2 * PAGE)
+                region.free()
             self.regions = []
 
     def load(self, request: dict[str, Any]) -> int:
@@ -165,7 +131,7 @@ class _Child:
 
     def call(self, request: dict[str, Any]) -> Any:
         for region in request["regions"]:
-            self.regions.append(self.map(**region))
+            self.regions.append(map_region(file=self.file, **region))
         types: list[Any] = []
         values: list[Any] = []
         for kind, value, offset in request["arguments"]:
@@ -185,16 +151,6 @@ class _Child:
         result = ctypes.CFUNCTYPE(_SCALARS.get(kind), *types)(address)(*values)
         return result & 1 if kind == "i1" else result
 
-    def map(self, *, offset: int, pages: int, start: int, size: int, writable: bool) -> _Region:
-        """Pages of the file, or of zeros where `offset` is negative, between forbidden ones."""
-        base = _map(None, pages + 2 * PAGE, _NONE, _PRIVATE | _ANONYMOUS, -1, 0)
-        rights = _READ | _WRITE if writable else _READ
-        if pages and offset >= 0:
-            _map(base + PAGE, pages, rights, _SHARED | _FIXED, self.file, offset)
-        elif pages:
-            _map(base + PAGE, pages, rights, _PRIVATE | _ANONYMOUS | _FIXED, -1, 0)
-        return _Region(base, pages, base + PAGE + start, size, writable)
-
     def fault(self, address: int, number: int) -> None:
         """Say where the code went wrong, and end."""
         found: dict[str, Any] = {"signal": number}
@@ -208,13 +164,6 @@ class _Child:
                 }
         self.reply({"fault": found})
         os._exit(1)
-
-
-def _map(base: int | None, size: int, rights: int, flags: int, file: int, offset: int) -> int:
-    address = _libc.mmap(base, size, rights, flags, file, offset)
-    if address in (None, ctypes.c_void_p(-1).value):
-        raise MemoryError(f"cannot map {size} bytes")
-    return address
 
 
 def _plain(text: str, effort: int) -> bytes:
@@ -239,34 +188,6 @@ def _machine(effort: int) -> llvm.TargetMachine:
     )
 
 
-class _Action(ctypes.Structure):
-    """`struct sigaction` of Linux's C libraries."""
-
-    _fields_ = [
-        ("handler", ctypes.c_void_p),
-        ("mask", ctypes.c_uint64 * 16),
-        ("flags", ctypes.c_int),
-        ("restorer", ctypes.c_void_p),
-    ]
-
-
-def _report_faults(child: _Child) -> object:
-    """Have bad accesses tell where they were; returns what must be kept for that."""
-    if not sys.platform.startswith("linux"):
-        return None
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-
-    def handle(number: int, info: int, context: int) -> None:
-        child.fault(ctypes.c_uint64.from_address(info + 16).value, number)
-
-    handler = kind(handle)
-    with_information = 4
-    action = _Action(ctypes.cast(handler, ctypes.c_void_p).value, flags=with_information)
-    for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
-        _libc.sigaction(int(number), ctypes.byref(action), None)
-    return handler
-
-
 def main(file: int) -> None:
     """Serve until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -274,6 +195,6 @@ def main(file: int) -> None:
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     child = _Child(replies, file)
-    kept = _report_faults(child)
+    kept = on_fault(child.fault)
     child.serve(requests)
     del kept

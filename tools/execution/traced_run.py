@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from tcopt.dialects import loop, te
+from tcopt.dialects.float_precision import precision_of, rounds
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.group import GroupOp
 from tcopt.dialects.vdla import ProgramOp
@@ -29,7 +30,7 @@ from tcopt.support.strings import StringTable, strings_in
 from tcopt.tools.execution.accelerator_runs import run_program, stored_buffers
 from tcopt.tools.execution.closeness import Tolerance, difference
 from tcopt.tools.execution.executors import functions, level_of, outputs_of
-from tcopt.tools.execution.fingerprints import digest, fingerprint, precision_of, rounds
+from tcopt.tools.execution.fingerprints import digest, fingerprint
 from tcopt.tools.execution.host_program import WEIGHTS, HostProgram, planned, unwritten
 from tcopt.tools.execution.stage_runs import Call, Output, run_kernel, run_plain, run_te
 

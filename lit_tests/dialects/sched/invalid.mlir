@@ -61,3 +61,9 @@ sched.sequence @s for @f {
   %b = sched.get_block "b"
   sched.vectorize %b
 }
+
+// -----
+
+// An operator has a hash.
+// CHECK: an operator is named by its hash, which is not empty
+sched.operator "" {choice = {winograd = 4 : i64}}

@@ -101,3 +101,7 @@ sched.sequence @after for @f {
   // such as %i, %j,
   %o = sched.get_loops %b
 }
+
+// What is chosen for operators of the graph.
+// CHECK: sched.operator "77ab01" {nodes = ["Conv_3"], choice = {winograd = 4 : i64}}
+sched.operator "77ab01" {nodes = ["Conv_3"], choice = {winograd = 4 : i64}}

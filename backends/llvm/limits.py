@@ -17,7 +17,7 @@ import numpy as np
 from tcopt.backends.llvm.jit import NativeFunction, compile_module
 from tcopt.backends.llvm.machine.host import host_target
 from tcopt.support.parsing import TextParser
-from tcopt.tools.passes.driver import new_context
+from tcopt.support.running import new_context
 
 _CHAINS = 12
 """Independent accumulators: more than two units of latency five, and few enough registers."""

@@ -39,13 +39,29 @@ class CanonicalText:
             printer.print_op(op)
         return printer.text()
 
-    def of(self, function: Operation) -> str:
-        """The text of a `te.func` or `loop.func`."""
+    def of(self, function: Operation, *beside: Operation) -> str:
+        """The text of a `te.func` or `loop.func`, and of what is said of it beside it."""
         printer = _CanonicalPrinter(self._texts)
         printer.print_op(function)
         name = symbol_name(function)
         text = printer.text().replace(f"@{name}(", f"@{base_name(name)}(", 1)
+        for op in beside:
+            printer = _CanonicalPrinter(self._texts)
+            printer.print_op(op)
+            text += f"\n{printer.text()}"
         return f"{self._head} {{\n{text}\n}}\n"
+
+
+def canonical_text(op: Operation, name: str = "") -> str:
+    """The canonical text of an op of any kind, without what it stands in.
+
+    Args:
+        name: what a function-like op is called in it, instead of its own name.
+    """
+    printer = _CanonicalPrinter({})
+    printer.print_op(op)
+    text = printer.text()
+    return text.replace(f"@{symbol_name(op)}(", f"@{name}(", 1) if name else text
 
 
 class _CanonicalPrinter(Printer):

@@ -1,0 +1,59 @@
+"""How precise what a function computes can be.
+
+Who compares results of two forms of it accepts differences of this size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.type import get_element_type_or_self
+
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.support.dtypes import is_narrow
+
+
+def precision_of(func: Operation) -> float:
+    """The rounding error of the least precise float that a function computes with."""
+    error = 2.0**-24
+    for op in func.walk():
+        for value in (*op.results, *(arg for region in op.regions for arg in _arguments(region))):
+            element = get_element_type_or_self(value.type)
+            if isinstance(element, AnyFloat) and not is_narrow(element):
+                error = max(error, _PRECISIONS.get(element.bitwidth, 2.0**-24))
+                if element.name == "bf16":
+                    error = max(error, 2.0**-8)
+    return error
+
+
+_PRECISIONS = {64: 2.0**-53, 32: 2.0**-24, 16: 2.0**-11}
+
+
+def _arguments(region: Any) -> Sequence[SSAValue]:
+    return region.blocks[0].args if region.blocks else ()
+
+
+_ROUNDERS = ("arith.fptosi", "arith.fptoui", "math.roundeven", "math.round", "math.floor",
+             "math.ceil", "math.trunc")  # fmt: skip
+
+
+def rounds(func: Operation) -> bool:
+    """Whether a function rounds to whole numbers, where a small difference makes a step."""
+    return any(
+        op.name in _ROUNDERS or (op.name.startswith("graph.") and _graph_rounds(op))
+        for op in func.walk()
+    )
+
+
+def _graph_rounds(op: Operation) -> bool:
+    from tcopt.dialects.graph.interfaces import GraphOp
+
+    if isinstance(op, ConstantOp) or not isinstance(op, GraphOp):
+        return False
+    sources = [get_element_type_or_self(each.type) for each in op.operands]
+    results = [get_element_type_or_self(each.type) for each in op.results]
+    from_float = any(isinstance(each, AnyFloat) for each in sources)
+    return from_float and any(not isinstance(each, AnyFloat) for each in results)

@@ -1,0 +1,140 @@
+"""The pass `apply-tuning`.
+
+A walk by hand: it looks each function and operator up in a file, and writes beside them what the
+file has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+    i64,
+)
+from xdsl.passes import ModulePass
+
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.te import FuncOp
+from tcopt.schedules.rules.recorded import CHOICE
+from tcopt.schedules.tuning.lock_file import (
+    OPTIONAL,
+    RULE,
+    LockEntry,
+    LockFile,
+    choice_of,
+    read_lock,
+)
+from tcopt.schedules.tuning.workloads import key_of, target_text, workload_key
+from tcopt.support.canonical_text import canonical_text
+from tcopt.support.errors import InputError
+from tcopt.support.remarks import notice, remark
+
+TUNE = "tune."
+"""What the attributes of operators begin with that passes of the graph obey."""
+
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class ApplyTuningPass(ModulePass):
+    """Gives kernels and operators what a lock file says of them.
+
+        te.func @conv(...) {...}
+    ->
+        te.func @conv(...) {...}
+        sched.sequence @conv_schedule for @conv attributes {rule = "cpu-contraction"} {
+          %conv = sched.get_block "conv"
+          ...
+        }
+
+        %y = graph.conv %x, %w : ...
+    ->
+        %y = graph.conv %x, %w {tune.winograd = 4 : i64} : ...
+
+    It runs at the graph level, for operators, and at the te level, for kernels. An entry is for
+    what computes the same on the same target, whatever it is called. `schedule` leaves functions
+    alone that have a sequence, and has the rule write one that says no more than `choice`.
+
+    Options:
+        file: the lock file.
+        locked: every kernel needs an entry, and every schedule has to apply; without it, what
+            does not apply is replaced by the default.
+    """
+
+    name = "apply-tuning"
+
+    file: str
+    locked: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        lock = read_lock(self.file)
+        target = key_of(target_text(op))
+        functions = [each for each in op.ops if isinstance(each, FuncOp)]
+        if not functions:
+            _tell_operators(op, lock, target)
+            return
+        missing: list[str] = []
+        for function in functions:
+            entry = lock.kernels.get((workload_key(function), target))
+            if entry is None:
+                missing.append(function.sym_name.data)
+            else:
+                self._tell_kernel(op, function, entry)
+        self._judge(missing, lock, target)
+
+    def _tell_kernel(self, module: ModuleOp, function: FuncOp, entry: LockEntry) -> None:
+        if not entry.has_steps and entry.choice is None:
+            return  # The default is what was found best.
+        sequence = entry.sequence.clone()
+        sequence.location = entry.sequence.location
+        for copy, step in zip(sequence.walk(), entry.sequence.walk(), strict=True):
+            copy.location = step.location
+        name = function.sym_name.data
+        sequence.sym_name = StringAttr(f"{name}_schedule")
+        sequence.function = SymbolRefAttr(name)
+        kept = {RULE, CHOICE}
+        sequence.attributes = {k: v for k, v in sequence.attributes.items() if k in kept}
+        if not self.locked:
+            sequence.attributes[OPTIONAL] = UnitAttr()
+        module.body.block.insert_op_after(sequence, function)
+        gain = f", {entry.gain:.2f}x as fast as the default" if entry.gain != 1 else ""
+        remark(self.name, function, f"a schedule by {entry.rule or 'hand'}{gain}")
+
+    def _judge(self, missing: list[str], lock: LockFile, target: str) -> None:
+        if not missing:
+            return
+        others = {each for _, each in lock.kernels} - {target}
+        if self.locked:
+            named = ", ".join(f"@{name}" for name in missing[:_NAMED])
+            more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+            why = f"; it has entries for {len(others)} other targets" if others else ""
+            raise InputError(
+                f"the lock file has no entry for {named}{more}{why}",
+                where=self.file,
+                hint="tune the model for this target, or compile without --locked",
+            )
+        if others and len(lock.kernels) and not any(t == target for _, t in lock.kernels):
+            notice(self.name, self.file, "all entries are for other targets")
+
+
+def _tell_operators(module: ModuleOp, lock: LockFile, target: str) -> None:
+    wanted = {key: op for (key, each), op in lock.operators.items() if each == target}
+    if not wanted:
+        return
+    for op in module.walk():
+        if isinstance(op, GraphOp) and (found := wanted.get(operator_key(op))) is not None:
+            for name, value in (choice_of(found) or {}).items():
+                op.attributes[TUNE + name] = (
+                    IntegerAttr(value, i64) if isinstance(value, int) else StringAttr(value)
+                )
+
+
+def operator_key(op: GraphOp) -> str:
+    """A hash of an operator: its kind, attributes and types."""
+    return key_of(canonical_text(op))

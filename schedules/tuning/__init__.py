@@ -1,0 +1,1 @@
+"""Tuned schedules: what a lock file says of a model's kernels, and how they are told apart."""

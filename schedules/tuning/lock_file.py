@@ -1,0 +1,224 @@
+"""Lock files: the schedules that were found for a model, as text that stands beside it.
+
+    builtin.module attributes {tuned.version = 1 : i64,
+        tuned.targets = {"9f0c" = #target.cpu<...>}} {
+      sched.sequence @conv_relu_1f2e for @conv_relu attributes {tuned.workload = "1f2e...",
+          tuned.target = "9f0c", rule = "cpu-contraction", choice = {rows = 7 : i64},
+          tuned.gain = 1.21 : f64} {
+        %conv = sched.get_block "conv"
+        ...
+      }
+      sched.operator "77ab..." attributes {tuned.target = "9f0c", nodes = ["Conv_3"],
+          choice = {winograd = 4 : i64}}
+    }
+
+What counts of a sequence are its steps. One without steps stands for what its rule makes of
+`choice`, and without that for the default schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import ParseError
+
+from tcopt.dialects.sched import OperatorOp, SequenceOp
+from tcopt.schedules.rules.recorded import CHOICE
+from tcopt.support.errors import InputError, ParsingError
+from tcopt.support.files import cannot_read, open_file
+from tcopt.support.locations import describe_location
+from tcopt.support.parsing import LocatedParser
+from tcopt.support.running import new_context
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+VERSION = 1
+
+VERSION_ATTRIBUTE = "tuned.version"
+TARGETS = "tuned.targets"
+WORKLOAD = "tuned.workload"
+TARGET = "tuned.target"
+GAIN = "tuned.gain"
+RULE = "rule"
+
+OPTIONAL = "tuned.optional"
+"""On a sequence: the default schedule takes its place where it does not apply."""
+
+_FIX = "mend the line, tune the model again, or compile without the file: --no-tuned, tuned=False"
+
+
+@dataclass(frozen=True)
+class LockEntry:
+    """What a lock file says of one kernel.
+
+    Attributes:
+        sequence: its schedule.
+        rule, choice: what wrote it, if that is said.
+        gain: how many times as fast as the default it was when it was measured.
+    """
+
+    sequence: SequenceOp
+    workload: str
+    target: str
+    rule: str = ""
+    choice: Mapping[str, int | str] | None = None
+    gain: float = 1.0
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the steps are written out."""
+        return self.sequence.body.block.first_op is not None
+
+
+@dataclass
+class LockFile:
+    """What a lock file says.
+
+    Attributes:
+        kernels: by workload and target.
+        operators: choices for operators of the graph, by operator and target.
+        targets: what is compiled for, by its key.
+    """
+
+    path: str = ""
+    kernels: dict[tuple[str, str], LockEntry] = field(
+        default_factory=dict[tuple[str, str], LockEntry]
+    )
+    operators: dict[tuple[str, str], OperatorOp] = field(
+        default_factory=dict[tuple[str, str], OperatorOp]
+    )
+    targets: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
+
+
+def read_lock(path: str | Path) -> LockFile:
+    """Read a lock file.
+
+    Raises:
+        InputError: there is no such file, or it is none that this version knows.
+        ParsingError: it does not parse; the message names the line.
+    """
+    try:
+        with open_file(path) as stream:
+            data = stream.read()
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    return _read(str(path), data)
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, data: bytes) -> LockFile:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise InputError(f"'{path}' is no text", hint=_FIX) from None
+    return parse_lock(text, path)
+
+
+def parse_lock(text: str, path: str) -> LockFile:
+    """What a text says; see `read_lock`."""
+    try:
+        module = LocatedParser(new_context(), text, path).parse_module()
+    except ParseError as error:
+        raise ParsingError(_first_line(error), where=_place_of(error, path), hint=_FIX) from None
+    _check_version(module, path)
+    lock = LockFile(path)
+    targets = module.attributes.get(TARGETS)
+    if isinstance(targets, DictionaryAttr):
+        lock.targets.update(targets.data)
+    for op in module.ops:
+        if isinstance(op, SequenceOp):
+            entry = _entry(op)
+            _add(lock.kernels, (entry.workload, entry.target), entry, op)
+        elif isinstance(op, OperatorOp):
+            target = _text(op, TARGET)
+            _add(lock.operators, (op.operator.data, target), op, op)
+        else:
+            raise _wrong(op, f"a lock file has no '{op.name}'")
+    return lock
+
+
+def _check_version(module: ModuleOp, path: str) -> None:
+    version = module.attributes.get(VERSION_ATTRIBUTE)
+    if not isinstance(version, IntegerAttr):
+        raise InputError(
+            f"'{path}' is no lock file: its module has no {VERSION_ATTRIBUTE}", hint=_FIX
+        )
+    if version.value.data != VERSION:
+        raise InputError(
+            f"'{path}' is a lock file of version {version.value.data}, and this is for {VERSION}",
+            hint="tune the model again",
+        )
+
+
+def _add(known: dict[_Key, _Value], key: _Key, value: _Value, op: Operation) -> None:
+    if key in known:
+        raise _wrong(op, "there is an entry for the same kernel and target above")
+    known[key] = value
+
+
+def _entry(op: SequenceOp) -> LockEntry:
+    rule = op.attributes.get(RULE)
+    gain = op.attributes.get(GAIN)
+    value = getattr(getattr(gain, "value", None), "data", 1.0)
+    entry = LockEntry(
+        op,
+        _text(op, WORKLOAD),
+        _text(op, TARGET),
+        rule.data if isinstance(rule, StringAttr) else "",
+        choice_of(op),
+        float(value),
+    )
+    if entry.choice is not None and not entry.rule:
+        raise _wrong(op, f"{CHOICE} says what a rule is to choose, and there is no {RULE}")
+    return entry
+
+
+def choice_of(op: Operation) -> dict[str, int | str] | None:
+    """The choice that an entry names; None if it names none.
+
+    Raises:
+        InputError: it is not one whole number or word for each name.
+    """
+    found = op.attributes.get(CHOICE)
+    if found is None:
+        return None
+    if not isinstance(found, DictionaryAttr):
+        raise _wrong(op, f"{CHOICE} should be a dictionary of numbers and words")
+    choice: dict[str, int | str] = {}
+    for name, value in found.data.items():
+        if isinstance(value, StringAttr):
+            choice[name] = value.data
+        elif isinstance(value, IntegerAttr):
+            choice[name] = value.value.data
+        else:
+            raise _wrong(op, f"{CHOICE} gives '{name}' neither a whole number nor a word")
+    return choice
+
+
+def _text(op: Operation, name: str) -> str:
+    found = op.attributes.get(name)
+    if not isinstance(found, StringAttr):
+        raise _wrong(op, f"the entry has no {name}")
+    return found.data
+
+
+def _wrong(op: Operation, message: str) -> InputError:
+    return InputError(message, where=describe_location(op.location), hint=_FIX)
+
+
+def _first_line(error: ParseError) -> str:
+    return next((x.strip() for x in error.msg.strip().splitlines() if x.strip()), "syntax error")
+
+
+def _place_of(error: ParseError, path: str) -> str:
+    content = error.span.input.content
+    text = content if isinstance(content, str) else content.decode(errors="replace")
+    before = text[: error.span.start]
+    return f"{path}:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"

@@ -1,0 +1,51 @@
+"""Messages between processes: a length, then so many bytes."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+_LENGTH = struct.Struct("<Q")
+
+Part = bytes | bytearray | memoryview
+
+
+def send(stream: IO[bytes], message: bytes) -> None:
+    """Write one message."""
+    stream.write(_LENGTH.pack(len(message)) + message)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> bytes:
+    """Read one message; raises EOFError where the stream ends."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    (length,) = _LENGTH.unpack(head)
+    body = stream.read(length)
+    if len(body) < length:
+        raise EOFError
+    return body
+
+
+def pack(facts: Mapping[str, Any], parts: Sequence[Part] = ()) -> bytes:
+    """One message of facts, as JSON has them, and of parts that are bytes."""
+    sizes = [memoryview(part).nbytes for part in parts]
+    head = json.dumps({"facts": dict(facts), "sizes": sizes}).encode()
+    return b"".join([_LENGTH.pack(len(head)), head, *parts])
+
+
+def unpack(message: bytes) -> tuple[dict[str, Any], list[memoryview]]:
+    """The facts and parts of a message; raises ValueError if it is none."""
+    (length,) = _LENGTH.unpack_from(message)
+    start = _LENGTH.size + length
+    head = json.loads(message[_LENGTH.size : start])
+    view, parts = memoryview(message), list[memoryview]()
+    for size in head["sizes"]:
+        parts.append(view[start : start + size])
+        start += size
+    if start != len(message):
+        raise ValueError("a message of another length than it says")
+    return head["facts"], parts
