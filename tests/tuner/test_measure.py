@@ -1,0 +1,117 @@
+"""Candidates checked and timed: whatever one does ends as a typed outcome."""
+
+from __future__ import annotations
+
+import pytest
+
+from planted_kernels import WORKLOAD, PlantedBuilder, planted, planted_task
+from tcopt.tuner.candidates import Candidate
+from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings
+from tcopt.tuner.measure.outcomes import (
+    COMPILE_TIMEOUT,
+    CRASH,
+    OK,
+    RUN_TIMEOUT,
+    WRONG,
+    CandidateFailed,
+)
+from tcopt.tuner.measure.runner import Limits, Runner
+from tcopt.tuner.measure.turns import TurnSettings, interval
+
+SETTINGS = MeasureSettings(
+    threads=2,
+    memory=1 << 30,
+    limits=Limits(least=0.5),
+    turns=TurnSettings(fewest=3, most=4, noise=5.0),
+)
+FAULTS = {
+    "crash": (CRASH, "SIGSEGV"),
+    "far": (CRASH, "SIGSEGV"),
+    "ends": (CRASH, "SIGABRT"),
+    "greedy": (CRASH, "out-of-memory"),
+    "behind": (WRONG, "writes behind argument 1, an output"),
+    "in front": (WRONG, "writes in front of argument 1, an output"),
+    "to an input": (WRONG, "writes to argument 0, an input"),
+    "wrong": (WRONG, "nan at [0] where"),
+    "a hole": (WRONG, "nan at [4095] where"),
+    "old workspace": (WRONG, "nan at [0] where"),
+    "hang": (RUN_TIMEOUT, "did not end within"),
+    "takes for ever": (COMPILE_TIMEOUT, "did not end within"),
+}
+
+
+def test_a_campaign_with_every_kind_of_fault_finds_the_best():
+    task = planted_task()
+    names = ["slow", *FAULTS, "good", "very slow"]
+    with LocalMeasurer(SETTINGS, PlantedBuilder()) as measurer:
+        outcomes = measurer.measure([Candidate(task, rule=name) for name in names])
+    found = dict(zip(names, outcomes, strict=True))
+    for name, (status, text) in FAULTS.items():
+        assert found[name].status == status, (name, found[name])
+        assert text in found[name].error, (name, found[name].error)
+    assert found["good"].status == OK and found["good"].high < 1
+    assert found["very slow"].status == OK and found["very slow"].hopeless
+    assert min(found, key=lambda name: found[name].median_ns) == "good"
+
+
+@pytest.fixture
+def runner():
+    runner = Runner("cpu", 2, Limits(least=0.5), 1 << 30)
+    runner.use(WORKLOAD)
+    yield runner
+    runner.stop()
+
+
+def test_one_process_serves_all_until_one_of_them_ends_it(runner: Runner):
+    for number, name in enumerate(("good", "slow", "good")):
+        runner.add(number, planted(name))
+        runner.check(number, None)
+    assert runner.started == 1
+    runner.add(3, planted("crash"))
+    with pytest.raises(CandidateFailed):
+        runner.check(3, None)
+    assert runner.time(0, 10, 2, 1.0)
+    assert runner.started == 2
+
+
+def test_the_end_of_the_process_from_outside_is_a_crash(runner: Runner):
+    import os
+    import signal
+
+    runner.add(0, planted("good"))
+    runner.check(0, None)
+    assert runner.pid is not None
+    os.kill(runner.pid, signal.SIGKILL)
+    with pytest.raises(CandidateFailed, match="SIGKILL") as caught:
+        runner.time(0, 10, 2, 1.0)
+    assert caught.value.status == CRASH
+    assert runner.time(0, 10, 2, 1.0)
+
+
+def test_code_that_is_faster_than_the_machine_is_wrong():
+    from dataclasses import replace
+
+    from tcopt.tuner.measure.turns import Turns
+
+    workload = replace(WORKLOAD, least_ns=1e9)
+    runner = Runner("cpu", 1, Limits())
+    runner.use(workload)
+    try:
+        found = Turns(runner, workload, {0: planted("good")}, 0).run()
+    finally:
+        runner.stop()
+    assert found[0].status == WRONG and "this machine cannot do in under" in found[0].error
+
+
+def test_equal_code_is_measured_once(runner: Runner):
+    from tcopt.tuner.measure.turns import Turns
+
+    codes = {0: planted("slow"), 1: planted("good"), 2: planted("good")}
+    found = Turns(runner, WORKLOAD, codes, 0, SETTINGS.turns).run()
+    assert found[1].ns == found[2].ns and found[1].status == found[2].status == OK
+
+
+def test_an_interval_narrows_with_the_number_of_rounds():
+    few, many = interval([0.1, -0.1, 0.05]), interval([0.1, -0.1, 0.05] * 5)
+    assert few[0] < many[0] < 1.02 < many[1] < few[1]
+    assert interval([0.0]) == (0.0, float("inf"))

@@ -1,0 +1,1 @@
+"""Candidates compiled, checked and timed, in processes that they cannot harm."""

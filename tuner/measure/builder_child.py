@@ -1,0 +1,94 @@
+"""A process that compiles candidates for another one, which starts it as `builders` says.
+
+It answers messages, see `support.messages`:
+
+    {"build": true, "text": ..., "rule": ...}        -> {}, code
+    {"reference": true, "text": ..., "arguments": ...} -> {"precision": ..., "rounds": ...}, arrays
+
+What is refused is {"status": ..., "message": ...}.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import queue
+import signal
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+
+from tcopt.support.child_memory import limit_memory, memory_for_child
+from tcopt.support.errors import TcoptError
+from tcopt.support.messages import pack, receive, send, unpack
+
+Facts = dict[str, Any]
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # What anything prints must not end up between the messages.
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    limit_memory(memory_for_child())
+    gc.disable()
+    while True:
+        send(replies, _answer(*unpack(requests.get())))
+        gc.collect()
+
+
+def _listen(requests: queue.SimpleQueue[bytes]) -> None:
+    stream = sys.stdin.buffer
+    try:
+        while True:
+            requests.put(receive(stream))
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _answer(facts: Facts, parts: list[memoryview]) -> bytes:
+    from tcopt.tuner.measure.outcomes import COMPILE_ERROR, CandidateFailed
+
+    try:
+        _load(facts.pop("plugins", []))
+        if facts.pop("build", False):
+            return _build(facts)
+        return _reference(facts)
+    except CandidateFailed as error:
+        return pack({"status": error.status, "message": error.message})
+    except MemoryError as error:
+        return pack({"status": COMPILE_ERROR, "message": f"out of memory: {error}"})
+    except TcoptError as error:
+        return pack({"status": COMPILE_ERROR, "message": error.message})
+    except Exception as error:
+        # Whatever a rule of somebody's raises; the candidate is no worse than that.
+        return pack({"status": COMPILE_ERROR, "message": f"{type(error).__name__}: {error}"})
+
+
+def _load(plugins: list[Any]) -> None:
+    from tcopt.compiler.worker import plugins_in
+    from tcopt.support.plugins import take_sources
+
+    take_sources(plugins_in(plugins))
+
+
+def _build(facts: Facts) -> bytes:
+    from tcopt.tuner.measure.building import build
+
+    return pack({}, [build(**facts).to_bytes()])
+
+
+def _reference(facts: Facts) -> bytes:
+    from tcopt.tuner.arguments import argument_of
+    from tcopt.tuner.measure.reference import reference_of
+
+    arguments = [argument_of(each) for each in facts["arguments"]]
+    found = reference_of(facts["text"], arguments)
+    arrays = [np.ascontiguousarray(a) for each in found.expected for a in each]
+    names = [[a.dtype.name for a in each] for each in found.expected]
+    reply = {"precision": found.precision, "rounds": found.rounds, "dtypes": names}
+    return pack(reply, [a.reshape(-1).view(np.uint8).data for a in arrays])

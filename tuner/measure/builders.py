@@ -1,0 +1,169 @@
+"""Processes that compile candidates, one a core, each with a limit of time."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.backends.llvm.machine.host import usable_cores
+from tcopt.compiler.workers import plugin_sources
+from tcopt.support.child_process import ChildDied, ChildLate, ChildProcess
+from tcopt.support.dtypes import named_dtype
+from tcopt.support.messages import pack, unpack
+from tcopt.tuner.arguments import OUTPUT
+from tcopt.tuner.candidates import Candidate
+from tcopt.tuner.measure.outcomes import COMPILE_ERROR, COMPILE_TIMEOUT, CandidateFailed
+from tcopt.tuner.measure.reference import Reference
+from tcopt.tuner.measure.workload import Code
+from tcopt.tuner.tasks import Task
+
+Array = NDArray[Any]
+Built = Code | CandidateFailed
+
+_CODE = "from tcopt.tuner.measure.builder_child import main; main()"
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_START_LIMIT = 60.0
+"""Seconds for a process to import the compiler, beside what it compiles."""
+_REFERENCE_LIMIT = 600.0
+
+
+class Builder(Protocol):
+    """What turns candidates into code."""
+
+    def build(self, candidates: Sequence[Candidate], limit: float) -> list[Built]:
+        """The code of each, or what is wrong with it.
+
+        Args:
+            limit: seconds that one may take.
+        """
+        ...
+
+    def reference(self, task: Task) -> Reference:
+        """The right results of a task.
+
+        Raises:
+            CandidateFailed: they cannot be computed here.
+        """
+        ...
+
+    def stop(self) -> None:
+        """End all processes."""
+        ...
+
+
+class LocalBuilders:
+    """Builder processes on this machine.
+
+    Args:
+        count: how many, by default one for each core.
+    """
+
+    def __init__(self, count: int | None = None):
+        number = count or usable_cores()
+        self._children = [ChildProcess(_CODE, _ONE_THREAD) for _ in range(number)]
+
+    @property
+    def pids(self) -> list[int]:
+        """Those that run."""
+        return [child.pid for child in self._children if child.pid is not None]
+
+    def build(self, candidates: Sequence[Candidate], limit: float) -> list[Built]:
+        """The code of each candidate; each process takes the next when it is free."""
+        found: dict[int, Built] = {}
+
+        def compile_one(child: ChildProcess, number: int) -> None:
+            found[number] = _build(child, candidates[number], limit)
+
+        self._share(range(len(candidates)), compile_one)
+        return [found[number] for number in range(len(candidates))]
+
+    def reference(self, task: Task) -> Reference:
+        """The right results of a task."""
+        facts = {
+            "reference": True,
+            "text": task.text,
+            "arguments": [asdict(a) for a in task.arguments],
+            "plugins": plugin_sources(),
+        }
+        reply, parts = _ask(self._children[0], facts, _REFERENCE_LIMIT, "the reference")
+        shapes = [a.shape for a in task.arguments if a.role == OUTPUT]
+        rest = iter(parts)
+        expected = tuple(
+            tuple(
+                np.frombuffer(next(rest), named_dtype(name)).reshape(shape)
+                for name, shape in zip(names, shapes, strict=True)
+            )
+            for names in reply["dtypes"]
+        )
+        return Reference(expected, reply["precision"], reply["rounds"])
+
+    def stop(self) -> None:
+        """End all processes."""
+        for child in self._children:
+            child.stop()
+
+    def _share(self, numbers: Sequence[int], work: Callable[[ChildProcess, int], None]) -> None:
+        waiting = deque(numbers)
+
+        def feed(child: ChildProcess) -> None:
+            while waiting:
+                try:
+                    number = waiting.popleft()
+                except IndexError:
+                    return
+                work(child, number)
+
+        others = self._children[1 : len(numbers)]
+        feeders = [threading.Thread(target=feed, args=(child,), daemon=True) for child in others]
+        for feeder in feeders:
+            feeder.start()
+        feed(self._children[0])
+        for feeder in feeders:
+            feeder.join()
+
+
+def request_of(candidate: Candidate) -> dict[str, Any]:
+    """What a builder process is asked for a candidate."""
+    return {
+        "build": True,
+        "text": candidate.task.text,
+        "phases": candidate.task.phases,
+        "rule": candidate.rule,
+        "choice": None if candidate.choice is None else dict(candidate.choice),
+        "sequence": candidate.sequence,
+        "plugins": plugin_sources(),
+    }
+
+
+def _build(child: ChildProcess, candidate: Candidate, limit: float) -> Built:
+    try:
+        _, parts = _ask(child, request_of(candidate), limit, "compiling")
+        return Code.from_bytes(bytes(parts[0]))
+    except CandidateFailed as error:
+        return error
+    except ValueError as error:
+        return CandidateFailed(COMPILE_ERROR, f"the compiling process sent no code: {error}")
+
+
+def _ask(
+    child: ChildProcess, facts: Mapping[str, Any], limit: float, what: str
+) -> tuple[dict[str, Any], list[memoryview]]:
+    spare = _START_LIMIT if child.pid is None else 0.0
+    try:
+        reply, parts = unpack(child.ask(pack(facts), limit + spare))
+    except ChildLate:
+        text = f"{what} did not end within {limit:.3g} s"
+        raise CandidateFailed(COMPILE_TIMEOUT, text) from None
+    except ChildDied as error:
+        why = "; was there too little memory?" if error.killed else ""
+        text = f"{what} ended its process ({error.status}){why}"
+        raise CandidateFailed(COMPILE_ERROR, text) from None
+    if "status" in reply:
+        raise CandidateFailed(reply["status"], reply["message"])
+    return reply, parts

@@ -1,0 +1,178 @@
+"""Kernels for devices that things are launched on: OpenCL's and CUDA's."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.runtime.device.interface import Device, KernelSource
+from tcopt.runtime.device.steps import Launch, Place, Step
+from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument, dtype_of
+from tcopt.tuner.measure.device_memory import CANARY, CANARY_BYTES, copies_of_weights
+from tcopt.tuner.measure.values import make_values, poison
+from tcopt.tuner.measure.workload import Code, Workload
+
+Array = NDArray[Any]
+
+
+class LaunchedBuffer:
+    """A buffer of a device, with canaries on both sides, and what it should hold."""
+
+    def __init__(self, device: Device, argument: Argument):
+        self.argument = argument
+        self._device = device
+        self.bytes = np.full(argument.size + 2 * CANARY_BYTES, CANARY, np.uint8)
+        inner = self.bytes[CANARY_BYTES : CANARY_BYTES + argument.size]
+        self.array: Array = inner.view(dtype_of(argument.dtype)).reshape(argument.shape)
+        self.buffer = device.allocate(self.bytes.nbytes)
+        self._digest = 0
+
+    def write(self) -> None:
+        """Copy the array to the device, with its canaries."""
+        self._digest = zlib.crc32(self.bytes.data)
+        self._device.write(self.bytes, self.buffer)
+
+    def read(self) -> None:
+        """Copy what the device has to the array."""
+        self._device.read(self.buffer, self.bytes)
+
+    def changed(self) -> bool:
+        """Whether what was read is not what was written."""
+        return zlib.crc32(self.bytes.data) != self._digest
+
+    def damaged(self) -> str | None:
+        """On which side something was written."""
+        sides = (self.bytes[:CANARY_BYTES], self.bytes[CANARY_BYTES + self.argument.size :])
+        for side, where in zip(sides, ("in front of", "behind"), strict=True):
+            if np.any(side != CANARY):
+                return where
+        return None
+
+
+class LaunchedMemory:
+    """A workload's buffers in a device's memory."""
+
+    def __init__(self, device: Device, workload: Workload):
+        self.device = device
+        self._kind = -1
+        self.arguments = [LaunchedBuffer(device, a) for a in workload.arguments]
+        weights = sum(a.size for a in workload.arguments if a.role == WEIGHT)
+        self._copies = [
+            [LaunchedBuffer(device, a) for a in workload.arguments if a.role == WEIGHT]
+            for _ in range(copies_of_weights(workload, weights) - 1)
+        ]
+
+    def rows(self) -> list[list[LaunchedBuffer]]:
+        """All arguments, once for each copy of the weights."""
+        rows = [self.arguments]
+        places = [n for n, b in enumerate(self.arguments) if b.argument.role == WEIGHT]
+        for copy in self._copies:
+            row = list(self.arguments)
+            for place, buffer in zip(places, copy, strict=True):
+                row[place] = buffer
+            rows.append(row)
+        return rows
+
+    def fill(self, kind: int) -> None:
+        """Write a set of inputs, and poison the outputs."""
+        self.poison()
+        if kind == self._kind:
+            return
+        self._kind = kind
+        for number, buffer in enumerate(self.arguments):
+            if buffer.argument.role in (INPUT, WEIGHT):
+                a = buffer.argument
+                buffer.array[...] = make_values(a.shape, a.dtype, number, kind)
+                buffer.write()
+        weights = [b for b in self.arguments if b.argument.role == WEIGHT]
+        for copy in self._copies:
+            for buffer, weight in zip(copy, weights, strict=True):
+                buffer.array[...] = weight.array
+                buffer.write()
+
+    def poison(self) -> None:
+        """Fill the outputs with what no kernel computes."""
+        for buffer in self.arguments:
+            if buffer.argument.role == OUTPUT:
+                poison(buffer.array)
+                buffer.write()
+
+    def load(self, code: Code) -> LaunchedKernel:
+        """Give a device's compiler the text."""
+        return LaunchedKernel(self, code)
+
+    def damage(self) -> str | None:
+        """What was written that may not be."""
+        for number, buffer in enumerate(self.arguments):
+            buffer.read()
+            side, role = buffer.damaged(), buffer.argument.role
+            if side is not None:
+                return f"the code writes {side} argument {number}, of role {role}"
+            if role in (INPUT, WEIGHT) and buffer.changed():
+                return f"the code writes to argument {number}, of role {role}"
+        return None
+
+    def outputs(self) -> list[Array]:
+        """What the outputs hold."""
+        outputs = [b for b in self.arguments if b.argument.role == OUTPUT]
+        for buffer in outputs:
+            buffer.read()
+        return [buffer.array for buffer in outputs]
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.arguments, self._copies = [], []
+
+
+class LaunchedKernel:
+    """A text compiled by a device's compiler, and its launches on the buffers."""
+
+    def __init__(self, memory: LaunchedMemory, code: Code):
+        self._device = memory.device
+        names = tuple(str(launch["kernel"]) for launch in code.launches)
+        kernels = self._device.load([KernelSource(code.data.decode(), names)])
+        self._workspace = [LaunchedBuffer(self._device, a) for a in code.workspace]
+        rows = [[*row, *self._workspace] for row in memory.rows()]
+        self._rows = len(rows)
+        buffers = [b for row in rows for b in row]
+        steps: list[Step] = []
+        for number, row in enumerate(rows):
+            first = number * len(row)
+            steps += [_launch(launch, first) for launch in code.launches]
+        bytes_ = [b.buffer for b in buffers]
+        self._all = self._device.prepare(kernels, steps, bytes_)
+        self._one = self._device.prepare(kernels, steps[: len(code.launches)], bytes_)
+
+    def call(self, threads: int) -> None:
+        """Run once."""
+        self._one.start()
+        self._device.wait()
+
+    def time(self, calls: int, threads: int) -> float:
+        """Nanoseconds of a call."""
+        runs = -(-calls // self._rows)
+        return self._all.seconds(runs) * 1e9 / self._rows
+
+    def poison(self) -> None:
+        """Fill the memory for intermediate values with what no kernel computes."""
+        for buffer in self._workspace:
+            poison(buffer.array)
+            buffer.write()
+
+    def damage(self) -> str | None:
+        """What it wrote beside that memory."""
+        for buffer in self._workspace:
+            buffer.read()
+            side = buffer.damaged()
+            if side is not None:
+                return f"the code writes {side} the memory for intermediate values"
+        return None
+
+
+def _launch(facts: Any, first: int) -> Launch:
+    grid, block = tuple(facts["grid"]), tuple(facts["block"])
+    places = (Place(first + int(position), CANARY_BYTES) for position in facts["arguments"])
+    return Launch(str(facts["kernel"]), grid, block, tuple(places))

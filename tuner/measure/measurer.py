@@ -1,0 +1,190 @@
+"""Candidates measured: compiled on all cores, then checked and timed alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tcopt.backends.llvm.machine.host import default_target, default_threads
+from tcopt.tuner.candidates import Candidate
+from tcopt.tuner.measure.builders import Builder, LocalBuilders
+from tcopt.tuner.measure.least_times import least_ns
+from tcopt.tuner.measure.outcomes import CandidateFailed, Outcome
+from tcopt.tuner.measure.runner import Limits, Runner
+from tcopt.tuner.measure.turns import Turns, TurnSettings
+from tcopt.tuner.measure.workload import Code, Workload
+from tcopt.tuner.tasks import Task
+
+_RTOL = 1e-4
+_ATOL = 1e-5
+_ROUNDINGS = 32
+"""Errors of so many roundings of the least precise type are accepted."""
+_WEIGHTS_OF_L2 = 1.5
+_DEFAULT_L2 = 1 << 20
+
+Progress = Callable[[Candidate, Outcome], None]
+
+
+class Measurer(Protocol):
+    """What finds out how good candidates are, here or elsewhere."""
+
+    def measure(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        best: Candidate | None = None,
+        done: Progress | None = None,
+    ) -> list[Outcome]:
+        """What becomes of each candidate; nothing that one does is an exception.
+
+        The default of their task is measured with them.
+
+        Args:
+            candidates: of one task.
+            best: the best one so far, which is measured again beside them.
+            done: called with each outcome.
+        """
+        ...
+
+    def close(self) -> None:
+        """End all processes."""
+        ...
+
+
+@dataclass(frozen=True)
+class MeasureSettings:
+    """How candidates are measured.
+
+    Attributes:
+        threads: that kernels may use, by default as many as at run time.
+        builders: processes that compile, by default one for each core.
+        least_compile_s, compile_factor: a candidate may take so long to compile, or so many
+            times as long as the default.
+        memory: bytes that the process which runs candidates may take, by default most of them.
+        limits, turns: of runs, and of timing.
+    """
+
+    threads: int | None = None
+    builders: int | None = None
+    least_compile_s: float = 10.0
+    compile_factor: float = 10.0
+    first_compile_s: float = 300.0
+    memory: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    turns: TurnSettings = field(default_factory=TurnSettings)
+
+
+@dataclass
+class _Known:
+    """What is kept of a task: the right results, and its default."""
+
+    workload: Workload
+    default: Code
+    failed: CandidateFailed | None = None
+
+
+class LocalMeasurer:
+    """Measures on this machine: builder processes, and one that runs what they made.
+
+    Args:
+        builders: by default processes on this machine, too.
+    """
+
+    def __init__(self, settings: MeasureSettings | None = None, builders: Builder | None = None):
+        self.settings = settings or MeasureSettings()
+        self._builders = builders or LocalBuilders(self.settings.builders)
+        self._runners: dict[str, Runner] = {}
+        self._known: dict[tuple[str, str], _Known] = {}
+
+    def __enter__(self) -> LocalMeasurer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes."""
+        self._builders.stop()
+        for runner in self._runners.values():
+            runner.stop()
+
+    def measure(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        best: Candidate | None = None,
+        done: Progress | None = None,
+    ) -> list[Outcome]:
+        """What becomes of each candidate."""
+        if not candidates:
+            return []
+        task = candidates[0].task
+        try:
+            known = self._get_known(task)
+        except CandidateFailed as error:
+            return [Outcome(error.status, f"the default: {error.message}") for _ in candidates]
+        wanted = [*candidates, *([best] if best is not None else [])]
+        built = self._build(wanted, known)
+        codes = {n: code for n, code in enumerate(built) if isinstance(code, Code)}
+        default = len(wanted)
+        runner = self._runner(task)
+        runner.use(known.workload)
+        everything = {default: known.default, **codes}
+        turns = Turns(runner, known.workload, everything, default, self.settings.turns)
+        timed = turns.run()
+        found: list[Outcome] = []
+        for number, candidate in enumerate(candidates):
+            each = built[number]
+            if isinstance(each, CandidateFailed):
+                outcome = Outcome(each.status, each.message)
+            else:
+                outcome = timed[number]
+            found.append(outcome)
+            if done is not None:
+                done(candidate, outcome)
+        return found
+
+    def _build(
+        self, candidates: Sequence[Candidate], known: _Known
+    ) -> list[Code | CandidateFailed]:
+        settings = self.settings
+        limit = max(settings.least_compile_s, settings.compile_factor * known.default.seconds)
+        rest = [c for c in candidates if not c.is_default]
+        made = iter(self._builders.build(rest, limit))
+        return [known.default if c.is_default else next(made) for c in candidates]
+
+    def _get_known(self, task: Task) -> _Known:
+        place = task.key, task.target_key
+        if place not in self._known:
+            (default,) = self._builders.build([Candidate(task)], self.settings.first_compile_s)
+            if isinstance(default, CandidateFailed):
+                raise default
+            self._known[place] = _Known(self._workload(task), default)
+        return self._known[place]
+
+    def _workload(self, task: Task) -> Workload:
+        reference = self._builders.reference(task)
+        l2 = default_target().l2 or _DEFAULT_L2
+        return Workload(
+            key=task.key,
+            arguments=task.arguments,
+            expected=reference.expected,
+            least_ns=least_ns(task, self._threads),
+            weight_bytes=int(_WEIGHTS_OF_L2 * l2),
+            rtol=max(_RTOL, _ROUNDINGS * reference.precision),
+            atol=_ATOL,
+            rounds=reference.rounds,
+        )
+
+    @property
+    def _threads(self) -> int:
+        return self.settings.threads or default_threads()
+
+    def _runner(self, task: Task) -> Runner:
+        if task.kind not in self._runners:
+            settings = self.settings
+            self._runners[task.kind] = Runner(
+                task.kind, self._threads, settings.limits, settings.memory
+            )
+        return self._runners[task.kind]

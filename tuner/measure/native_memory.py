@@ -1,0 +1,263 @@
+"""Kernels for CPUs, run in this process on buffers with canaries between forbidden pages."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+import zlib
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.backends.llvm.jit_link import link_objects, threads_object
+from tcopt.backends.llvm.machine.host import host_target
+from tcopt.backends.llvm.machine.machine import assemble_object
+from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
+from tcopt.backends.llvm.stop_flag import StopFlag
+from tcopt.support.alignment import ALIGNMENT
+from tcopt.support.guarded_memory import PAGE, Region, map_region
+from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument, dtype_of
+from tcopt.tuner.measure.device_memory import CANARY, CANARY_BYTES, copies_of_weights
+from tcopt.tuner.measure.values import make_values, poison
+from tcopt.tuner.measure.workload import Code, Workload
+
+Array = NDArray[Any]
+
+_REPEAT = "tcopt_repeat"
+_STAGGER = 7
+"""Buffers start at different multiples of the alignment in their pages, as in a workspace: where
+all start with a page, stores wait for loads from other buffers at the same place of a page."""
+
+
+class NativeBuffer:
+    """One buffer, with canaries and forbidden pages on both sides.
+
+    Attributes:
+        array: what is in it.
+        region: the pages.
+    """
+
+    def __init__(self, argument: Argument, number: int):
+        self.argument = argument
+        size = argument.size
+        shift = number * _STAGGER * ALIGNMENT % PAGE
+        pages = -(-(2 * CANARY_BYTES + shift + size) // PAGE) * PAGE
+        self.region = map_region(pages, CANARY_BYTES + shift, size, writable=True)
+        whole = np.ctypeslib.as_array(
+            (ctypes.c_uint8 * pages).from_address(self.region.base + PAGE)
+        )
+        start = CANARY_BYTES + shift
+        whole[...] = CANARY
+        self._sides = (whole[:start], whole[start + size :])
+        inner = whole[start : start + size]
+        self.array: Array = inner.view(dtype_of(argument.dtype)).reshape(argument.shape)
+        self._digest = 0
+
+    @property
+    def address(self) -> int:
+        """Where it begins."""
+        return self.region.start
+
+    def note(self) -> None:
+        """Keep in mind what it holds."""
+        self._digest = zlib.crc32(_bytes(self.array))
+
+    def changed(self) -> bool:
+        """Whether it holds something else by now."""
+        return zlib.crc32(_bytes(self.array)) != self._digest
+
+    def damaged(self) -> str | None:
+        """On which side something was written."""
+        for side, where in zip(self._sides, ("in front of", "behind"), strict=True):
+            if np.any(side != CANARY):
+                return where
+        return None
+
+
+class NativeMemory:
+    """A workload's buffers in this process."""
+
+    def __init__(self, workload: Workload):
+        self._workload = workload
+        self._numbers = 0
+        self._kind = -1
+        self.arguments = [self.buffer(argument) for argument in workload.arguments]
+        weights = sum(a.size for a in workload.arguments if a.role == WEIGHT)
+        self._copies = [
+            [self.buffer(a) for a in workload.arguments if a.role == WEIGHT]
+            for _ in range(copies_of_weights(workload, weights) - 1)
+        ]
+
+    def buffer(self, argument: Argument) -> NativeBuffer:
+        """A new buffer."""
+        self._numbers += 1
+        return NativeBuffer(argument, self._numbers)
+
+    @property
+    def regions(self) -> list[tuple[str, Region]]:
+        """All memory of inputs, weights and outputs, with words for it."""
+        return [(describe(n, b), b.region) for n, b in enumerate(self.arguments)]
+
+    def rows(self) -> list[list[int]]:
+        """Addresses of all arguments, once for each copy of the weights."""
+        rows = [[b.address for b in self.arguments]]
+        places = [n for n, b in enumerate(self.arguments) if b.argument.role == WEIGHT]
+        for copy in self._copies:
+            row = list(rows[0])
+            for place, buffer in zip(places, copy, strict=True):
+                row[place] = buffer.address
+            rows.append(row)
+        return rows
+
+    def fill(self, kind: int) -> None:
+        """Write a set of inputs, and poison the outputs."""
+        self.poison()
+        if kind == self._kind:
+            return
+        self._kind = kind
+        for number, buffer in enumerate(self.arguments):
+            if buffer.argument.role in (INPUT, WEIGHT):
+                a = buffer.argument
+                buffer.array[...] = make_values(a.shape, a.dtype, number, kind)
+                buffer.note()
+        weights = [b for b in self.arguments if b.argument.role == WEIGHT]
+        for copy in self._copies:
+            for buffer, weight in zip(copy, weights, strict=True):
+                buffer.array[...] = weight.array
+
+    def poison(self) -> None:
+        """Fill the outputs with what no kernel computes."""
+        for buffer in self.arguments:
+            if buffer.argument.role == OUTPUT:
+                poison(buffer.array)
+
+    def load(self, code: Code) -> NativeKernel:
+        """Link an object."""
+        return NativeKernel(self, code)
+
+    def damage(self) -> str | None:
+        """What was written that may not be."""
+        for number, buffer in enumerate(self.arguments):
+            side = buffer.damaged()
+            if side is not None:
+                return f"the code writes {side} {describe(number, buffer)}"
+            if buffer.argument.role in (INPUT, WEIGHT) and buffer.changed():
+                return f"the code writes to {describe(number, buffer)}, which it may only read"
+        return None
+
+    def outputs(self) -> list[Array]:
+        """What the outputs hold."""
+        return [b.array for b in self.arguments if b.argument.role == OUTPUT]
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for buffer in (*self.arguments, *(b for copy in self._copies for b in copy)):
+            buffer.region.free()
+        self.arguments, self._copies = [], []
+
+
+class NativeKernel:
+    """An object linked into this process."""
+
+    def __init__(self, memory: NativeMemory, code: Code):
+        self._workspace = [memory.buffer(argument) for argument in code.workspace]
+        self._stop = StopFlag()
+        places = [buffer.address for buffer in self._workspace]
+        rows = [[*row, *places] for row in memory.rows()]
+        count = len(rows[0])
+        objects = [code.data, threads_object(host_target()), _repeating(count)]
+        exported = (code.symbol, THREADS_VARIABLE, _REPEAT)
+        self._code: Any = link_objects(objects, set(code.externals), exported, self._stop.address)
+        self._threads = ctypes.c_int32.from_address(self._code[THREADS_VARIABLE])
+        self._rows = (ctypes.c_void_p * (count * len(rows)))(*(a for row in rows for a in row))
+        self._count = len(rows)
+        kind = ctypes.CFUNCTYPE(
+            None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+        )
+        self._repeat = kind(self._code[_REPEAT])
+        self._function = self._code[code.symbol]
+
+    @property
+    def regions(self) -> list[tuple[str, Region]]:
+        """The memory for intermediate values, with words for it."""
+        return [("the memory for intermediate values", b.region) for b in self._workspace]
+
+    def call(self, threads: int) -> None:
+        """Run once."""
+        self._threads.value = threads
+        self._repeat(self._function, self._rows, 1, 1)
+        self._stop.check_memory()
+
+    def time(self, calls: int, threads: int) -> float:
+        """Nanoseconds of a call."""
+        self._threads.value = threads
+        start = time.perf_counter_ns()
+        self._repeat(self._function, self._rows, self._count, calls)
+        taken = time.perf_counter_ns() - start
+        self._stop.check_memory()
+        return taken / calls
+
+    def poison(self) -> None:
+        """Fill the memory for intermediate values with what no kernel computes."""
+        for buffer in self._workspace:
+            poison(buffer.array)
+
+    def damage(self) -> str | None:
+        """What it wrote beside that memory."""
+        for buffer in self._workspace:
+            side = buffer.damaged()
+            if side is not None:
+                return f"the code writes {side} the memory for intermediate values"
+        return None
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for buffer in self._workspace:
+            buffer.region.free()
+        self._workspace = []
+
+
+def describe(number: int, buffer: NativeBuffer) -> str:
+    """Words for an argument."""
+    return f"argument {number}, an {buffer.argument.role}".replace("an weight", "a weight")
+
+
+def _bytes(array: Array) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+@cache
+def _repeating(count: int) -> bytes:
+    """Object code that calls a function of `count` pointers again and again, on rows in turn."""
+    return assemble_object(_repeat_text(count), host_target())
+
+
+def _repeat_text(count: int) -> str:
+    loads: Sequence[str] = [
+        f"  %q{n} = getelementptr ptr, ptr %row, i64 {n}\n  %p{n} = load ptr, ptr %q{n}, align 8"
+        for n in range(count)
+    ]
+    pointers = ", ".join(f"ptr %p{n}" for n in range(count))
+    return f"""
+define void @{_REPEAT}(ptr %function, ptr %rows, i64 %count, i64 %calls) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %calls
+  br i1 %more, label %body, label %end
+body:
+  %turn = urem i64 %i, %count
+  %place = mul i64 %turn, {count}
+  %row = getelementptr ptr, ptr %rows, i64 %place
+{chr(10).join(loads)}
+  call void %function({pointers})
+  %next = add i64 %i, 1
+  br label %loop
+end:
+  ret void
+}}
+"""

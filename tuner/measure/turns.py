@@ -1,0 +1,267 @@
+"""Candidates timed in turns with the default and the best so far.
+
+What disturbs the machine then disturbs all of them. A candidate that takes much longer than the
+best is timed once; one whose interval lies above the best's is dropped; the others stay until
+their intervals are narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import exp, log, sqrt
+
+from tcopt.tuner.measure.outcomes import NOISY, OK, WRONG, CandidateFailed, Outcome, median
+from tcopt.tuner.measure.runner import Runner
+from tcopt.tuner.measure.workload import Code, Workload
+
+_SAMPLE_NS = 1e6
+"""About how long a sample lasts: several runs where one is shorter."""
+_MOST_CALLS = 2000
+_QUANTILES = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20)
+"""Of Student's distribution, at 97.5 %, from one degree of freedom on."""
+_MORE_QUANTILE = 2.1
+
+
+@dataclass(frozen=True)
+class TurnSettings:
+    """How long to measure.
+
+    Attributes:
+        fewest, most: rounds.
+        width: an interval that is narrower, as a part of the time, is narrow enough.
+        hopeless: a candidate that takes so many times as long as the best is timed once.
+        noise: an interval that is wider, after all rounds, is of no use.
+        drift: where the default's time changes by more from the first rounds to the last, there
+            are as many again.
+        limit_share: no code is so many times as fast as the machine's measured limit.
+    """
+
+    fewest: int = 3
+    most: int = 10
+    width: float = 0.01
+    hopeless: float = 2.0
+    noise: float = 0.4
+    drift: float = 0.03
+    limit_share: float = 1.1
+
+
+@dataclass
+class _Contender:
+    number: int
+    code: Code
+    first_ns: float = 0.0
+    rounds: list[list[float]] = field(default_factory=list[list[float]])
+    beside: list[list[float]] = field(default_factory=list[list[float]])
+    """The default's samples in the same rounds."""
+    low: float = 0.0
+    high: float = 0.0
+
+    def judge(self) -> None:
+        """The interval of its time as a part of the default's."""
+        logs = [
+            log(median(own) / median(default))
+            for own, default in zip(self.rounds, self.beside, strict=True)
+        ]
+        self.low, self.high = interval(logs)
+
+    @property
+    def width(self) -> float:
+        """Of the interval."""
+        return self.high - self.low
+
+
+def interval(logs: Sequence[float]) -> tuple[float, float]:
+    """The interval at 95 % of a ratio, from logarithms of single ones; all there is without two."""
+    count = len(logs)
+    mean = sum(logs) / count
+    if count < 2:
+        return 0.0, float("inf")
+    spread = sqrt(sum((x - mean) ** 2 for x in logs) / (count - 1))
+    quantile = _QUANTILES[count - 2] if count - 2 < len(_QUANTILES) else _MORE_QUANTILE
+    half = quantile * spread / sqrt(count)
+    return exp(mean - half), exp(mean + half)
+
+
+class Turns:
+    """One batch of candidates of one workload.
+
+    Args:
+        default: the number of the default schedule among the codes.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        workload: Workload,
+        codes: Mapping[int, Code],
+        default: int,
+        settings: TurnSettings | None = None,
+    ):
+        self._runner = runner
+        self._workload = workload
+        self._codes = codes
+        self._default = default
+        self._settings = settings or TurnSettings()
+        self._share = 0.0
+        self._default_ns: float | None = None
+        self._first_of: dict[str, int] = {}
+        self.outcomes: dict[int, Outcome] = {}
+
+    def run(self) -> dict[int, Outcome]:
+        """Check and time all; their outcomes by number."""
+        for number, code in self._codes.items():
+            self._runner.add(number, code)
+        contenders = self._admitted()
+        self._rounds(contenders)
+        for number, code in self._codes.items():
+            self._forget(number)
+            if number not in self.outcomes:
+                twin = self.outcomes[self._first_of[code.digest]]
+                self.outcomes[number] = replace(twin, code=code)
+        return self.outcomes
+
+    def _forget(self, number: int) -> None:
+        # Where it fails the process is gone, and the code with it.
+        with suppress(CandidateFailed):
+            self._runner.forget(number)
+
+    # Checks.
+
+    def _admitted(self) -> list[_Contender]:
+        """Those that are right, and not hopeless."""
+        order = [self._default, *(n for n in self._codes if n != self._default)]
+        admitted: list[_Contender] = []
+        best = float("inf")
+        for number in order:
+            code = self._codes[number]
+            if code.digest in self._first_of:
+                continue  # The same code is measured once.
+            self._first_of[code.digest] = number
+            contender = _Contender(number, code)
+            try:
+                self._admit(contender)
+            except CandidateFailed as error:
+                self._fail(contender, error)
+                continue
+            best = min(best, contender.first_ns)
+            admitted.append(contender)
+        hopeless = [c for c in admitted if c.first_ns > self._settings.hopeless * best]
+        for contender in hopeless:
+            if contender.number != self._default:
+                admitted.remove(contender)
+                beside = () if self._default_ns is None else (self._default_ns,)
+                times = (contender.first_ns,)
+                self.outcomes[contender.number] = Outcome(
+                    OK, ns=times, default_ns=beside, hopeless=True, code=contender.code
+                )
+        return admitted
+
+    def _admit(self, contender: _Contender) -> None:
+        number, is_default = contender.number, contender.number == self._default
+        share = self._runner.check(number, self._default_ns, 2 * self._share)
+        limit = self._runner.limits.run(self._default_ns)
+        once = self._runner.time(number, 1, 1, limit)[0]
+        calls = _calls(once)
+        if calls > 1:
+            once = self._runner.time(number, calls, 1, limit)[0]
+        contender.first_ns = once
+        self._refuse_too_fast(once)
+        if is_default:
+            self._share, self._default_ns = share, once
+
+    def _refuse_too_fast(self, ns: float) -> None:
+        least = self._workload.least_ns / self._settings.limit_share
+        if ns < least:
+            raise CandidateFailed(
+                WRONG, f"a run takes {ns:.0f} ns, which this machine cannot do in under {least:.0f}"
+            )
+
+    def _fail(self, contender: _Contender, error: CandidateFailed) -> None:
+        times = tuple(t for samples in contender.rounds for t in samples)
+        beside = tuple(t for samples in contender.beside for t in samples)
+        self.outcomes[contender.number] = Outcome(
+            error.status, error.message, ns=times, default_ns=beside, code=contender.code
+        )
+
+    # Rounds.
+
+    def _rounds(self, contenders: list[_Contender]) -> None:
+        if not contenders:
+            return
+        base = contenders[0]  # The default, unless it failed.
+        most, done = self._settings.most, 0
+        while done < most:
+            self._round(contenders, base, done)
+            if base not in contenders:
+                break
+            done += 1
+            if done < self._settings.fewest:
+                continue
+            for contender in contenders:
+                contender.judge()
+            self._drop(contenders, base)
+            if self._drifts(base) and done == most:
+                most = 2 * self._settings.most if most == self._settings.most else most
+            if all(c.width <= self._settings.width for c in contenders):
+                break
+        for contender in list(contenders):
+            self._finish(contender)
+
+    def _round(self, contenders: list[_Contender], base: _Contender, number: int) -> None:
+        """Each is timed once; the order changes from round to round."""
+        turn = number % len(contenders)
+        samples: dict[int, list[float]] = {}
+        for contender in contenders[turn:] + contenders[:turn]:
+            calls = _calls(contender.first_ns)
+            limit = self._runner.limits.run(self._default_ns or contender.first_ns)
+            count = 3 if contender.first_ns * calls < 5 * _SAMPLE_NS else 1
+            try:
+                samples[contender.number] = self._runner.time(contender.number, calls, count, limit)
+            except CandidateFailed as error:
+                contenders.remove(contender)
+                self._fail(contender, error)
+        if base.number not in samples:
+            return
+        for contender in contenders:
+            contender.rounds.append(samples[contender.number])
+            contender.beside.append(samples[base.number])
+
+    def _drop(self, contenders: list[_Contender], base: _Contender) -> None:
+        best = min(contenders, key=lambda c: c.high)
+        for contender in list(contenders):
+            if contender.low > best.high and contender is not base and contender is not best:
+                contenders.remove(contender)
+                self._finish(contender, dropped=True)
+
+    def _drifts(self, base: _Contender) -> bool:
+        middles = [median(samples) for samples in base.rounds]
+        early, late = median(middles[:2]), median(middles[-2:])
+        return abs(late / early - 1) > self._settings.drift
+
+    def _finish(self, contender: _Contender, *, dropped: bool = False) -> None:
+        times = tuple(t for samples in contender.rounds for t in samples)
+        beside = tuple(t for samples in contender.beside for t in samples)
+        if not times:
+            times = (contender.first_ns,)
+        outcome = Outcome(OK, ns=times, default_ns=beside, code=contender.code)
+        try:
+            self._runner.check_again(contender.number, 2 * self._share)
+            self._refuse_too_fast(median(times))
+        except CandidateFailed as error:
+            self._fail(contender, error)
+            return
+        if contender.rounds:
+            contender.judge()
+            low, high = contender.low, min(contender.high, 1e9)
+            outcome = replace(outcome, low=low, high=high)
+            # One that was dropped is known to be slower, if not by how much.
+            if not dropped and high - low > self._settings.noise * (high + low) / 2:
+                text = f"its time is from {low:.3g} to {high:.3g} of the default's"
+                outcome = replace(outcome, status=NOISY, error=text)
+        self.outcomes[contender.number] = outcome
+
+
+def _calls(ns: float) -> int:
+    return max(1, min(_MOST_CALLS, round(_SAMPLE_NS / max(ns, 1.0))))
