@@ -43,16 +43,25 @@ def measured(search: TaskSearch, proposals: Sequence[Proposal]) -> list[Trial]:
         fails = proposal.choice["rows"] == 15
         status, ratio = ("crash", inf) if fails else ("ok", ratio)
         found.append(
-            Trial(proposal.rule, proposal.choice, proposal.origin, status, ratio, proposal.score)
+            Trial(
+                proposal.rule,
+                proposal.choice,
+                proposal.origin,
+                status,
+                ratio,
+                proposal.score,
+                0.98 * ratio,
+                1.02 * ratio,
+            )
         )
     return found
 
 
 def simulate(
-    search: TaskSearch, trials: int, others: Sequence[Group] = (), batch: int = 16
+    search: TaskSearch, trials: int, others: Sequence[Group] = (), batch: int = 8
 ) -> list[float]:
     """Search with so many trials; the best speed so far after each, without noise."""
-    ranker = Ranker(Settings(trees=40, seed=search.seed))
+    ranker = Ranker(Settings(trees=25, seed=search.seed))
     while len(search.trials) < trials:
         if search.strategy is Strategy.MODEL:
             ranker.learn([*others, *search.groups()], search.key, len(search.trials))

@@ -29,6 +29,9 @@ SAMPLES = 100
 UNSURE = 0.6
 """By what factor a fall may be off, as a standard deviation of its logarithm: curves have steps."""
 
+RECENT = 0.25
+"""A curve is drawn through the trials behind that part of them: a step long ago is no slope now."""
+
 _POINTS = 24
 """Numbers of trials that a curve is drawn through, evenly by their logarithms."""
 
@@ -48,7 +51,7 @@ class Prior:
 
     gain: float = 0.1
     exponent: float = 0.5
-    weight: float = 4.0
+    weight: float = 16.0
 
 
 def prior_of(histories: Sequence[Sequence[Sequence[float]]], prior: Prior | None = None) -> Prior:
@@ -88,7 +91,8 @@ def forecast(
         return -prior.gain * spread * (1 - (1 + ahead) ** -prior.exponent)
     curves = _redrawn(rounds, rng)
     trials = np.arange(1, len(flat) + 1)
-    chosen = np.unique(np.geomspace(1, len(flat), min(len(flat), _POINTS)).astype(int)) - 1
+    first = max(len(flat) * RECENT, 1)
+    chosen = np.unique(np.geomspace(first, len(flat), min(len(flat), _POINTS)).astype(int)) - 1
     falls = _falls(curves[:, chosen], trials[chosen], len(flat) + ahead, prior, len(flat), rng)
     result = np.minimum(now + falls, now)
     if floor > 0:

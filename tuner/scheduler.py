@@ -22,6 +22,12 @@ LEAST_TRIALS = 30
 WORTH = 0.005
 """Where the rest of the time promises less, as a part of the model's time, tuning is done."""
 
+UNLIKELY = 4
+"""The upper end of the interval may promise as many times that."""
+
+LEAST_OF_TASK = 64
+"""Trials of a task before it is believed that little is left in it."""
+
 GUESSED_S = 0.5
 """Seconds that a trial takes before one was made."""
 
@@ -94,6 +100,11 @@ class Expectation:
         """How much of the model's time now is still to be gained."""
         return 1 - self.speed / self.middle
 
+    @property
+    def most(self) -> float:
+        """How much at most, at the upper end of the interval."""
+        return 1 - self.speed / self.high
+
 
 class TaskScheduler:
     """Chooses tasks, and forecasts.
@@ -108,7 +119,7 @@ class TaskScheduler:
         self,
         tasks: Sequence[Progress],
         rest_ns: float,
-        batch: int = 16,
+        batch: int = 8,
         prior: Prior | None = None,
         seed: int = 0,
     ):
@@ -148,6 +159,18 @@ class TaskScheduler:
         speeds = np.sort(before / total)
         low, middle, high = (float(np.quantile(speeds, q)) for q in (0.025, 0.5, 0.975))
         return Expectation(self.speed, low, middle, high)
+
+    def is_over(self, expected: Expectation | None, worth: float = WORTH) -> bool:
+        """Whether the rest of the time is not worth it.
+
+        Early on a curve may be flat because nothing good was tried yet, so each task that counts
+        needs some trials first.
+        """
+        if expected is None or expected.more >= worth or expected.most >= UNLIKELY * worth:
+            return False
+        now = self.rest_ns + sum(task.best_ns for task in self.tasks)
+        heavy = [t for t in self.tasks if t.best_ns * self.prior.gain >= worth * now]
+        return all(t.done or t.trials >= min(LEAST_OF_TASK, t.size) for t in heavy)
 
     def _spend(self, middles: Sequence[Samples], seconds: float, trials: int | None) -> list[int]:
         """How many batches each task is given."""

@@ -45,6 +45,7 @@ class Trial:
         ns: the median of its times.
         digest: of its code.
         error: what went wrong.
+        sequence: the schedule's text.
     """
 
     rule: str
@@ -58,11 +59,23 @@ class Trial:
     ns: float = inf
     digest: str = ""
     error: str = ""
+    sequence: str = ""
 
     @property
     def ran(self) -> bool:
         """Whether it has a time."""
         return self.ratio < inf
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it was timed in turns with the default: one time alone may be anything."""
+        return self.ran and self.high > 0
+
+    @property
+    def part(self) -> float:
+        """Its time as a part of the default's, as far as it counts: who has none that is sure is
+        not faster."""
+        return self.ratio if self.is_sure else max(self.ratio, 1.0)
 
 
 @dataclass
@@ -89,19 +102,18 @@ class TaskSearch:
         self.proposer = Proposer(self.arms, self.seed)
         self._features: list[Floats] = []
         self._rounds: list[int] = []
-        self._by_digest: dict[str, Trial] = {}
         self.progress.size = self.proposer.size
 
     @property
     def best(self) -> Trial | None:
         """The fastest so far."""
-        ran = [trial for trial in self.trials if trial.ran]
-        return min(ran, key=lambda trial: trial.ratio, default=None)
+        sure = [trial for trial in self.trials if trial.is_sure]
+        return min(sure, key=lambda trial: trial.ratio, default=None)
 
     def good(self, count: int = GOOD) -> list[tuple[str, Choice]]:
         """The fastest ones, the best first."""
-        ran = sorted((t for t in self.trials if t.ran), key=lambda trial: trial.ratio)
-        return [(trial.rule, trial.choice) for trial in ran[:count]]
+        sure = sorted((t for t in self.trials if t.is_sure), key=lambda trial: trial.ratio)
+        return [(trial.rule, trial.choice) for trial in sure[:count]]
 
     def propose(self, count: int, ranker: Ranker | None = None) -> list[Proposal]:
         """What to measure next; less than asked for where little is left.
@@ -123,48 +135,42 @@ class TaskSearch:
 
     def _by_model(self, count: int, ranker: Ranker) -> list[Proposal]:
         def score(arm: Arm, points: Points) -> Scores:
-            return ranker.predict(arm.features(points))
+            return ranker.predict(arm.features_of(points))
 
         return self.proposer.best_by_score(count, score, self.good())
 
     def add(self, trials: Sequence[Trial], seconds: float) -> None:
-        """A round was measured."""
+        """A round was measured; trials whose rule has no such choice any more are left out."""
         number = len(self.progress.rounds)
-        ratios: list[float] = []
-        for trial in trials:
-            if self._note(trial, number):
-                ratios.append(trial.ratio)
-        self.progress.add(ratios, seconds)
+        kept = [trial for trial in trials if self._place(trial) is not None]
+        self.progress.add([trial.part for trial in kept], seconds)
+        for arm in self.arms:
+            own = [trial for trial in kept if trial.rule == arm.rule]
+            if own:
+                points = np.stack([arm.space.point(trial.choice) for trial in own])
+                self._features.extend(arm.features(points))
+                self._rounds += [number // ROUNDS_OF_GROUP] * len(own)
+                self.trials += own
+        for trial in kept:
+            self.proposer.saw(trial.rule, trial.choice)
 
-    def _note(self, trial: Trial, number: int) -> bool:
-        """Keep a trial; whether its rule still has such a choice."""
-        self.proposer.saw(trial.rule, trial.choice)
+    def _place(self, trial: Trial) -> Points | None:
         arm = self.proposer.arm(trial.rule)
         if arm is None:
-            return False
+            return None
         try:
-            point = arm.space.point(trial.choice)
+            return arm.space.point(trial.choice)
         except InputError:
-            return False
-        self.trials.append(trial)
-        self._features.append(arm.features(point[None]))
-        self._rounds.append(number // ROUNDS_OF_GROUP)
-        if trial.digest and trial.ran:
-            self._by_digest.setdefault(trial.digest, trial)
-        return True
-
-    def twin(self, digest: str) -> Trial | None:
-        """A trial of the same code, if there was one."""
-        return self._by_digest.get(digest)
+            return None
 
     def groups(self) -> list[Group]:
         """The trials as examples, by blocks of rounds."""
         found: list[Group] = []
         blocks = np.asarray(self._rounds)
-        speeds = np.asarray([1 / trial.ratio for trial in self.trials])
+        speeds = np.asarray([1 / trial.part for trial in self.trials])
         for block in np.unique(blocks):
             rows = np.flatnonzero(blocks == block)
-            features = np.concatenate([self._features[row] for row in rows])
+            features = np.stack([self._features[row] for row in rows])
             found.append(Group(self.key, self.machine, features, speeds[rows]))
         return found
 

@@ -85,6 +85,18 @@ def test_a_space_that_is_nearly_used_up_promises_little() -> None:
     assert expected is not None and abs(expected.more) < 1e-9
 
 
+def test_it_is_over_where_little_is_left() -> None:
+    flat = Progress(1e6, 10**6, rounds=[[1.0] * 16] * 30, seconds=120.0)
+    early = Progress(1e6, 10**6, rounds=[[1.0] * 16] * 2, seconds=8.0)
+    falling = Progress(1e6, 10**6, rounds=_falling(4, 0.5), seconds=16.0)
+    for task, over in ((flat, True), (early, False), (falling, False)):
+        scheduler = TaskScheduler([task], 0)
+        expected = scheduler.expect(60.0)
+        assert expected is not None
+        assert scheduler.is_over(expected) is over
+    assert not TaskScheduler([flat], 0).is_over(None)
+
+
 def test_limits_of_the_machine_bound_a_forecast() -> None:
     rounds = _falling(5, 1.0)
     best = min(min(each) for each in rounds)

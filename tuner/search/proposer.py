@@ -6,7 +6,8 @@ ones whole; the scores of all are of one model, so the best of all spaces are th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,7 @@ import numpy as np
 from tcopt.schedules.spaces.space import Choice, Space
 from tcopt.support.errors import InputError
 from tcopt.tuner.features import SpaceFeatures
+from tcopt.tuner.footprints import Floats
 from tcopt.tuner.search.annealing import Annealing, anneal
 from tcopt.tuner.search.enumeration import Enumeration
 from tcopt.tuner.search.evolution import evolve
@@ -29,8 +31,14 @@ FIRST_RANDOM = 0.2
 EXPLORED = 0.15
 """How many of later ones are not the model's: drawn, or next to the best measured."""
 
-_SPARE = 4
+ALIKE = 4
+"""At most a fourth of a batch are alike in their leading knobs: one tells of the others."""
+
+_SPARE = 16
 """How many times the batch a search gives back: some were measured before."""
+
+MOST_KEPT = 1 << 15
+"""Choices of a space whose features are kept: 12 MB."""
 
 _TRIES = 16
 """Draws for a choice that was not measured, before there is likely none."""
@@ -83,6 +91,19 @@ class Arm:
     def proposal(self, point: Points, origin: str, score: float = 0.0) -> Proposal:
         """The choice at one row of positions."""
         return Proposal(self.rule, self.space.choice(point), origin, score)
+
+    def features_of(self, points: Points) -> Floats:
+        """Features of choices; those of all of a small space are kept."""
+        if self.enumeration is None or points is not self.enumeration.points:
+            return self.features(points)
+        if len(points) > MOST_KEPT:
+            return self.features(points)
+        return self._all_features
+
+    @cached_property
+    def _all_features(self) -> Floats:
+        assert self.enumeration is not None
+        return self.features(self.enumeration.points)
 
     def by_estimate(self, points: Points) -> Scores:
         """Scores by what the rule itself says."""
@@ -204,10 +225,22 @@ class Proposer:
                 arm.proposal(p, "model", float(s)) for p, s in zip(points, scores, strict=True)
             ]
         scored.sort(key=lambda proposal: -proposal.score)
-        found = self._new(scored, count - explored)
+        found = self._new(self._unlike(scored, max(count // ALIKE, 1)), count - explored)
         found += self.neighbours(good, (count - len(found)) // 2)
         found += self.random(min(explored, count - len(found)))
         return found + self._new(scored, count - len(found))
+
+    def _unlike(self, proposals: Iterable[Proposal], most: int) -> Iterator[Proposal]:
+        """Proposals, but not too many that have the knobs in common that count most."""
+        alike: Counter[tuple[object, ...]] = Counter()
+        for proposal in proposals:
+            if proposal.key in self._seen:
+                continue
+            leading = self._by_rule[proposal.rule].space.leading
+            kind = (proposal.rule, *(proposal.choice[name] for name in leading))
+            alike[kind] += 1
+            if alike[kind] <= most:
+                yield proposal
 
     def random(self, count: int) -> list[Proposal]:
         """Choices drawn from all rules, as often as they have choices, but no rule never."""
