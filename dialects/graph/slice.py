@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from tcopt.dialects.graph.constant import uniform_value
 from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
-from tcopt.dialects.graph.shape import MovementOp
+from tcopt.dialects.graph.shape import MovementOp, ReshapeOp
 from tcopt.dialects.graph.stages import Indices
 from tcopt.dialects.graph.types import (
     AnyTensor,
@@ -105,8 +106,9 @@ class SliceOp(MovementOp):
         return self.strides[-1:] in ((1,), ())
 
     @property
-    def subview_offset(self) -> int | None:
-        """For neighbours along the outermost axis of which there are several, if the axes
+    def first_element(self) -> int | None:
+        """How many elements of the operand lie in front of those of the result, where these are
+        neighbours in memory: along the outermost axis of which there are several, if the axes
         inside of it are whole."""
         shape, starts = shape_of(self.x), self.starts.get_values()
         outer = next((axis for axis, count in enumerate(self.shape) if count != 1), len(shape))
@@ -117,6 +119,13 @@ class SliceOp(MovementOp):
         place = 0
         for extent, start in zip(shape, starts, strict=True):
             place = place * extent + start
+        return place
+
+    @property
+    def subview_offset(self) -> int | None:
+        """Where neighbours in memory begin, if that is aligned."""
+        if (place := self.first_element) is None:
+            return None
         offset = place * numpy_dtype(self.type.element_type).itemsize
         return offset if offset % ALIGNMENT == 0 else None
 
@@ -197,6 +206,29 @@ class ConcatOp(GraphOp):
         """Whether the operands' data, one after the other, is that of the result."""
         return all(extent == 1 for extent in self.shape[: self.axis.value.data])
 
+    def simplify(self) -> Sequence[Operation] | None:
+        """Parts that lie one after the other in one tensor, as a split has them, are a part of
+        it, or all of it in another shape."""
+        if not self.is_contiguous or 0 in self.shape:
+            return None
+        parts = [_part_of(value) for value in self.inputs]
+        found = {source for source, _ in parts}
+        sizes = accumulate((prod(shape_of(value)) for value in self.inputs), initial=parts[0][1])
+        if len(found) != 1 or any(at != end for (_, at), end in zip(parts, sizes, strict=False)):
+            return None
+        (whole,), (_, start) = found, parts[0]
+        shape, count = shape_of(whole), prod(self.shape)
+        if count == prod(shape):
+            return (ReshapeOp(whole, self.shape),)
+        axis = next(place for place, extent in enumerate(shape) if extent > 1)
+        inner = prod(shape[axis + 1 :])
+        if start % inner or count % inner:
+            return None
+        starts, extents = [0] * len(shape), list(shape)
+        starts[axis], extents[axis] = start // inner, count // inner
+        part = SliceOp(whole, starts, extents)
+        return (part, ReshapeOp(part, self.shape))
+
     @property
     def is_joined(self) -> bool:
         """If it is contiguous, and the operands fill lines of the cache."""
@@ -260,6 +292,16 @@ class ConcatOp(GraphOp):
             return choose(parts)
 
         return te.compute(self.shape, body, name="concat")
+
+
+def _part_of(value: SSAValue) -> tuple[SSAValue, int]:
+    """What a value is a part of, whatever its shape, and the element of it that it begins at."""
+    inner = value
+    while isinstance(inner.owner, ReshapeOp):
+        inner = inner.owner.x
+    if isinstance(inner.owner, SliceOp) and (start := inner.owner.first_element) is not None:
+        return inner.owner.x, start
+    return value, 0
 
 
 @irdl_op_definition

@@ -118,3 +118,39 @@ func.func @unseen(%x: tensor<1x4x8x4xf32>, %w: tensor<8x4x2x2xf32>) -> (tensor<1
   %1 = graph.conv %x, %w {pads = [0, 2, 0, 0], dilations = [1, 4], strides = [1, 2]} : tensor<1x8x7x1xf32>
   return %0, %1 : tensor<1x8x8x4xf32>, tensor<1x8x7x1xf32>
 }
+
+// Parts that lie one after the other in one tensor are all of it, or a part of it.
+// CHECK-LABEL: func.func @joined_again
+// CHECK-NEXT:    %[[A:.*]] = graph.reshape %x : tensor<3x8xf32>
+// CHECK-NEXT:    %[[B:.*]] = graph.slice %x {starts = [1, 0, 0]} : tensor<2x1x8xf32>
+// CHECK-NEXT:    %[[C:.*]] = graph.reshape %[[B]] : tensor<2x8xf32>
+// CHECK-NEXT:    return %[[A]], %[[C]]
+func.func @joined_again(%x: tensor<3x1x8xf32>) -> (tensor<3x8xf32>, tensor<2x8xf32>) {
+  %0 = graph.slice %x {starts = [0, 0, 0]} : tensor<1x1x8xf32>
+  %1 = graph.slice %x {starts = [1, 0, 0]} : tensor<1x1x8xf32>
+  %2 = graph.slice %x {starts = [2, 0, 0]} : tensor<1x1x8xf32>
+  %3 = graph.reshape %0 : tensor<1x8xf32>
+  %4 = graph.reshape %1 : tensor<1x8xf32>
+  %5 = graph.reshape %2 : tensor<1x8xf32>
+  %6 = graph.concat %3, %4, %5 {axis = 0} : tensor<3x8xf32>
+  %7 = graph.concat %4, %5 {axis = 0} : tensor<2x8xf32>
+  return %6, %7 : tensor<3x8xf32>, tensor<2x8xf32>
+}
+
+// Parts in another order, of several tensors, with gaps, or along an inner axis stay.
+// CHECK-LABEL: func.func @joined_anew
+// CHECK-COUNT-4: graph.concat
+func.func @joined_anew(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>)
+    -> (tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>, tensor<4x8xf32>) {
+  %0 = graph.slice %x {starts = [0, 0]} : tensor<1x8xf32>
+  %1 = graph.slice %x {starts = [1, 0]} : tensor<1x8xf32>
+  %2 = graph.slice %y {starts = [1, 0]} : tensor<1x8xf32>
+  %3 = graph.slice %x {starts = [2, 0]} : tensor<1x8xf32>
+  %4 = graph.slice %x {starts = [0, 0]} : tensor<4x4xf32>
+  %5 = graph.slice %x {starts = [0, 4]} : tensor<4x4xf32>
+  %6 = graph.concat %1, %0 {axis = 0} : tensor<2x8xf32>
+  %7 = graph.concat %0, %2 {axis = 0} : tensor<2x8xf32>
+  %8 = graph.concat %0, %3 {axis = 0} : tensor<2x8xf32>
+  %9 = graph.concat %4, %5 {axis = 1} : tensor<4x8xf32>
+  return %6, %7, %8, %9 : tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>, tensor<4x8xf32>
+}

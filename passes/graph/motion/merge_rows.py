@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -17,9 +17,11 @@ from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.slice import ConcatOp, SliceOp
-from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
+from tcopt.dialects.graph.types import bytes_of, numpy_dtype, shape_of, tensor, type_of
+from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, move_before, rewrite
 
@@ -28,6 +30,10 @@ FEW_ROWS = 16
 
 LEAST_BYTES = 65536
 """Weights from which on it takes longer to read them once more than to copy some rows."""
+
+
+MOST_REFUSED = 16
+"""Products that depend on the first one, after which no others are looked for."""
 
 
 class MergeRows(RewritePattern):
@@ -42,7 +48,7 @@ class MergeRows(RewritePattern):
         %b = graph.slice %1 {starts = [1, 0]} : tensor<1x512xf32>
 
     What the data of later ones is computed by goes in front of the first, so none of them may
-    depend on another one.
+    depend on another one. What follows all of them alike, such as a bias, is done to all rows.
     """
 
     def __init__(self, block: Block):
@@ -57,12 +63,15 @@ class MergeRows(RewritePattern):
         others = self._alike.get(_key(op) or (), [])
         if op not in others:
             return
-        group, needed = [op], set[Operation]()
+        group, dependent, needed = [op], {op}, set[Operation]()
         for other in others[others.index(op) + 1 :]:
-            more = self._computed_after(other, op, group)
+            more = self._computed_after(other, op, dependent)
             if more is not None:
                 group.append(other)
                 needed |= more
+            elif len(dependent) - len(group) > MOST_REFUSED:
+                break
+            dependent.add(other)
         for member in group:
             others.remove(member)
         if len(group) == 1:
@@ -72,14 +81,15 @@ class MergeRows(RewritePattern):
         self._merge(group, rewriter)
 
     def _computed_after(
-        self, op: ContractionOp, first: Operation, group: Sequence[Operation]
+        self, op: ContractionOp, first: Operation, dependent: Collection[Operation]
     ) -> set[Operation] | None:
-        """What an op's data is computed by behind the first op; None if one of the group is."""
+        """What an op's data is computed by behind the first op; None if that may not be moved,
+        as some of it is of the group or depends on it."""
         found: set[Operation] = set()
         pending = [op.operands[0].owner]
         while pending:
             owner = pending.pop()
-            if owner in group:
+            if owner in dependent:
                 return None
             # Arguments, and what has been made meanwhile, are in front of the first op.
             if not isinstance(owner, Operation) or owner in found:
@@ -99,14 +109,76 @@ class MergeRows(RewritePattern):
             for op, (*outer, depth) in zip(group, shapes, strict=True)
         ]
         joined = rewriter.insert(ConcatOp(rows, axis=0))
-        product = rewriter.insert(group[0].on_rows(joined.result))
-        columns = shape_of(product.results[0])[-1]
+        whole = rewriter.insert(group[0].on_rows(joined.result)).results[0]
+        ends: list[list[GraphOp]] = [[op] for op in group]
+        while (users := _alike_users([end[-1] for end in ends])) is not None:
+            whole = _on_rows(users[0], ends[0][-1], whole, rewriter)
+            for end, user in zip(ends, users, strict=True):
+                end.append(user)
+        columns = shape_of(whole)[-1]
         start = 0
-        for op, (*outer, _) in zip(group, shapes, strict=True):
-            rewriter.insertion_point = InsertPoint.before(op)
-            part = rewriter.insert(SliceOp(product, (start, 0), (prod(outer), columns)))
-            rewriter.replace(op, (), [_in_shape(part.results[0], op.shape, rewriter)])
+        for (*inner, last), (*outer, _) in zip(ends, shapes, strict=True):
+            rewriter.insertion_point = InsertPoint.before(last)
+            part = rewriter.insert(SliceOp(whole, (start, 0), (prod(outer), columns)))
+            rewriter.replace(last, (), [_in_shape(part.results[0], last.shape, rewriter)])
+            for op in reversed(inner):
+                rewriter.erase(op)
             start += prod(outer)
+
+
+def _alike_users(ops: Sequence[GraphOp]) -> list[GraphOp] | None:
+    """The only user of each op, if all do the same to each row, with the same constants."""
+    users: list[GraphOp] = []
+    for op in ops:
+        (use, *more) = op.results[0].uses or (None,)
+        user = None if use is None else use.operation
+        if more or not isinstance(user, GraphOp) or not _is_for_rows(user, op):
+            return None
+        users.append(user)
+    first = _constants_of(users[0], ops[0])
+    same = (_constants_of(user, op) == first for user, op in zip(users, ops, strict=True))
+    return users if all(same) else None
+
+
+def _is_for_rows(user: GraphOp, op: GraphOp) -> bool:
+    if not user.is_elementwise or len(user.results) != 1 or user.shape != op.shape:
+        return False
+    others = [value for value in user.operands if value is not op.results[0]]
+    return len(others) == len(user.operands) - 1 and all(
+        isinstance(value.owner, ConstantOp) and prod(shape_of(value)[:-1]) == 1 for value in others
+    )
+
+
+def _constants_of(user: GraphOp, op: GraphOp) -> tuple[object, ...]:
+    """What an op does beside taking the result of another: equal for those that do the same."""
+    operands: list[object] = []
+    for value in user.operands:
+        owner = None if value is op.results[0] else value.owner
+        known = isinstance(owner, ConstantOp)
+        operands.append((owner.weight_ref, owner.value) if known else None)
+    properties = frozenset((user.properties | user.attributes).items())
+    return type(user), properties, type_of(user.results[0]).element_type, *operands
+
+
+def _on_rows(user: GraphOp, op: GraphOp, rows: SSAValue, rewriter: PatternRewriter) -> SSAValue:
+    """What a user does to an op's result, done to other rows; where these are computed."""
+    operands: list[SSAValue] = []
+    for value in user.operands:
+        if value is op.results[0]:
+            operands.append(rows)
+            continue
+        assert isinstance(value.owner, Operation)
+        constant = rewriter.insert(value.owner.clone()).results[0]
+        shape = shape_of(value)[-1:]
+        operands.append(_in_shape(constant, shape, rewriter))
+    result = tensor(shape_of(rows), type_of(user.results[0]).element_type)
+    new = type(user).create(
+        operands=operands,
+        result_types=[result],
+        properties=dict(user.properties),
+        attributes=dict(user.attributes),
+    )
+    return rewriter.insert(new).results[0]
 
 
 def _in_shape(value: SSAValue, shape: Sequence[int], rewriter: PatternRewriter) -> SSAValue:
@@ -122,7 +194,9 @@ def _key(op: ContractionOp) -> tuple[object, ...] | None:
     if bytes_of(type_of(op.weights)) < LEAST_BYTES or not op.takes_rows:
         return None
     *outer, depth = shape_of(op.operands[0])
-    if prod(outer) > FEW_ROWS:
+    result = type_of(op.results[0])
+    row = result.get_shape()[-1] * numpy_dtype(result.element_type).itemsize
+    if not 0 < prod(outer) <= FEW_ROWS or row % ALIGNMENT:
         return None
     properties: frozenset[tuple[str, Attribute]] = frozenset(op.properties.items())
     return type(op), weights.weight_name, properties, depth, type_of(op.operands[0]).element_type
@@ -135,7 +209,8 @@ class MergeRowsPass(ModulePass):
     An unrolled recurrence multiplies each step's input by the same matrix, and a shared layer
     each of its inputs. A product of one row takes as long as it takes to read its weights. Rows
     that do not depend on each other's products are therefore multiplied together, and the weights
-    are read once. Only products of up to 16 rows are merged, with weights of 64 KB or more.
+    are read once, and so is a bias. Only products of up to 16 rows are merged, with weights of
+    64 KB or more, whose results can be taken from the whole where they are.
 
         %a = graph.matmul %x, %w : tensor<1x512xf32>
         %b = graph.matmul %z, %w : tensor<1x512xf32>

@@ -68,3 +68,27 @@ func.func @apart(%x: tensor<1x128xf32>, %y: tensor<1x128xf32>, %m: tensor<20x128
   return %0, %1, %2, %3, %4, %5, %6 : tensor<1x128xf32>, tensor<20x128xf32>,
     tensor<1x128xf32>, tensor<1x128xf32>, tensor<1x128xf32>, tensor<1x8xf32>, tensor<1x8xf32>
 }
+
+// A bias that all of them get is added to all rows; what comes after it differs, and stays.
+// CHECK-LABEL: func.func @bias
+// CHECK:         [[Y:%.*]] = graph.matmul {{.*}} : tensor<2x128xf32>
+// CHECK-NEXT:    [[B:%.*]] = graph.constant dense<2.000000e+00> : tensor<128xf32>
+// CHECK-NEXT:    [[S:%.*]] = graph.add [[Y]], [[B]] : tensor<2x128xf32>
+// CHECK-NEXT:    [[P:%.*]] = graph.slice [[S]] {starts = [0, 0]} : tensor<1x128xf32>
+// CHECK-NEXT:    graph.relu [[P]]
+// CHECK:         [[Q:%.*]] = graph.slice [[S]] {starts = [1, 0]} : tensor<1x128xf32>
+// CHECK-NEXT:    graph.tanh [[Q]]
+func.func @bias(%x: tensor<1x128xf32>, %z: tensor<1x128xf32>)
+    -> (tensor<1x128xf32>, tensor<1x128xf32>) {
+  %i = graph.iota : tensor<16384xf32>
+  %w = graph.reshape %i : tensor<128x128xf32>
+  %b = graph.constant dense<2.0> : tensor<128xf32>
+  %c = graph.constant dense<2.0> : tensor<128xf32>
+  %0 = graph.matmul %x, %w : tensor<1x128xf32>
+  %1 = graph.add %0, %b : tensor<1x128xf32>
+  %2 = graph.relu %1 : tensor<1x128xf32>
+  %3 = graph.matmul %z, %w : tensor<1x128xf32>
+  %4 = graph.add %3, %c : tensor<1x128xf32>
+  %5 = graph.tanh %4 : tensor<1x128xf32>
+  return %2, %5 : tensor<1x128xf32>, tensor<1x128xf32>
+}
