@@ -33,6 +33,7 @@ from tcopt.dialects.graph.binary import XorOp as XorOp
 from tcopt.dialects.graph.bitcast import BitcastOp as BitcastOp
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp as BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp as BlockedConvTransposeOp
+from tcopt.dialects.graph.blockwise_matmul import BlockwiseMatmulOp as BlockwiseMatmulOp
 from tcopt.dialects.graph.cast import CastOp as CastOp
 from tcopt.dialects.graph.cast import FloatTest as FloatTest
 from tcopt.dialects.graph.cast import IsInfOp as IsInfOp

@@ -143,6 +143,11 @@ class Scalar:
         own = own._binary("xor", turned) if turned else own
         return Scalar(self.writer, self.writer.emitter.to_index(own.value, True), INDEX)
 
+    def field(self, first: int, count: int) -> Scalar:
+        """Some bits of an unsigned integer, from bit `first` on, as a number of its type."""
+        own = self._binary("shr", first) if first else self
+        return own if first + count == width_of(self.dtype) else own & ((1 << count) - 1)
+
     def shifted(self, count: int) -> Scalar:
         """An index so many places further; neighbours stay neighbours."""
         inner = self.value.owner if isinstance(self.value.owner, IndexOp) else None

@@ -25,6 +25,13 @@ _WINDOW: Attributes = {
     "strides": (INTS, None),
 }
 _LAST: Attributes = {"channels_last": (INT, 0)}
+_BLOCKWISE: Attributes = {
+    "K": (INT, REQUIRED),
+    "N": (INT, REQUIRED),
+    "bits": (INT, 4),
+    "block_size": (INT, REQUIRED),
+    "accuracy_level": (INT, 0),
+}
 _LSTM: Attributes = {
     "activation_alpha": (FLOATS, None),
     "activation_beta": (FLOATS, None),
@@ -62,6 +69,7 @@ _QUANTISED = (
     contrib_schema("DynamicQuantizeMatMul", 3, 5),
     contrib_schema("DynamicQuantizeLSTM", 12, 12, _LSTM, (0, 3)),
     contrib_schema("MatMulIntegerToFloat", 4, 7),
+    contrib_schema("MatMulNBits", 3, 6, _BLOCKWISE),
 )
 
 

@@ -268,3 +268,12 @@ func.func @taps(%x: tensor<1x12x5x5xi32>) {
   %0 = graph.sum_taps %x {kernel = [2, 2]} : tensor<1x3x4x4xi32>
   return
 }
+
+// -----
+
+// Panels hold all rows and columns of the matrix.
+// CHECK: does not hold 65 rows, 40 columns
+func.func @panels(%x: tensor<1x65xf32>, %q: tensor<2x2x16x32xui8>, %s: tensor<2x2x32xf32>) {
+  %0 = graph.blockwise_matmul %x, %q, %s, %s {bits = 4, columns = 40} : tensor<1x40xf32>
+  return
+}

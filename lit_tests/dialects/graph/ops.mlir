@@ -128,6 +128,14 @@ func.func @selection(%flags: tensor<9xi1>, %b: tensor<1x9x4xf32>, %s: tensor<1x2
   return
 }
 
+// Codes of few bits lie in panels of columns.
+// CHECK-LABEL: func.func @blockwise
+func.func @blockwise(%x: tensor<1x64xf32>, %q: tensor<2x2x16x32xui8>, %s: tensor<2x2x32xf32>) {
+  // CHECK: graph.blockwise_matmul %x, %q, %s, %s {bits = 4, columns = 40} : tensor<1x40xf32>
+  %0 = graph.blockwise_matmul %x, %q, %s, %s {bits = 4, columns = 40} : tensor<1x40xf32>
+  return
+}
+
 // Narrow numbers are converted; literals of narrow integers are numbers, not codes.
 func.func @narrow(%x: tensor<4xf32>) -> tensor<4xf8E5M2FNUZ> {
   // CHECK: graph.cast %x : tensor<4xf8E5M2FNUZ>

@@ -121,6 +121,17 @@ def test_cumulate(kind, exclusive, reverse):
     run(graph.CumulateOp, f32(2, 8).astype(np.float16), axis=1, atol=2e-2, **options)
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(1, 64), (6, 40)])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_blockwise_matmul(rows, columns, bits):
+    """Rows some at a time, a last panel that is not full, and a last block that is not."""
+    depth, blocks, count = 60, 4, 2 * bits
+    codes = RNG.integers(0, 256, (2, blocks, count, 32)).astype(np.uint8)
+    scales, offsets = f32(2, blocks, 32), f32(2, blocks, 32)
+    options = {"bits": bits, "columns": columns, "atol": 2e-3 * (1 << bits)}
+    run(graph.BlockwiseMatmulOp, f32(rows, depth), codes, scales, offsets, **options)
+
+
 def test_determinant():
     x = f32(4, 5, 5)
     x[1, 2] = x[1, 0]

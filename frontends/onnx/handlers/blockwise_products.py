@@ -1,0 +1,96 @@
+"""Products with matrices that are quantised block by block, as language models are deployed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
+
+from tcopt.dialects import graph
+from tcopt.dialects.graph.blockwise_matmul import PANEL
+from tcopt.frontends.onnx.context.context import NodeContext, count_of
+from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.handlers.casting import cast
+from tcopt.frontends.onnx.handlers.matrix import product
+from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
+
+_FEW_ROWS = 8
+"""Up to so many rows, what is read of the matrix takes longer than products with its numbers."""
+
+
+@handler("com.microsoft.MatMulNBits")
+def matmul_n_bits(ctx: NodeContext) -> SSAValue:
+    """a @ b.T of a matrix b [N, K] whose codes have a scale, and a zero point, for each block."""
+    x = ctx.input(0)
+    depth, columns, size = ctx.get_int("K"), ctx.get_int("N"), ctx.get_int("block_size")
+    bits = ctx.get_int("bits", 4)
+    ctx.check(bits in (2, 4, 8), f"codes of {bits} bits are not known")
+    ctx.check(size >= 16 and size & (size - 1) == 0, f"block_size {size} is no power of 2 from 16")
+    ctx.check(depth > 0 and columns > 0, f"a matrix of {columns} columns of {depth} is none")
+    ctx.check(
+        ctx.rank(x) > 0 and ctx.shape(x)[-1] == depth, f"the data has not K = {depth} columns"
+    )
+    if ctx.optional_input(4) is not None:
+        ctx.unsupported("a g_idx, which puts rows in another order, is not supported")
+    blocks = -(-depth // size)
+    wanted = columns * blocks * size * bits // 8
+    codes, scales = ctx.input(1), ctx.input(2)
+    is_bytes = ctx.builder.dtype_of(codes) == np.uint8
+    ctx.check(is_bytes and count_of(codes) == wanted, f"b should be {wanted} bytes")
+    ctx.check(count_of(scales) == columns * blocks, f"there should be {columns * blocks} scales")
+    codes = reshaped(ctx, codes, (columns, blocks, size * bits // 8))
+    scales = cast(ctx, reshaped(ctx, scales, (columns, blocks)), f32)
+    offsets = ctx.emit(graph.MulOp(scales, _zeros(ctx, columns, blocks, bits)))
+    lead = ctx.shape(x)[:-1]
+    if math.prod(lead) > _FEW_ROWS:
+        each = cast(ctx, _unpacked(ctx, codes, bits), f32)
+        by_block = [reshaped(ctx, each, (columns, blocks, 1)) for each in (scales, offsets)]
+        each = ctx.emit(graph.SubOp(ctx.emit(graph.MulOp(each, by_block[0])), by_block[1]))
+        each = reshaped(ctx, each, (columns, blocks * size))
+        each = ctx.emit(graph.SliceOp(each, (0, 0), (columns, depth)))
+        matrix = transposed(ctx, cast(ctx, each, ctx.element(x)), (1, 0))
+        result = product(ctx, x, matrix)
+    else:
+        parts = [_panels(ctx, each) for each in (codes, scales, offsets)]
+        rows = reshaped(ctx, x, (math.prod(lead), depth))
+        result = ctx.emit(graph.BlockwiseMatmulOp(rows, *parts, bits=bits, columns=columns))
+        result = reshaped(ctx, result, (*lead, columns))
+    bias = ctx.optional_input(5)
+    return result if bias is None else ctx.emit(graph.AddOp(result, bias))
+
+
+def _zeros(ctx: NodeContext, columns: int, blocks: int, bits: int) -> SSAValue:
+    """The zero point of each column's blocks: in the middle of the codes, unless given as codes
+    or as numbers."""
+    given = ctx.optional_input(3)
+    if given is None:
+        return ctx.array(np.array(1 << (bits - 1), np.float32))
+    if ctx.builder.dtype_of(given) == np.uint8:
+        row = -(-blocks * bits // 8)
+        ctx.check(count_of(given) == columns * row, f"there should be {columns * row} zero bytes")
+        given = _unpacked(ctx, reshaped(ctx, given, (columns, row)), bits)
+        given = ctx.emit(graph.SliceOp(given, (0, 0), (columns, blocks)))
+    ctx.check(count_of(given) == columns * blocks, f"there should be {columns * blocks} zeros")
+    return cast(ctx, reshaped(ctx, given, (columns, blocks)), f32)
+
+
+def _unpacked(ctx: NodeContext, codes: SSAValue, bits: int) -> SSAValue:
+    """The codes in bytes, the lowest bits first, along the last axis."""
+    *lead, count = ctx.shape(codes)
+    shifts = np.arange(8 // bits, dtype=np.uint8) * np.uint8(bits)
+    bytes_ = reshaped(ctx, codes, (*lead, count, 1))
+    each = ctx.emit(graph.ShiftRightOp(bytes_, ctx.array(shifts)))
+    each = ctx.emit(graph.AndOp(each, ctx.array(np.array((1 << bits) - 1, np.uint8))))
+    return reshaped(ctx, each, (*lead, count * (8 // bits)))
+
+
+def _panels(ctx: NodeContext, rows: SSAValue) -> SSAValue:
+    """Rows [N, ...] as panels of them side by side: [panels, ..., PANEL], zeros at the end."""
+    count, *rest = ctx.shape(rows)
+    if missing := -count % PANEL:
+        nothing = [0] * len(rest)
+        rows = ctx.emit(graph.PadOp(rows, low=[0, *nothing], high=[missing, *nothing]))
+    panels = reshaped(ctx, rows, ((count + missing) // PANEL, PANEL, *rest))
+    return transposed(ctx, panels, [0, *range(2, len(rest) + 2), 1])

@@ -1,0 +1,108 @@
+"""MatMulNBits, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+from models.checks import check_model, op_names
+from tcopt.frontends.onnx import import_model
+from tcopt.support.errors import ImportModelError, UnsupportedError
+
+TYPES = {np.float32: 1, np.float16: 10}
+
+
+def model_of(
+    rng: np.random.Generator,
+    rows: tuple[int, ...],
+    depth: int,
+    columns: int,
+    *,
+    bits: int = 4,
+    size: int = 32,
+    zeros: str = "",
+    bias: bool = False,
+    dtype: type = np.float32,
+    computed: bool = False,
+):
+    """A model of one node, and feeds; `zeros` are "bytes", "numbers" or not given."""
+    blocks = -(-depth // size)
+    weights = {
+        "b": rng.integers(0, 256, (columns, blocks, size * bits // 8)).astype(np.uint8),
+        "scales": rng.uniform(0.01, 0.1, columns * blocks).astype(dtype),
+    }
+    if zeros == "bytes":
+        weights["zeros"] = rng.integers(0, 256, columns * -(-blocks * bits // 8)).astype(np.uint8)
+    elif zeros == "numbers":
+        weights["zeros"] = rng.uniform(0, 1 << bits, (columns, blocks)).astype(dtype)
+    if bias:
+        weights["bias"] = rng.standard_normal(columns).astype(dtype)
+    names = ["x", "b", "scales", "zeros" if zeros else "", "", "bias" if bias else ""]
+    node = helper.make_node(
+        "MatMulNBits", names, ["y"], domain="com.microsoft", K=depth, N=columns, bits=bits,
+        block_size=size,
+    )  # fmt: skip
+    feeds = {"x": rng.standard_normal((*rows, depth)).astype(dtype)}
+    if computed:
+        feeds["b"] = weights.pop("b")
+    inputs = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in feeds.items()
+    ]
+    output = helper.make_tensor_value_info("y", TYPES[dtype], (*rows, columns))
+    stored = [numpy_helper.from_array(a, n) for n, a in weights.items()]
+    graph = helper.make_graph([node], "g", inputs, [output], stored)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9), feeds
+
+
+@pytest.mark.parametrize("rows", [(1,), (2, 3), (40,)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"size": 16, "zeros": "bytes", "bias": True},
+        {"size": 128, "zeros": "numbers"},
+        {"bits": 8, "size": 64, "zeros": "bytes"},
+        {"bits": 2, "zeros": "bytes"},
+    ],
+)
+def test_matmul_n_bits(rows: tuple, options: dict, rng: np.random.Generator):
+    """Columns that fill no panel, and a depth that fills no block."""
+    model, feeds = model_of(rng, rows, 200, 77, **options)
+    check_model(model, feeds, 1e-5)
+
+
+def test_of_half_precision(rng: np.random.Generator):
+    for rows in ((1,), (20,)):
+        model, feeds = model_of(rng, rows, 96, 33, dtype=np.float16, zeros="bytes")
+        check_model(model, feeds, 4e-3)
+
+
+def test_of_computed_codes(rng: np.random.Generator):
+    model, feeds = model_of(rng, (3,), 64, 40, zeros="bytes", computed=True)
+    check_model(model, feeds, 1e-5)
+
+
+def test_codes_stay_codes_for_few_rows(rng: np.random.Generator):
+    few, _ = model_of(rng, (1,), 64, 32)
+    assert "blockwise_matmul" in op_names(import_model(few))
+    many, _ = model_of(rng, (64,), 64, 32)
+    assert "blockwise_matmul" not in op_names(import_model(many))
+
+
+def test_what_does_not_fit(rng: np.random.Generator):
+    model, _ = model_of(rng, (1,), 64, 32)
+    node = model.graph.node[0]
+    node.attribute[0].i = 65
+    with pytest.raises(ImportModelError, match="K = 65"):
+        import_model(model)
+    model, _ = model_of(rng, (1,), 64, 32)
+    model.graph.node[0].attribute[2].i = 3
+    with pytest.raises(ImportModelError, match="3 bits"):
+        import_model(model)
+    model, _ = model_of(rng, (1,), 64, 32, bias=True)
+    model.graph.node[0].input[4] = "bias"
+    with pytest.raises(UnsupportedError, match="g_idx"):
+        import_model(model)
