@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.matmul import MatmulOp
 from tcopt.dialects.graph.quantize import DequantizeOp, QuantizerOp
 from tcopt.dialects.graph.types import (
     Array,
@@ -30,6 +31,12 @@ from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import target_facts_of
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
 from tcopt.passes.graph.precision.byte_forms import U8, ByteForm, Origin, limits_of
+from tcopt.passes.graph.precision.byte_products import (
+    FEWEST_ROWS,
+    Forms,
+    is_product,
+    narrow_product,
+)
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
@@ -57,7 +64,8 @@ class NarrowContractionsPass(ModulePass):
 
     Whichever sign of bytes gives a shift of zero is preferred, then the model's own. What only
     selects elements (pooling, reshaping, concatenation) works on the bytes, and other ops get
-    centred integers made of them. A shift may be known at run time only.
+    centred integers made of them. A shift may be known at run time only. Of a product of two
+    computed matrices both are stored so; sums of rows and columns then stand for the constants.
 
     Options:
         print_plan: print the form of each value to stderr before values are stored so.
@@ -90,6 +98,7 @@ class NarrowingPlan:
     """Which values that contractions read are stored in bytes, and in which form."""
 
     forms: dict[SSAValue, ByteForm]
+    products: dict[ContractionOp, Forms] = field(default_factory=dict[ContractionOp, Forms])
 
     def __str__(self) -> str:
         lines = [f"narrow-contractions: {len(self.forms)} values in bytes"]
@@ -117,6 +126,11 @@ class NarrowContraction(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
         form = self.plan.forms.get(op.operands[0])
+        forms = self.plan.products.get(op)
+        if forms is not None and isinstance(op, MatmulOp):
+            narrow_product(self.narrowing, op, forms)
+            rewriter.has_done_action = True
+            return
         if form is None or op not in self.narrowing.weights:
             return
         narrow = self.narrowing.bytes_of(op.operands[0], form)
@@ -155,7 +169,30 @@ class _Narrowing:
                     self.weights[op] = weights
                     found.setdefault(op.operands[0], []).append(op)
         forms = {data: self.form_of(data, users) for data, users in found.items()}
-        return NarrowingPlan({data: form for data, form in forms.items() if form is not None})
+        known = {data: form for data, form in forms.items() if form is not None}
+        return NarrowingPlan(known, self.products())
+
+    def products(self) -> dict[ContractionOp, Forms]:
+        """Products of two computed matrices, and the forms of both."""
+        found: dict[ContractionOp, Forms] = {}
+        for op in self.body.ops:
+            if not isinstance(op, MatmulOp) or op in self.weights or not is_product(op):
+                continue
+            if any(self.source.value(operand) is not None for operand in op.operands):
+                continue
+            left, right = (self.origin(operand) for operand in op.operands)
+            second = None if right is None else right.form(i8)
+            if left is None or right is None or second is None:
+                continue
+            is_copied = right.element != i8 and not isinstance(op.rhs.owner, QuantizerOp)
+            if is_copied and op.extents[0] < FEWEST_ROWS:
+                text = f"{op.extents[0]} rows are not worth the signed bytes of a matrix"
+                remark(NarrowContractionsPass.name, op, text, missed=True)
+                continue
+            first = [form for e in self.elements if (form := left.form(e)) is not None]
+            if first:
+                found[op] = min(first, key=lambda form: not form.is_centred), second
+        return found
 
     def restore_others(self) -> None:
         """Let what else reads values that are bytes now read these."""

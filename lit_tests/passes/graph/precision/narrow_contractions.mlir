@@ -147,3 +147,40 @@ func.func @relu(%x: tensor<2x2xf32>) -> tensor<2x2xi32> {
   return %y : tensor<2x2xi32>
 }
 }
+
+// -----
+
+// Two computed matrices are multiplied as they are stored: unsigned bytes and signed ones. What
+// their zero points add to the sums follows from those of rows and columns.
+// CHECK-LABEL: func.func @computed
+// CHECK:       %[[P:.*]] = graph.matmul %a, %b {result_element = i32} : tensor<4x6xi32>
+// CHECK:       graph.reduce {{.*}}axes = [0]{{.*}} : tensor<6xi32>
+// CHECK:       graph.reduce {{.*}}axes = [1]{{.*}} : tensor<4xi32>
+// CHECK-NOT:   graph.matmul
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", features = "+avxvnni", vector_bits = 256, registers = 16, l1 = 32768, l2 = 1048576>} {
+func.func @computed(%a: tensor<4x8xui8>, %b: tensor<8x6xi8>, %s: tensor<ui8>, %t: tensor<i8>) -> tensor<4x6xi32> {
+  %0 = graph.cast %a : tensor<4x8xi16>
+  %1 = graph.cast %s : tensor<i16>
+  %2 = graph.sub %0, %1 : tensor<4x8xi16>
+  %3 = graph.cast %b : tensor<8x6xi16>
+  %4 = graph.cast %t : tensor<i16>
+  %5 = graph.sub %3, %4 : tensor<8x6xi16>
+  %6 = graph.matmul %2, %5 {result_element = i32} : tensor<4x6xi32>
+  return %6 : tensor<4x6xi32>
+}
+}
+
+// -----
+
+// One row is not worth making signed bytes of a matrix.
+// CHECK-LABEL: func.func @row
+// CHECK:       graph.matmul {{.*}} : tensor<1x6xi32>
+// CHECK-NOT:   graph.reduce
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", features = "+avxvnni", vector_bits = 256, registers = 16, l1 = 32768, l2 = 1048576>} {
+func.func @row(%a: tensor<1x8xui8>, %b: tensor<8x6xui8>) -> tensor<1x6xi32> {
+  %0 = graph.cast %a : tensor<1x8xi16>
+  %1 = graph.cast %b : tensor<8x6xi16>
+  %2 = graph.matmul %0, %1 {result_element = i32} : tensor<1x6xi32>
+  return %2 : tensor<1x6xi32>
+}
+}

@@ -7,6 +7,7 @@ import onnx.reference
 import pytest
 from onnx import TensorProto, helper
 
+import tcopt
 from models.checks import check_node, node_model, run_imported, run_reference
 
 SCALE = np.array(0.03, np.float32)
@@ -92,6 +93,24 @@ def test_integer_products(rng: np.random.Generator):
     x, w = bytes_of(rng, 1, 2, 5, 5), bytes_of(rng, 3, 2, 3, 3)
     check_node("ConvInteger", x, w, zero, pads=[1, 1, 1, 1])
     check_node("ConvInteger", x, w, zero, zero, strides=[2, 2], constants=[1, 3])
+
+
+@pytest.mark.parametrize("left", [np.uint8, np.int8])
+@pytest.mark.parametrize("right", [np.uint8, np.int8])
+@pytest.mark.parametrize(
+    "shapes", [((20, 37), (37, 19)), ((2, 9, 64), (2, 64, 16)), ((1, 8), (8, 40))]
+)
+def test_products_of_computed_matrices(left: type, right: type, shapes: tuple, rng):
+    """All bytes that there are, and zero points on both sides, at the ends of their ranges."""
+    a, b = bytes_of(rng, *shapes[0], dtype=left), bytes_of(rng, *shapes[1], dtype=right)
+    for zeros in ((None, None), (7, 3), (np.iinfo(left).max, np.iinfo(right).min)):
+        given = [z if z is None else point(z, t) for z, t in zip(zeros, (left, right), strict=True)]
+        offsets = [0 if z is None else int(z) for z in zeros]
+        expected = (a.astype(np.int32) - offsets[0]) @ (b.astype(np.int32) - offsets[1])
+        model = node_model("MatMulInteger", [a, b, *given])
+        feeds = {f"x{i}": x for i, x in enumerate((a, b, *given)) if x is not None}
+        (ours,) = tcopt.compile(model).run(feeds)
+        np.testing.assert_array_equal(ours, expected)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
