@@ -43,7 +43,7 @@ def obstacle(folder: Path) -> str | None:
     except (OSError, ValueError) as error:
         return f"it cannot be looked at ({getattr(error, 'strerror', None) or error})"
     if not stat.S_ISDIR(facts.st_mode):
-        return "it is no folder"
+        return "it is not a folder"
     if facts.st_uid != os.geteuid():
         return f"it belongs to user {facts.st_uid}, not to {os.geteuid()}"
     if facts.st_mode & _OTHERS_WRITE:
@@ -107,7 +107,7 @@ def _read_key(path: Path) -> bytes | None:
     with os.fdopen(descriptor, "rb") as stream:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size != KEY_BYTES:
-            raise ValueError("it is no key; remove it")
+            raise ValueError("it does not hold a key; remove it")
         if facts.st_uid != os.geteuid() or facts.st_mode & _OTHERS:
             raise ValueError("others may read or write it; remove it")
         return stream.read(KEY_BYTES)

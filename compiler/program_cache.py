@@ -124,7 +124,7 @@ class ProgramCache:
     def _content(self) -> tuple[Stamp | None, str | None]:
         """What tells a change of the file, and a hash of the model, made anew after one."""
         mark = None if self._path is None else stamp(self._path)
-        # A model in memory that is no bytes may be edited between two compiles.
+        # A decoded model in memory may be edited between two compiles.
         fixed = isinstance(self.source, bytes) if self._path is None else mark is not None
         if self._known is None or not fixed or self._known[0] != mark:
             self._known = mark, hash_source(self.source)

@@ -133,7 +133,7 @@ def _load_file(path: Path) -> ModuleType:
     try:
         code = path.read_bytes()
     except IsADirectoryError:
-        raise InputError(f"'{path}' is a folder, no plugin") from None
+        raise InputError(f"'{path}' is a folder, not a plugin") from None
     except FileNotFoundError:
         raise InputError(f"there is no file '{path}' to load") from None
     except OSError as error:

@@ -15,6 +15,7 @@ from tcopt.dialects.graph.activation import SigmoidOp as SigmoidOp
 from tcopt.dialects.graph.activation import SiluOp as SiluOp
 from tcopt.dialects.graph.activation import SoftplusOp as SoftplusOp
 from tcopt.dialects.graph.activation import TanhSoftplusOp as TanhSoftplusOp
+from tcopt.dialects.graph.argsort_rows import ArgsortRowsOp as ArgsortRowsOp
 from tcopt.dialects.graph.attributes import FusionKind as FusionKind
 from tcopt.dialects.graph.binary import AddOp as AddOp
 from tcopt.dialects.graph.binary import AndOp as AndOp
@@ -72,7 +73,9 @@ from tcopt.dialects.graph.layout import Layout as Layout
 from tcopt.dialects.graph.layout import LayoutTransformOp as LayoutTransformOp
 from tcopt.dialects.graph.lrn import LrnOp as LrnOp
 from tcopt.dialects.graph.matmul import MatmulOp as MatmulOp
-from tcopt.dialects.graph.max_places import MaxPlacesOp as MaxPlacesOp
+from tcopt.dialects.graph.max_pool_indices import MaxPoolIndicesOp as MaxPoolIndicesOp
+from tcopt.dialects.graph.non_max_suppression import NonMaxSuppressionOp as NonMaxSuppressionOp
+from tcopt.dialects.graph.nonzero import NonzeroOp as NonzeroOp
 from tcopt.dialects.graph.norm import BatchNormOp as BatchNormOp
 from tcopt.dialects.graph.norm import ChannelNormOp as ChannelNormOp
 from tcopt.dialects.graph.norm import GroupNormOp as GroupNormOp
@@ -118,12 +121,9 @@ from tcopt.dialects.graph.slice import SliceOp as SliceOp
 from tcopt.dialects.graph.softmax import LogSoftmaxOp as LogSoftmaxOp
 from tcopt.dialects.graph.softmax import SoftmaxLikeOp as SoftmaxLikeOp
 from tcopt.dialects.graph.softmax import SoftmaxOp as SoftmaxOp
-from tcopt.dialects.graph.sort_rows import SortRowsOp as SortRowsOp
 from tcopt.dialects.graph.sum_taps import SumTapsOp as SumTapsOp
-from tcopt.dialects.graph.suppress import SuppressOp as SuppressOp
 from tcopt.dialects.graph.top_k import TopKOp as TopKOp
 from tcopt.dialects.graph.tree_ensemble import TreeEnsembleOp as TreeEnsembleOp
-from tcopt.dialects.graph.true_places import TruePlacesOp as TruePlacesOp
 from tcopt.dialects.graph.types import AnyTensor as AnyTensor
 from tcopt.dialects.graph.types import tensor as tensor
 from tcopt.dialects.graph.unary import AbsOp as AbsOp

@@ -109,7 +109,7 @@ class Intrinsic:
             raise InputError(f"the behaviour of intrinsic '{self.name}' should be one te.sum")
         if made.combiner is not None and not is_sum:
             raise InputError(
-                f"the behaviour of intrinsic '{self.name}' reduces, and is no te.sum",
+                f"the behaviour of intrinsic '{self.name}' reduces, but not by te.sum",
                 hint="'old' names what the output was before",
             )
         return made

@@ -25,7 +25,7 @@ from tcopt.runtime.description import (
 )
 from tcopt.runtime.device.interface import Device, KernelSource
 from tcopt.runtime.device.program import DeviceProgram
-from tcopt.runtime.device.steps import Copy, Launch, Place, Sizes, Step
+from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Sizes, Step
 from tcopt.support.errors import InputError
 from tcopt.support.json_facts import FactError, Facts, numbers
 
@@ -119,9 +119,9 @@ def _names(value: Any, at: str) -> list[str]:
 
 def _step_facts(step: Step) -> dict[str, Any]:
     if isinstance(step, Copy):
-        places = {"source": _place_facts(step.source), "target": _place_facts(step.target)}
+        places = {"source": _offset_facts(step.source), "target": _offset_facts(step.target)}
         return {"copy": step.size, **places}
-    arguments = [_place_facts(place) for place in step.arguments]
+    arguments = [_offset_facts(each) for each in step.arguments]
     return {"launch": step.kernel, "grid": step.grid, "block": step.block, "arguments": arguments}
 
 
@@ -130,7 +130,7 @@ def _step(facts: Facts, known: set[str], sizes: list[int], most_threads: int) ->
     if "copy" in facts:
         count = facts.number("copy")
         source, end = (
-            _place(facts.numbers(n), facts, n, sizes, count) for n in ("source", "target")
+            _buffer_offset(facts.numbers(n), facts, n, sizes, count) for n in ("source", "target")
         )
         return Copy(source, end, count)
     kernel = facts.text("launch")
@@ -140,7 +140,7 @@ def _step(facts: Facts, known: set[str], sizes: list[int], most_threads: int) ->
     if threads[0] * threads[1] * threads[2] > most_threads:
         facts.refuse("block", f"has more threads than {most_threads}")
     arguments = facts.lists("arguments", numbers)
-    places = tuple(_place(each, facts, "arguments", sizes) for each in arguments)
+    places = tuple(_buffer_offset(each, facts, "arguments", sizes) for each in arguments)
     return Launch(kernel, _sizes(facts, "grid", _LARGEST_GRID), threads, places)
 
 
@@ -151,14 +151,16 @@ def _sizes(facts: Facts, name: str, most: int) -> Sizes:
     return found[0], found[1], found[2]
 
 
-def _place(numbers: list[int], facts: Facts, name: str, sizes: list[int], count: int = 0) -> Place:
+def _buffer_offset(
+    numbers: list[int], facts: Facts, name: str, sizes: list[int], count: int = 0
+) -> BufferOffset:
     if len(numbers) != 2 or numbers[0] >= len(sizes):
-        facts.refuse(name, f"has {numbers}, which is not a place in a buffer")
+        facts.refuse(name, f"has {numbers}, which is not a buffer and an offset in it")
     buffer, offset = numbers
     if offset + count > sizes[buffer]:
         facts.refuse(name, f"ends at {offset + count} in a buffer of {sizes[buffer]} bytes")
-    return Place(buffer, offset)
+    return BufferOffset(buffer, offset)
 
 
-def _place_facts(place: Place) -> list[int]:
-    return [place.buffer, place.offset]
+def _offset_facts(offset: BufferOffset) -> list[int]:
+    return [offset.buffer, offset.offset]

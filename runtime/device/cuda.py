@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tcopt.backends.ptx.names import entry_name
 from tcopt.runtime.device.cuda_graph import Graph
 from tcopt.runtime.device.interface import KernelSource, Times
-from tcopt.runtime.device.steps import Copy, Launch, Place, Step
+from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step
 from tcopt.support.errors import BackendError, UnsupportedError
 
 Array = NDArray[Any]
@@ -155,7 +155,7 @@ class CudaDevice:
     ) -> Callable[[], Any]:
         """What puts a step on the stream."""
 
-        def address(place: Place) -> int:
+        def address(place: BufferOffset) -> int:
             return int(buffers[place.buffer]) + place.offset
 
         if isinstance(step, Copy):

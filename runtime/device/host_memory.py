@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.device.interface import KernelSource, Times
-from tcopt.runtime.device.steps import Copy, Launch, Place, Step
+from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step
 from tcopt.runtime.outputs import align
 from tcopt.support.alignment import ALIGNMENT
 
@@ -68,7 +68,7 @@ class HostMemoryDevice(ABC):
     def _call(
         self, kernels: Mapping[str, Call], step: Step, buffers: Sequence[Bytes]
     ) -> Callable[[], None]:
-        def bytes_at(place: Place) -> Bytes:
+        def bytes_at(place: BufferOffset) -> Bytes:
             return buffers[place.buffer][place.offset :]
 
         if isinstance(step, Copy):

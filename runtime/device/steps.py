@@ -34,7 +34,7 @@ _ONCE = (1, 1, 1)
 
 
 @dataclass(frozen=True)
-class Place:
+class BufferOffset:
     """Bytes in a buffer.
 
     Attributes:
@@ -53,15 +53,15 @@ class Launch:
     kernel: str
     grid: Sizes
     block: Sizes
-    arguments: tuple[Place, ...]
+    arguments: tuple[BufferOffset, ...]
 
 
 @dataclass(frozen=True)
 class Copy:
     """Some bytes to another place."""
 
-    source: Place
-    target: Place
+    source: BufferOffset
+    target: BufferOffset
     size: int
 
 
@@ -106,7 +106,7 @@ def steps_of(main: func.FuncOp, launches: Mapping[str, Sequence[KernelLaunch]]) 
         PassFailedError: it holds an op that no device can be told.
     """
     host = _Host(launches)
-    host.places = {value: Place(number) for number, value in enumerate(main.body.block.args)}
+    host.places = {value: BufferOffset(number) for number, value in enumerate(main.body.block.args)}
     host.run(main.body.block)
     return HostSteps(host.steps, host.calls, host.entries)
 
@@ -158,7 +158,7 @@ class _Host:
         self.calls: list[tuple[func.CallOp, KernelLaunch]] = []
         self.entries: list[int | None] = []
         self._numbers: dict[func.CallOp, int] = {}
-        self.places: dict[SSAValue, Place] = {}
+        self.places: dict[SSAValue, BufferOffset] = {}
         self.numbers: dict[SSAValue, int] = {}
         self.steps: list[Step] = []
         self._rules: dict[type[Operation], Callable[[Any], None]] = {
@@ -200,7 +200,7 @@ class _Host:
 
     def _move(self, source: SSAValue, result: SSAValue, bytes: int) -> None:
         place = self.places[source]
-        self.places[result] = Place(place.buffer, place.offset + bytes)
+        self.places[result] = BufferOffset(place.buffer, place.offset + bytes)
 
     def _copy(self, op: memref.CopyOp) -> None:
         source, target = self.places[op.source], self.places[op.destination]

@@ -119,7 +119,7 @@ def _output(state: State, pattern: BlockPattern, grown: Sequence[int]) -> AllocO
     for position in grown:
         if position in pattern.spatial and (position not in known or known[position][1]):
             variable = value_label(block.iter_vars[position])
-            reason = f"{variable} is no index of {value_label(buffer)}"
+            reason = f"{variable} is not an index of {value_label(buffer)}"
             raise illegal(_NAME, "block", reason, op=block)
     return alloc
 

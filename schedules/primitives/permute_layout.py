@@ -42,7 +42,7 @@ def permute_layout(state: State, block: BlockOp, order: Sequence[int]) -> None:
         raise illegal(_NAME, "block", reason, op=block, hint=hint)
     shape = buffer_shape(buffer)
     if sorted(order) != list(range(len(shape))):
-        reason = f"{list(order)} is no order of {len(shape)} dimensions"
+        reason = f"{list(order)} is not an order of {len(shape)} dimensions"
         raise illegal(_NAME, "order", reason, op=block)
     if STORAGE_ALIGN in alloc.attributes:
         reason, hint = f"rows of {label} are spaced", "storage_align comes after permute_layout"

@@ -78,7 +78,7 @@ def test_a_folder_of_another_user_is_not_used(folder, monkeypatch):
     with pytest.warns(CacheWarning):
         assert KernelCache(folder).get(KEY) is None
     folder.parent.joinpath("file").write_text("")
-    assert obstacle(folder.parent / "file") == "it is no folder"
+    assert obstacle(folder.parent / "file") == "it is not a folder"
 
 
 def test_entries_of_another_key_are_not_read(folder, tmp_path, monkeypatch):

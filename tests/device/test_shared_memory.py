@@ -26,7 +26,7 @@ from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, sizes_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.runtime.device.interface import KernelSource
 from tcopt.runtime.device.opencl import opencl_device
-from tcopt.runtime.device.steps import Launch, Place
+from tcopt.runtime.device.steps import BufferOffset, Launch
 from tcopt.support.errors import UnsupportedError
 
 # Both sides add the same float32 products, in different orders.
@@ -57,7 +57,7 @@ def run(function: loop.FuncOp, *inputs: NDArray, shape: tuple[int, ...]) -> NDAr
     buffers = [device.allocate(array.nbytes) for array in arrays]
     for array, buffer in zip(arrays, buffers, strict=True):
         device.write(array, buffer)
-    places = tuple(Place(number) for number in range(len(arrays)))
+    places = tuple(BufferOffset(number) for number in range(len(arrays)))
     launch = Launch(name, sizes_of(kernel, GRID_SIZE), sizes_of(kernel, BLOCK_SIZE), places)
     loaded = device.load([KernelSource(write_source(module), (name,))])
     device.prepare(loaded, [launch], buffers).start()

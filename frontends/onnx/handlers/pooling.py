@@ -55,7 +55,7 @@ def max_pool(ctx: NodeContext) -> SSAValue | list[SSAValue]:
     x = ctx.input(0)
     kernel = _kernel(ctx, x)
     window = WindowAttributes.of(ctx, kernel)
-    op = graph.MaxPlacesOp(
+    op = graph.MaxPoolIndicesOp(
         x,
         kernel=kernel,
         strides=window.strides,

@@ -26,9 +26,9 @@ def _gather(ctx: NodeContext, x: SSAValue, places: SSAValue, axis: int = 0) -> S
     return ctx.emit(graph.GatherOp(x, places, axis=axis))
 
 
-def true_places(ctx: NodeContext, flags: SSAValue) -> tuple[SSAValue, SSAValue]:
+def nonzero_indices(ctx: NodeContext, flags: SSAValue) -> tuple[SSAValue, SSAValue]:
     """Where a vector of conditions holds, and how often."""
-    places, count = ctx.builder.append(graph.TruePlacesOp(flags))
+    places, count = ctx.builder.append(graph.NonzeroOp(flags))
     return places, count
 
 
@@ -43,7 +43,7 @@ def non_zero(ctx: NodeContext) -> SSAValue:
         return ctx.array(np.array(places, np.int64))
     shape = ctx.shape(x) or (1,)
     flags = reshaped(ctx, cast(ctx, x, i1), (math.prod(shape),))
-    places, count = true_places(ctx, flags)
+    places, count = nonzero_indices(ctx, flags)
     rows: list[SSAValue] = []
     for axis, extent in enumerate(shape):
         below = _number(ctx, math.prod(shape[axis + 1 :]))
@@ -67,7 +67,7 @@ def compress(ctx: NodeContext) -> SSAValue:
     if ctx.known(condition) is not None or not ctx.may_bound or not length:
         known = ctx.constant(1, "the condition").reshape(-1) if length else np.zeros(0, bool)
         return _gather(ctx, x, ctx.array(np.flatnonzero(known).astype(np.int64)), axis)
-    places, count = true_places(ctx, reshaped(ctx, condition, (length,)))
+    places, count = nonzero_indices(ctx, reshaped(ctx, condition, (length,)))
     return ctx.bounded(_gather(ctx, x, places, axis), axis, count)
 
 
@@ -96,7 +96,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
     group = ctx.emit(graph.CumulateOp(cast(ctx, starts, i64), kind="sum", axis=0))
     group = ctx.emit(graph.SubOp(group, _number(ctx, 1)))
     # By sorted place: where each group starts, and its first element's place.
-    begins, _ = true_places(ctx, starts)
+    begins, _ = nonzero_indices(ctx, starts)
     first = _gather(ctx, sorted_places, begins)
     counts = ctx.emit(graph.SubOp(_ends(ctx, begins, number, count), begins))
     inverse = _scattered(ctx, sorted_places, group, count)
@@ -108,7 +108,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
         # What a place's group is called now: the rank of the group's first element.
         counts_of_place = _gather(ctx, counts, inverse)
         inverse = _gather(ctx, rank, _gather(ctx, first, inverse))
-        first, _ = true_places(ctx, is_first)
+        first, _ = nonzero_indices(ctx, is_first)
         counts = _gather(ctx, counts_of_place, first)
     values = ctx.bounded(_gather(ctx, x, first, axis), axis, number)
     return [values, ctx.bounded(first, 0, number), inverse, ctx.bounded(counts, 0, number)]
@@ -117,7 +117,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
 def _groups(ctx: NodeContext, rows: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
     """The places of the rows when sorted, whether each starts a group of equals, how many do."""
     count, width = ctx.shape(rows)
-    (places,) = ctx.builder.append(graph.SortRowsOp(rows))
+    (places,) = ctx.builder.append(graph.ArgsortRowsOp(rows))
     ordered = _gather(ctx, rows, places)
     starts = ctx.array(np.ones(1, np.bool_))
     if count > 1:
@@ -127,7 +127,7 @@ def _groups(ctx: NodeContext, rows: SSAValue) -> tuple[SSAValue, SSAValue, SSAVa
         total = ctx.emit(graph.ReduceOp(cast(ctx, differs, i64), kind="max", axes=[1]))
         differs = cast(ctx, reshaped(ctx, total, (count - 1,)), i1)
         starts = ctx.emit(graph.ConcatOp([starts, differs], axis=0))
-    _, number = true_places(ctx, starts)
+    _, number = nonzero_indices(ctx, starts)
     return places, starts, number
 
 
@@ -171,7 +171,7 @@ def non_max_suppression(ctx: NodeContext) -> SSAValue:
         _bound(ctx, 4, np.full(1, -np.inf, np.float32)),
     ]
     is_centred = bool(ctx.get_int("center_point_box"))
-    made = graph.SuppressOp(boxes, scores, *bounds, limit=limit, centred=is_centred)
+    made = graph.NonMaxSuppressionOp(boxes, scores, *bounds, limit=limit, centred=is_centred)
     selected, number = ctx.builder.append(made)
     return ctx.bounded(selected, 0, number)
 

@@ -10,7 +10,7 @@ from tcopt.dialects import graph
 from tcopt.dialects.graph.types import broadcast_shapes
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
-from tcopt.frontends.onnx.handlers.selection import true_places
+from tcopt.frontends.onnx.handlers.selection import nonzero_indices
 from tcopt.frontends.onnx.handlers.shaping import reshaped
 from tcopt.support.errors import InputError
 from tcopt.support.host_functions.matching import matcher_of
@@ -62,7 +62,8 @@ def string_normalizer(ctx: NodeContext) -> SSAValue:
     x, action = ctx.input(0), ctx.get_string("case_change_action")
     shape = ctx.shape(x)
     ctx.check(
-        len(shape) == 1 or (len(shape) == 2 and shape[0] == 1), f"{list(shape)} is no list of words"
+        len(shape) == 1 or (len(shape) == 2 and shape[0] == 1),
+        f"{list(shape)} is not a list of words",
     )
     ctx.check(action in ("NONE", "LOWER", "UPPER"), f"case_change_action cannot be {action!r}")
     stops = ctx.get_strings("stopwords") or []
@@ -89,7 +90,7 @@ def _without(
             graph.CompareOp(compared, ctx.array(np.array(stop, TEXT)), predicate="eq")
         )
         unlike = ctx.emit(graph.AndOp(unlike, ctx.emit(graph.NotOp(differs))))
-    kept, count = true_places(ctx, unlike)
+    kept, count = nonzero_indices(ctx, unlike)
     (left,) = ctx.measured(count, "the number of words")
     lead = shape[:-1]
     if not left:

@@ -183,7 +183,7 @@ def text_of(data: bytes, where: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ImportModelError(f"a string is no UTF-8: {error}", where=where) from error
+        raise ImportModelError(f"a string is not UTF-8: {error}", where=where) from error
 
 
 def _number(text: str, where: str) -> int:

@@ -201,7 +201,7 @@ func.func @exponents(%x: tensor<4xf32>) {
 // Places are those of a vector of conditions.
 // CHECK: takes a vector of conditions, not tensor<4xf32>
 func.func @places(%x: tensor<4xf32>) {
-  %0, %1 = graph.true_places %x : tensor<4xi64>, tensor<1xi64>
+  %0, %1 = graph.nonzero %x : tensor<4xi64>, tensor<1xi64>
   return
 }
 
@@ -211,7 +211,7 @@ func.func @places(%x: tensor<4xf32>) {
 // CHECK: no 10 of 9 boxes can be selected
 func.func @boxes(%b: tensor<1x9x4xf32>, %s: tensor<1x2x9xf32>,
                  %n: tensor<1xi64>, %t: tensor<1xf32>) {
-  %0, %1 = graph.suppress %b, %s, %n, %t, %t {limit = 10} : tensor<20x3xi64>, tensor<1xi64>
+  %0, %1 = graph.non_max_suppression %b, %s, %n, %t, %t {limit = 10} : tensor<20x3xi64>, tensor<1xi64>
   return
 }
 

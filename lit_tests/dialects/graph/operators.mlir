@@ -158,9 +158,9 @@ func.func @log_softmax(%a: tensor<1x3xf32>) -> tensor<1x3xf32> {
   func.return %b : tensor<1x3xf32>
 }
 
-// CHECK: graph.max_places %a {kernel = [5, 5], pads = [2, 2, 2, 2]} : tensor<1x1x5x5xf32>, tensor<1x1x5x5xi64>
-func.func @max_places(%a: tensor<1x1x5x5xf32>) -> (tensor<1x1x5x5xf32>, tensor<1x1x5x5xi64>) {
-  %b, %c = graph.max_places %a {kernel = [5, 5], pads = [2, 2, 2, 2]} : tensor<1x1x5x5xf32>, tensor<1x1x5x5xi64>
+// CHECK: graph.max_pool_indices %a {kernel = [5, 5], pads = [2, 2, 2, 2]} : tensor<1x1x5x5xf32>, tensor<1x1x5x5xi64>
+func.func @max_pool_indices(%a: tensor<1x1x5x5xf32>) -> (tensor<1x1x5x5xf32>, tensor<1x1x5x5xi64>) {
+  %b, %c = graph.max_pool_indices %a {kernel = [5, 5], pads = [2, 2, 2, 2]} : tensor<1x1x5x5xf32>, tensor<1x1x5x5xi64>
   func.return %b, %c : tensor<1x1x5x5xf32>, tensor<1x1x5x5xi64>
 }
 

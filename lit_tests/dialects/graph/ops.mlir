@@ -119,12 +119,12 @@ func.func @opaque(%x: tensor<4x9xf32>, %i: tensor<2x9xi64>, %u: tensor<2x9xf32>)
 // CHECK-LABEL: func.func @selection
 func.func @selection(%flags: tensor<9xi1>, %b: tensor<1x9x4xf32>, %s: tensor<1x2x9xf32>,
                      %n: tensor<1xi64>, %t: tensor<1xf32>) {
-  // CHECK: graph.true_places %flags : tensor<9xi64>, tensor<1xi64>
-  %0, %1 = graph.true_places %flags : tensor<9xi64>, tensor<1xi64>
-  // CHECK: graph.suppress %b, %s, %n, %t, %t {limit = 3, centred} : tensor<6x3xi64>, tensor<1xi64>
-  %2, %3 = graph.suppress %b, %s, %n, %t, %t {limit = 3, centred} : tensor<6x3xi64>, tensor<1xi64>
-  // CHECK: graph.sort_rows %{{.*}} : tensor<6xi64>
-  %4 = graph.sort_rows %2 : tensor<6xi64>
+  // CHECK: graph.nonzero %flags : tensor<9xi64>, tensor<1xi64>
+  %0, %1 = graph.nonzero %flags : tensor<9xi64>, tensor<1xi64>
+  // CHECK: graph.non_max_suppression %b, %s, %n, %t, %t {limit = 3, centred} : tensor<6x3xi64>, tensor<1xi64>
+  %2, %3 = graph.non_max_suppression %b, %s, %n, %t, %t {limit = 3, centred} : tensor<6x3xi64>, tensor<1xi64>
+  // CHECK: graph.argsort_rows %{{.*}} : tensor<6xi64>
+  %4 = graph.argsort_rows %2 : tensor<6xi64>
   return
 }
 

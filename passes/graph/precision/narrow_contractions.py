@@ -208,7 +208,7 @@ class _Narrowing:
             return None
         low, high = limits_of(i8)
         if array.size and not low <= array.min() <= array.max() <= high:
-            text = f"weights from {array.min()} to {array.max()} are no signed bytes"
+            text = f"weights from {array.min()} to {array.max()} do not fit into signed bytes"
             remark(NarrowContractionsPass.name, op, text, missed=True)
             return None
         return array.astype(np.int8)
@@ -223,7 +223,10 @@ class _Narrowing:
             found = [form for e in self.elements if (form := origin.form(e)) is not None]
             found.sort(key=lambda form: (not form.is_centred, form.element != origin.element))
             known = [f for f in found if f.is_centred or all(op.sums_shifts for op in users)]
-            form, missed = next(iter(known), None), "a shift of the data is no constant of the sums"
+            form, missed = (
+                next(iter(known), None),
+                "a shift of the data is not constant over the sums",
+            )
         for use in data.uses:
             if isinstance(use.operation, ContractionOp) and use.operation not in users:
                 form, missed = None, f"another {use.operation.name} needs 16 bits of the data"

@@ -141,11 +141,11 @@ def test_determinant():
 
 
 @pytest.mark.parametrize("column_major", [False, True])
-def test_max_places(column_major):
+def test_max_pool_indices(column_major):
     options = {"column_major": column_major, "strides": [2, 1], "pads": [1, 0, 1, 2]}
     x = RNG.integers(-9, 0, (2, 3, 7, 6)).astype(np.float32)
-    run(graph.MaxPlacesOp, x, kernel=[3, 2], ceil_mode=True, **options)
-    run(graph.MaxPlacesOp, f32(1, 2, 9), kernel=[2], dilations=[3])
+    run(graph.MaxPoolIndicesOp, x, kernel=[3, 2], ceil_mode=True, **options)
+    run(graph.MaxPoolIndicesOp, f32(1, 2, 9), kernel=[2], dilations=[3])
 
 
 @pytest.mark.parametrize("samples", [0, 2])
@@ -168,22 +168,22 @@ def test_concat_rows(columns):
 
 @pytest.mark.parametrize("extent", [1, 5, 16, 61])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.4, 1.0])
-def test_true_places(extent, share):
-    places, count = run(graph.TruePlacesOp, RNG.uniform(size=extent) < share)
+def test_nonzero(extent, share):
+    places, count = run(graph.NonzeroOp, RNG.uniform(size=extent) < share)
     assert not places[count[0] :].any()
 
 
-def test_sort_rows():
+def test_argsort_rows():
     # Few different values: many rows are equal in their first columns, some in all.
     for columns in (1, 3):
         x = RNG.integers(0, 3, (40, columns)).astype(np.float32)
-        (places,) = run(graph.SortRowsOp, x)
+        (places,) = run(graph.ArgsortRowsOp, x)
         np.testing.assert_array_equal(places, sorted(range(40), key=lambda i: (*x[i], i)))
 
 
 @pytest.mark.parametrize("most", [0, 2, 9])
 @pytest.mark.parametrize("centred", [False, True])
-def test_suppress(most, centred):
+def test_non_max_suppression(most, centred):
     corner = RNG.uniform(0, 3, (2, 9, 2))
     boxes = np.concatenate([corner, corner + RNG.uniform(0, 2, (2, 9, 2))], 2).astype(np.float32)
     boxes[0, 3, 2:] = boxes[0, 3, :2]
@@ -191,19 +191,21 @@ def test_suppress(most, centred):
     scores[0, 1, 2:5] = 0.7
     scores[1, 0, 4] = np.nan
     bounds = [np.array([most]), np.array([0.2], np.float32), np.array([0.3], np.float32)]
-    selected, count = run(graph.SuppressOp, boxes, scores, *bounds, limit=6, centred=centred)
+    selected, count = run(
+        graph.NonMaxSuppressionOp, boxes, scores, *bounds, limit=6, centred=centred
+    )
     assert 0 <= count[0] <= 6 * min(most, 6)
     assert not selected[count[0] :].any()
 
 
 @pytest.mark.parametrize(("boxes", "limit"), [(200, 200), (200, 7), (65, 65)])
-def test_suppress_among_many(boxes, limit):
+def test_non_max_suppression_among_many(boxes, limit):
     """More than are compared, looked at or sorted at once."""
     corner = RNG.uniform(0, 60, (1, boxes, 2))
     sides = np.concatenate([corner, corner + RNG.uniform(0, 9, corner.shape)], 2)
     scores = RNG.integers(0, 90, (1, 2, boxes)).astype(np.float32)
     bounds = [np.array([boxes]), np.array([0.1], np.float32), np.array([9], np.float32)]
-    found = run(graph.SuppressOp, sides.astype(np.float32), scores, *bounds, limit=limit)
+    found = run(graph.NonMaxSuppressionOp, sides.astype(np.float32), scores, *bounds, limit=limit)
     assert 0 < found[1][0] <= 2 * limit
 
 
@@ -221,7 +223,7 @@ def test_top_k_puts_nan_above_all_numbers(k, smallest):
 
 def test_rows_with_nan_are_behind_those_without():
     x = np.array([[np.nan, 1], [0, np.nan], [np.nan, 0], [0, 5], [-1, np.nan]], np.float32)
-    (places,) = run(graph.SortRowsOp, x)
+    (places,) = run(graph.ArgsortRowsOp, x)
     assert places.tolist() == [4, 3, 1, 2, 0]
 
 

@@ -1,4 +1,4 @@
-"""The order of the rows of a matrix."""
+"""Sorting the rows of a matrix."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 
 
 @irdl_op_definition
-class SortRowsOp(OpaqueOp):
-    """The places of the rows of a matrix, the least row first.
+class ArgsortRowsOp(OpaqueOp):
+    """The indices of the rows of a matrix, the least row first.
 
-        %places = graph.sort_rows %x : tensor<8xi64>
+        %indices = graph.argsort_rows %x : tensor<8xi64>
 
     The first column in which two rows differ decides; equal rows keep their order. Nan is
     behind all numbers.
     """
 
-    name = "graph.sort_rows"
+    name = "graph.argsort_rows"
 
     x = operand_def(TensorType)
-    places = result_def(TensorType)
+    indices = result_def(TensorType)
 
     def __init__(self, x: SSAValue | Operation):
         super().__init__([x])
 
     def infer(self) -> Sequence[AnyTensor]:
-        """A place for each row."""
+        """An index for each row."""
         shape = shape_of(self.x)
         if len(shape) != 2:
             raise VerifyException(f"takes a matrix, not {self.x.type}")

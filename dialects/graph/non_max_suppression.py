@@ -19,10 +19,10 @@ from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 
 
 @irdl_op_definition
-class SuppressOp(OpaqueOp):
+class NonMaxSuppressionOp(OpaqueOp):
     """Of each class the boxes that overlap no better one, best first, and how many there are.
 
-        %selected, %count = graph.suppress %boxes, %scores, %most, %overlap, %least
+        %selected, %count = graph.non_max_suppression %boxes, %scores, %most, %overlap, %least
             {limit = 6} : tensor<12x3xi64>, tensor<1xi64>
 
     Boxes [batch, n, 4] are y and x of a corner, then of the one opposite; or, `centred`, x and y
@@ -33,7 +33,7 @@ class SuppressOp(OpaqueOp):
     class; behind them there are zeros.
     """
 
-    name = "graph.suppress"
+    name = "graph.non_max_suppression"
 
     boxes = operand_def(TensorType)
     scores = operand_def(TensorType)

@@ -16,25 +16,25 @@ from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter
 
 
 @irdl_op_definition
-class TruePlacesOp(OpaqueOp):
-    """The places at which a vector is true, in order, and how many there are.
+class NonzeroOp(OpaqueOp):
+    """The indices at which a vector is true, in order, and how many there are.
 
-        %places, %count = graph.true_places %x : tensor<9xi64>, tensor<1xi64>
+        %indices, %count = graph.nonzero %x : tensor<9xi64>, tensor<1xi64>
 
-    Behind them the places are 0.
+    Behind them the indices are 0.
     """
 
-    name = "graph.true_places"
+    name = "graph.nonzero"
 
     x = operand_def(TensorType)
-    places = result_def(TensorType)
+    indices = result_def(TensorType)
     count = result_def(TensorType)
 
     def __init__(self, x: SSAValue | Operation):
         super().__init__([x])
 
     def infer(self) -> Sequence[AnyTensor]:
-        """As many places as conditions, and one number."""
+        """As many indices as conditions, and one number."""
         shape = shape_of(self.x)
         if len(shape) != 1 or element_type(self.x) != i1:
             raise VerifyException(f"takes a vector of conditions, not {self.x.type}")
@@ -43,18 +43,18 @@ class TruePlacesOp(OpaqueOp):
     def compute_all(self, x: Array) -> Sequence[Array]:
         """The values by numpy."""
         found = np.flatnonzero(x)
-        places = np.zeros(x.shape, np.int64)
-        places[: len(found)] = found
-        return places, np.array([len(found)])
+        indices = np.zeros(x.shape, np.int64)
+        indices[: len(found)] = found
+        return indices, np.array([len(found)])
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
         """Vectors that hold at no place are passed by. In the others a place is written wherever
         the next one belongs, and kept if the condition holds: there is no branch to guess."""
-        x, places, count = buffers
+        x, indices, count = buffers
         extent, found = x.shape[0], k.variable(INDEX, 0)
         for parts in k.parts(extent):
             with parts as part, part.places() as (place, _):
-                places[place] = 0
+                indices[place] = 0
         for parts in k.parts(extent):
             with parts as part:
                 holding = k.variable(i32, 0)
@@ -62,8 +62,8 @@ class TruePlacesOp(OpaqueOp):
                     holding.set(holding.get().maximum(k.select(x[place], 1, 0, i32)))
                 with k.when(holding.get() > 0), part.each() as place:
                     at = found.get()
-                    places[at] = place.cast(i64)
+                    indices[at] = place.cast(i64)
                     found.set(at + k.select(x[place], 1, 0, INDEX))
         with k.when(found.get() < extent):
-            places[found.get()] = 0
+            indices[found.get()] = 0
         count[0] = found.get().cast(i64)

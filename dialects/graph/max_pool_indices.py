@@ -1,4 +1,4 @@
-"""Max pooling that also tells where the maxima are."""
+"""Max pooling that also gives the indices of the maxima."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter
 
 
 @irdl_op_definition
-class MaxPlacesOp(OpaqueOp):
-    """The maximum of each window of x [N, C, spatial...], and its place in all of x.
+class MaxPoolIndicesOp(OpaqueOp):
+    """The maximum of each window of x [N, C, spatial...], and its index in all of x.
 
-    A place is the number of the element, row by row; with `column_major` the first spatial
+    An index is the number of the element, row by row; with `column_major` the first spatial
     dimension runs fastest. The first of equal maxima counts. The result type says whether partial
     windows at the end count (ceil mode).
     """
 
-    name = "graph.max_places"
+    name = "graph.max_pool_indices"
 
     x = operand_def(TensorType)
     kernel = prop_def(Ints)
@@ -44,7 +44,7 @@ class MaxPlacesOp(OpaqueOp):
     column_major = opt_prop_def(UnitAttr)
     ceil_mode = opt_prop_def(UnitAttr)
     values = result_def(TensorType)
-    places = result_def(TensorType)
+    indices = result_def(TensorType)
 
     def __init__(
         self,
@@ -98,19 +98,19 @@ class MaxPlacesOp(OpaqueOp):
         numbers = numbers + images.reshape(*x.shape[:2], *[1] * (x.ndim - 2)) * count
         flat = (*self.shape, -1)
         values = view_windows(x, window, output, lowest(element_type(self.x))).reshape(flat)
-        places = view_windows(numbers, window, output, -1).reshape(flat)
+        indices = view_windows(numbers, window, output, -1).reshape(flat)
         # A pad is never chosen while the window holds an element.
-        best = np.where(places >= 0, values, lowest(element_type(self.x)))
-        chosen = np.argmax((best == best.max(-1, keepdims=True)) & (places >= 0), axis=-1)
+        best = np.where(indices >= 0, values, lowest(element_type(self.x)))
+        chosen = np.argmax((best == best.max(-1, keepdims=True)) & (indices >= 0), axis=-1)
         picked = chosen[..., None]
         return (
             np.take_along_axis(values, picked, -1)[..., 0],
-            np.take_along_axis(places, picked, -1)[..., 0],
+            np.take_along_axis(indices, picked, -1)[..., 0],
         )
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
         """Windows are independent."""
-        x, values, places = buffers
+        x, values, indices = buffers
         window, spatial, steps = self.window, x.shape[2:], self._steps()
         element = element_type(self.x)
         channels, size = x.shape[1], math.prod(spatial)
@@ -134,4 +134,4 @@ class MaxPlacesOp(OpaqueOp):
                         best.set(value)
                         place.set(number.cast(i64))
             values[at] = best.get()
-            places[at] = place.get()
+            indices[at] = place.get()
