@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
@@ -21,6 +21,7 @@ from tcopt.dialects.sched import SequenceOp
 from tcopt.passes.kernel.checks.instrument import PARALLEL_ATTRIBUTE
 from tcopt.passes.loop.bufferize.hoist_workspace import pass_buffers
 from tcopt.support.canonical_text import symbol_name
+from tcopt.support.host_calls import HOST_CALL, settings_attribute
 
 
 def take_kernels(module: ModuleOp) -> dict[str, KernelFunction]:
@@ -66,7 +67,14 @@ def declare_kernels(module: ModuleOp, kernels: Mapping[str, Kernel]) -> None:
     for op in list(module.ops):
         if isinstance(op, func.FuncOp) and (name := op.sym_name.data) in kernels:
             declaration = _declaration(name, signatures.get(name, ()))
-            declaration.attributes[SYMBOL_ATTRIBUTE] = StringAttr(kernels[name].symbol)
+            called = kernels[name].host_call
+            if called is None:
+                declaration.attributes[SYMBOL_ATTRIBUTE] = StringAttr(kernels[name].symbol)
+            else:
+                function, settings = called
+                declaration.attributes[HOST_CALL] = DictionaryAttr(
+                    {"function": StringAttr(function), "settings": settings_attribute(settings)}
+                )
             if kernels[name].parallel:
                 declaration.attributes[PARALLEL_ATTRIBUTE] = UnitAttr()
             module.body.block.insert_op_before(declaration, op)

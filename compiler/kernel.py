@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ class Kernel:
         seconds: how long each phase took when it was compiled.
         launches: for a device, what a call of the function launches; `code` is then the text of
             these kernels.
+        host_call: the host function, with its settings, that is called in place of code.
     """
 
     symbol: str
@@ -40,6 +41,7 @@ class Kernel:
     remarks: tuple[Remark, ...]
     seconds: dict[str, float]
     launches: tuple[KernelLaunch, ...] = ()
+    host_call: tuple[str, Mapping[str, Any]] | None = None
 
     def to_bytes(self) -> bytes:
         """What `from_bytes` reads."""
@@ -51,6 +53,7 @@ class Kernel:
             "remarks": [asdict(remark) for remark in self.remarks],
             "seconds": self.seconds,
             "launches": [asdict(launch) for launch in self.launches],
+            "host_call": self.host_call,
         }
         header = json.dumps(facts).encode()
         return len(header).to_bytes(_LENGTH_BYTES, "little") + header + self.code
@@ -75,12 +78,20 @@ class Kernel:
             remarks=tuple(Remark(**remark) for remark in facts["remarks"]),
             seconds=facts["seconds"],
             launches=tuple(_launch(launch) for launch in facts["launches"]),
+            host_call=_call(facts["host_call"]),
         )
 
     def replay_remarks(self, name: str, where: str) -> None:
         """Pass the remarks on, as made about the function `name` at a place of a model."""
         if self.remarks:
             replay([replace(r, subject=_named(r.subject, name), where=where) for r in self.remarks])
+
+
+def _call(facts: Sequence[Any] | None) -> tuple[str, Mapping[str, Any]] | None:
+    if facts is None:
+        return None
+    function, settings = facts
+    return str(function), dict(settings)
 
 
 def _launch(facts: dict[str, Any]) -> KernelLaunch:

@@ -31,7 +31,7 @@ from tcopt.compiler.kernel import Kernel, without_place
 from tcopt.compiler.passes import run_passes, shared_context
 from tcopt.dialects import loop, te
 from tcopt.dialects.sched import SequenceOp
-from tcopt.dialects.target import target_facts_of
+from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts, target_facts_of
 from tcopt.schedules.tuning.lock_file import OPTIONAL
 from tcopt.support.canonical_text import CanonicalText, base_name, compile_attributes, symbol_name
 from tcopt.support.errors import InputError, PassFailedError, ScheduleError, TcoptError
@@ -209,6 +209,10 @@ def _compile_as_told(
     if sequence is not None:
         _rename(sequence, name)
         module.body.block.add_op(sequence)
+    placed = function.attributes.pop(TARGET_ATTRIBUTE, None)
+    if isinstance(placed, TargetFacts):
+        module.attributes[TARGET_ATTRIBUTE] = placed
+        phases = target_named(placed.kind).placed_phases()
     with collect_remarks() as remarks:
         for phase in phases:
             start = time.perf_counter()
@@ -228,6 +232,7 @@ def _compile_as_told(
         remarks=without_place(remarks),
         seconds=seconds,
         launches=made.launches,
+        host_call=made.host_call,
     )
 
 

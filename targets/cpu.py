@@ -243,7 +243,7 @@ class CpuKind(TargetKind):
         from tcopt.runtime.build import build_program
 
         # The host notes the time itself, see `instrument`.
-        distinct = {kernel.symbol: kernel for kernel in kernels.values()}
+        distinct = {kernel.symbol: kernel for kernel in kernels.values() if kernel.code}
         return build_program(module, weights, list(distinct.values()))
 
     def describe(self, program: Program) -> tuple[dict[str, Any], list[bytes | memoryview]]:
@@ -271,7 +271,7 @@ class CpuKind(TargetKind):
 
         release_code_pages()
 
-    def cache_facts(self, machine: str) -> CpuTarget:
+    def cache_facts(self, machine: str) -> object:
         from tcopt.backends.llvm.machine.host import named_target
 
         return named_target(machine or "host")

@@ -43,12 +43,14 @@ class KernelCode:
         workspace: types, as text, of the buffers that a caller gives after all other arguments.
         externals: C functions that the code calls.
         launches: what a call of the function launches, where the host only launches.
+        host_call: the host function, with its settings, that is called in place of code.
     """
 
     code: bytes
     workspace: tuple[str, ...] = ()
     externals: tuple[str, ...] = ()
     launches: tuple[KernelLaunch, ...] = ()
+    host_call: tuple[str, Mapping[str, Any]] | None = None
 
 
 class CompiledKernel(Protocol):
@@ -142,6 +144,14 @@ class TargetKind(ABC):
         Kernel calls then know their ONNX nodes.
         """
         return configured(phases, "lower-graph-to-te", origins=True)
+
+    def placed_phases(self) -> Sequence[Phase]:
+        """The phases of a function of a program of another kind that is placed on this one.
+
+        Raises:
+            UnsupportedError: the kind has no functions in programs of another.
+        """
+        raise UnsupportedError(f"target {self.name} is no accelerator beside another one")
 
     def check(self, module: ModuleOp) -> None:
         """Refuse a module, after the phase `te`, that needs what the kind does not have.

@@ -19,6 +19,7 @@ from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import LinearWeight
+from tcopt.dialects.graph.interfaces.placement import Offload
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.slice import PadOp, SliceOp
 from tcopt.dialects.graph.stages import (
@@ -138,6 +139,12 @@ class ConvOp(ConvolutionOp):
     def sums_shifts(self) -> bool:
         """Always: what pads are is shifted too."""
         return True
+
+    def on_matrix_unit(self, inner: int, lanes: int) -> Offload | str:
+        """On blocks of channels."""
+        from tcopt.dialects.graph.conv_offload import offload_conv
+
+        return offload_conv(self, inner, lanes)
 
     def on_shifted(
         self, operands: Sequence[SSAValue], shift: int | SSAValue

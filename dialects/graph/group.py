@@ -31,6 +31,9 @@ from tcopt.dialects.graph.interfaces import (
     print_properties,
 )
 
+PLACE = "place"
+"""The attribute of a group that another processor than the host computes: its kind of target."""
+
 
 @irdl_op_definition
 class GroupOp(IRDLOperation):

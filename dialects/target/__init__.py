@@ -12,13 +12,19 @@ Passes and schedule rules read these numbers and never a target's name.
 from xdsl.ir import Dialect
 
 from tcopt.dialects.target.cpu import CpuTargetAttr, cpu_target_of
-from tcopt.dialects.target.facts import TARGET_ATTRIBUTE
+from tcopt.dialects.target.facts import ACCELERATOR_ATTRIBUTE, TARGET_ATTRIBUTE
 from tcopt.dialects.target.gpu import GpuTargetAttr, gpu_target_of
 from tcopt.dialects.target.hardware import ThreadBlocks, VectorUnits
-from tcopt.dialects.target.interface import TargetFacts, target_facts_of, thread_blocks_of
+from tcopt.dialects.target.interface import (
+    TargetFacts,
+    accelerator_of,
+    target_facts_of,
+    thread_blocks_of,
+)
 from tcopt.dialects.target.vdla import VdlaTargetAttr, vdla_target_of
 
 __all__ = [
+    "ACCELERATOR_ATTRIBUTE",
     "DIALECT",
     "TARGET_ATTRIBUTE",
     "CpuTargetAttr",
@@ -27,6 +33,7 @@ __all__ = [
     "ThreadBlocks",
     "VdlaTargetAttr",
     "VectorUnits",
+    "accelerator_of",
     "cpu_target_of",
     "gpu_target_of",
     "target_facts_of",

@@ -13,6 +13,9 @@ from xdsl.utils.exceptions import VerifyException
 TARGET_ATTRIBUTE = "tcopt.target"
 """The name under which a module holds its target."""
 
+ACCELERATOR_ATTRIBUTE = "tcopt.accelerator"
+"""The name under which a module holds the accelerator that stands beside its target."""
+
 Facts = dict[str, str | int]
 
 

@@ -33,7 +33,14 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts
-from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, Facts, facts_of, parse_facts, print_facts
+from tcopt.dialects.target.facts import (
+    ACCELERATOR_ATTRIBUTE,
+    TARGET_ATTRIBUTE,
+    Facts,
+    facts_of,
+    parse_facts,
+    print_facts,
+)
 from tcopt.dialects.target.hardware import PlacedMemory, ThreadBlocks, VectorUnits
 
 _Self = TypeVar("_Self", bound="TargetFacts")
@@ -155,6 +162,12 @@ class TargetFacts(ParametrizedAttribute):
 def target_facts_of(module: ModuleOp) -> TargetFacts | None:
     """What a module says that it is compiled for; None if it says nothing."""
     target = module.attributes.get(TARGET_ATTRIBUTE)
+    return target if isinstance(target, TargetFacts) else None
+
+
+def accelerator_of(module: ModuleOp) -> TargetFacts | None:
+    """The accelerator that a module says stands beside its target; None if it names none."""
+    target = module.attributes.get(ACCELERATOR_ATTRIBUTE)
     return target if isinstance(target, TargetFacts) else None
 
 

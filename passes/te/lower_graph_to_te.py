@@ -29,9 +29,10 @@ from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.dims import forget_dims
 from tcopt.dialects.graph.forms import COUNTS_ON_ATTRIBUTE
-from tcopt.dialects.graph.group import GroupOp, YieldOp
+from tcopt.dialects.graph.group import PLACE, GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.weights import WeightStore, weights_of
+from tcopt.dialects.target import TARGET_ATTRIBUTE, accelerator_of
 from tcopt.dialects.te import CallOp, FuncOp
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.names import hint_of, symbols_of, unique_name
@@ -109,6 +110,9 @@ class LowerGraphToTePass(ModulePass):
     `attributes {tcopt.counts_on = ["winograd"]}`.
 
     Unsigned tensors are signless inside, narrow numbers (`te.narrow`) bytes:
+    The function of a group with a `place` has the module's accelerator as its target
+    (`tcopt.target`).
+
     `builtin.unrealized_conversion_cast` in the host function marks where the same bits change
     their type. Names of dimensions (`graph.dims`) end here.
 
@@ -151,10 +155,13 @@ class _Lowering:
         known = [v for v in unit.inputs if v not in factors]
         numbers = {v: n for v in known if (n := self.number(v)) is not None}
         params = [value for value in unit.inputs if value not in numbers]
-        key = _structure(unit, params, numbers)
+        place = unit.op.attributes.get(PLACE)
+        key = (place, _structure(unit, params, numbers))
         function = self.functions.get(key)
         if function is None:
             function = self.functions[key] = self.define(unit, params, numbers)
+            if place is not None:
+                function.attributes[TARGET_ATTRIBUTE] = self.accelerator(unit.op)
         call = CallOp(
             function.sym_name.data,
             [self.signless(value, unit.op) for value in params],
@@ -170,6 +177,17 @@ class _Lowering:
             new.name_hint = old.name_hint
             old.replace_all_uses_with(self.with_type(new, old.type, unit.op))
         erase(unit.op)
+
+    def accelerator(self, op: Operation) -> Attribute:
+        """What a function that is placed there is compiled for."""
+        facts = accelerator_of(self.module)
+        if facts is None or op.attributes[PLACE] != StringAttr(facts.kind):
+            raise PassFailedError(
+                f"it is placed on {op.attributes[PLACE]}, which is no accelerator of the module",
+                op=op,
+                hint="set-accelerator names one",
+            )
+        return facts
 
     def number(self, value: SSAValue) -> float | int | None:
         """The number that all elements of a constant are, if it is small enough to know."""

@@ -28,7 +28,7 @@ from tcopt.dialects.graph.types import (
     tensor,
 )
 from tcopt.dialects.intrinsics import find_dot
-from tcopt.dialects.target import target_facts_of
+from tcopt.dialects.target import accelerator_of, target_facts_of
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
 from tcopt.passes.graph.precision.byte_forms import U8, ByteForm, Origin, limits_of
 from tcopt.passes.graph.precision.byte_products import (
@@ -67,6 +67,8 @@ class NarrowContractionsPass(ModulePass):
     centred integers made of them. A shift may be known at run time only. Of a product of two
     computed matrices both are stored so; sums of rows and columns then stand for the constants.
 
+    A module with an accelerator has data in signed bytes, which is what that multiplies.
+
     Options:
         print_plan: print the form of each value to stderr before values are stored so.
     """
@@ -81,6 +83,9 @@ class NarrowContractionsPass(ModulePass):
         if target is None:
             return
         elements = [e for e in (U8, i8) if find_dot(target.capabilities, (e, i8), i32)]
+        if accelerator_of(op) is not None:
+            # Its matrix unit takes bytes with a sign.
+            elements = [i8]
         if not elements:
             return
         for body in function_bodies(op):

@@ -1,0 +1,78 @@
+// RUN: tcopt %s -p partition --split-input-file | filecheck %s
+// RUN: tcopt %s -p 'partition{print_plan=true}' --split-input-file -o /dev/null 2>&1 | filecheck %s --check-prefix=PLAN
+// RUN: tcopt %s -p 'partition{host_products=10000}' --split-input-file | filecheck %s --check-prefix=FAST
+// RUN: tcopt %s -p partition,lower-graph-to-te --split-input-file | filecheck %s --check-prefix=TE
+
+// A convolution of bytes becomes one on blocks of channels, in a group that the accelerator computes;
+// the host lays data and weights out in blocks, and the sums as they were.
+// CHECK-LABEL: func.func @conv
+// CHECK-NEXT:    graph.layout_transform %x {src = "NCHW", dst = "NCHW16c"} : tensor<1x2x8x8x16xi8>
+// CHECK-NEXT:    graph.layout_transform %w {src = "OIHW", dst = "OIHW16o16i"} : tensor<3x2x3x3x16x16xi8>
+// CHECK-NEXT:    graph.reshape %{{.*}} : tensor<3x2x3x3x1x16x16xi8>
+// CHECK-NEXT:    %[[P:.*]] = graph.group kind = complex_out_fusable {
+// CHECK-NEXT:      graph.blocked_conv %{{.*}}, %{{.*}} {pads = [1, 1, 1, 1], result_element = i32} : tensor<1x3x8x8x16xi32>
+// CHECK-NEXT:      graph.yield
+// CHECK-NEXT:    } attributes {place = "vdla"} : tensor<1x3x8x8x16xi32>
+// CHECK-NEXT:    graph.layout_transform %[[P]] {src = "NCHW16c", dst = "NCHW"} : tensor<1x48x8x8xi32>
+
+// PLAN:      partition: 1 of 1 ops on vdla
+// PLAN-NEXT:   vdla: graph.conv -> tensor<1x48x8x8xi32>: {{.*}} cycles on vdla, {{.*}} on the host
+
+// A host that is quick keeps it.
+// FAST-LABEL: func.func @conv
+// FAST-NEXT:    graph.conv
+
+// The function of the group has the accelerator as its target, the others have the module's.
+// TE-LABEL: te.func @layout_transform(%x: tensor<1x32x8x8xi8>) -> tensor<1x2x8x8x16xi8> {
+// TE:       te.func @blocked_conv({{.*}}) -> tensor<1x3x8x8x16xi32> attributes {{{.*}}tcopt.target = #target.vdla<
+module attributes {tcopt.accelerator = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  func.func @conv(%x: tensor<1x32x8x8xi8>, %w: tensor<48x32x3x3xi8>) -> tensor<1x48x8x8xi32> {
+    %c = graph.conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : tensor<1x48x8x8xi32>
+    return %c : tensor<1x48x8x8xi32>
+  }
+}
+
+// -----
+
+// Of 3 channels and a stride of 2 become 12 and a stride of 1, and pads that are not zero are written
+// by the host.
+// CHECK-LABEL: func.func @first
+// CHECK-NEXT:    graph.constant dense<7>
+// CHECK-NEXT:    graph.pad %x, %{{.*}} {low = [0, 0, 3, 3], high = [0, 0, 3, 3]} : tensor<1x3x38x38xi8>
+// CHECK:         graph.transpose %{{.*}} {perm = [0, 1, 3, 5, 2, 4]} : tensor<1x3x2x2x19x19xi8>
+// CHECK-NEXT:    graph.reshape %{{.*}} : tensor<1x12x19x19xi8>
+// CHECK-NEXT:    graph.pad %w {low = [0, 0, 0, 0], high = [0, 0, 1, 1]} : tensor<64x3x8x8xi8>
+// CHECK:         graph.blocked_conv %{{.*}}, %{{.*}} {result_element = i32} : tensor<1x4x16x16x16xi32>
+module attributes {tcopt.accelerator = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  func.func @first(%x: tensor<1x3x32x32xi8>, %w: tensor<64x3x7x7xi8>) -> tensor<1x64x16x16xi32> {
+    %c = graph.conv %x, %w {pads = [3, 3, 3, 3], strides = [2, 2], pad_value = 7, result_element = i32} : tensor<1x64x16x16xi32>
+    return %c : tensor<1x64x16x16xi32>
+  }
+}
+
+// -----
+
+// What the unit does not multiply stays: floats, and groups that fill no blocks.
+// CHECK-LABEL: func.func @host
+// CHECK-NEXT:    graph.conv %x, %w
+// CHECK-NEXT:    graph.conv %b, %d
+module attributes {tcopt.accelerator = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  func.func @host(%x: tensor<1x32x8x8xf32>, %w: tensor<48x32x3x3xf32>, %b: tensor<1x32x8x8xi8>, %d: tensor<32x1x3x3xi8>) -> (tensor<1x48x6x6xf32>, tensor<1x32x6x6xi32>) {
+    %c = graph.conv %x, %w : tensor<1x48x6x6xf32>
+    %e = graph.conv %b, %d {groups = 32, result_element = i32} : tensor<1x32x6x6xi32>
+    return %c, %e : tensor<1x48x6x6xf32>, tensor<1x32x6x6xi32>
+  }
+}
+
+// -----
+
+// An accelerator that stores no sums of 32 bits gets nothing.
+// CHECK-LABEL: func.func @bytes
+// CHECK-NEXT:    graph.conv
+// PLAN: partition: 0 of 0 ops on vdla
+module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "alu", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  func.func @bytes(%x: tensor<1x32x8x8xi8>, %w: tensor<48x32x3x3xi8>) -> tensor<1x48x6x6xi32> {
+    %c = graph.conv %x, %w {result_element = i32} : tensor<1x48x6x6xi32>
+    return %c : tensor<1x48x6x6xi32>
+  }
+}

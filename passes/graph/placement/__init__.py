@@ -1,0 +1,1 @@
+"""Which processor computes which operators."""

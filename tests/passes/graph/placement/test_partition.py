@@ -1,0 +1,83 @@
+"""partition: what an accelerator is given computes the same integers."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tcopt.dialects import graph
+from tcopt.interpreters.graph import run_module
+from tcopt.passes.graph.placement.partition import PartitionPass
+from tcopt.support.parsing import LocatedParser
+from tcopt.tools.passes.driver import new_context
+
+MODULE = """
+module attributes {{tcopt.accelerator = #target.vdla<block_in = {block_in}, block_out = {block_out},
+    inp_bytes = {inp_bytes}, wgt_bytes = {wgt_bytes}, acc_bytes = {acc_bytes}, uop_bytes = 256>}} {{
+  func.func @main(%x: tensor<{x}xi8>, %w: tensor<{w}xi8>) -> tensor<{y}xi32> {{
+    %c = graph.conv %x, %w {{strides = {strides}, pads = {pads}, dilations = {dilations},
+      groups = {groups}, pad_value = {pad_value}, result_element = i32}} : tensor<{y}xi32>
+    return %c : tensor<{y}xi32>
+  }}
+}}
+"""
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> dict[str, object]:
+    """Convolutions in one or two dimensions, in groups or not, with any stride, pads, dilation."""
+    rank = draw(st.integers(1, 2))
+
+    def each(strategy: st.SearchStrategy[int], count: int = rank) -> list[int]:
+        return draw(st.lists(strategy, min_size=count, max_size=count))
+
+    block_in, block_out = draw(st.sampled_from([(16, 16), (8, 32), (4, 8)]))
+    groups = draw(st.sampled_from([1, 1, 1, 2]))
+    inputs = draw(st.integers(1, 20)) if groups == 1 else block_in
+    outputs = draw(st.integers(1, 40)) if groups == 1 else 2 * block_out
+    same = draw(st.booleans())
+    strides = [draw(st.integers(1, 3))] * rank if same else each(st.integers(1, 3))
+    dilations = [1] * rank if draw(st.booleans()) else each(st.integers(1, 2))
+    space, kernel = each(st.integers(3, 9)), each(st.integers(1, 5))
+    pads = each(st.integers(0, 3), 2 * rank)
+    out = [
+        (n + pads[d] + pads[rank + d] - (kernel[d] - 1) * dilations[d] - 1) // strides[d] + 1
+        for d, n in enumerate(space)
+    ]
+    assume(min(out) > 0)
+
+    def text(*shape: int) -> str:
+        return "x".join(map(str, shape))
+
+    return {
+        "block_in": block_in,
+        "block_out": block_out,
+        "inp_bytes": 64 * block_in,
+        "wgt_bytes": 64 * block_in * block_out,
+        "acc_bytes": 64 * 4 * block_out,
+        "x": text(1, inputs * groups, *space),
+        "w": text(outputs, inputs, *kernel),
+        "y": text(1, outputs, *out),
+        "strides": strides,
+        "pads": pads,
+        "dilations": dilations,
+        "groups": groups,
+        "pad_value": draw(st.integers(-3, 3)),
+    }
+
+
+@given(convolutions(), st.integers(0, 99))
+@settings(max_examples=40)
+def test_convolutions_on_a_matrix_unit_are_exact(fields: dict[str, object], seed: int) -> None:
+    context = new_context()
+    module = LocatedParser(context, MODULE.format(**fields), "conv.mlir").parse_module()
+    rng = np.random.default_rng(seed)
+    shapes = [tuple(map(int, str(fields[name]).split("x"))) for name in "xw"]
+    feeds = [rng.integers(-128, 128, shape, np.int8) for shape in shapes]
+    (expected,) = run_module(module, feeds)
+    PartitionPass(all_of_them=True).apply(context, module)
+    module.verify()
+    assert any(isinstance(op, graph.GroupOp) for op in module.walk())
+    (found,) = run_module(module, feeds)
+    np.testing.assert_array_equal(found, expected)
