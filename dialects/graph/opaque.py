@@ -40,6 +40,12 @@ class OpaqueOp(GraphOp, ABC):
         """All results by numpy, from one array for each operand; 16-bit floats arrive as f32."""
 
     @property
+    def variant(self) -> str:
+        """What of its operands, beside their types, decides the loops: ops that differ in it share
+        none."""
+        return ""
+
+    @property
     def is_opaque(self) -> bool:
         """It has loops of its own."""
         return True

@@ -19,6 +19,7 @@ from tcopt.dialects.graph.attributes import (
     ScatterReductionAttr,
     integer,
 )
+from tcopt.dialects.graph.constant import uniform_value
 from tcopt.dialects.graph.opaque import OpaqueOp
 from tcopt.dialects.graph.types import (
     AnyTensor,
@@ -28,7 +29,7 @@ from tcopt.dialects.graph.types import (
     shape_of,
     type_of,
 )
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Operand, Scalar
 
 _NUMPY = {
     ScatterReduction.ADD: np.add,
@@ -74,12 +75,22 @@ class ScatterOp(OpaqueOp, ABC):
             )
         return (type_of(self.x),)
 
+    @property
+    def variant(self) -> str:
+        """The number that x is everywhere."""
+        return str(uniform_value(self.operands[0]))
+
     def fill(self, k: KernelWriter, x: Buffer, result: Buffer) -> None:
-        """Copy x, unless it is the result's buffer."""
+        """Copy x, unless it is the result's buffer; what is one number everywhere is not read."""
         if result is x:
             return
+        number = uniform_value(self.operands[0])
+
+        def value(at: Sequence[Scalar | int]) -> Operand:
+            return x[at] if number is None else number
+
         if not x.shape:
-            result[[]] = x[[]]
+            result[[]] = value([])
             return
         # Dimensions of one element at the end have no neighbours.
         last = max((d for d, extent in enumerate(x.shape) if extent != 1), default=0)
@@ -88,7 +99,7 @@ class ScatterOp(OpaqueOp, ABC):
             for parts in k.parts(x.shape[last]):
                 with parts as part, part.places() as (place, _):
                     at = [*line, place, *rest]
-                    result[at] = x[at]
+                    result[at] = value(at)
 
     def update(self, k: KernelWriter, result: Buffer, place: Sequence[Scalar], new: Scalar) -> None:
         """Replace an element, or combine it with another."""

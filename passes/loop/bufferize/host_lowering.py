@@ -178,6 +178,7 @@ class HostLowering:
         in_place = op in self.overwrites
         key = (
             op.name,
+            op.variant,
             in_place,
             tuple(sorted(op.properties.items(), key=lambda item: item[0])),
             tuple(op.operand_types),

@@ -1,9 +1,11 @@
 """Gather and its relatives, against onnxruntime."""
 
 import numpy as np
+import onnx.parser
 import pytest
 
-from models.checks import check_node, node_model, op_names
+import tcopt
+from models.checks import check_model, check_node, node_model, op_names
 from tcopt.frontends.onnx import import_model
 from tcopt.support.errors import ImportModelError
 
@@ -79,3 +81,32 @@ def test_scatter_nd(reduction: str):
 def test_reverse_sequence(batch: int):
     lengths = np.array([2, 0, 3, 1][: X.shape[batch]], np.int64)
     check_node("ReverseSequence", X, lengths, batch_axis=batch, time_axis=1 - batch)
+
+
+def test_scatters_onto_one_number():
+    """What is one number everywhere is written, not copied; other numbers have other loops."""
+    node = "{z} = ScatterElements<axis = 0>({z}0, i, u)"
+    wide = "float[40]"
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 18]>'
+        f"g (int64[3] i, float[3] u, {wide} c0) => ({wide} a, {wide} b, {wide} c, {wide} d) {{"
+        "s = Constant<value_ints = [40]>() a0 = ConstantOfShape<value = float[1] {0}>(s)"
+        "b0 = ConstantOfShape<value = float[1] {2}>(s)"
+        "d0 = ConstantOfShape<value = float[1] {-0}>(s)"
+        + " ".join(node.format(z=z) for z in "abcd")
+        + "}"
+    )
+    feeds = {
+        "i": np.array([3, -1, 17], np.int64),
+        "u": np.array([1, 2, 3], np.float32),
+        "c0": np.arange(40, dtype=np.float32),
+    }
+    check_model(model, feeds)
+    compiled = tcopt.compile(model)
+    written = compiled.run(feeds)
+    expected = [np.zeros(40), np.full(40, 2), feeds["c0"], -np.zeros(40)]
+    for result, base in zip(written, expected, strict=True):
+        wanted = base.astype(np.float32)
+        wanted[feeds["i"]] = feeds["u"]
+        np.testing.assert_array_equal(result, wanted)
+        np.testing.assert_array_equal(np.signbit(result), np.signbit(wanted))
