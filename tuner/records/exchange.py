@@ -1,0 +1,148 @@
+"""Records as lines of JSON: to send, to keep with a model, to read without a database.
+
+Each line stands alone: a trial with the workload, target, machine and schedule that it names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Table, select
+
+from tcopt.schedules.tuning.workloads import key_of
+from tcopt.support.errors import InputError, TcoptError
+from tcopt.support.files import cannot_read, open_file, write_output
+from tcopt.tuner.records.lines import FORMAT, NAMED, Rows, lines_of
+from tcopt.tuner.records.schema import TRIAL
+from tcopt.tuner.records.store import Store
+from tcopt.tuner.records.trials import Row, Trial
+
+_BATCH = 200
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import came to.
+
+    Attributes:
+        new: trials that were not there; `known`: those that were.
+        refused: what is wrong with the lines that were left out.
+    """
+
+    new: int
+    known: int
+    refused: tuple[str, ...] = ()
+
+
+def export_records(store: Store, path: str | Path, trials: Iterable[Trial] | None = None) -> int:
+    """Write trials to a file.
+
+    Args:
+        trials: by default all.
+    Returns:
+        How many there are.
+    Raises:
+        InputError: the file cannot be written.
+    """
+    chosen = list(store.trials() if trials is None else trials)
+    rows: Rows = [(table, row) for _, table in NAMED for row in store.rows(select(table))]
+    rows += [(TRIAL, trial.row()) for trial in chosen]
+    text = "".join(f"{json.dumps(line, sort_keys=True)}\n" for line in lines_of(rows))
+    write_output(path, text)
+    return len(chosen)
+
+
+def import_records(
+    store: Store, path: str | Path, *, applies: Callable[[str, str], None] | None = None
+) -> Imported:
+    """Add the trials of a file; one that is there already is not doubled.
+
+    Args:
+        applies: is given the text of a workload and that of a schedule, and raises where the steps
+            do not apply; asked once for each pair.
+    Raises:
+        InputError: there is no such file, or it is none of records.
+        StoreError: they cannot be written.
+    """
+    before, count, refused = store.count(), 0, list[str]()
+    judged: dict[tuple[str, str], str] = {}
+    rows: Rows = []
+    for number, text in enumerate(_lines(path), 1):
+        try:
+            found = _read_line(text, applies, judged)
+        except TcoptError as error:
+            refused.append(f"{path}:{number}: {error.message}")
+            continue
+        count += 1
+        rows += found
+        if count % _BATCH == 0:
+            _keep(store, rows)
+            rows = []
+    if refused and not count:
+        raise InputError(f"no line is a record: {refused[0]}", where=str(path))
+    _keep(store, rows)
+    new = store.count() - before
+    return Imported(new, count - new, tuple(refused))
+
+
+def _keep(store: Store, rows: Rows) -> None:
+    store.add_rows(rows)
+    store.flush()
+
+
+def _lines(path: str | Path) -> Iterator[bytes]:
+    try:
+        with open_file(path) as stream:
+            data = stream.read()
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    return (line for line in data.split(b"\n") if line.strip())
+
+
+def _read_line(
+    text: bytes, applies: Callable[[str, str], None] | None, judged: dict[tuple[str, str], str]
+) -> Rows:
+    """The rows of a line.
+
+    Raises:
+        TcoptError: it is no record, or its schedule does not apply.
+    """
+    try:
+        line = json.loads(text)
+        if line["format"] != FORMAT:
+            raise InputError(f"a record of format {line['format']}, and this is for {FORMAT}")
+        schedule: Row = line.get("schedule") or {}
+        trial = Trial.of(line["trial"], schedule.get("text", ""))
+        trial.check()
+        rows = [_row(table, line[name]) for name, table in NAMED if line.get(name)]
+        workload: Row = line["workload"] or {}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"no record: {type(error).__name__}: {error}") from error
+    if workload and key_of(workload["te_text"]) != trial.workload:
+        raise InputError("the workload is not the one that the trial names")
+    if applies is not None and trial.sequence and workload:
+        pair = trial.workload, trial.schedule
+        if pair not in judged:
+            judged[pair] = _judge(applies, workload["te_text"], trial.sequence)
+        if judged[pair]:
+            raise InputError(judged[pair])
+    return [*rows, (TRIAL, trial.row())]
+
+
+def _judge(applies: Callable[[str, str], None], workload: str, sequence: str) -> str:
+    try:
+        applies(workload, sequence)
+    except TcoptError as error:
+        return f"its schedule does not apply: {error.message}"
+    return ""
+
+
+def _row(table: Table, given: Mapping[str, Any]) -> tuple[Table, Row]:
+    names = {column.name for column in table.columns}
+    if set(given) != names:
+        raise ValueError(f"a {table.name} has {', '.join(sorted(names))}")
+    return table, dict(given)
