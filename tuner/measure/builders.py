@@ -75,33 +75,26 @@ class LocalBuilders:
 
     def build(self, candidates: Sequence[Candidate], limit: float) -> list[Built]:
         """The code of each candidate; each process takes the next when it is free."""
+        return self.build_requests([request_of(candidate) for candidate in candidates], limit)
+
+    def build_requests(self, requests: Sequence[Mapping[str, Any]], limit: float) -> list[Built]:
+        """The same for candidates as `request_of` tells them."""
         found: dict[int, Built] = {}
 
         def compile_one(child: ChildProcess, number: int) -> None:
-            found[number] = _build(child, candidates[number], limit)
+            found[number] = _build(child, requests[number], limit)
 
-        self._share(range(len(candidates)), compile_one)
-        return [found[number] for number in range(len(candidates))]
+        self._share(range(len(requests)), compile_one)
+        return [found[number] for number in range(len(requests))]
 
     def reference(self, task: Task) -> Reference:
         """The right results of a task."""
-        facts = {
-            "reference": True,
-            "text": task.text,
-            "arguments": [asdict(a) for a in task.arguments],
-            "plugins": plugin_sources(),
-        }
-        reply, parts = _ask(self._children[0], facts, _REFERENCE_LIMIT, "the reference")
-        shapes = [a.shape for a in task.arguments if a.role == OUTPUT]
-        rest = iter(parts)
-        expected = tuple(
-            tuple(
-                np.frombuffer(next(rest), named_dtype(name)).reshape(shape)
-                for name, shape in zip(names, shapes, strict=True)
-            )
-            for names in reply["dtypes"]
-        )
-        return Reference(expected, reply["precision"], reply["rounds"])
+        return self.reference_of(reference_request(task))
+
+    def reference_of(self, request: Mapping[str, Any]) -> Reference:
+        """The same for a task as `reference_request` tells it."""
+        reply, parts = _ask(self._children[0], request, _REFERENCE_LIMIT, "the reference")
+        return reference_from(reply, parts, request["arguments"])
 
     def stop(self) -> None:
         """End all processes."""
@@ -141,9 +134,35 @@ def request_of(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _build(child: ChildProcess, candidate: Candidate, limit: float) -> Built:
+def reference_request(task: Task) -> dict[str, Any]:
+    """What a builder process is asked for a task."""
+    return {
+        "reference": True,
+        "text": task.text,
+        "arguments": [asdict(a) for a in task.arguments],
+        "plugins": plugin_sources(),
+    }
+
+
+def reference_from(
+    reply: Mapping[str, Any], parts: Sequence[memoryview], arguments: Sequence[Mapping[str, Any]]
+) -> Reference:
+    """A reference from what a builder process sends."""
+    shapes = [tuple(a["shape"]) for a in arguments if a["role"] == OUTPUT]
+    rest = iter(parts)
+    expected = tuple(
+        tuple(
+            np.frombuffer(next(rest), named_dtype(name)).reshape(shape)
+            for name, shape in zip(names, shapes, strict=True)
+        )
+        for names in reply["dtypes"]
+    )
+    return Reference(expected, reply["precision"], reply["rounds"])
+
+
+def _build(child: ChildProcess, request: Mapping[str, Any], limit: float) -> Built:
     try:
-        _, parts = _ask(child, request_of(candidate), limit, "compiling")
+        _, parts = _ask(child, request, limit, "compiling")
         return Code.from_bytes(bytes(parts[0]))
     except CandidateFailed as error:
         return error

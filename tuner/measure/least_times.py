@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 
@@ -9,27 +10,53 @@ from xdsl.dialects.arith import MulfOp
 from xdsl.dialects.builtin import Float32Type
 
 from tcopt.backends.llvm.limits import copy_gbps, peak_gflops
+from tcopt.backends.llvm.machine.host import default_target
 from tcopt.compiler.passes import shared_context
 from tcopt.dialects import te
 from tcopt.support.parsing import TextParser
 from tcopt.tuner.arguments import OUTPUT
+from tcopt.tuner.measure.workload import Workload
 from tcopt.tuner.tasks import Task
 
 _HOST_KIND = "cpu"
+_WEIGHTS_OF_L2 = 1.5
+_DEFAULT_L2 = 1 << 20
 
 
-def least_ns(task: Task, threads: int) -> float:
-    """Nanoseconds that a kernel takes at least: for its products of f32, and to write its results.
+@dataclass(frozen=True)
+class Amounts:
+    """How much a kernel has to do at least.
 
-    0 for what does not run on this machine's CPU, whose limits are not measured.
+    Attributes:
+        products: multiply-adds of f32; `written`: bytes of its results.
     """
-    if task.kind != _HOST_KIND:
-        return 0.0
+
+    products: int
+    written: int
+
+
+def amounts_of(task: Task) -> Amounts:
+    """What a task has to do, whatever its schedule."""
     written = sum(a.size for a in task.arguments if a.role == OUTPUT)
-    flops = 2 * products(task.text)
+    return Amounts(products(task.text), written)
+
+
+def on_this_machine(workload: Workload, amounts: Amounts, kind: str, threads: int) -> Workload:
+    """A workload with what this machine's caches and limits say of it.
+
+    Args:
+        kind: of the target; only CPUs' limits are measured.
+    """
+    l2 = default_target().l2 or _DEFAULT_L2
+    least = least_ns(amounts, threads) if kind == _HOST_KIND else 0.0
+    return replace(workload, weight_bytes=int(_WEIGHTS_OF_L2 * l2), least_ns=least)
+
+
+def least_ns(amounts: Amounts, threads: int) -> float:
+    """Nanoseconds that this machine takes at least for so many products and results."""
     # Copies read as many bytes as they write, so this is less than half of what writing takes.
-    least = written / _bandwidth(_size_class(2 * written), threads)
-    return max(least, flops / _peak(threads))
+    least = amounts.written / _bandwidth(_size_class(2 * amounts.written), threads)
+    return max(least, 2 * amounts.products / _peak(threads))
 
 
 def products(text: str) -> int:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tcopt.backends.llvm.machine.host import default_target, default_threads
+from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.builders import Builder, LocalBuilders
-from tcopt.tuner.measure.least_times import least_ns
+from tcopt.tuner.measure.least_times import amounts_of, on_this_machine
 from tcopt.tuner.measure.outcomes import CandidateFailed, Outcome
+from tcopt.tuner.measure.reference import Reference
 from tcopt.tuner.measure.runner import Limits, Runner
 from tcopt.tuner.measure.turns import Turns, TurnSettings
 from tcopt.tuner.measure.workload import Code, Workload
@@ -20,8 +21,6 @@ _RTOL = 1e-4
 _ATOL = 1e-5
 _ROUNDINGS = 32
 """Errors of so many roundings of the least precise type are accepted."""
-_WEIGHTS_OF_L2 = 1.5
-_DEFAULT_L2 = 1 << 20
 
 Progress = Callable[[Candidate, Outcome], None]
 
@@ -82,6 +81,18 @@ class _Known:
     workload: Workload
     default: Code
     failed: CandidateFailed | None = None
+
+
+def workload_of(task: Task, reference: Reference) -> Workload:
+    """What candidates of a task are checked against, on any machine."""
+    return Workload(
+        key=task.key,
+        arguments=task.arguments,
+        expected=reference.expected,
+        rtol=max(_RTOL, _ROUNDINGS * reference.precision),
+        atol=_ATOL,
+        rounds=reference.rounds,
+    )
 
 
 class LocalMeasurer:
@@ -164,18 +175,8 @@ class LocalMeasurer:
         return self._known[place]
 
     def _workload(self, task: Task) -> Workload:
-        reference = self._builders.reference(task)
-        l2 = default_target().l2 or _DEFAULT_L2
-        return Workload(
-            key=task.key,
-            arguments=task.arguments,
-            expected=reference.expected,
-            least_ns=least_ns(task, self._threads),
-            weight_bytes=int(_WEIGHTS_OF_L2 * l2),
-            rtol=max(_RTOL, _ROUNDINGS * reference.precision),
-            atol=_ATOL,
-            rounds=reference.rounds,
-        )
+        workload = workload_of(task, self._builders.reference(task))
+        return on_this_machine(workload, amounts_of(task), task.kind, self._threads)
 
     @property
     def _threads(self) -> int:

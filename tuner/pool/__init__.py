@@ -1,0 +1,1 @@
+"""Several machines that measure: Dask distributed, workers labelled by device."""

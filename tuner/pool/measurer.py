@@ -1,0 +1,314 @@
+"""Measuring in a pool: the same as on one machine, on all devices of a label at once.
+
+A batch belongs to one worker at a time. One whose worker dies is given to another worker, as often
+as `TRIES` says; its outcomes are those of the one worker that sent them, so none is doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tcopt.compiler.fingerprint import fingerprint
+from tcopt.support.errors import BackendError, InputError
+from tcopt.support.messages import pack, unpack
+from tcopt.tuner.candidates import Candidate
+from tcopt.tuner.measure.builders import (
+    Builder,
+    Built,
+    LocalBuilders,
+    reference_from,
+    reference_request,
+    request_of,
+)
+from tcopt.tuner.measure.least_times import amounts_of
+from tcopt.tuner.measure.measurer import MeasureSettings, Progress, workload_of
+from tcopt.tuner.measure.outcomes import LOST, CandidateFailed, Outcome
+from tcopt.tuner.measure.reference import Reference
+from tcopt.tuner.measure.workload import Code, Workload
+from tcopt.tuner.pool import remote
+from tcopt.tuner.pool.security import Certificates, check_address, dask_distributed
+from tcopt.tuner.pool.serve import BUILD, check_label, configure
+from tcopt.tuner.tasks import Task
+
+TRIES = 3
+"""Workers that may die of a batch, or with it."""
+
+_CONNECT_S = 30.0
+_SPARE_S = 120.0
+_EACH_S = 30.0
+"""What a batch may take, and each candidate of it, before its worker is taken for dead."""
+
+_REFERENCE_S = 900.0
+
+
+class _Tasks:
+    """Functions run in the pool, again where a worker dies."""
+
+    def __init__(self, client: Any):
+        self.client = client
+
+    def run(
+        self,
+        function: Callable[..., bytes],
+        calls: Sequence[tuple[Any, ...]],
+        label: str,
+        limits: Sequence[float],
+        done: Callable[[int], None] | None = None,
+    ) -> list[bytes | CandidateFailed]:
+        """The results of calls, each on one worker of a label; or what came of it in the end.
+
+        Args:
+            limits: seconds for each call, once it is the only one that waits.
+            done: called with the number of each call that is done.
+        """
+        found: dict[int, bytes | CandidateFailed] = {}
+        tries = dict.fromkeys(range(len(calls)), 0)
+        waiting = {self._submit(function, calls[n], label): n for n in tries}
+        patience = max(limits, default=0.0) * (1 + len(calls) // max(self.count(label), 1))
+        while waiting:
+            for future, result in self._next(list(waiting), patience):
+                number = waiting.pop(future)
+                tries[number] += 1
+                again = isinstance(result, CandidateFailed) and tries[number] < TRIES
+                if again and self.count(label):
+                    waiting[self._submit(function, calls[number], label)] = number
+                    continue
+                found[number] = result
+                if done is not None:
+                    done(number)
+        return [found[number] for number in range(len(calls))]
+
+    def count(self, label: str) -> int:
+        """How many workers a label has."""
+        return len(self.workers(label))
+
+    def workers(self, label: str) -> list[str]:
+        """The addresses of a label's workers."""
+        found: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        return [a for a, facts in found.items() if label in (facts.get("resources") or {})]
+
+    def _submit(self, function: Callable[..., bytes], call: tuple[Any, ...], label: str) -> Any:
+        return self.client.submit(function, *call, resources={label: 1}, retries=0, pure=False)
+
+    def _next(
+        self, waiting: list[Any], patience: float
+    ) -> list[tuple[Any, bytes | CandidateFailed]]:
+        """Futures that are done, with their results; all of them as failed after that time."""
+        package = dask_distributed()
+        try:
+            with self.client.as_current():
+                package.wait(waiting, timeout=patience, return_when="FIRST_COMPLETED")
+        except TimeoutError:
+            self.client.cancel(waiting, force=True)
+            text = f"no worker answered within {patience:.0f} s"
+            return [(future, CandidateFailed(LOST, text)) for future in waiting]
+        return [(future, _result(future)) for future in waiting if future.done()]
+
+
+def _result(future: Any) -> bytes | CandidateFailed:
+    if future.status == "finished":
+        return future.result()
+    if future.status == "cancelled":
+        return CandidateFailed(LOST, "the scheduler has forgotten it")
+    error = future.exception()
+    text = next(iter(str(error).strip().splitlines()), "")
+    return CandidateFailed(LOST, f"{type(error).__name__}: {text}")
+
+
+class PoolBuilders:
+    """Compiles on the pool's workers with the label `build`."""
+
+    def __init__(self, tasks: _Tasks):
+        self._tasks = tasks
+
+    def build(self, candidates: Sequence[Candidate], limit: float) -> list[Built]:
+        """The code of each candidate."""
+        version = {"version": fingerprint()}
+        calls = [(pack(request_of(each) | version), limit) for each in candidates]
+        limits = [limit + _SPARE_S] * len(calls)
+        return [_code(reply) for reply in self._tasks.run(remote.build, calls, BUILD, limits)]
+
+    def reference(self, task: Task) -> Reference:
+        """The right results of a task."""
+        request = reference_request(task)
+        call = (pack(request | {"version": fingerprint()}),)
+        (reply,) = self._tasks.run(remote.reference, [call], BUILD, [_REFERENCE_S])
+        facts, parts = _opened(reply)
+        return reference_from(facts, parts, request["arguments"])
+
+    def stop(self) -> None:
+        """Workers end when they are ended where they run."""
+
+
+def _code(reply: bytes | CandidateFailed) -> Built:
+    try:
+        _, parts = _opened(reply)
+    except CandidateFailed as error:
+        return error
+    return Code.from_bytes(bytes(parts[0]))
+
+
+def _opened(reply: bytes | CandidateFailed) -> tuple[dict[str, Any], list[memoryview]]:
+    if isinstance(reply, CandidateFailed):
+        raise reply
+    facts, parts = unpack(reply)
+    if "status" in facts:
+        raise CandidateFailed(facts["status"], facts["message"])
+    return facts, parts
+
+
+class PoolMeasurer:
+    """Measures on the devices of a pool.
+
+    Args:
+        address: of the scheduler.
+        label: of the workers whose device it is about.
+        builders: by default the pool's own, or processes here where it has none.
+    Raises:
+        InputError: the address is none, no worker has the label, or those that have it are of
+            different kinds.
+        BackendError: nobody answers there.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        label: str,
+        settings: MeasureSettings | None = None,
+        certificates: Certificates | None = None,
+        builders: Builder | None = None,
+    ):
+        given = certificates or Certificates()
+        check_label(label)
+        place = check_address(address, given)
+        configure()
+        self.settings = settings or MeasureSettings()
+        self.label = label
+        try:
+            self._client: Any = dask_distributed().Client(
+                place, security=given.security("client"), timeout=_CONNECT_S, set_as_default=False
+            )
+        except (OSError, TimeoutError) as error:
+            raise BackendError(
+                f"no scheduler answers at {place}: {error}", hint="start one: tcopt-pool scheduler"
+            ) from error
+        self._tasks = _Tasks(self._client)
+        self.machine: Mapping[str, Any] = self._same_machine()
+        own = PoolBuilders(self._tasks) if self._tasks.count(BUILD) else LocalBuilders()
+        self._builders: Builder = builders or own
+        self._known: dict[tuple[str, str], tuple[Workload, Code]] = {}
+
+    def __enter__(self) -> PoolMeasurer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the pool; its workers stay."""
+        self._builders.stop()
+        self._client.close()
+
+    def workers(self) -> dict[str, dict[str, Any]]:
+        """What each worker with the label says of itself, by its address."""
+        addresses = self._tasks.workers(self.label)
+        return self._client.run(remote.facts, workers=addresses) if addresses else {}
+
+    def measure(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        best: Candidate | None = None,
+        done: Progress | None = None,
+    ) -> list[Outcome]:
+        """What becomes of each candidate."""
+        if not candidates:
+            return []
+        task = candidates[0].task
+        try:
+            workload, default = self._get_known(task)
+        except CandidateFailed as error:
+            return [Outcome(error.status, f"the default: {error.message}") for _ in candidates]
+        built = self._build([*candidates, *([best] if best is not None else [])], default)
+        found: dict[int, Outcome] = {}
+        for number, made in enumerate(built[: len(candidates)]):
+            if isinstance(made, CandidateFailed):
+                found[number] = Outcome(made.status, made.message)
+                if done is not None:
+                    done(candidates[number], found[number])
+        extra = [made for made in built[len(candidates) :] if isinstance(made, Code)]
+        codes = {n: c for n, c in enumerate(built[: len(candidates)]) if isinstance(c, Code)}
+        batches = _shares(list(codes), self._tasks.count(self.label))
+        messages = [
+            self._message(task, workload, [default, *extra, *(codes[n] for n in batch)])
+            for batch in batches
+        ]
+        limits = [_SPARE_S + _EACH_S * len(batch) for batch in batches]
+        replies = self._tasks.run(remote.measure, [(m,) for m in messages], self.label, limits)
+        for batch, reply in zip(batches, replies, strict=True):
+            outcomes = _outcomes(reply, 1 + len(extra), [codes[n] for n in batch])
+            for number, outcome in zip(batch, outcomes, strict=True):
+                found[number] = outcome
+                if done is not None:
+                    done(candidates[number], outcome)
+        return [found[number] for number in range(len(candidates))]
+
+    def _message(self, task: Task, workload: Workload, codes: Sequence[Code]) -> bytes:
+        settings = self.settings
+        facts = {
+            "kind": task.kind,
+            "threads": settings.threads,
+            "memory": settings.memory,
+            "limits": asdict(settings.limits),
+            "turns": asdict(settings.turns),
+            "amounts": asdict(amounts_of(task)),
+        }
+        return pack(facts, [workload.to_bytes(), *(code.to_bytes() for code in codes)])
+
+    def _build(self, candidates: Sequence[Candidate], default: Code) -> list[Built]:
+        settings = self.settings
+        limit = max(settings.least_compile_s, settings.compile_factor * default.seconds)
+        made = iter(self._builders.build([c for c in candidates if not c.is_default], limit))
+        return [default if c.is_default else next(made) for c in candidates]
+
+    def _get_known(self, task: Task) -> tuple[Workload, Code]:
+        place = task.key, task.target_key
+        if place not in self._known:
+            (default,) = self._builders.build([Candidate(task)], self.settings.first_compile_s)
+            if isinstance(default, CandidateFailed):
+                raise default
+            self._known[place] = workload_of(task, self._builders.reference(task)), default
+        return self._known[place]
+
+    def _same_machine(self) -> Mapping[str, Any]:
+        """The machine that the label stands for."""
+        found = self.workers()
+        if not found:
+            raise InputError(
+                f"no worker of the pool has the label '{self.label}'",
+                hint=f"tcopt-pool worker ADDRESS --label {self.label}",
+            )
+        machines = [each["machine"] for each in found.values()]
+        for address, each in found.items():
+            if each["machine"] != machines[0]:
+                raise InputError(
+                    f"the label '{self.label}' stands for machines of two kinds, one is {address}",
+                    hint="times of one are none of the other: give them labels of their own",
+                )
+        return machines[0]
+
+
+def _shares(numbers: Sequence[int], count: int) -> list[list[int]]:
+    """Numbers in about equal parts, none of them empty."""
+    count = max(1, min(count, len(numbers)))
+    return [list(numbers[start::count]) for start in range(count) if numbers[start::count]]
+
+
+def _outcomes(reply: bytes | CandidateFailed, skipped: int, codes: Sequence[Code]) -> list[Outcome]:
+    """Outcomes of a batch's own candidates, or what became of the batch for each."""
+    if isinstance(reply, CandidateFailed):
+        return [Outcome(reply.status, reply.message, code=code) for code in codes]
+    given = unpack(reply)[0]["outcomes"][skipped:]
+    return [remote.outcome_from(facts, code) for facts, code in zip(given, codes, strict=True)]
