@@ -210,7 +210,7 @@ class _Measures:
         self.nest = nest
         self._slots = slots
         depth, count = nest.extents.shape
-        self._places = np.arange(count)
+        self._places: NDArray[np.intp] = np.arange(count, dtype=np.intp)
         self._bytes, self._elements, self._lines, self._strides = self._by_slot(depth, count)
         single = nest.extents <= 1
         written_out = (nest.kinds == NestKind.UNROLLED) | (nest.kinds == NestKind.VECTOR)
@@ -259,7 +259,10 @@ class _Measures:
     def _by_slot(
         self, depth: int, count: int
     ) -> tuple[list[Floats], list[Floats], list[Floats], list[Floats]]:
-        bytes_, elements, lines, steps = [], [], [], []
+        bytes_: list[Floats] = []
+        elements: list[Floats] = []
+        lines: list[Floats] = []
+        steps: list[Floats] = []
         nothing = np.zeros((depth + 1, count), np.float32)
         variables = len(self.nest.padded)
         first = 0

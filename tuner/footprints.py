@@ -162,7 +162,8 @@ def suffix(holds: NDArray[np.bool_]) -> NDArray[np.intp]:
     if not len(holds):
         return np.zeros(holds.shape[1], np.intp)
     inwards = np.logical_and.accumulate(holds[::-1], axis=0)
-    return len(holds) - np.count_nonzero(inwards, axis=0)
+    found: NDArray[np.intp] = len(holds) - np.count_nonzero(inwards, axis=0)
+    return found
 
 
 def behind(holds: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -174,4 +175,5 @@ def extent_of(nest: Nest, kind: NestKind) -> Floats:
     """The product of the extents of all loops of a kind."""
     if not len(nest.extents):
         return np.ones(nest.extents.shape[1], np.float32)
-    return np.where(nest.kinds == kind, nest.extents, np.float32(1)).prod(axis=0)
+    product: Floats = np.where(nest.kinds == kind, nest.extents, np.float32(1)).prod(axis=0)
+    return product

@@ -91,11 +91,12 @@ def walk(space: Space, points: Points, steps: int, rng: np.random.Generator) -> 
 
 def keys_of(points: Points) -> NDArray[np.int64]:
     """A number for each row, the same for equal rows, and hardly ever for others."""
-    factors = np.random.default_rng(points.shape[1]).integers(
+    factors: NDArray[np.int64] = np.random.default_rng(points.shape[1]).integers(
         -(1 << 62), 1 << 62, points.shape[1], dtype=np.int64
     )
     with np.errstate(over="ignore"):
-        return (points * factors).sum(axis=1, dtype=np.int64)
+        found: NDArray[np.int64] = np.sum(points * factors, axis=1, dtype=np.int64)
+    return found
 
 
 def best_of(points: Points, scores: Scores, count: int) -> tuple[Points, Scores]:
