@@ -91,12 +91,10 @@ def walk(space: Space, points: Points, steps: int, rng: np.random.Generator) -> 
 
 def keys_of(points: Points) -> NDArray[np.int64]:
     """A number for each row, the same for equal rows, and hardly ever for others."""
-    factors: NDArray[np.int64] = np.random.default_rng(points.shape[1]).integers(
-        -(1 << 62), 1 << 62, points.shape[1], dtype=np.int64
-    )
+    rng = np.random.default_rng(points.shape[1])
+    factors = rng.integers(-(1 << 62), 1 << 62, (points.shape[1], 1), dtype=np.int64)
     with np.errstate(over="ignore"):
-        found: NDArray[np.int64] = np.sum(points * factors, axis=1, dtype=np.int64)
-    return found
+        return np.matmul(points, factors)[:, 0]
 
 
 def best_of(points: Points, scores: Scores, count: int) -> tuple[Points, Scores]:
