@@ -162,8 +162,7 @@ def suffix(holds: NDArray[np.bool_]) -> NDArray[np.intp]:
     if not len(holds):
         return np.zeros(holds.shape[1], np.intp)
     inwards = np.logical_and.accumulate(holds[::-1], axis=0)
-    found: NDArray[np.intp] = len(holds) - np.count_nonzero(inwards, axis=0)
-    return found
+    return len(holds) - inwards.sum(axis=0, dtype=np.intp)
 
 
 def behind(holds: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tcopt.dialects.te import api as te
     from tcopt.runtime import Cancellation, Model, load
     from tcopt.schedules import Schedule
+    from tcopt.tools.tuning.entry import tune
 
 _HOMES = {
     "compile": "tcopt.compiler",
@@ -30,11 +31,12 @@ _HOMES = {
     "Model": "tcopt.runtime",
     "load": "tcopt.runtime",
     "Schedule": "tcopt.schedules",
+    "tune": "tcopt.tools.tuning.entry",
 }
 
 watch()
 
-__all__ = ["Cancellation", "Model", "Schedule", "compile", "load", "pipeline", "te"]
+__all__ = ["Cancellation", "Model", "Schedule", "compile", "load", "pipeline", "te", "tune"]
 
 
 def __getattr__(name: str) -> Any:

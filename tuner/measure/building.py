@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
+from xdsl.ir import Attribute
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.hints import isa
@@ -117,5 +117,5 @@ def _scheduled(
 
 def _workspace(text: str) -> Argument:
     type_ = TextParser(shared_context(), text).parse_type()
-    assert isa(type_, MemRefType[Any])
+    assert isa(type_, MemRefType[Attribute])
     return Argument(tuple(type_.get_shape()), numpy_dtype(type_.element_type).name, WORKSPACE)

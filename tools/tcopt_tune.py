@@ -1,0 +1,248 @@
+"""`tcopt-tune`: search faster schedules for a model, and keep them if the model is faster.
+
+tcopt-tune model.onnx --time 10m        search, compare, write model.tuned.mlir
+tcopt-tune show model.onnx              what was found, and what is recorded
+tcopt-tune plot model.onnx -o folder    how the search went, as pictures
+tcopt-tune export -o records.jsonl      records, for others
+tcopt-tune merge records.jsonl          records of others
+tcopt-tune verify model.onnx            records, measured again on this machine
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tcopt.support.errors import InputError
+from tcopt.tools.command_line import cli
+from tcopt.tools.command_line.inputs import read_arrays
+from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
+
+if TYPE_CHECKING:
+    from tcopt.tools.tuning.entry import Tuning
+
+PROG = "tcopt-tune"
+
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    name = given[0] if given and given[0] in _COMMANDS else "tune"
+    parser, run = _COMMANDS[name]
+    args = parser().parse_args(given[1:] if name != "tune" else given)
+    return cli.run_tool(PROG, partial(run, args), show_traceback=args.traceback, plugins=args.load)
+
+
+def duration(text: str) -> float:
+    """Seconds: a number with s, m or h behind it."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if match is None or float(match[1]) <= 0:
+        raise argparse.ArgumentTypeError(f"a time is 90s, 10m or 1h, not '{text[:20]}'")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def count(text: str) -> int:
+    """A number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1 on is wanted, not '{text[:20]}'")
+    return int(text)
+
+
+def _parser(command: str, text: str) -> argparse.ArgumentParser:
+    parser = cli.ArgumentParser(f"{PROG} {command}".strip(), text)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    cli.add_load(parser)
+    cli.add_common_arguments(parser)
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    add = parser.add_argument
+    add("model", nargs=nargs, help="an ONNX model")
+    add("--target", default="cpu", help="what to compile for: cpu, opencl, cuda:sm_80 ... (cpu)")
+    cli.add_accuracy(parser)
+    cli.add_limits(parser)
+    cli.add_inputs(parser)
+
+
+def _add_db(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--db", metavar="URL", help="the records: a file, or a database (a file of the user's)"
+    )
+
+
+def _tune_parser() -> argparse.ArgumentParser:
+    parser = _parser("", __doc__ or "")
+    _add_model(parser)
+    _add_db(parser)
+    add = parser.add_argument
+    add("--time", type=duration, default=600.0, help="how long to search: 90s, 10m, 1h (10m)")
+    add("--trials", type=count, help="how many schedules to measure at most")
+    add("--threads", type=count, help="threads that kernels run on (all there are)")
+    add("-o", "--output", metavar="FILE", help="the lock file (model.tuned.mlir)")
+    add("--rounds", type=count, default=12, help="turns of each model at the end, from 12 on (12)")
+    add(
+        "--strategy",
+        choices=("model", "estimate", "random"),
+        default="model",
+        help="what orders schedules; others than the model are for comparing (model)",
+    )
+    add("--explain", action="store_true", help="say what is chosen otherwise than by default")
+    return parser
+
+
+def _model_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `tcopt.compile` that options say."""
+    from tcopt.frontends.onnx.model.limits import parse_limits
+
+    if not Path(args.model).is_file():
+        raise InputError(f"there is no file '{args.model}'")
+    given = read_arrays(args.input)
+    shapes = {name: array.shape for name, array in given.items()} | parse_shapes(args.shape)
+    return {
+        "accuracy": args.accuracy,
+        "precision": args.precision,
+        "dims": parse_dims(args.dim),
+        "limits": parse_limits(args.limit),
+        "follow_links": args.follow_links,
+    } | ({"shapes": shapes} if shapes else {})
+
+
+def _run_tune(args: argparse.Namespace) -> int:
+    from tcopt.tools.tuning.entry import tune
+    from tcopt.tools.tuning.live import LiveTable
+
+    options = _model_options(args)
+    with LiveTable() as table:
+        found = tune(
+            args.model,
+            args.target,
+            seconds=args.time,
+            trials=args.trials,
+            db=args.db,
+            output=args.output,
+            callback=table,
+            threads=args.threads,
+            seed=args.seed,
+            strategy=args.strategy,
+            rounds=max(args.rounds, 12),
+            told=print,
+            feeds=read_arrays(args.input),
+            **options,
+        )
+    print(summary(found))
+    if args.explain and found.path is not None:
+        _explain(args, found.path)
+    return 0
+
+
+def summary(found: Tuning) -> str:
+    """What tuning came to."""
+    head = f"{found.trials} trials in {found.seconds:.0f} s, ended: {found.ended}"
+    verdict = found.verdict
+    if verdict is None:
+        return f"{head}\nno kernel was found faster than with its default schedule"
+    compared = (
+        f"{verdict.before_ms:.3g} -> {verdict.after_ms:.3g} ms, {verdict.speed:.3f}x "
+        f"({verdict.low:.3f}-{verdict.high:.3f}, {verdict.rounds} rounds in turns)"
+    )
+    if not found.accepted:
+        return f"{head}\nnot kept: {compared}; {verdict.reason}"
+    kernels = f"{len(found.kernels)} kernels in {found.path}"
+    more = f", {found.left_out} that gain least left out" if found.left_out else ""
+    return f"{head}\naccepted: {compared}; {verdict.reason}\n{kernels}{more}"
+
+
+def _explain(args: argparse.Namespace, path: Path) -> None:
+    from tcopt.schedules.tuning.lock_file import read_lock
+    from tcopt.tools.tuning.entry import tasks_for
+    from tcopt.tools.tuning.explain import explain_lock
+
+    tasks = tasks_for(args.model, args.target, _model_options(args))
+    for kernel in explain_lock(read_lock(path), tasks):
+        print(kernel.text())
+
+
+def _show_parser() -> argparse.ArgumentParser:
+    parser = _parser("show", "What was found for a model, and what is recorded of its kernels.")
+    _add_model(parser)
+    _add_db(parser)
+    parser.add_argument("--lock", metavar="FILE", help="the lock file (model.tuned.mlir)")
+    parser.add_argument("--steps", action="store_true", help="with the steps that are otherwise")
+    return parser
+
+
+def _plot_parser() -> argparse.ArgumentParser:
+    parser = _parser("plot", "How searches went: curves, bars by layer, what the model got wrong.")
+    _add_model(parser)
+    _add_db(parser)
+    add = parser.add_argument
+    add("-o", "--output", metavar="FOLDER", default="tuning", help="where they go (tuning)")
+    add("--format", choices=("svg", "png", "pdf"), default="svg", help="of the pictures (svg)")
+    add("--kernels", type=count, default=6, help="with a curve, those with most trials (6)")
+    return parser
+
+
+def _export_parser() -> argparse.ArgumentParser:
+    parser = _parser("export", "Records as lines of JSON, all or those of a model's kernels.")
+    _add_model(parser, nargs="?")
+    _add_db(parser)
+    parser.add_argument("-o", "--output", metavar="FILE.jsonl", required=True, help="the file")
+    return parser
+
+
+def _merge_parser() -> argparse.ArgumentParser:
+    parser = _parser("merge", "Add records of others to one's own; none is doubled.")
+    _add_db(parser)
+    parser.add_argument("sources", nargs="+", help="files of lines, or databases")
+    return parser
+
+
+def _verify_parser() -> argparse.ArgumentParser:
+    parser = _parser("verify", "Measure the best schedules that records have on this machine.")
+    _add_model(parser)
+    _add_db(parser)
+    add = parser.add_argument
+    add("--threads", type=count, help="threads that kernels run on (all there are)")
+    add("--count", type=count, default=3, help="schedules of each kernel (3)")
+    return parser
+
+
+def _with_model(name: str) -> Callable[[argparse.Namespace], int]:
+    """A command that is given a model's options."""
+
+    def run(args: argparse.Namespace) -> int:
+        from tcopt.tools.tuning import commands
+
+        options = _model_options(args) if args.model else {}
+        return int(getattr(commands, name)(args, options))
+
+    return run
+
+
+def _run_merge(args: argparse.Namespace) -> int:
+    from tcopt.tools.tuning.commands import merge
+
+    return merge(args)
+
+
+_Command = tuple[Callable[[], argparse.ArgumentParser], Callable[[argparse.Namespace], int]]
+_COMMANDS: dict[str, _Command] = {
+    "tune": (_tune_parser, _run_tune),
+    "show": (_show_parser, _with_model("show")),
+    "plot": (_plot_parser, _with_model("plot")),
+    "export": (_export_parser, _with_model("export")),
+    "import": (_merge_parser, _run_merge),
+    "merge": (_merge_parser, _run_merge),
+    "verify": (_verify_parser, _with_model("verify")),
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

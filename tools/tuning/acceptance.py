@@ -1,0 +1,115 @@
+"""Whether a tuned model is kept: only if it is faster beyond noise, and says the same.
+
+Both models run in one process and take turns. Each round says how many times as fast the tuned one
+is; the interval of that is drawn by bootstrap, and has to lie above a threshold as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.tools.benchmarking.turns import BURST_S, Times, take_turns
+from tcopt.tools.results.accuracy import compare
+
+Array = NDArray[Any]
+
+ROUNDS = 12
+"""Turns of each side at least."""
+
+FASTER = 1.01
+"""A tuned model is kept if all of the interval of its speed is above."""
+
+_RESAMPLES = 2000
+_INTERVAL = 0.95
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a tuned model compares.
+
+    Attributes:
+        speed: how many times as fast it is; `low`, `high`: the interval of that at 95 %.
+        before_ms, after_ms: medians of a run.
+        rounds: of turns.
+        difference: what is not equal, for people; empty where all outputs are within tolerance.
+    """
+
+    speed: float
+    low: float
+    high: float
+    before_ms: float
+    after_ms: float
+    rounds: int
+    difference: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the tuned model is faster beyond noise, and right."""
+        return not self.difference and self.low > FASTER
+
+    @property
+    def reason(self) -> str:
+        """Why, in few words."""
+        if self.difference:
+            return f"outputs differ: {self.difference}"
+        if self.accepted:
+            return "faster beyond noise, outputs within tolerance"
+        return f"not faster beyond noise: all of the interval should be above {FASTER}"
+
+
+def judge(
+    untuned: Callable[[], Sequence[Array]],
+    tuned: Callable[[], Sequence[Array]],
+    *,
+    rounds: int = ROUNDS,
+    rtol: float = 1e-4,
+    atol: float = 1e-5,
+    burst_s: float = BURST_S,
+) -> Verdict:
+    """Compare a tuned model with the untuned one.
+
+    Args:
+        untuned, tuned: run the model on the same inputs, and give its outputs.
+        rtol, atol: accepted differences, as a part of an output's range and beside it.
+    """
+    difference = find_difference(untuned(), tuned(), rtol, atol)
+    times = take_turns({"untuned": untuned, "tuned": tuned}, max(rounds, 1), burst_s)
+    speed, low, high = interval(ratios(times["tuned"], times["untuned"]))
+    before, after = (times[name].median * 1e3 for name in ("untuned", "tuned"))
+    return Verdict(speed, low, high, before, after, max(rounds, 1), difference)
+
+
+def ratios(ours: Times, theirs: Times) -> list[float]:
+    """How many times as fast ours is, by each round."""
+    rounds = zip(ours.bursts, theirs.bursts, strict=True)
+    return [median(other) / median(own) for own, other in rounds]
+
+
+def interval(values: Sequence[float], seed: int = 0) -> tuple[float, float, float]:
+    """The median of some ratios, and its interval at 95 % by bootstrap."""
+    rng = np.random.default_rng(seed)
+    found = np.asarray(values, np.float64)
+    drawn = found[rng.integers(0, len(found), (_RESAMPLES, len(found)))]
+    medians = np.median(drawn, axis=1)
+    tail = (1 - _INTERVAL) / 2
+    low, high = np.quantile(medians, [tail, 1 - tail])
+    return float(np.median(found)), float(low), float(high)
+
+
+def find_difference(
+    untuned: Sequence[Array], tuned: Sequence[Array], rtol: float, atol: float
+) -> str:
+    """The first output that is not within tolerance, for people; empty if all are."""
+    for number, (before, after) in enumerate(zip(untuned, tuned, strict=True)):
+        if before.shape != after.shape:
+            return f"output {number} has shape {after.shape} instead of {before.shape}"
+        found = compare(f"output {number}", after, before, rtol=rtol, atol=atol)
+        if not found.passed:
+            return f"output {number}: {found.summary()}"
+    return ""

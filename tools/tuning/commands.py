@@ -1,0 +1,161 @@
+"""The commands of `tcopt-tune` that search nothing: what was found, records, and pictures."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tcopt.compiler.tuned import lock_beside
+from tcopt.schedules.tuning.lock_file import read_lock
+from tcopt.support.errors import InputError
+from tcopt.tools.command_line.text_tables import render
+from tcopt.tools.tuning.entry import make_measurer, tasks_for
+from tcopt.tools.tuning.explain import explain_lock
+from tcopt.tools.tuning.histories import Recorded, agreement, curves, guesses, recorded
+from tcopt.tools.tuning.live import microseconds
+from tcopt.tools.tuning.plots import Layer, draw_curves, draw_guesses, draw_layers
+from tcopt.tuner.past import Past
+from tcopt.tuner.records.exchange import export_records, import_records
+from tcopt.tuner.records.store import Store
+from tcopt.tuner.records.verify import Verified, verify_records
+
+_DATABASES = (".db", ".sqlite", ".sqlite3")
+
+
+def show(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
+    """What a model's lock file says, and what is recorded of its kernels."""
+    tasks = tasks_for(args.model, args.target, options)
+    path = Path(args.lock) if args.lock else lock_beside(args.model)
+    if path.is_file():
+        print(f"{path}:")
+        for kernel in explain_lock(read_lock(path), tasks):
+            print(kernel.text(with_steps=args.steps))
+    else:
+        print(f"there is no lock file '{path}'")
+    with Store(args.db) as store:
+        print(_records_table(recorded(store, tasks)))
+    return 0
+
+
+def _records_table(kernels: list[Recorded]) -> str:
+    from rich.table import Table
+
+    if not kernels:
+        return "nothing is recorded of its kernels for this target"
+    table = Table(box=None, pad_edge=False)
+    for title in ("kernel", "trials", "default", "best", "gain", "rule", "choice", "failed"):
+        table.add_column(title, no_wrap=title not in ("choice", "failed"), overflow="fold")
+    for kernel in kernels:
+        best = kernel.best
+        failed = ", ".join(f"{n} {status}" for status, n in sorted(kernel.failures.items()))
+        cells = ["", "", "", "", ""]
+        if best is not None and best.median_ns and best.default_ns:
+            choice = " ".join(f"{name}={value}" for name, value in best.choice.items())
+            cells = [
+                microseconds(best.default_ns),
+                microseconds(best.default_ns * best.ratio),
+                f"{1 / best.ratio:.2f}x",
+                best.rule,
+                choice,
+            ]
+        table.add_row(kernel.task.name[:40], str(len(kernel.trials)), *cells, failed)
+    return render(table)
+
+
+def plot(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
+    """Pictures of what is recorded: `curves`, `layers` and `guesses`."""
+    tasks = tasks_for(args.model, args.target, options)
+    with Store(args.db) as store:
+        kernels = recorded(store, tasks)
+    if not kernels:
+        raise InputError(
+            "nothing is recorded of this model's kernels for this target",
+            hint="tune the model, or name the records: --db",
+        )
+    folder = Path(args.output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder '{folder}': {error.strerror}") from error
+    kernels.sort(key=lambda kernel: -len(kernel.trials))
+    shown = {f"{k.task.name} ({k.task.key[:6]})": curves(k) for k in kernels[: args.kernels]}
+    suffix = f".{args.format}"
+    draw_curves({name: own for name, own in shown.items() if own}, folder / f"curves{suffix}")
+    draw_layers(_layers(kernels), folder / f"layers{suffix}")
+    judged = [guess for kernel in kernels[: args.kernels] for guess in guesses(kernel)]
+    draw_guesses(judged, folder / f"guesses{suffix}")
+    print(f"{folder}: curves{suffix}, layers{suffix}, guesses{suffix}")
+    if judged:
+        print(
+            f"{len(judged)} guesses of the model, places agree to {100 * agreement(judged):.0f} %"
+        )
+        for guess in sorted(judged, key=lambda each: -each.error)[:5]:
+            print(f"  said {guess.guessed:.2f}, was {guess.found:.2f}: {guess.name}")
+    return 0
+
+
+def _layers(kernels: list[Recorded]) -> list[Layer]:
+    found: list[Layer] = []
+    for kernel in kernels:
+        best = kernel.best
+        if best is not None and best.default_ns:
+            before = kernel.task.calls * best.default_ns / 1e3
+            found.append(Layer(kernel.task.name[:40], before, before * min(best.ratio, 1.0)))
+    return sorted(found, key=lambda layer: -layer.before_us)
+
+
+def export(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
+    """Records as lines of JSON: all, or those of a model's kernels."""
+    with Store(args.db) as store:
+        trials = None
+        if args.model:
+            keys = [task.key for task in tasks_for(args.model, args.target, options)]
+            trials = store.trials(workloads=keys)
+        count = export_records(store, args.output, trials)
+    print(f"{args.output}: {count} trials")
+    return 0
+
+
+def merge(args: argparse.Namespace) -> int:
+    """Add records of others: files of lines, or databases."""
+    with Store(args.db) as store:
+        for source in args.sources:
+            if "://" in source or source.endswith(_DATABASES):
+                if "://" not in source and not Path(source).is_file():
+                    raise InputError(f"there is no file '{source}'")
+                with Store(source) as other:
+                    print(f"{source}: {store.merge(other)} new trials")
+                continue
+            found = import_records(store, source)
+            print(f"{source}: {found.new} new trials, {found.known} known")
+            for refused in found.refused:
+                print(f"  refused: {refused}")
+    return 0
+
+
+def verify(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
+    """The best schedules that records have for a model, measured on this machine."""
+    from tcopt.backends.llvm.machine.host import default_threads
+
+    tasks = tasks_for(args.model, args.target, options)
+    threads = args.threads or default_threads()
+    measurer = make_measurer(threads)
+    try:
+        with Past.open(args.db, threads, "verify") as past:
+            found = verify_records(
+                past.store, tasks, measurer, past.setting, count=args.count, done=_tell
+            )
+    finally:
+        measurer.close()
+    faster = sum(each.outcome.ratio < 1 for each in found)
+    print(f"{len(found)} schedules measured, {faster} faster here than the default")
+    return 0
+
+
+def _tell(each: Verified) -> None:
+    outcome = each.outcome
+    said = f"{1 / each.trial.ratio:.2f}x" if 0 < each.trial.ratio < float("inf") else "unknown"
+    here = f"{1 / outcome.ratio:.2f}x" if outcome.ratio < float("inf") else outcome.status
+    print(f"{each.task.name}: {here} here, {said} where it was recorded")

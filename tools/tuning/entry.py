@@ -1,0 +1,351 @@
+"""`tcopt.tune`: a model's schedules searched, compared with the default, and kept if faster."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from numpy.typing import NDArray
+
+import tcopt
+from tcopt.backends.llvm.machine.host import default_threads
+from tcopt.compiler.content import Source
+from tcopt.compiler.fingerprint import fingerprint
+from tcopt.compiler.tuned import SUFFIX, lock_beside
+from tcopt.runtime import Model
+from tcopt.runtime.signature import flatten
+from tcopt.support.errors import InputError
+from tcopt.tools.benchmarking.measure import input_values
+from tcopt.tools.tuning.acceptance import ROUNDS, Verdict, judge
+from tcopt.tuner.arms import arms_of
+from tcopt.tuner.lock import LockWriter, TunedKernel, writer_for
+from tcopt.tuner.measure.measurer import LocalMeasurer, Measurer, MeasureSettings
+from tcopt.tuner.past import Past
+from tcopt.tuner.scheduler import Progress
+from tcopt.tuner.session import Callback, Session, SessionSettings
+from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
+from tcopt.tuner.tasks import Task, tasks_of, with_times
+
+Array = NDArray[Any]
+Found = Sequence[tuple[Task, Trial]]
+
+LEAST_SHARE = 0.005
+"""Kernels that take a smaller part of a run are left alone."""
+
+RESERVED = 0.1
+"""The part of the time that is left for measuring the best once more, and comparing models."""
+
+MOST_RESERVED_S = 60.0
+
+KEPT_GAIN = 0.8
+"""Where all kernels together are not faster, those are tried that make this part of the gain."""
+
+
+@dataclass(frozen=True)
+class TuneSettings:
+    """How to tune; see `tune`."""
+
+    seconds: float = 600.0
+    trials: int | None = None
+    db: str | None = None
+    threads: int | None = None
+    seed: int = 0
+    strategy: str = Strategy.MODEL.value
+    rounds: int = ROUNDS
+    session: SessionSettings = field(default_factory=SessionSettings)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What tuning came to.
+
+    Attributes:
+        path: the lock file, if one was written.
+        verdict: how the tuned model compares; None where no kernel was found faster.
+        kernels: what was found for each kernel that the file has, those that gain most first.
+        ended: why the search ended.
+        trials, seconds: made, and taken in all.
+        left_out: how many kernels that are faster alone were left out of the file.
+    """
+
+    path: Path | None
+    verdict: Verdict | None
+    kernels: tuple[TunedKernel, ...]
+    ended: str
+    trials: int
+    seconds: float
+    left_out: int = 0
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the model is faster than before, and its lock file written."""
+        return self.path is not None
+
+
+def tune(
+    source: Source,
+    target: str = "cpu",
+    *,
+    seconds: float = 600.0,
+    trials: int | None = None,
+    db: str | None = None,
+    output: str | Path | None = None,
+    callback: Callback | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    strategy: str = Strategy.MODEL.value,
+    rounds: int = ROUNDS,
+    settings: SessionSettings | None = None,
+    measurer: Measurer | None = None,
+    told: Callable[[str], object] | None = None,
+    feeds: Mapping[str, Array] | None = None,
+    **options: Any,
+) -> Tuning:
+    """Search faster schedules for a model's kernels, and keep them if the model is faster.
+
+    What is measured is recorded at once; whoever tunes the model again, or one like it, begins
+    with that. At the end the tuned model and the untuned one take turns, and the lock file is
+    written only if the tuned one is faster beyond noise and its outputs are the same within
+    tolerance. `tcopt.compile` reads the file where it lies beside the model.
+
+    Args:
+        source: an ONNX file, its bytes, or a decoded model.
+        target: what to compile for.
+        seconds: how long to search.
+        trials: how many schedules to measure at most.
+        db: the URL of the records, by default a file of the user's.
+        output: the lock file; by default `model.tuned.mlir` beside `model.onnx`.
+        callback: called with a `tcopt.tuner.session.State` after each round; what it returns ends
+            the search if it is true.
+        threads: that kernels run on, by default all there are.
+        seed: of the search.
+        strategy: what orders schedules: `model`, which learns; `estimate` or `random`, to compare.
+        rounds: of the comparison at the end.
+        measurer: what measures instead.
+        told: called with lines for people.
+        feeds: values of some inputs; others are random. Kernels are measured on values of their
+            own, these are for the comparison of models.
+        options: more keyword arguments of `tcopt.compile`: shapes, dims, accuracy ...
+    Raises:
+        TcoptError: the model cannot be compiled, or there is nothing to tune.
+    """
+    given = TuneSettings(
+        seconds,
+        trials,
+        db,
+        threads,
+        seed,
+        strategy,
+        rounds,
+        settings or SessionSettings(seed=seed),
+    )
+    path = _lock_path(source, output)
+    tuner = _Tuner(source, target, given, path, options, told or _tell_nobody, feeds or {})
+    return tuner.run(callback, measurer)
+
+
+def _tell_nobody(line: str) -> None:
+    del line
+
+
+def _lock_path(source: Source, output: str | Path | None) -> Path:
+    if output is not None:
+        return Path(output)
+    if isinstance(source, (str, Path)):
+        return lock_beside(source)
+    raise InputError(
+        "a model without a file has no place for its lock file", hint="say which: output="
+    )
+
+
+class _Tuner:
+    """One run of `tune`."""
+
+    def __init__(
+        self,
+        source: Source,
+        target: str,
+        settings: TuneSettings,
+        path: Path,
+        options: Mapping[str, Any],
+        told: Callable[[str], object],
+        feeds: Mapping[str, Array],
+    ):
+        self._source, self._target, self._options = source, target, dict(options)
+        self._given = feeds
+        self._settings, self._path, self._tell = settings, path, told
+        self._threads = settings.threads or default_threads()
+        self._start = time.perf_counter()
+
+    def run(self, callback: Callback | None, measurer: Measurer | None) -> Tuning:
+        untuned = self._compile(tuned=False)
+        feeds = input_values(untuned, self._given, self._settings.seed)
+        tasks, rest_ns = self._tasks(untuned, feeds)
+        own = measurer is None
+        measurer = measurer or make_measurer(self._threads)
+        try:
+            with Past.open(self._settings.db, self._threads, self._run_name) as past:
+                session = self._session(tasks, rest_ns, past, measurer)
+                session.run(self._search_seconds, self._settings.trials, callback)
+                found = session.confirm()
+        finally:
+            if own:
+                measurer.close()
+        return self._accept(session, found, untuned, feeds)
+
+    @property
+    def _run_name(self) -> str:
+        """Says what orders schedules, and is no other session's."""
+        return f"{self._settings.strategy}-{uuid.uuid4().hex[:24]}"
+
+    @property
+    def _search_seconds(self) -> float:
+        seconds = self._settings.seconds
+        return seconds - min(RESERVED * seconds, MOST_RESERVED_S)
+
+    def _compile(self, tuned: bool | str | Path) -> Model:
+        model = tcopt.compile(self._source, self._target, tuned=tuned, **self._options)
+        model.threads = self._threads
+        return model
+
+    def _tasks(self, model: Model, feeds: Mapping[str, Array]) -> tuple[list[Task], float]:
+        """The kernels worth tuning, those that take longest first, and what the others take."""
+        found = tasks_for(self._source, self._target, self._options)
+        profile = model.profile(feeds)
+        timed = with_times(found, profile)
+        total = sum(task.weight for task in timed) or 1.0
+        chosen = [task for task in timed if task.weight >= LEAST_SHARE * total]
+        if not chosen:
+            raise InputError("the model has no kernel that could be tuned")
+        weight = sum(task.weight for task in chosen)
+        self._tell(
+            f"{len(timed)} kernels, {len(chosen)} worth tuning "
+            f"({100 * weight / total:.0f} % of {total / 1e6:.3g} ms)"
+        )
+        return chosen, total - weight
+
+    def _session(
+        self, tasks: Sequence[Task], rest_ns: float, past: Past, measurer: Measurer
+    ) -> Session:
+        searches: list[tuple[Task, TaskSearch]] = []
+        known = 0
+        for task in tasks:
+            arms = arms_of(task)
+            if sum(arm.space.size for arm in arms) < 2:
+                rest_ns += task.weight
+                continue
+            search = TaskSearch(
+                task.key,
+                arms,
+                Progress(task.weight, 0),
+                Strategy(self._settings.strategy),
+                past.machine,
+                self._settings.seed,
+                winners=past.winners(task),
+            )
+            earlier = past.trials(task)
+            for trials, seconds in earlier:
+                search.add(trials, seconds)
+            known += sum(len(trials) for trials, _ in earlier)
+            searches.append((task, search))
+        if not searches:
+            raise InputError("no rule leaves anything open for the kernels of this model")
+        if known:
+            self._tell(f"{known} records of these kernels are known")
+        return Session(
+            searches,
+            measurer,
+            rest_ns=rest_ns,
+            keeper=past,
+            others=past.groups([task for task, _ in searches]),
+            settings=self._settings.session,
+        )
+
+    def _accept(
+        self, session: Session, found: Found, untuned: Model, feeds: Mapping[str, Array]
+    ) -> Tuning:
+        """Compare models; with all kernels, then with those that gain most."""
+        verdict: Verdict | None = None
+        kept = [self._kernel(session, task, trial) for task, trial in found]
+        for kernels in attempts(kept):
+            writer = self._writer(kernels)
+            verdict = self._judge(writer, untuned, feeds)
+            if verdict.accepted:
+                writer.write(self._path)
+                return self._result(session, verdict, kernels, len(kept) - len(kernels), self._path)
+        return self._result(session, verdict, (), len(kept), None)
+
+    def _kernel(self, session: Session, task: Task, trial: Trial) -> TunedKernel:
+        search = next(search for each, search in session.tasks if each is task)
+        default = next((t.sequence for t in search.trials if t.origin == "default"), "")
+        return TunedKernel(
+            task,
+            trial.sequence,
+            default,
+            trial.ns,
+            trial.ns / trial.ratio,
+            1 / trial.high,
+            1 / trial.low,
+            fingerprint(),
+        )
+
+    def _writer(self, kernels: Sequence[TunedKernel]) -> LockWriter:
+        name = self._path.name.removesuffix(SUFFIX)
+        writer = writer_for(self._path, name, kernels[0].task.target_key)
+        for kernel in kernels:
+            writer.add_kernel(kernel)
+        return writer
+
+    def _judge(self, writer: LockWriter, untuned: Model, feeds: Mapping[str, Array]) -> Verdict:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / f"model{SUFFIX}"
+            writer.write(path)
+            tuned = self._compile(tuned=path)
+            return judge(
+                lambda: flatten(untuned.run(feeds)),
+                lambda: flatten(tuned.run(feeds)),
+                rounds=self._settings.rounds,
+            )
+
+    def _result(
+        self,
+        session: Session,
+        verdict: Verdict | None,
+        kernels: Sequence[TunedKernel],
+        left_out: int,
+        path: Path | None,
+    ) -> Tuning:
+        seconds = time.perf_counter() - self._start
+        return Tuning(
+            path, verdict, tuple(kernels), session.ended, session.trials, seconds, left_out
+        )
+
+
+def attempts(kernels: Sequence[TunedKernel]) -> list[Sequence[TunedKernel]]:
+    """All kernels, then those that make most of the gain; nothing of none."""
+    if not kernels:
+        return []
+    gains = [k.task.calls * (k.default_ns - k.ns) for k in kernels]
+    fewer: list[TunedKernel] = []
+    gained = 0.0
+    for gain, kernel in sorted(zip(gains, kernels, strict=True), key=lambda each: -each[0]):
+        if gained < KEPT_GAIN * sum(gains):
+            fewer.append(kernel)
+            gained += gain
+    return [kernels, fewer] if len(fewer) < len(kernels) else [kernels]
+
+
+def tasks_for(source: Source, target: str, options: Mapping[str, Any]) -> list[Task]:
+    """The kernels of a model, with those of the options of `tcopt.compile` that they depend on."""
+    names = ("shapes", "values", "dims", "accuracy", "precision")
+    return tasks_of(source, target, **{n: options[n] for n in names if n in options})
+
+
+def make_measurer(threads: int) -> Measurer:
+    """What measures: this machine."""
+    return LocalMeasurer(MeasureSettings(threads=threads))

@@ -1,0 +1,215 @@
+"""What is known before a session begins, and where its trials are kept."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Collection, Iterator, Sequence
+from math import inf
+from types import TracebackType
+
+import numpy as np
+
+from tcopt.compiler.fingerprint import fingerprint
+from tcopt.schedules.spaces.space import Choice
+from tcopt.support.errors import InputError, TcoptError
+from tcopt.tuner.arms import arms_in, lowered
+from tcopt.tuner.candidates import Candidate
+from tcopt.tuner.features import VERSION
+from tcopt.tuner.measure.outcomes import OK, Outcome
+from tcopt.tuner.model import Group
+from tcopt.tuner.records import trials as records
+from tcopt.tuner.records.machine import machine_facts
+from tcopt.tuner.records.staleness import Standing, standing
+from tcopt.tuner.records.store import Store
+from tcopt.tuner.records.trials import Setting, trial_of
+from tcopt.tuner.search.proposer import Arm
+from tcopt.tuner.task_search import Trial
+from tcopt.tuner.tasks import Task
+
+WINNERS = 4
+"""Schedules of tasks with the same main stage that are tried at once."""
+
+MOST_WORKLOADS = 48
+"""Other workloads that the model learns from, those with most trials."""
+
+MOST_TRIALS = 256
+"""Of each."""
+
+ROUND = 8
+"""Trials that were measured one after the other, and count as a round."""
+
+_LEAST_TRIALS = 8
+_RUN_S = 0.2
+"""About how long a trial ran, beside its compilation."""
+
+
+class Past:
+    """Records of earlier sessions, and those of this one as they come.
+
+    Args:
+        threads: that kernels run on: other times hold for other numbers.
+    """
+
+    def __init__(self, store: Store, threads: int, run: str = ""):
+        self.store = store
+        self.setting = Setting(
+            machine_facts(),
+            fingerprint(),
+            f"threads={threads}",
+            run or uuid.uuid4().hex,
+            VERSION,
+        )
+        self._standings: dict[str, Standing] = {}
+
+    @classmethod
+    def open(cls, address: str | None, threads: int, run: str = "") -> Past:
+        """The records at an address, by default the user's.
+
+        Raises:
+            InputError: there is no such database.
+        """
+        return cls(Store(address), threads, run)
+
+    def __enter__(self) -> Past:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.store.close()
+
+    @property
+    def machine(self) -> str:
+        """The key of this machine."""
+        return self.setting.machine_key
+
+    def keep(self, task: Task, trial: Trial, outcome: Outcome) -> None:
+        """Keep a trial of this session; it is written when this returns, or as soon as it can
+        be."""
+        candidate = Candidate(task, trial.rule, trial.choice)
+        self.store.add(
+            task, [trial_of(candidate, outcome, self.setting, time.time())], self.setting
+        )
+
+    def trials(self, task: Task) -> list[tuple[list[Trial], float]]:
+        """Rounds of earlier trials of this compiler on this machine, with about how long they
+        took, in their order."""
+        fresh = sorted(self._own(self._standing(task).fresh), key=lambda each: each.at)
+        return [
+            ([trial_from(each) for each in part], sum(each.compile_s + _RUN_S for each in part))
+            for part in _parts(fresh)
+        ]
+
+    def winners(self, task: Task) -> list[tuple[str, Choice]]:
+        """What is worth trying first: the best by another version of the compiler, and of tasks
+        with the same main stage."""
+        found = list(self._standing(task).again)
+        for row in self.store.workloads(anchor=task.anchor):
+            if row["key"] != task.key:
+                best = self.store.best(row["key"], task.target_key, count=WINNERS)
+                found += [each for each in best if each.ratio < 1]
+        found.sort(key=lambda each: each.ratio)
+        return [(each.rule, choice_of(each)) for each in found if each.rule and each.choice]
+
+    def groups(self, tasks: Sequence[Task]) -> list[Group]:
+        """Examples of other workloads for the same target, and of other versions of the compiler.
+
+        Their spaces are made anew from their texts: a choice that there is no more is left out.
+        """
+        if not tasks:
+            return []
+        own = {task.key for task in tasks}
+        found: list[Group] = []
+        for key, text in self._others(tasks[0], own):
+            chosen = self.store.trials(workloads=[key], target=tasks[0].target_key)
+            found += self._examples(key, text, tasks[0], chosen)
+        for task in tasks:
+            module = task.text
+            found += self._examples(task.key, module, task, self._standing(task).stale)
+        return found
+
+    def _standing(self, task: Task) -> Standing:
+        if task.key not in self._standings:
+            version = self.setting.code_version
+            self._standings[task.key] = standing(
+                self.store, task.key, task.target_key, version, machine=self.machine
+            )
+        return self._standings[task.key]
+
+    def _own(self, trials: Sequence[records.Trial]) -> list[records.Trial]:
+        """Those of as many threads."""
+        return [each for each in trials if each.options == self.setting.options]
+
+    def _others(self, task: Task, own: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Keys and modules of other workloads, those with most trials first."""
+        counts: dict[str, int] = {}
+        for trial in self.store.trials(target=task.target_key):
+            counts[trial.workload] = counts.get(trial.workload, 0) + 1
+        texts = {row["key"]: row["te_text"] for row in self.store.workloads()}
+        chosen = [k for k in counts if k not in own and k in texts and counts[k] >= _LEAST_TRIALS]
+        for key in sorted(chosen, key=lambda key: (-counts[key], key))[:MOST_WORKLOADS]:
+            head = f"builtin.module attributes {{tcopt.target = {task.target}}}"
+            yield key, f"{head} {{\n{texts[key]}\n}}"
+
+    def _examples(
+        self, key: str, text: str, task: Task, trials: Sequence[records.Trial]
+    ) -> list[Group]:
+        kept = sorted(self._own(trials), key=lambda each: each.at)[-MOST_TRIALS:]
+        if len(kept) < 2:
+            return []
+        try:
+            arms = {arm.rule: arm for arm in arms_in(*lowered(text, task.phases))}
+        except TcoptError:
+            return []  # A workload that this version does not read teaches nothing.
+        by_machine: dict[str, list[tuple[Arm, Trial]]] = {}
+        for each in kept:
+            arm = arms.get(each.rule)
+            if arm is not None and _is_choice(arm, choice_of(each)):
+                by_machine.setdefault(each.machine, []).append((arm, trial_from(each)))
+        return [_group(key, machine, own) for machine, own in by_machine.items()]
+
+
+def trial_from(record: records.Trial) -> Trial:
+    """A record as a trial."""
+    ran = record.status == OK and record.ratio > 0
+    return Trial(
+        record.rule,
+        choice_of(record),
+        "record",
+        record.status,
+        record.ratio if ran else inf,
+        0.0,
+        record.low,
+        record.high,
+        record.median_ns if ran and record.median_ns else inf,
+        record.object_hash,
+        record.error,
+        record.sequence,
+    )
+
+
+def choice_of(record: records.Trial) -> dict[str, int]:
+    """The values of knobs; records of others may have what is no number, and so no choice."""
+    return {name: value for name, value in record.choice.items() if isinstance(value, int)}
+
+
+def _group(key: str, machine: str, examples: Sequence[tuple[Arm, Trial]]) -> Group:
+    features = [arm.features(arm.space.point(trial.choice)[None])[0] for arm, trial in examples]
+    speeds = np.asarray([1 / trial.part for _, trial in examples])
+    return Group(key, machine, np.stack(features), speeds)
+
+
+def _is_choice(arm: Arm, choice: Choice) -> bool:
+    try:
+        arm.space.check(choice)
+    except InputError:
+        return False
+    return True
+
+
+def _parts(trials: Sequence[records.Trial]) -> list[Sequence[records.Trial]]:
+    return [trials[i : i + ROUND] for i in range(0, len(trials), ROUND)]
