@@ -1,4 +1,5 @@
-"""Products with matrices that are quantised block by block, as language models are deployed."""
+"""Matrices that are quantised block by block, as language models are deployed: products with
+them, and rows of them."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from tcopt.dialects.graph.blockwise_matmul import PANEL
 from tcopt.frontends.onnx.context.context import NodeContext, count_of
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
+from tcopt.frontends.onnx.handlers.indexing import check_range
 from tcopt.frontends.onnx.handlers.matrix import product
 from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
 
@@ -59,6 +61,53 @@ def matmul_n_bits(ctx: NodeContext) -> SSAValue:
         result = reshaped(ctx, result, (*lead, columns))
     bias = ctx.optional_input(5)
     return result if bias is None else ctx.emit(graph.AddOp(result, bias))
+
+
+@handler("com.microsoft.GatherBlockQuantized")
+def gather_block_quantized(ctx: NodeContext) -> SSAValue:
+    """Slices of a quantised tensor, whose codes have a scale for each block along an axis."""
+    codes, indices, scales = (ctx.input(place) for place in range(3))
+    rank, bits, size = ctx.rank(codes), ctx.get_int("bits"), ctx.get_int("block_size")
+    gathered = ctx.axis(ctx.get_int("gather_axis"), rank)
+    axis = ctx.axis(ctx.get_int("quantize_axis"), rank)
+    is_packed = ctx.builder.dtype_of(codes) == np.uint8
+    ctx.check(gathered != axis, f"slices cannot be taken along axis {axis}, that of the blocks")
+    ctx.check(ctx.rank(scales) == rank, f"scales should have {rank} dimensions")
+    ctx.check(size > 0, f"block_size {size} is none")
+    if is_packed:
+        ctx.check(bits in (2, 4, 8), f"codes of {bits} bits are not known")
+        ctx.check(axis == rank - 1, "bytes hold codes of the last axis")
+    check_range(ctx, indices, ctx.shape(codes)[gathered])
+    place = axis if axis < gathered else axis + ctx.rank(indices) - 1
+
+    def slices(value: SSAValue) -> SSAValue:
+        return ctx.emit(graph.GatherOp(value, indices, axis=gathered))
+
+    own = slices(codes)
+    own = _unpacked(ctx, own, bits) if is_packed else own
+    extent = ctx.shape(own)[place]
+    blocks, held = -(-extent // size), ctx.shape(scales)
+    wanted = [blocks if d == axis else n for d, n in enumerate(ctx.shape(codes))]
+    ctx.check(list(held) == wanted, f"scales {list(held)} should be {wanted}")
+    of_block = ctx.array(np.arange(extent, dtype=np.int64) // size)
+
+    def spread(value: SSAValue) -> SSAValue:
+        return ctx.emit(graph.GatherOp(value, of_block, axis=place))
+
+    scale, zero = slices(scales), ctx.optional_input(3)
+    centred = cast(ctx, own, f32)
+    if zero is not None:
+        packed = [*held[:-1], -(-blocks * bits // 8)] if is_packed else list(held)
+        ctx.check(list(ctx.shape(zero)) == packed, f"zero points should be {packed}")
+        zero = slices(zero)
+        if is_packed:
+            zero = _unpacked(ctx, zero, bits)
+            zero = ctx.emit(graph.SliceOp(zero, [0] * ctx.rank(zero), ctx.shape(scale)))
+        centred = ctx.emit(graph.SubOp(centred, spread(cast(ctx, zero, f32))))
+    elif is_packed:
+        centred = ctx.emit(graph.SubOp(centred, ctx.literal(float(1 << (bits - 1)), centred)))
+    result = ctx.emit(graph.MulOp(centred, spread(cast(ctx, scale, f32))))
+    return cast(ctx, result, ctx.element(scales))
 
 
 def _zeros(ctx: NodeContext, columns: int, blocks: int, bits: int) -> SSAValue:

@@ -32,6 +32,12 @@ _BLOCKWISE: Attributes = {
     "block_size": (INT, REQUIRED),
     "accuracy_level": (INT, 0),
 }
+_GATHER_BLOCKWISE: Attributes = {
+    "gather_axis": (INT, 0),
+    "quantize_axis": (INT, 1),
+    "block_size": (INT, 128),
+    "bits": (INT, 4),
+}
 _LSTM: Attributes = {
     "activation_alpha": (FLOATS, None),
     "activation_beta": (FLOATS, None),
@@ -70,6 +76,7 @@ _QUANTISED = (
     contrib_schema("DynamicQuantizeLSTM", 12, 12, _LSTM, (0, 3)),
     contrib_schema("MatMulIntegerToFloat", 4, 7),
     contrib_schema("MatMulNBits", 3, 6, _BLOCKWISE),
+    contrib_schema("GatherBlockQuantized", 3, 4, _GATHER_BLOCKWISE),
 )
 
 

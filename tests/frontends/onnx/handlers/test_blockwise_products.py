@@ -1,4 +1,4 @@
-"""MatMulNBits, against onnxruntime."""
+"""MatMulNBits and GatherBlockQuantized, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -106,3 +106,31 @@ def test_what_does_not_fit(rng: np.random.Generator):
     model.graph.node[0].input[4] = "bias"
     with pytest.raises(UnsupportedError, match="g_idx"):
         import_model(model)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_rows_of_quantized_embeddings(
+    bits: int, zeros: bool, dtype: type, rng: np.random.Generator
+):
+    """Places from the end too; a last block that is not full."""
+    extent, blocks = 72, 5
+    weights = {
+        "codes": rng.integers(0, 256, (10, extent * bits // 8)).astype(np.uint8),
+        "scales": rng.uniform(0.1, 1, (10, blocks)).astype(dtype),
+    }
+    if zeros:
+        weights["zeros"] = rng.integers(0, 256, (10, -(-blocks * bits // 8))).astype(np.uint8)
+    names = ["codes", "i", "scales", *(["zeros"] if zeros else [])]
+    node = helper.make_node(
+        "GatherBlockQuantized", names, ["y"], domain="com.microsoft", block_size=16, bits=bits,
+        gather_axis=0, quantize_axis=-1,
+    )  # fmt: skip
+    places = helper.make_tensor_value_info("i", 7, [2, 3])
+    output = helper.make_tensor_value_info("y", TYPES[dtype], [2, 3, extent])
+    stored = [numpy_helper.from_array(a, n) for n, a in weights.items()]
+    graph = helper.make_graph([node], "g", [places], [output], stored)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    check_model(model, {"i": np.array([[0, -1, 4], [9, 3, -10]], np.int64)}, 1e-3)
