@@ -161,13 +161,18 @@ def _ask(process: subprocess.Popen[bytes], unit: Unit, phases: Sequence[Phase]) 
     return reply[1:]
 
 
-def plugin_sources() -> list[object]:
-    """What a worker has to load, too, see `plugins_in`."""
-    if not told_key():
+def plugin_sources(*, all_: bool = False) -> list[object]:
+    """What a worker has to load, too, see `plugins_in`.
+
+    Args:
+        all_: also what other things than its source decide about, for who keeps nothing of what
+            the worker makes.
+    """
+    if not all_ and not told_key():
         return []
-    from tcopt.support.plugins import told_sources
+    from tcopt.support.plugins import loaded_sources, told_sources
 
     return [
         [source.function, [(m.name, m.path, m.code.decode("latin-1")) for m in source.modules]]
-        for source in told_sources()
+        for source in (loaded_sources() if all_ else told_sources())
     ]

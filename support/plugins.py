@@ -90,6 +90,11 @@ def told_sources() -> list[PluginSource]:
     return [loaded.source for loaded in _order if loaded.source.told]
 
 
+def loaded_sources() -> list[PluginSource]:
+    """All loaded plugins, in order, also those that other things than their source decide about."""
+    return [loaded.source for loaded in _order]
+
+
 def take_sources(sources: Iterable[PluginSource]) -> None:
     """Have just these plugins loaded, as another process has them."""
     wanted = list(sources)

@@ -29,7 +29,12 @@ from tcopt.schedules.rules.rule import (
     space_of,
     target_kind,
 )
-from tcopt.schedules.rules.schedule_remarks import remark_schedule, remark_slow, remark_unscheduled
+from tcopt.schedules.rules.schedule_remarks import (
+    remark_difference,
+    remark_schedule,
+    remark_slow,
+    remark_unscheduled,
+)
 from tcopt.schedules.spaces.closed import Closed
 from tcopt.schedules.spaces.space import Choice, Space
 from tcopt.schedules.tuning.lock_file import choice_of
@@ -80,6 +85,7 @@ class SchedulePass(ModulePass):
             if sequence is not None and not is_unwritten(sequence):
                 if listening():
                     remark_schedule(function, sequence)
+                    remark_difference(function, sequence, write_schedule(function, rules, facts))
                 continue
             schedule = (
                 find_schedule(function, rules, facts)

@@ -39,6 +39,25 @@ def remark_schedule(function: FuncOp, sequence: SequenceOp) -> None:
         remark(by, function, "stays on one thread", missed=True)
 
 
+def remark_difference(function: FuncOp, sequence: SequenceOp, default: SequenceOp | None) -> None:
+    """Remark on what a schedule that was told chose, and the default would not have."""
+    if default is None:
+        return
+    told, own = (each.attributes.get("rule") for each in (sequence, default))
+    rule = own.data if isinstance(own, StringAttr) else "another rule"
+    if told != own:
+        remark("apply-tuning", function, f"the default would be of {rule}")
+        return
+    before, after = knobs_of(default), knobs_of(sequence)
+    changed = [
+        f"{name} {before.get(name, '-')} -> {value}"
+        for name, value in after.items()
+        if before.get(name) != value
+    ]
+    text = ", ".join(changed) or "no other choice"
+    remark("apply-tuning", function, f"beside the default: {text}")
+
+
 def remark_slow(
     function: FuncOp,
     sequence: SequenceOp,

@@ -78,7 +78,10 @@ def schedule_of(model: Path, **options: object) -> str:
 def test_a_lock_file_beside_the_model_is_obeyed(model: Path, with_steps: bool):
     assert "rows = 3" not in schedule_of(model)
     write_lock(model, with_steps=with_steps)
-    assert "rows = 3, vectors = 2" in schedule_of(model)
+    told = schedule_of(model)
+    assert "rows = 3, vectors = 2" in told
+    # What is different is said, where the steps are not made of the choice anew.
+    assert ("beside the default: rows" in told) == with_steps
     assert "rows = 3" not in schedule_of(model, tuned=False)
 
 

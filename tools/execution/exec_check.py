@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from tcopt.dialects.float_precision import precision_of, rounds
+from tcopt.support.closeness import Tolerance, difference
 from tcopt.support.errors import (
     InputError,
     MismatchError,
@@ -26,7 +27,6 @@ from tcopt.support.errors import (
     UnsupportedError,
 )
 from tcopt.tools.command_line.inputs import InputSpec, make_inputs, read_arrays
-from tcopt.tools.execution.closeness import Tolerance, difference
 from tcopt.tools.execution.executors import Array, functions, inputs_of
 from tcopt.tools.execution.fingerprints import fingerprint
 from tcopt.tools.execution.native_process import NativeFault

@@ -13,7 +13,7 @@ from typing import Any
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, OpResult
 
-from tcopt.tools.execution.closeness import Tolerance, difference
+from tcopt.support.closeness import Tolerance, difference
 from tcopt.tools.execution.traced_run import Located
 
 

@@ -25,10 +25,10 @@ from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.group import GroupOp
 from tcopt.dialects.vdla import ProgramOp
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
+from tcopt.support.closeness import Tolerance, difference
 from tcopt.support.errors import MismatchError, UnsupportedError
 from tcopt.support.strings import StringTable, strings_in
 from tcopt.tools.execution.accelerator_runs import run_program, stored_buffers
-from tcopt.tools.execution.closeness import Tolerance, difference
 from tcopt.tools.execution.executors import functions, level_of, outputs_of
 from tcopt.tools.execution.fingerprints import digest, fingerprint
 from tcopt.tools.execution.host_program import WEIGHTS, HostProgram, planned, unwritten

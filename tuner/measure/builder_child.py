@@ -69,11 +69,17 @@ def _answer(facts: Facts, parts: list[memoryview]) -> bytes:
         return pack({"status": COMPILE_ERROR, "message": f"{type(error).__name__}: {error}"})
 
 
+_loaded: list[Any] = []
+
+
 def _load(plugins: list[Any]) -> None:
+    """Have the plugins of a request, which are mostly those of the one before."""
     from tcopt.compiler.worker import plugins_in
     from tcopt.support.plugins import take_sources
 
-    take_sources(plugins_in(plugins))
+    if plugins != _loaded:
+        take_sources(plugins_in(plugins))
+        _loaded[:] = plugins
 
 
 def _build(facts: Facts) -> bytes:

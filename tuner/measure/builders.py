@@ -130,7 +130,7 @@ def request_of(candidate: Candidate) -> dict[str, Any]:
         "rule": candidate.rule,
         "choice": None if candidate.choice is None else dict(candidate.choice),
         "sequence": candidate.sequence,
-        "plugins": plugin_sources(),
+        "plugins": plugin_sources(all_=True),
     }
 
 
@@ -140,7 +140,7 @@ def reference_request(task: Task) -> dict[str, Any]:
         "reference": True,
         "text": task.text,
         "arguments": [asdict(a) for a in task.arguments],
-        "plugins": plugin_sources(),
+        "plugins": plugin_sources(all_=True),
     }
 
 

@@ -243,8 +243,11 @@ class Turns:
     def _finish(self, contender: _Contender, *, dropped: bool = False) -> None:
         times = tuple(t for samples in contender.rounds for t in samples)
         beside = tuple(t for samples in contender.beside for t in samples)
+        has_default = self._default_ns is not None
         if not times:
             times = (contender.first_ns,)
+        if not has_default:
+            beside = ()  # It was another candidate that was timed beside this one.
         outcome = Outcome(OK, ns=times, default_ns=beside, code=contender.code)
         try:
             self._runner.check_again(contender.number, 2 * self._share)
@@ -252,7 +255,7 @@ class Turns:
         except CandidateFailed as error:
             self._fail(contender, error)
             return
-        if contender.rounds:
+        if contender.rounds and has_default:
             contender.judge()
             low, high = contender.low, min(contender.high, 1e9)
             outcome = replace(outcome, low=low, high=high)

@@ -68,10 +68,10 @@ def difference(
         e = np.where(where, e, 0.0)
     if not error.any():
         return None
-    allowed = _allowed(e, expected.dtype, tolerance)
+    allowed = allowed_error(e, expected.dtype, tolerance)
     wrong = error > allowed
     count = int(np.count_nonzero(wrong))
-    if not count or _is_step(error, e, expected.dtype, tolerance, count):
+    if not count or is_step(error, e, expected.dtype, tolerance, count):
         return None
     with np.errstate(over="ignore"):
         share = error / np.maximum(allowed, np.finfo(np.float64).tiny)
@@ -91,7 +91,12 @@ def _same_bytes(a: Array, b: Array) -> bool:
     return a.tobytes() == b.tobytes()
 
 
-def _allowed(e: Array, dtype: np.dtype[Any], tolerance: Tolerance) -> Array:
+def allowed_error(e: Array, dtype: np.dtype[Any], tolerance: Tolerance) -> Array:
+    """What each element of an expected value may be off, or one number for all of them.
+
+    Args:
+        e: the value as f64; `dtype`: its own type.
+    """
     if dtype.kind in "iub":
         return np.asarray(tolerance.atol)
     magnitude = np.abs(np.where(np.isfinite(e), e, 0.0))
@@ -104,9 +109,7 @@ def _allowed(e: Array, dtype: np.dtype[Any], tolerance: Tolerance) -> Array:
     return np.asarray(tolerance.atol + rtol * scale)
 
 
-def _is_step(
-    error: Array, e: Array, dtype: np.dtype[Any], tolerance: Tolerance, count: int
-) -> bool:
+def is_step(error: Array, e: Array, dtype: np.dtype[Any], tolerance: Tolerance, count: int) -> bool:
     """Whether a difference is what rounding to whole numbers may make of a small one."""
     if not tolerance.rounds or count > max(1.0, _STEP_SHARE * error.size):
         return False
