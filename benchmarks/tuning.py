@@ -1,0 +1,320 @@
+"""How well schedules are searched: learned, by estimate and at random; warm and cold; how fast.
+
+    python benchmarks/tuning.py speed                                    # choices scored a second
+    python benchmarks/tuning.py search --only matmul --trials 64         # strategies, three seeds
+    python benchmarks/tuning.py search --only conv --filter 'C[369]$' --json found.json
+    python benchmarks/tuning.py warm --only conv --trials 32            # after others, or not
+
+`search` tunes the kernel of each case that takes longest, once for each strategy and seed, from
+nothing. `warm` tunes each twice: from nothing, and with the trials of all other cases as examples.
+What counts is the best speed after so many trials, against the default schedule in the same rounds.
+Times are as noisy as the machine: leave it alone meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import geometric_mean, median
+
+import numpy as np
+from rich.table import Table
+
+from case import Case
+from groups import GROUPS
+from suites import all_suites
+from tcopt.backends.llvm.machine.host import default_threads
+from tcopt.support.errors import InputError, TcoptError
+from tcopt.support.files import write_output
+from tcopt.tools.benchmarking.machine import machine_facts
+from tcopt.tools.command_line.cli import ArgumentParser, run_tool
+from tcopt.tools.command_line.text_tables import render
+from tcopt.tools.tuning.plots import Curve, draw_curves
+from tcopt.tuner.arms import arms_of
+from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings
+from tcopt.tuner.model import Group, Ranker, Settings
+from tcopt.tuner.scheduler import Progress
+from tcopt.tuner.search.proposer import Arm
+from tcopt.tuner.session import Session, SessionSettings, State
+from tcopt.tuner.task_search import Strategy, TaskSearch
+from tcopt.tuner.tasks import Task, tasks_of
+
+PROG = "tuning"
+
+MARKS = (16, 32, 64, 128, 256, 512, 1000)
+"""Trials after which the best is shown."""
+
+SCORED = 100_000
+"""Choices that `speed` scores."""
+
+NEVER = 1e9
+"""Seconds: trials end these searches."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One search of one kernel.
+
+    Attributes:
+        ratios: of the trials in their order: times as parts of the default's.
+        seconds: at which each was there.
+        failures: how many did not run.
+    """
+
+    case: str
+    kernel: str
+    strategy: str
+    seed: int
+    warm: bool
+    size: int
+    ratios: tuple[float, ...]
+    seconds: tuple[float, ...]
+    failures: int
+    choice: str
+
+    def speed(self, trials: int) -> float:
+        """How many times as fast as the default the best of the first trials is."""
+        return 1 / min([1.0, *self.ratios[:trials]])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    args = _parser().parse_args(argv)
+    return run_tool(PROG, partial(_run, args))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = ArgumentParser(PROG, __doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add = parser.add_argument
+    add("what", choices=("speed", "search", "warm"))
+    add("--only", nargs="+", metavar="SUITE", help="suites (conv, depthwise, matmul)")
+    add("--filter", default="", metavar="REGEX", help="cases whose names match")
+    add("--trials", type=int, default=64, help="of each search (64)")
+    add("--seeds", type=int, default=3, help="searches of each kind (3)")
+    add("--strategies", nargs="+", choices=[s.value for s in Strategy], help="all by default")
+    add("--threads", type=int, default=default_threads(), help="that kernels run on (all)")
+    add("--target", default="cpu", help="what to compile for (cpu)")
+    add("--json", metavar="FILE", help="write all searches")
+    add("--chart", metavar="FILE", help="draw the best against trials and seconds")
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    tasks = dict(_tasks(_cases(args), args.target))
+    if not tasks:
+        raise InputError("no case has a kernel with choices", hint="--only matmul")
+    if args.what == "speed":
+        return _score(tasks)
+    runs: list[Run] = []
+    with LocalMeasurer(MeasureSettings(threads=args.threads)) as measurer:
+        if args.what == "search":
+            runs = _search(args, tasks, measurer)
+        else:
+            runs = _warm(args, tasks, measurer)
+    print(_table(runs))
+    print(_summary(runs))
+    if args.json:
+        facts = {"machine": machine_facts(), "threads": args.threads}
+        text = json.dumps(facts | {"runs": [asdict(run) for run in runs]}, indent=1)
+        write_output(args.json, text)
+    if args.chart:
+        curves: dict[str, list[Curve]] = {}
+        for run in runs:
+            label = "warm" if run.warm else run.strategy
+            curves.setdefault(run.case, []).append(Curve(label, run.ratios, run.seconds))
+        draw_curves(curves, Path(args.chart))
+    return 0
+
+
+def _cases(args: argparse.Namespace) -> list[Case]:
+    wanted = args.only or ["conv", "depthwise", "matmul"]
+    suites = all_suites()
+    if unknown := sorted(set(wanted) - set(suites)):
+        raise InputError(f"there is no suite '{unknown[0]}'", hint=f"there are {', '.join(suites)}")
+    cases = [case for name in wanted for case in suites[name]]
+    return [case for case in cases if re.search(args.filter, case.name)]
+
+
+def _tasks(cases: Iterable[Case], target: str) -> Iterable[tuple[str, Task]]:
+    """The kernel of each case that has most work, where there is something to choose."""
+    for case in cases:
+        known = ("accuracy", "precision", "shapes", "dims")
+        options = {name: case.options[name] for name in known if name in case.options}
+        task = max(tasks_of(case.build(), target, **options), key=lambda each: each.work)
+        if sum(arm.space.size for arm in arms_of(task)) > 1:
+            yield case.name, replace(task, ns=1.0)
+        else:
+            print(f"{case.name}: nothing to choose", file=sys.stderr)
+
+
+# How fast choices are scored.
+
+
+def _score(tasks: dict[str, Task]) -> int:
+    table = Table(box=None)
+    for title in ("case", "rule", "choices", "features us", "model us", "scored a second"):
+        table.add_column(title)
+    for name, task in tasks.items():
+        arm = max(arms_of(task), key=lambda each: each.space.size)
+        features_s, model_s = _seconds(arm)
+        table.add_row(
+            name,
+            arm.rule,
+            f"{arm.space.size:,}",
+            f"{features_s / SCORED * 1e6:.2f}",
+            f"{model_s / SCORED * 1e6:.2f}",
+            f"{SCORED / (features_s + model_s):,.0f}",
+        )
+    print(render(table))
+    return 0
+
+
+def _seconds(arm: Arm) -> tuple[float, float]:
+    """What features and predictions of `SCORED` choices take on one thread, the least of three."""
+    rng = np.random.default_rng(0)
+    points = arm.space.draw(SCORED, rng)
+    examples = arm.features(points[:4096])
+    speeds = np.exp(0.3 * rng.standard_normal(len(examples)))
+    ranker = Ranker(Settings(threads=1))
+    ranker.learn([Group("any", "any", examples, speeds)], "any", len(examples))
+    least = [float("inf"), float("inf")]
+    for _ in range(3):
+        start = time.perf_counter()
+        features = arm.features(points)
+        between = time.perf_counter()
+        ranker.predict(features)
+        end = time.perf_counter()
+        least = [min(least[0], between - start), min(least[1], end - between)]
+    return least[0], least[1]
+
+
+# Searches.
+
+
+def _search(args: argparse.Namespace, tasks: dict[str, Task], measurer: LocalMeasurer) -> list[Run]:
+    strategies = [Strategy(s) for s in args.strategies] if args.strategies else list(Strategy)
+    found: list[Run] = []
+    for name, task in tasks.items():
+        for seed in range(args.seeds):
+            for strategy in strategies:
+                run, _ = _one(name, task, strategy, seed, args.trials, measurer, ())
+                found.append(_told(run))
+    return found
+
+
+def _warm(args: argparse.Namespace, tasks: dict[str, Task], measurer: LocalMeasurer) -> list[Run]:
+    found: list[Run] = []
+    taught: dict[str, list[Group]] = {}
+    for name, task in tasks.items():
+        for seed in range(args.seeds):
+            run, groups = _one(name, task, Strategy.MODEL, seed, args.trials, measurer, ())
+            found.append(_told(run))
+            taught.setdefault(name, []).extend(groups)
+    for name, task in tasks.items():
+        others = [g for other, groups in taught.items() if other != name for g in groups]
+        for seed in range(args.seeds):
+            run, _ = _one(name, task, Strategy.MODEL, seed, args.trials, measurer, others)
+            found.append(_told(run))
+    return found
+
+
+def _one(
+    name: str,
+    task: Task,
+    strategy: Strategy,
+    seed: int,
+    trials: int,
+    measurer: LocalMeasurer,
+    others: Sequence[Group],
+) -> tuple[Run, list[Group]]:
+    """One search, and what others may learn from it."""
+    search = TaskSearch(task.key, arms_of(task), Progress(1.0, 0), strategy, seed=seed)
+    settings = SessionSettings(seed=seed, worth=-1.0, model=Settings(seed=seed))
+    session = Session([(task, search)], measurer, others=others, settings=settings)
+    seconds: list[float] = []
+
+    def note(state: State) -> None:
+        seconds.extend([state.seconds] * (state.trials - len(seconds)))
+
+    session.run(NEVER, trials, note)
+    best = search.best
+    choice = "" if best is None else f"{best.rule} {dict(best.choice)}"
+    ratios = tuple(trial.part for trial in search.trials)
+    failures = sum(not trial.ran for trial in search.trials)
+    run = Run(
+        name,
+        task.name,
+        strategy.value,
+        seed,
+        bool(others),
+        search.proposer.size,
+        ratios,
+        tuple(seconds),
+        failures,
+        choice,
+    )
+    return run, search.groups()
+
+
+def _told(run: Run) -> Run:
+    kind = "warm" if run.warm else run.strategy
+    best = run.speed(len(run.ratios))
+    line = f"{run.case} {kind} seed {run.seed}: {best:.3f}x, {len(run.ratios)} trials, {run.choice}"
+    print(line, file=sys.stderr, flush=True)
+    return run
+
+
+def _kinds(runs: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
+    found: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        found.setdefault((run.case, "warm" if run.warm else run.strategy), []).append(run)
+    return found
+
+
+def _table(runs: Sequence[Run]) -> str:
+    most = max(len(run.ratios) for run in runs)
+    marks = [mark for mark in MARKS if mark < most] + [most]
+    table = Table(box=None)
+    for title in ("case", "choices", "search", *(f"after {mark}" for mark in marks), "failed"):
+        table.add_column(title, justify="left" if title in ("case", "search") else "right")
+    for (case, kind), own in _kinds(runs).items():
+        speeds = [f"{median(run.speed(mark) for run in own):.3f}" for mark in marks]
+        failed = sum(run.failures for run in own)
+        table.add_row(case, f"{own[0].size:,}", kind, *speeds, str(failed))
+    return render(table)
+
+
+def _summary(runs: Sequence[Run]) -> str:
+    """Who wins, and the gains of groups."""
+    most = max(len(run.ratios) for run in runs)
+    ends = {key: median(r.speed(most) for r in own) for key, own in _kinds(runs).items()}
+    lines: list[str] = []
+    for first, second in (("model", "random"), ("model", "estimate"), ("warm", "model")):
+        both = [case for case, kind in ends if kind == first and (case, second) in ends]
+        if both:
+            won = sum(ends[case, first] >= ends[case, second] for case in both)
+            ratio = geometric_mean(ends[case, first] / ends[case, second] for case in both)
+            lines.append(
+                f"{first} at least as good as {second} in {won} of {len(both)} kernels, "
+                f"{ratio:.3f}x in the geometric mean"
+            )
+    for group in GROUPS:
+        own = [ends[case, "model"] for case in group.members if (case, "model") in ends]
+        if own:
+            lines.append(f"{group.title}: {geometric_mean(own):.3f}x as fast as the default")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except TcoptError as error:
+        sys.exit(str(error))
