@@ -16,7 +16,7 @@ from tcopt.support.errors import InputError, TcoptError
 from tcopt.tuner.arms import arms_in, lowered
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.features import VERSION
-from tcopt.tuner.measure.outcomes import OK, Outcome
+from tcopt.tuner.measure.outcomes import LOST, OK, Outcome
 from tcopt.tuner.model import Group
 from tcopt.tuner.records import trials as records
 from tcopt.tuner.records.machine import machine_facts
@@ -141,8 +141,9 @@ class Past:
         return self._standings[task.key]
 
     def _own(self, trials: Sequence[records.Trial]) -> list[records.Trial]:
-        """Those of as many threads."""
-        return [each for each in trials if each.options == self.setting.options]
+        """Those of as many threads that say something of their schedules."""
+        wanted = self.setting.options
+        return [each for each in trials if each.options == wanted and each.status != LOST]
 
     def _others(self, task: Task, own: Collection[str]) -> Iterator[tuple[str, str]]:
         """Keys and modules of other workloads, those with most trials first."""

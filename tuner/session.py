@@ -21,7 +21,7 @@ from typing import Protocol
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.forecast import Prior
 from tcopt.tuner.measure.measurer import Measurer
-from tcopt.tuner.measure.outcomes import OK, Outcome
+from tcopt.tuner.measure.outcomes import LOST, OK, Outcome
 from tcopt.tuner.model import Group, Ranker, Settings
 from tcopt.tuner.scheduler import WORTH, Expectation, TaskScheduler
 from tcopt.tuner.search.proposer import Proposal
@@ -218,7 +218,10 @@ class Session:
             if proposal is None:
                 return
             trial = make_trial(proposal, outcome)
-            trials.append(trial)
+            if outcome.status == LOST:
+                search.proposer.forget(proposal)  # It is nobody's fault, and may be tried again.
+            else:
+                trials.append(trial)
             if self._keeper is not None:
                 self._keeper.keep(task, trial, outcome)
 

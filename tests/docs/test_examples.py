@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tcopt.tools import tcopt, tcopt_bench, tcopt_check, tcopt_compile, tcopt_run
+from tcopt.tools import tcopt, tcopt_bench, tcopt_check, tcopt_compile, tcopt_run, tcopt_tune
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "examples" / "README.md"])
@@ -31,6 +31,7 @@ TOOLS = {
     "tcopt-check": tcopt_check.main,
     "tcopt-compile": tcopt_compile.main,
     "tcopt-run": tcopt_run.main,
+    "tcopt-tune": tcopt_tune.main,
 }
 _CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHOWN_FILE = re.compile(

@@ -10,7 +10,7 @@ import pytest
 
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import Progress as Told
-from tcopt.tuner.measure.outcomes import CRASH, OK, Outcome
+from tcopt.tuner.measure.outcomes import CRASH, LOST, OK, Outcome
 from tcopt.tuner.measure.workload import Code
 from tcopt.tuner.model import Settings
 from tcopt.tuner.scheduler import Progress
@@ -170,6 +170,22 @@ def test_an_interrupted_session_keeps_what_it_has_and_goes_on() -> None:
     again.run(1e9, trials=40)
     keys = [(c.task.key, c.key) for c in [*measurer.measured, *others.measured]]
     assert len(keys) == len(set(keys)) == 61
+
+
+def test_what_a_worker_lost_is_tried_again() -> None:
+    class Losing(FormulaMeasurer):
+        def _outcome(self, candidate: Candidate) -> Outcome:
+            if len(self.measured) % 4 == 0 and len(self.measured) < 32:
+                return Outcome(LOST, "the worker is gone")
+            return super()._outcome(candidate)
+
+    session, measurer, kept = _session([1e6])
+    losing = Losing(measurer.spaces)
+    session = Session(session.tasks, losing, keeper=kept, settings=QUICK, clock=lambda: losing.now)
+    session.run(1e9, trials=48)
+    lost = [trial for _, trial in kept.trials if trial.status == LOST]
+    assert len(lost) == 7 and session.trials == 48
+    assert all(trial.status != LOST for trial in session.tasks[0][1].trials)
 
 
 def test_what_is_used_up_ends_a_session() -> None:

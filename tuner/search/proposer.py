@@ -163,6 +163,10 @@ class Proposer:
             ordered = {k.name: choice[k.name] for k in arm.space.knobs if k.name in choice}
             self._seen.add(Proposal(rule, ordered, "").key)
 
+    def forget(self, proposal: Proposal) -> None:
+        """Let a choice be proposed again."""
+        self._seen.discard(proposal.key)
+
     def first(self, count: int, winners: Iterable[tuple[str, Choice]] = ()) -> list[Proposal]:
         """What to measure where nothing is known: the default, what is best by the rules' own
         estimates, what won on tasks like this one, and some at random.
