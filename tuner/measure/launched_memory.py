@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.device.interface import Device, KernelSource
-from tcopt.runtime.device.steps import Launch, Place, Step
+from tcopt.runtime.device.steps import BufferOffset, Launch, Step
 from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument, dtype_of
 from tcopt.tuner.measure.device_memory import CANARY, CANARY_BYTES, copies_of_weights
 from tcopt.tuner.measure.values import make_values, poison
@@ -174,5 +174,5 @@ class LaunchedKernel:
 
 def _launch(facts: Any, first: int) -> Launch:
     grid, block = tuple(facts["grid"]), tuple(facts["block"])
-    places = (Place(first + int(position), CANARY_BYTES) for position in facts["arguments"])
+    places = (BufferOffset(first + int(position), CANARY_BYTES) for position in facts["arguments"])
     return Launch(str(facts["kernel"]), grid, block, tuple(places))
