@@ -113,23 +113,25 @@ $(READY): pyproject.toml
 	@touch $@
 
 # Optional: MLIR's own tools, against which the lowered levels are checked, llvm-mca, the compiler
-# that the thread pool's text is made with, a compiler and an emulator for AArch64, and OpenCL on the CPU. Tests that need what cannot be had are skipped,
-# and say so.
+# that the thread pool's text is made with, a compiler and an emulator for AArch64, OpenCL on the
+# CPU, PostgreSQL for records of tuning, and what LightGBM needs. Tests that need what cannot be had
+# are skipped, and say so.
 OPTIONAL_COMMANDS := mlir-opt-19 llvm-mca-19 clang-19 qemu-aarch64 aarch64-linux-gnu-gcc
-OPTIONAL_FILES := /etc/OpenCL/vendors/pocl.icd
+OPTIONAL_FILES := /etc/OpenCL/vendors/pocl.icd /usr/lib/postgresql
 OPTIONAL_PACKAGES := mlir-19-tools llvm-19 clang-19 qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
-  pocl-opencl-icd
+  pocl-opencl-icd postgresql libgomp1
 
 tools: setup
 	@(for c in $(OPTIONAL_COMMANDS); do command -v $$c >/dev/null || exit 1; done; \
-	  for f in $(OPTIONAL_FILES); do test -e $$f || exit 1; done) || \
+	  for f in $(OPTIONAL_FILES); do test -e $$f || exit 1; done; \
+	  ldconfig -p | grep -q libgomp.so.1) || \
 	  test -e $(VENV)/.tools-tried || \
 	  { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	    echo "installing $(OPTIONAL_PACKAGES)" && \
 	    DEBIAN_FRONTEND=noninteractive apt-get -qq update >/dev/null 2>&1 && \
 	    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
 	      $(OPTIONAL_PACKAGES) >/dev/null 2>&1; } || \
-	  echo "note: tests that need one of these are skipped: $(OPTIONAL_COMMANDS) PoCL"
+	  echo "note: tests that need one of these are skipped: $(OPTIONAL_COMMANDS) PoCL PostgreSQL libgomp"
 	@touch $(VENV)/.tools-tried
 
 clean:
