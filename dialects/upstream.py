@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from xdsl.dialects.builtin import FunctionType, ModuleOp, VectorType, f32, i1, i32, i64
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IndexType,
+    ModuleOp,
+    VectorType,
+    f32,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, OpTrait, Pure
 
@@ -154,6 +163,12 @@ GAPS: tuple[Gap, ...] = (
     Gap("arith.trunci", _SCALARS, _ARITH, _cast("TruncIOp", i64, i32)),
     Gap("arith.fptosi, arith.fptoui", _SCALARS, _ARITH, _cast("FPToSIOp", f32, i32)),
     Gap("arith.sitofp, arith.uitofp", _SCALARS, _ARITH, _cast("SIToFPOp", i32, f32)),
+    Gap(
+        "arith.index_cast, arith.index_castui",
+        _SCALARS,
+        _ARITH,
+        _cast("IndexCastOp", i32, IndexType()),
+    ),
     Gap(
         "memref.prefetch",
         _MISSING,

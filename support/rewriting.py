@@ -143,6 +143,8 @@ def insert_once(rewriter: PatternRewriter, new: Operation) -> SSAValue:
             and op.result_types == new.result_types
             and (place.insert_before is None or op.is_before_in_block(place.insert_before))
         ):
+            for result, known in zip(new.results, op.results, strict=True):
+                result.replace_all_uses_with(known)
             new.erase()
             return op.results[0]
     return rewriter.insert(new).results[0]

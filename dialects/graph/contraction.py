@@ -116,6 +116,21 @@ class ContractionOp(GraphOp, ABC):
         """The product of a matrix of rows and the weights of this one, which takes rows."""
         raise NotImplementedError
 
+    @property
+    def takes_panels(self) -> bool:
+        """Whether weights that are a matrix may be stored in panels of columns, see `in_panels`."""
+        return False
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """Rows, columns and terms of one product of matrices, of an op that takes panels."""
+        raise NotImplementedError
+
+    def in_panels(self, width: int) -> Sequence[Operation]:
+        """Ops for the same result, the last of which gives it, where weights are panels of `width`
+        columns, the last one filled with zeros; of an op that takes panels."""
+        raise NotImplementedError
+
     def in_groups(self, group: int) -> Sequence[Operation] | None:
         """Ops for the same result, the last of which gives it, whose weights hold `group` terms
         of a sum side by side, as dot product instructions take them; None without such a form."""

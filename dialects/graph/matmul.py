@@ -59,6 +59,27 @@ class MatmulOp(ContractionOp):
         super().__init__([lhs, rhs], properties)
 
     @property
+    def takes_panels(self) -> bool:
+        """Those are what a packed product reads."""
+        return True
+
+    def in_panels(self, width: int) -> Sequence[Operation]:
+        """The packed product, and the panels."""
+        from tcopt.dialects.graph.layout import LayoutTransformOp
+        from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
+
+        source = "NK" if self.transpose_b is not None else "KN"
+        panels = LayoutTransformOp(self.rhs, src=source, dst=f"NK{width}n")
+        product = PackedMatmulOp(
+            self.lhs,
+            panels,
+            columns=self.shape[-1],
+            transpose_a=self.transpose_a is not None,
+            result_element=self.result_element,
+        )
+        return panels, product
+
+    @property
     def extents(self) -> tuple[int, int, int]:
         """M, N and K."""
         *_, m, k = shape_of(self.lhs)

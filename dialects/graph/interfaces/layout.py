@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from xdsl.ir import Operation, SSAValue
 
 if TYPE_CHECKING:
     from tcopt.dialects.graph.interfaces.graph_op import GraphOp
+
+
+class BlockLayouts(Protocol):
+    """The values that an op computes with when it is put in blocks of channels."""
+
+    def block_of(self, channels: int) -> int:
+        """Channels in a block of a value that has so many."""
+        ...
+
+    def is_blocked(self, value: SSAValue) -> bool:
+        """Whether a value is computed in blocks, so that its plain form costs a copy."""
+        ...
+
+    def blocked(self, value: SSAValue) -> SSAValue:
+        """A value [N, C, ...] as [N, C / block, ..., block]."""
+        ...
+
+    def plain(self, value: SSAValue) -> SSAValue:
+        """A value as it is without blocks."""
+        ...
+
+    def insert(self, op: GraphOp) -> SSAValue:
+        """Put an op in front of the one that is converted; its result."""
+        ...
 
 
 class LayoutInterface(Operation):
@@ -33,6 +57,11 @@ class LayoutInterface(Operation):
                 lower ranks broadcast against that.
             block: channels in a block.
         """
+        return None
+
+    def contracted_in_blocks(self, layouts: BlockLayouts) -> GraphOp | None:
+        """For an op that `makes_blocks`, an op, not yet inserted, that gives its result in blocks
+        of `layouts.block_of` channels; None where it computes on plain data."""
         return None
 
     def stays_plain(self, block: int) -> bool:

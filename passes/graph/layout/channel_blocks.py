@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from math import isfinite
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.dialects.graph.weights import WeightStore
 
 SMALLEST_BLOCK = 4
@@ -89,3 +91,9 @@ def fits_concat(channels: Sequence[int], lanes: int) -> bool:
     block = block_of(sum(channels), lanes)
     *inner, last = channels
     return all(n % block == 0 for n in inner) and block_of(last, lanes) == block
+
+
+def is_of_bytes(op: ContractionOp) -> bool:
+    """Whether both operands are integers of 8 bits."""
+    elements = [element_type(operand) for operand in op.operands]
+    return all(isinstance(each, IntegerType) and each.bitwidth == 8 for each in elements)

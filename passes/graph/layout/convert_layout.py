@@ -21,6 +21,7 @@ from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces.layout import BlockLayouts
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import element_type, is_float, is_half, shape_of
@@ -32,6 +33,7 @@ from tcopt.passes.graph.layout.channel_blocks import (
     SpareLanes,
     block_of,
     fits_concat,
+    is_of_bytes,
 )
 from tcopt.passes.graph.layout.layout_cost import plain_ops
 from tcopt.passes.graph.layout.plain_conv import stays_plain
@@ -285,6 +287,8 @@ class _Conversion:
             return self._convolution(op)
         if isinstance(op, ConvTransposeOp):
             return self._transposed(op)
+        if op.makes_blocks:
+            return op.contracted_in_blocks(_LayoutsFor(self, op))
         return self._between(op)
 
     # Convolutions
@@ -297,7 +301,7 @@ class _Conversion:
         block = block_of(w[0], self.lanes)
         if groups == x[1] == w[0] and w[1] == 1 and groups > 1:
             weights = insert(ReshapeOp(op.w, (w[0], *w[2:])), op)
-            data = self._block(op.x, op)
+            data = self.block(op.x, op)
             return self._blocked_conv(op, data, weights, f"O{spatial}", f"{block}o")
         if op.x not in self.computed and stays_plain(op, self.lanes):
             return None
@@ -315,8 +319,8 @@ class _Conversion:
             is_product = op.window.is_pointwise and set(op.window.strides) == {1}
             if is_product or not is_float(element_type(op.x)):
                 return None
-            return self._blocked_conv(op, self._plain(op.x, op), op.w, form, f"{block}o")
-        return self._blocked_conv(op, self._block(op.x, op), op.w, form, f"{inner}i{block}o")
+            return self._blocked_conv(op, self.plain_form(op.x, op), op.w, form, f"{block}o")
+        return self._blocked_conv(op, self.block(op.x, op), op.w, form, f"{inner}i{block}o")
 
     def _transposed(self, op: ConvTransposeOp) -> GraphOp | None:
         rank = len(op.shape) - 2
@@ -329,7 +333,7 @@ class _Conversion:
         form = f"O{'PQR'[:rank]}I{_SPATIAL[rank]}"
         reordered = LayoutTransformOp(made[-1], src=form, dst=f"{form}{inner}i{block}o")
         return BlockedConvTransposeOp(
-            self._block(op.x, op),
+            self.block(op.x, op),
             insert(reordered, op),
             starts=phases.starts,
             pads=phases.pads,
@@ -409,9 +413,9 @@ class _Conversion:
     def _operand(self, value: SSAValue, rank: int, user: Operation) -> SSAValue:
         shape = shape_of(value)
         if all(extent == 1 for extent in shape):
-            return self._plain(value, user)
+            return self.plain_form(value, user)
         if len(shape) == rank and (value in self.blocked or not _is_per_channel(shape, rank)):
-            return self._block(value, user)
+            return self.block(value, user)
         lead = shape[: len(shape) - (rank - 1)]
         channels = shape[-(rank - 1)]
         block = block_of(channels, self.lanes)
@@ -425,7 +429,8 @@ class _Conversion:
 
     # Values
 
-    def _block(self, value: SSAValue, user: Operation) -> SSAValue:
+    def block(self, value: SSAValue, user: Operation) -> SSAValue:
+        """A value in blocks, for an op that reads it."""
         if value not in self.blocked:
             plain, stored = self._layouts(shape_of(value))
             transform = LayoutTransformOp(value, src=plain, dst=stored)
@@ -433,7 +438,8 @@ class _Conversion:
             self.blocked[value] = insert(transform, user)
         return self.blocked[value]
 
-    def _plain(self, value: SSAValue, user: Operation) -> SSAValue:
+    def plain_form(self, value: SSAValue, user: Operation) -> SSAValue:
+        """A value that is not in blocks, for an op that reads it."""
         if value not in self.computed:
             return value
         if value not in self.plain:
@@ -447,12 +453,35 @@ class _Conversion:
     def _use_plain_operands(self, op: Operation) -> bool:
         found = [place for place, operand in enumerate(op.operands) if operand in self.computed]
         for place in found:
-            op.operands[place] = self._plain(op.operands[place], op)
+            op.operands[place] = self.plain_form(op.operands[place], op)
         return bool(found)
 
     def _layouts(self, shape: Sequence[int]) -> tuple[str, str]:
         plain = f"NC{_SPATIAL[len(shape) - 2]}"
         return plain, f"{plain}{block_of(shape[1], self.lanes)}c"
+
+
+class _LayoutsFor(BlockLayouts):
+    """What a conversion has for one op that contracts channels."""
+
+    def __init__(self, conversion: _Conversion, op: GraphOp):
+        self._conversion = conversion
+        self._op = op
+
+    def block_of(self, channels: int) -> int:
+        return block_of(channels, self._conversion.lanes)
+
+    def is_blocked(self, value: SSAValue) -> bool:
+        return value in self._conversion.computed
+
+    def blocked(self, value: SSAValue) -> SSAValue:
+        return self._conversion.block(value, self._op)
+
+    def plain(self, value: SSAValue) -> SSAValue:
+        return self._conversion.plain_form(value, self._op)
+
+    def insert(self, op: GraphOp) -> SSAValue:
+        return insert(op, self._op)
 
 
 def _fits_lanes(value: SSAValue) -> bool:
@@ -461,12 +490,6 @@ def _fits_lanes(value: SSAValue) -> bool:
     if isinstance(element, IntegerType):
         return 8 <= element.bitwidth <= 32
     return element == f32 or is_half(element)
-
-
-def is_of_bytes(op: ContractionOp) -> bool:
-    """Whether both operands are integers of 8 bits."""
-    elements = [element_type(operand) for operand in op.operands]
-    return all(isinstance(each, IntegerType) and each.bitwidth == 8 for each in elements)
 
 
 def _is_per_channel(shape: Sequence[int], rank: int) -> bool:

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.matmul import FEW_ROWS, MatmulOp
@@ -22,7 +23,7 @@ from tcopt.dialects.graph.slice import PadOp
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.intrinsics import byte_group, find_dot
 from tcopt.dialects.target import TargetFacts, VectorUnits, target_facts_of
-from tcopt.passes.graph.layout.convert_layout import is_of_bytes
+from tcopt.passes.graph.layout.channel_blocks import is_of_bytes
 from tcopt.support.errors import PassFailedError
 from tcopt.support.matmul_tiles import best_tile
 from tcopt.support.remarks import remark
@@ -47,31 +48,27 @@ class PackMatmul(RewritePattern):
     width: int = 0
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: MatmulOp, rewriter: PatternRewriter) -> None:
+    def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
+        if not op.takes_panels:
+            return
         width = self.panel_width(op)
         if isinstance(width, str):
             remark(PackMatmulPass.name, op, width, missed=True)
             return
-        source = "NK" if op.transpose_b is not None else "KN"
-        panels = LayoutTransformOp(op.rhs, src=source, dst=f"NK{width}n")
-        new = PackedMatmulOp(
-            op.lhs,
-            insert_once(rewriter, panels),
-            columns=op.shape[-1],
-            transpose_a=op.transpose_a is not None,
-            result_element=op.result_element,
-        )
         remark(PackMatmulPass.name, op, f"weights in panels of {width} columns")
+        *before, new = op.in_panels(width)
+        for each in before:
+            insert_once(rewriter, each)
         rewriter.replace(op, new)
 
-    def panel_width(self, op: MatmulOp) -> int | str:
+    def panel_width(self, op: ContractionOp) -> int | str:
         """Columns of a panel, or why the weights stay as they are."""
-        if not is_made_of_constants(op.rhs):
+        if not is_made_of_constants(op.weights):
             return "the right operand is not constant"
-        element = element_type(op.rhs)
-        if len(shape_of(op.rhs)) != 2 or not (is_float(element) or is_quantized(element)):
+        element = element_type(op.weights)
+        if len(shape_of(op.weights)) != 2 or not (is_float(element) or is_quantized(element)):
             return "the right operand is not a matrix of floats or narrow integers"
-        if 0 in op.shape or 0 in shape_of(op.lhs):
+        if 0 in op.shape or 0 in shape_of(op.operands[0]):
             return "it has no elements"
         if self.width:
             return self.width

@@ -1,0 +1,180 @@
+"""Products and convolutions of a plugin take part in layouts and packing by their interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+import onnx.parser
+import pytest
+
+import tcopt
+from tcopt.compiler.passes import run_passes
+from tcopt.frontends.onnx import import_model
+from tcopt.support.plugins import load_plugins, unload
+
+PLUGIN = '''
+from typing import ClassVar
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.irdl import irdl_op_definition, operand_def, result_def
+
+import numpy as np
+
+from tcopt.dialects import graph
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.types import shape_of, tensor
+from tcopt.dialects.te import api as te
+from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.nodes.contrib import register_schema
+
+
+@irdl_op_definition
+class MixOp(ContractionOp):
+    """x [N, C, H, W] with channels mixed by w [O, C]."""
+
+    name = "graph.mix"
+    FUSION: ClassVar = graph.FusionKind.COMPLEX_OUT_FUSABLE
+
+    x = operand_def(TensorType)
+    w = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    def __init__(self, x, w):
+        super().__init__([x, w])
+
+    def infer(self):
+        n, _, *space = shape_of(self.x)
+        return [tensor([n, shape_of(self.w)[0], *space], self.sum_element())]
+
+    def compute(self, x, w):
+        return np.einsum("nchw,oc->nohw", x, w)
+
+    def tensor_expression(self, x, w):
+        c = te.reduce_axis(x.shape[1], "c")
+        return te.compute(
+            self.shape,
+            lambda n, o, i, j: te.sum(x[n, c, i, j] * w[o, c], axis=c),
+            name="mix",
+        )
+
+    @property
+    def makes_blocks(self):
+        return True
+
+    def contracted_in_blocks(self, layouts):
+        outer, inner = (layouts.block_of(n) for n in shape_of(self.w))
+        weights = layouts.insert(graph.ReshapeOp(self.w, (*shape_of(self.w), 1, 1)))
+        form = LayoutTransformOp(weights, src="OIHW", dst=f"OIHW{inner}i{outer}o")
+        return graph.BlockedConvOp(layouts.blocked(self.x), layouts.insert(form))
+
+
+@irdl_op_definition
+class RightProductOp(ContractionOp):
+    """x [M, K] times w [N, K]."""
+
+    name = "graph.right_product"
+    FUSION: ClassVar = graph.FusionKind.COMPLEX_OUT_FUSABLE
+
+    x = operand_def(TensorType)
+    w = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    def __init__(self, x, w):
+        super().__init__([x, w])
+
+    def infer(self):
+        return [tensor([shape_of(self.x)[0], shape_of(self.w)[0]], self.sum_element())]
+
+    def compute(self, x, w):
+        return x @ w.T
+
+    def tensor_expression(self, x, w):
+        k = te.reduce_axis(x.shape[1], "k")
+        return te.compute(self.shape, lambda i, j: te.sum(x[i, k] * w[j, k], axis=k), name="p")
+
+    @property
+    def takes_panels(self):
+        return True
+
+    @property
+    def extents(self):
+        return (*self.shape, shape_of(self.x)[1])
+
+    def in_panels(self, width):
+        panels = LayoutTransformOp(self.w, src="NK", dst=f"NK{width}n")
+        return panels, graph.PackedMatmulOp(self.x, panels, columns=self.shape[1])
+
+
+for each, make in (("Mix", MixOp), ("RightProduct", RightProductOp)):
+    register_schema(f"my.company.{each}", inputs=(2, 2))
+
+
+@handler("my.company.Mix")
+def mix(ctx):
+    return ctx.emit(MixOp(ctx.input(0), ctx.input(1)))
+
+
+@handler("my.company.RightProduct")
+def right_product(ctx):
+    return ctx.emit(RightProductOp(ctx.input(0), ctx.input(1)))
+'''
+
+MIX = """<ir_version: 10, opset_import: ["" : 21, "my.company" : 1]>
+net (float[1, 16, 6, 5] x) => (float[1, 32, 6, 5] y) {
+  m = my.company.Mix(x, w) r = Relu(m) y = my.company.Mix(r, v)
+}"""
+PRODUCT = """<ir_version: 10, opset_import: ["" : 21, "my.company" : 1]>
+net (float[12, 40] x) => (float[12, 72] y) { p = my.company.RightProduct(x, w) y = Relu(p) }"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "heavy.py"
+    path.write_text(PLUGIN)
+    load_plugins([path])
+    yield path
+    unload(path)
+
+
+def model(text: str, **weights: Sequence[int]) -> onnx.ModelProto:
+    rng = np.random.default_rng(0)
+    proto = onnx.parser.parse_model(text)
+    for name, shape in weights.items():
+        array = rng.standard_normal(shape).astype(np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return proto
+
+
+def lowered(proto: onnx.ModelProto) -> str:
+    module = import_model(proto)
+    for phase in tcopt.pipeline("cpu:haswell")[:2]:
+        run_passes(module, phase.passes)
+    return str(module)
+
+
+def test_a_contraction_of_a_plugin_computes_in_blocks(plugin: Path) -> None:
+    proto = model(MIX, w=(24, 16), v=(32, 24))
+    text = lowered(proto)
+    assert text.count("graph.blocked_conv") == 2 and "graph.mix" not in text
+    # Between the two nothing changes its layout.
+    assert "graph.relu" in text and "tensor<1x3x6x5x8xf32>" in text
+    x = np.random.default_rng(1).standard_normal((1, 16, 6, 5), np.float32)
+    w, v = (onnx.numpy_helper.to_array(each) for each in proto.graph.initializer)
+    expected = np.einsum("nchw,oc->nohw", np.maximum(np.einsum("nchw,oc->nohw", x, w), 0), v)
+    found = tcopt.compile(proto, cache=False, workers=0).run({"x": x})[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_product_of_a_plugin_is_packed(plugin: Path) -> None:
+    proto = model(PRODUCT, w=(72, 40))
+    text = lowered(proto)
+    assert "graph.packed_matmul" in text and "graph.right_product" not in text
+    x = np.random.default_rng(1).standard_normal((12, 40), np.float32)
+    (w,) = (onnx.numpy_helper.to_array(each) for each in proto.graph.initializer)
+    found = tcopt.compile(proto, cache=False, workers=0).run({"x": x})[0]
+    np.testing.assert_allclose(found, np.maximum(x @ w.T, 0), rtol=1e-5, atol=1e-5)
