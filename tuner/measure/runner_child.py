@@ -57,6 +57,9 @@ class RunnerChild:
                 reply = {"error": "out-of-memory", "message": str(error) or "out of memory"}
             except TcoptError as error:
                 reply = {"error": error.code, "message": error.message}
+            except Exception as error:
+                # Of ours, or of a device's package; the other side goes on.
+                reply = {"error": "internal", "message": f"{type(error).__name__}: {error}"}
             self.reply(reply)
 
     def reply(self, facts: Facts) -> None:
