@@ -78,6 +78,15 @@ def _add_db(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_pool(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--pool", metavar="ADDRESS", help="a scheduler whose workers measure (this machine)")
+    add("--label", help="with --pool: of the workers, such as cpu:znver5")
+    add("--tls-ca", default="", metavar="FILE", help="with --pool: who signs certificates")
+    add("--tls-cert", default="", metavar="FILE", help="own certificate")
+    add("--tls-key", default="", metavar="FILE", help="its key")
+
+
 def _tune_parser() -> argparse.ArgumentParser:
     parser = _parser("", __doc__ or "")
     _add_model(parser)
@@ -85,6 +94,7 @@ def _tune_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--time", type=duration, default=600.0, help="how long to search: 90s, 10m, 1h (10m)")
     add("--trials", type=count, help="how many schedules to measure at most")
+    _add_pool(parser)
     add("--threads", type=count, help="threads that kernels run on (all there are)")
     add("-o", "--output", metavar="FILE", help="the lock file (model.tuned.mlir)")
     add("--rounds", type=count, default=12, help="turns of each model at the end, from 12 on (12)")
@@ -116,6 +126,7 @@ def _model_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run_tune(args: argparse.Namespace) -> int:
+    from tcopt.tools.tuning.commands import pool_place
     from tcopt.tools.tuning.entry import tune
     from tcopt.tools.tuning.live import LiveTable
 
@@ -127,6 +138,7 @@ def _run_tune(args: argparse.Namespace) -> int:
             seconds=args.time,
             trials=args.trials,
             db=args.db,
+            pool=pool_place(args),
             output=args.output,
             callback=table,
             threads=args.threads,
@@ -209,6 +221,7 @@ def _verify_parser() -> argparse.ArgumentParser:
     parser = _parser("verify", "Measure the best schedules that records have on this machine.")
     _add_model(parser)
     _add_db(parser)
+    _add_pool(parser)
     add = parser.add_argument
     add("--threads", type=count, help="threads that kernels run on (all there are)")
     add("--count", type=count, default=3, help="schedules of each kernel (3)")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import inf
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -49,12 +50,20 @@ class Past:
 
     Args:
         threads: that kernels run on: other times hold for other numbers.
+        run: the name of this session.
+        machine: facts of the machine that measures, by default this one.
     """
 
-    def __init__(self, store: Store, threads: int, run: str = ""):
+    def __init__(
+        self,
+        store: Store,
+        threads: int,
+        run: str = "",
+        machine: Mapping[str, Any] | None = None,
+    ):
         self.store = store
         self.setting = Setting(
-            machine_facts(),
+            machine or machine_facts(),
             fingerprint(),
             f"threads={threads}",
             run or uuid.uuid4().hex,
@@ -63,13 +72,19 @@ class Past:
         self._standings: dict[str, Standing] = {}
 
     @classmethod
-    def open(cls, address: str | None, threads: int, run: str = "") -> Past:
+    def open(
+        cls,
+        address: str | None,
+        threads: int,
+        run: str = "",
+        machine: Mapping[str, Any] | None = None,
+    ) -> Past:
         """The records at an address, by default the user's.
 
         Raises:
             InputError: there is no such database.
         """
-        return cls(Store(address), threads, run)
+        return cls(Store(address), threads, run, machine)
 
     def __enter__(self) -> Past:
         return self

@@ -255,6 +255,11 @@ def test_what_is_not_there_is_one_message(
     assert "Traceback" not in error
 
 
+def test_a_pool_needs_a_label(model: Path, db: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tcopt_tune.main([str(model), "--db", db, "--pool", "localhost:1"]) == 1
+    assert "say which: --label" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("value", ["5x", "0", "-1s", "", "1e9"])
 def test_times_are_numbers_with_a_unit(value: str) -> None:
     with pytest.raises(SystemExit):

@@ -11,17 +11,31 @@ from tcopt.compiler.tuned import lock_beside
 from tcopt.schedules.tuning.lock_file import read_lock
 from tcopt.support.errors import InputError
 from tcopt.tools.command_line.text_tables import render
-from tcopt.tools.tuning.entry import make_measurer, tasks_for
+from tcopt.tools.tuning.entry import PoolPlace, make_measurer, tasks_for
 from tcopt.tools.tuning.explain import explain_lock
 from tcopt.tools.tuning.histories import Recorded, agreement, curves, guesses, recorded
 from tcopt.tools.tuning.live import microseconds
 from tcopt.tools.tuning.plots import Layer, draw_curves, draw_guesses, draw_layers
 from tcopt.tuner.past import Past
+from tcopt.tuner.pool.security import Certificates
 from tcopt.tuner.records.exchange import export_records, import_records
 from tcopt.tuner.records.store import Store
 from tcopt.tuner.records.verify import Verified, verify_records
 
 _DATABASES = (".db", ".sqlite", ".sqlite3")
+
+
+def pool_place(args: argparse.Namespace) -> PoolPlace | None:
+    """The pool that options name, if they do.
+
+    Raises:
+        InputError: they do not say which of its devices.
+    """
+    if args.pool is None:
+        return None
+    if not args.label:
+        raise InputError("a pool has devices of several kinds", hint="say which: --label")
+    return PoolPlace(args.pool, args.label, Certificates(args.tls_ca, args.tls_cert, args.tls_key))
 
 
 def show(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
@@ -141,9 +155,10 @@ def verify(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
 
     tasks = tasks_for(args.model, args.target, options)
     threads = args.threads or default_threads()
-    measurer = make_measurer(threads)
+    measurer = make_measurer(threads, pool_place(args))
     try:
-        with Past.open(args.db, threads, "verify") as past:
+        machine = getattr(measurer, "machine", None)
+        with Past.open(args.db, threads, "verify", machine) as past:
             found = verify_records(
                 past.store, tasks, measurer, past.setting, count=args.count, done=_tell
             )

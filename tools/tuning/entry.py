@@ -26,6 +26,7 @@ from tcopt.tuner.arms import arms_of
 from tcopt.tuner.lock import LockWriter, TunedKernel, writer_for
 from tcopt.tuner.measure.measurer import LocalMeasurer, Measurer, MeasureSettings
 from tcopt.tuner.past import Past
+from tcopt.tuner.pool.security import Certificates
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.session import Callback, Session, SessionSettings
 from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
@@ -47,12 +48,28 @@ KEPT_GAIN = 0.8
 
 
 @dataclass(frozen=True)
+class PoolPlace:
+    """The devices of a pool that measure.
+
+    Attributes:
+        address: of the scheduler.
+        label: of the workers, each with one device.
+        certificates: that a pool beyond this machine takes.
+    """
+
+    address: str
+    label: str
+    certificates: Certificates | None = None
+
+
+@dataclass(frozen=True)
 class TuneSettings:
     """How to tune; see `tune`."""
 
     seconds: float = 600.0
     trials: int | None = None
     db: str | None = None
+    pool: PoolPlace | None = None
     threads: int | None = None
     seed: int = 0
     strategy: str = Strategy.MODEL.value
@@ -94,6 +111,7 @@ def tune(
     seconds: float = 600.0,
     trials: int | None = None,
     db: str | None = None,
+    pool: PoolPlace | None = None,
     output: str | Path | None = None,
     callback: Callback | None = None,
     threads: int | None = None,
@@ -119,6 +137,8 @@ def tune(
         seconds: how long to search.
         trials: how many schedules to measure at most.
         db: the URL of the records, by default a file of the user's.
+        pool: where other machines measure; by default this machine does. Models are compared
+            here all the same, so be on a machine of the same kind.
         output: the lock file; by default `model.tuned.mlir` beside `model.onnx`.
         callback: called with a `tcopt.tuner.session.State` after each round; what it returns ends
             the search if it is true.
@@ -138,6 +158,7 @@ def tune(
         seconds,
         trials,
         db,
+        pool,
         threads,
         seed,
         strategy,
@@ -187,9 +208,10 @@ class _Tuner:
         feeds = input_values(untuned, self._given, self._settings.seed)
         tasks, rest_ns = self._tasks(untuned, feeds)
         own = measurer is None
-        measurer = measurer or make_measurer(self._threads)
+        measurer = measurer or make_measurer(self._threads, self._settings.pool)
         try:
-            with Past.open(self._settings.db, self._threads, self._run_name) as past:
+            machine = getattr(measurer, "machine", None)
+            with Past.open(self._settings.db, self._threads, self._run_name, machine) as past:
                 session = self._session(tasks, rest_ns, past, measurer)
                 session.run(self._search_seconds, self._settings.trials, callback)
                 found = session.confirm()
@@ -346,6 +368,11 @@ def tasks_for(source: Source, target: str, options: Mapping[str, Any]) -> list[T
     return tasks_of(source, target, **{n: options[n] for n in names if n in options})
 
 
-def make_measurer(threads: int) -> Measurer:
-    """What measures: this machine."""
-    return LocalMeasurer(MeasureSettings(threads=threads))
+def make_measurer(threads: int, pool: PoolPlace | None = None) -> Measurer:
+    """What measures: this machine, or the devices of a pool that have a label."""
+    settings = MeasureSettings(threads=threads)
+    if pool is None:
+        return LocalMeasurer(settings)
+    from tcopt.tuner.pool.measurer import PoolMeasurer
+
+    return PoolMeasurer(pool.address, pool.label, settings, pool.certificates)
