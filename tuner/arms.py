@@ -32,7 +32,9 @@ def arms_of(task: Task) -> list[Arm]:
 def arms_in(function: loop.FuncOp, module: ModuleOp) -> list[Arm]:
     """The rules that take a function; the module says for which target."""
     target = module.attributes.get(TARGET_ATTRIBUTE)
-    facts, rules = facts_of(target), rules_for(target_kind(target), templates=True)
+    facts, kind = facts_of(target), target_kind(target)
+    rules = rules_for(kind)
+    rules += [rule for rule in rules_for(kind, templates=True) if rule not in rules]
     return [Arm(rule.name, space, facts) for rule, space in spaces_of(function, rules, facts)]
 
 

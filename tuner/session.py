@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.forecast import Prior
 from tcopt.tuner.measure.measurer import Measurer
-from tcopt.tuner.measure.outcomes import LOST, OK, Outcome
+from tcopt.tuner.measure.outcomes import CRASH, LOST, OK, RUN_TIMEOUT, WRONG, Outcome
 from tcopt.tuner.model import Group, Ranker, Settings
 from tcopt.tuner.scheduler import WORTH, Expectation, TaskScheduler
 from tcopt.tuner.search.proposer import Proposal
@@ -37,6 +37,10 @@ is better than it is."""
 
 SURE = 0.995
 """A schedule counts as faster if the interval of its time, as a part of the default's, is below."""
+
+
+_REPEATS = (OK, CRASH, RUN_TIMEOUT, WRONG)
+"""What equal code ends in again."""
 
 
 class Keeper(Protocol):
@@ -142,6 +146,7 @@ class Session:
         self.scheduler = TaskScheduler(
             searches, rest_ns, settings.batch, settings.prior, settings.seed
         )
+        self._timed: list[dict[str, Outcome]] = [{} for _ in self.tasks]
         self._given = sum(p.trials for p in searches)
 
     @property
@@ -200,14 +205,23 @@ class Session:
             return
         trials: list[Trial] = []
         try:
-            self._measure(task, search, proposals, trials)
+            self._measure(task, search, proposals, trials, self._timed[number])
         finally:
             search.add(trials, self._clock() - start)
 
     def _measure(
-        self, task: Task, search: TaskSearch, proposals: Sequence[Proposal], trials: list[Trial]
+        self,
+        task: Task,
+        search: TaskSearch,
+        proposals: Sequence[Proposal],
+        trials: list[Trial],
+        timed: dict[str, Outcome] | None = None,
     ) -> None:
-        """Measure a batch; `trials` grows with each outcome, so that none is lost."""
+        """Measure a batch; `trials` grows with each outcome, so that none is lost.
+
+        Args:
+            timed: what is known of code, which is not run again; it grows as well.
+        """
         candidates = [Candidate(task, p.rule, p.choice) for p in proposals]
         waiting = dict(zip((c.key for c in candidates), proposals, strict=True))
         best = search.best
@@ -224,8 +238,10 @@ class Session:
                 trials.append(trial)
             if self._keeper is not None:
                 self._keeper.keep(task, trial, outcome)
+            if timed is not None and outcome.code is not None and outcome.status in _REPEATS:
+                timed.setdefault(outcome.code.digest, replace(outcome, code=None))
 
-        outcomes = self._measurer.measure(candidates, best=incumbent, done=done)
+        outcomes = self._measurer.measure(candidates, best=incumbent, done=done, timed=timed)
         for candidate, outcome in zip(candidates, outcomes, strict=True):
             done(candidate, outcome)
 

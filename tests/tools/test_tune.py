@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 
@@ -47,6 +47,7 @@ class ScheduleMeasurer:
         *,
         best: Candidate | None = None,
         done: Progress | None = None,
+        timed: Mapping[str, Outcome] | None = None,
     ) -> list[Outcome]:
         task = candidates[0].task
         function, module = lowered(task.text, task.phases)

@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tcopt.schedules import Schedule
 from tcopt.schedules.passes.schedule import find_schedule
-from tcopt.schedules.rules.rule import facts_of, rules_for, target_kind
+from tcopt.schedules.rules.rule import RULES, Declined, facts_of, rules_for, target_kind
 from tcopt.support.errors import InputError
 from tcopt.tuner.arms import arms_of, lowered
 from tcopt.tuner.features import NAMES
+from tcopt.tuner.measure.building import build
 from tcopt.tuner.search.moves import draw_valid
 from tcopt.tuner.tasks import tasks_of
 from tuner_models import save_product
@@ -46,3 +48,23 @@ def test_rules_of_a_task_have_spaces_features_and_schedules(
 def test_what_is_no_task_is_refused() -> None:
     with pytest.raises(InputError, match=r"a module with one te\.func"):
         lowered("builtin.module {}", (("loop", ""),))
+
+
+class _Template:
+    """A template for any function, asked only where schedules are searched."""
+
+    name = "test-template"
+    template = True
+
+    def apply(self, sch: Schedule, facts: object) -> Declined | None:
+        del sch, facts
+        return None
+
+
+def test_templates_are_searched_and_compiled_but_write_no_default(tmp_path: Path) -> None:
+    (task,) = tasks_of(save_product(tmp_path / "m.onnx"), TARGET)
+    with RULES.override(("cpu", _Template.name), (1000, _Template())):
+        rules = [arm.rule for arm in arms_of(task)]
+        assert rules[0] == "cpu-matmul" and rules[-1] == _Template.name
+        assert build(task.text, task.phases, rule=_Template.name).rule == _Template.name
+        assert build(task.text, task.phases).rule == "cpu-matmul"

@@ -14,6 +14,7 @@ from tcopt.tuner.measure.outcomes import (
     RUN_TIMEOUT,
     WRONG,
     CandidateFailed,
+    Outcome,
 )
 from tcopt.tuner.measure.runner import Limits, Runner
 from tcopt.tuner.measure.turns import TurnSettings, interval
@@ -52,6 +53,24 @@ def test_a_campaign_with_every_kind_of_fault_finds_the_best():
     assert found["good"].status == OK and found["good"].high < 1
     assert found["very slow"].status == OK and found["very slow"].hopeless
     assert min(found, key=lambda name: found[name].median_ns) == "good"
+
+
+def test_equal_code_is_not_run_again():
+    task = planted_task()
+    with LocalMeasurer(SETTINGS, PlantedBuilder()) as measurer:
+        (first,) = measurer.measure([Candidate(task, rule="good")])
+        assert first.code is not None
+        known = Outcome(OK, "", (7.0,), (8.0,))
+        told: list[Outcome] = []
+        again = measurer.measure(
+            [Candidate(task, rule="good"), Candidate(task, rule="slow")],
+            done=lambda candidate, outcome: told.append(outcome),
+            timed={first.code.digest: known},
+        )
+        alone = measurer.measure([Candidate(task, rule="good")], timed={first.code.digest: known})
+    assert again[0].ns == alone[0].ns == (7.0,) and again[0].code is not None
+    assert again[1].status == OK and again[1].ns != (7.0,)
+    assert len(told) == 2
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ class FormulaMeasurer:
         *,
         best: Candidate | None = None,
         done: Told | None = None,
+        timed: Mapping[str, Outcome] | None = None,
     ) -> list[Outcome]:
         found: list[Outcome] = []
         self.others.append(best)

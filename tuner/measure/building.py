@@ -103,7 +103,7 @@ def _scheduled(
         if sequence:
             return apply_sequence(parse_sequence(sequence), function.clone())
         target = module.attributes.get(TARGET_ATTRIBUTE)
-        rules = rules_for(target_kind(target))
+        rules = rules_for(target_kind(target), templates=bool(rule))
         if not rule:
             return find_schedule(function, rules, facts_of(target))
         schedule = find_schedule(function, rules, facts_of(target), rule=rule, choice=choice)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tcopt.backends.llvm.machine.host import default_threads
@@ -34,6 +34,7 @@ class Measurer(Protocol):
         *,
         best: Candidate | None = None,
         done: Progress | None = None,
+        timed: Mapping[str, Outcome] | None = None,
     ) -> list[Outcome]:
         """What becomes of each candidate; nothing that one does is an exception.
 
@@ -43,6 +44,7 @@ class Measurer(Protocol):
             candidates: of one task.
             best: the best one so far, which is measured again beside them.
             done: called with each outcome.
+            timed: outcomes of the task's earlier code by its digest: equal code is not run again.
         """
         ...
 
@@ -72,6 +74,17 @@ class MeasureSettings:
     memory: int | None = None
     limits: Limits = field(default_factory=Limits)
     turns: TurnSettings = field(default_factory=TurnSettings)
+
+
+def twins_of(
+    built: Sequence[Code | CandidateFailed], timed: Mapping[str, Outcome]
+) -> dict[int, Outcome]:
+    """What is known of code that was run before, by its place."""
+    found: dict[int, Outcome] = {}
+    for number, code in enumerate(built):
+        if isinstance(code, Code) and code.digest in timed:
+            found[number] = replace(timed[code.digest], code=code)
+    return found
 
 
 @dataclass
@@ -126,6 +139,7 @@ class LocalMeasurer:
         *,
         best: Candidate | None = None,
         done: Progress | None = None,
+        timed: Mapping[str, Outcome] | None = None,
     ) -> list[Outcome]:
         """What becomes of each candidate."""
         if not candidates:
@@ -137,20 +151,23 @@ class LocalMeasurer:
             return [Outcome(error.status, f"the default: {error.message}") for _ in candidates]
         wanted = [*candidates, *([best] if best is not None else [])]
         built = self._build(wanted, known)
-        codes = {n: code for n, code in enumerate(built) if isinstance(code, Code)}
+        twins = twins_of(built[: len(candidates)], timed or {})
+        codes = {
+            n: code for n, code in enumerate(built) if isinstance(code, Code) and n not in twins
+        }
         default = len(wanted)
         runner = self._runner(task)
         runner.use(known.workload)
         everything = {default: known.default, **codes}
         turns = Turns(runner, known.workload, everything, default, self.settings.turns)
-        timed = turns.run()
+        outcomes = {**twins, **(turns.run() if set(codes) & set(range(len(candidates))) else {})}
         found: list[Outcome] = []
         for number, candidate in enumerate(candidates):
             each = built[number]
             if isinstance(each, CandidateFailed):
                 outcome = Outcome(each.status, each.message)
             else:
-                outcome = timed[number]
+                outcome = outcomes[number]
             found.append(outcome)
             if done is not None:
                 done(candidate, outcome)

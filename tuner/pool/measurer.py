@@ -23,7 +23,7 @@ from tcopt.tuner.measure.builders import (
     request_of,
 )
 from tcopt.tuner.measure.least_times import amounts_of
-from tcopt.tuner.measure.measurer import MeasureSettings, Progress, workload_of
+from tcopt.tuner.measure.measurer import MeasureSettings, Progress, twins_of, workload_of
 from tcopt.tuner.measure.outcomes import LOST, CandidateFailed, Outcome
 from tcopt.tuner.measure.reference import Reference
 from tcopt.tuner.measure.workload import Code, Workload
@@ -222,6 +222,7 @@ class PoolMeasurer:
         *,
         best: Candidate | None = None,
         done: Progress | None = None,
+        timed: Mapping[str, Outcome] | None = None,
     ) -> list[Outcome]:
         """What becomes of each candidate."""
         if not candidates:
@@ -232,14 +233,18 @@ class PoolMeasurer:
         except CandidateFailed as error:
             return [Outcome(error.status, f"the default: {error.message}") for _ in candidates]
         built = self._build([*candidates, *([best] if best is not None else [])], default)
-        found: dict[int, Outcome] = {}
+        found = twins_of(built[: len(candidates)], timed or {})
         for number, made in enumerate(built[: len(candidates)]):
             if isinstance(made, CandidateFailed):
                 found[number] = Outcome(made.status, made.message)
-                if done is not None:
-                    done(candidates[number], found[number])
+            if number in found and done is not None:
+                done(candidates[number], found[number])
         extra = [made for made in built[len(candidates) :] if isinstance(made, Code)]
-        codes = {n: c for n, c in enumerate(built[: len(candidates)]) if isinstance(c, Code)}
+        codes = {
+            n: c
+            for n, c in enumerate(built[: len(candidates)])
+            if isinstance(c, Code) and n not in found
+        }
         batches = _shares(list(codes), self._tasks.count(self.label))
         messages = [
             self._message(task, workload, [default, *extra, *(codes[n] for n in batch)])
