@@ -15,7 +15,7 @@ import pytest
 import tcopt
 from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.worker import plugins_in
-from tcopt.compiler.workers import _plugins
+from tcopt.compiler.workers import plugin_sources
 from tcopt.passes.kernel.math.polynomials.builder import EXPANSIONS
 from tcopt.support.errors import InputError
 from tcopt.support.plugin_modules import package_influence, package_modules
@@ -144,10 +144,10 @@ def test_workers_have_the_same_modules(site: Path) -> None:
     plugin = EXPANSION.format(origin=".table", name="NUMBER", op="ExpOp")
     write(site, init="", plugin=plugin, table="NUMBER = 1.0")
     with plugins_loaded([f"{PACKAGE}.plugin"]):
-        request = _plugins()
+        request = plugin_sources()
     (site / PACKAGE).rename(site / "elsewhere")
     take_sources(plugins_in(request))  # pyright: ignore[reportArgumentType]
-    assert not is_extended() and _plugins() == request
+    assert not is_extended() and plugin_sources() == request
     assert any(EXPANSIONS.is_foreign(op) for op in EXPANSIONS)
     take_sources([])
     assert not any(EXPANSIONS.is_foreign(op) for op in EXPANSIONS)

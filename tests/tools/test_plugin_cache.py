@@ -16,7 +16,7 @@ from tcopt.compiler.extensions import extensions, is_extended
 from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.program_cache import wait_for_writers
 from tcopt.compiler.units import Unit, compile_unit
-from tcopt.compiler.workers import Workers, _ask, _plugins
+from tcopt.compiler.workers import Workers, _ask, plugin_sources
 from tcopt.support.phases import Phase
 from tcopt.support.plugin_modules import PluginSource, file_module
 from tcopt.support.plugin_sources import outside_influence
@@ -136,7 +136,7 @@ def test_workers_have_the_same_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
         assert Kernel.from_bytes(_ask(process, unit, phases)).code == code
     plain = PluginSource((file_module(path, path.read_bytes()),))
     assert told_sources() == [plain]
-    request = {"phases": [], "name": "f", "text": "", "plugins": _plugins()}
+    request = {"phases": [], "name": "f", "text": "", "plugins": plugin_sources()}
     unload(path)
     assert not told_sources()
     assert worker._answer(json.dumps(request).encode())[:1] == b"-"  # The text is no unit.

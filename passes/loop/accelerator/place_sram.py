@@ -1,4 +1,7 @@
-"""Places of buffers in the memories of an accelerator."""
+"""Places of buffers in the memories of an accelerator.
+
+A walk by hand: what is chosen for one buffer depends on all others.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,6 @@ class PlaceSramPass(ModulePass):
           %a = loop.alloc acc_input {slots = 2 : i64, places = [0, 270]} : memref<9x30x16xi8>
 
     Nothing is done in a module whose target has no such memories.
-
-    A walk by hand: what is chosen for one buffer depends on all others.
     """
 
     name = "place-sram"
