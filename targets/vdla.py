@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tcopt.dialects.target import VdlaTargetAttr
 
 _KERNEL = specs(
+    "compact-buffers",
+    "lower-blocks",
     "inject-virtual-threads",
     "place-sram",
     "lower-loop-to-vdla",

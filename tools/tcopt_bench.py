@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _argument_parser() -> argparse.ArgumentParser:
     parser = cli.ArgumentParser(PROG, __doc__)
     add = parser.add_argument
-    add("model", help="an ONNX model")
+    add("model", help="an ONNX model, or a text (.mlir) of programs of an accelerator")
     add("--target", default="cpu", help="what to compile for (cpu)")
     cli.add_accuracy(parser)
     cli.add_limits(parser)
@@ -58,7 +58,11 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("--by-kernel", action="store_true", help="in the profile, add up calls of one kernel")
     add("--least", action="store_true", help="show the least times, not medians: on a busy machine")
     add("--rows", type=int, default=30, help="entries of the profile (30)")
-    add("--trace", metavar="FILE.json", help="write a Chrome trace of profiled runs")
+    add(
+        "--trace",
+        metavar="FILE.json",
+        help="write a Chrome trace of profiled runs, or of an accelerator's programs",
+    )
     cli.add_load(parser)
     cli.add_common_arguments(parser)
     return parser
@@ -68,6 +72,8 @@ def _run(args: argparse.Namespace) -> int:
     from tcopt.tools.benchmarking.measure import measure
     from tcopt.tools.command_line.progress import CompileProgress
 
+    if args.model.endswith(".mlir"):
+        return _programs(args)
     source = _source(args)
     given = read_arrays(args.input)
     settings = _settings(args, given)
@@ -92,6 +98,20 @@ def _run(args: argparse.Namespace) -> int:
         text = json.dumps({"machine": machine_facts(), args.model: report}, indent=1)
         write_output(args.json, text)
     return 0 if passed else 1
+
+
+def _programs(args: argparse.Namespace) -> int:
+    """Programs of an accelerator: cycles, what they wait for, and a trace."""
+    from tcopt.tools.benchmarking.accelerator import reports_in, write_traces
+
+    kind, _, machine = args.target.partition(":")
+    reports = reports_in(Path(args.model), machine or ("" if kind in ("cpu", "vdla") else kind))
+    for report in reports:
+        print(report)
+    if args.trace:
+        write_traces(args.trace, reports)
+        print(f"{args.trace}: {len(reports)} programs")
+    return 0
 
 
 def _settings(args: argparse.Namespace, given: Feeds) -> Settings:

@@ -102,9 +102,7 @@ def plan_program(program: ProgramOp, rule: str = RULES[0]) -> TokenPlan:
     machine = machine_of(target, stream)
     if rule == RULES[0]:
         return plan_tokens(stream.name, machine, tasks)
-    memories = frozenset(target.entries)
-    outside = frozenset(space for space in machine.spaces if space not in memories)
-    return plan_neighbour_tokens(stream.name, machine, tasks, outside)
+    return plan_neighbour_tokens(stream.name, machine, tasks)
 
 
 def target_of(program: ProgramOp) -> VdlaTargetAttr:

@@ -17,18 +17,13 @@ from tcopt.dialects.vdla.tasks.model import Machine, Task
 from tcopt.passes.vdla.token_plan import Staircase, Token, TokenPlan
 
 
-def plan_neighbour_tokens(
-    name: str, machine: Machine, tasks: Sequence[Task], outside: frozenset[str]
-) -> TokenPlan:
+def plan_neighbour_tokens(name: str, machine: Machine, tasks: Sequence[Task]) -> TokenPlan:
     """The tokens of VTA's rule.
 
     Within a thread, a task waits for the last task of a neighbouring unit, if that came after the
     last task of its own unit.
-
-    Args:
-        outside: memories that are not the accelerator's.
     """
-    thread = _threads(machine, tasks, outside)
+    thread = _threads(machine, tasks)
     plan = TokenPlan(name)
     pairs = [(queue.producer, queue.consumer) for queue in machine.queues.values()]
     needs: dict[tuple[str, str], set[Token]] = {pair: set() for pair in pairs}
@@ -46,7 +41,7 @@ def plan_neighbour_tokens(
     return plan
 
 
-def _threads(machine: Machine, tasks: Sequence[Task], outside: frozenset[str]) -> list[int]:
+def _threads(machine: Machine, tasks: Sequence[Task]) -> list[int]:
     """For each task the number of one that it shares entries with, directly or through others."""
     parent = list(range(len(tasks)))
 
@@ -58,7 +53,7 @@ def _threads(machine: Machine, tasks: Sequence[Task], outside: frozenset[str]) -
     owner: dict[str, NDArray[np.int32]] = {}
     for task in tasks:
         for access in (*task.reads, *task.writes):
-            if access.space in outside:
+            if access.space not in machine.local:
                 continue
             entries = owner.setdefault(
                 access.space, np.full(machine.spaces[access.space], -1, np.int32)

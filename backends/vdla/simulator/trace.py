@@ -2,7 +2,9 @@
 
 There is a track for each unit, for fetch and for each channel of the port; one microsecond there
 is one cycle. Waits are slices too, named by what is waited for. Arrows are tokens, from the
-instruction that sends one to that which takes it; counters show how many are in each queue.
+instruction that sends one to that which takes it. Counters show how many are in each queue, and how
+many entries of each memory of the accelerator are in use: between the instruction that writes them
+and the last one that reads what it wrote.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from xdsl.ir import Operation
 
 from tcopt.backends.vdla.simulator.timing import LATENCY, PORT, WORK, Slice, Timeline
@@ -43,6 +46,7 @@ def trace_events(machine: Machine, tasks: Sequence[Task], timeline: Timeline) ->
     events += [_slice(each, tasks, ids) for each in timeline.slices]
     events += _arrows(machine, timeline, ids)
     events += _counters(timeline)
+    events += _entries_in_use(machine, tasks, timeline)
     return events
 
 
@@ -103,6 +107,51 @@ def _arrows(machine: Machine, timeline: Timeline, ids: Mapping[str, int]) -> Ite
         sent = max(arrow.sent - 1, 0)
         yield {**common, "ph": "s", "tid": ids[queue.producer], "ts": sent}
         yield {**common, "ph": "f", "bp": "e", "tid": ids[queue.consumer], "ts": arrow.taken}
+
+
+def _entries_in_use(machine: Machine, tasks: Sequence[Task], timeline: Timeline) -> Iterator[Event]:
+    """How many entries of each memory hold what is still read, at each change."""
+    times = {each.task: each for each in timeline.slices if each.cause == WORK and each.task >= 0}
+    local = [space for space in machine.spaces if space in machine.local]
+    for space in local:
+        changes: dict[int, int] = defaultdict(int)
+        born = np.full(machine.spaces[space], -1, np.int64)
+        read = np.full(machine.spaces[space], -1, np.int64)
+
+        def bury(entries: Any, born: Any = born, read: Any = read, changes: Any = changes) -> None:
+            """What entries held before is over with its last reader."""
+            used = (born[entries] >= 0) & (read[entries] > born[entries])
+            for first, last in zip(
+                born[entries][used].tolist(), read[entries][used].tolist(), strict=True
+            ):
+                changes[first] += 1
+                changes[last] -= 1
+
+        for task in tasks:
+            when = times.get(task.number)
+            if when is None:
+                continue
+            for access in task.reads:
+                if access.space == space:
+                    read[access.entries] = when.end
+            for access in task.writes:
+                if access.space != space or any(access is each for each in task.reads):
+                    continue
+                bury(access.entries)
+                born[access.entries] = when.start
+                read[access.entries] = -1
+        bury(slice(None))
+        count = 0
+        for time in sorted(changes):
+            count += changes[time]
+            yield {
+                "ph": "C",
+                "name": f"entries {space}",
+                "pid": _PROCESS,
+                "tid": 0,
+                "ts": time,
+                "args": {"entries": count},
+            }
 
 
 def _counters(timeline: Timeline) -> Iterator[Event]:

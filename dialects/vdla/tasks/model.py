@@ -64,6 +64,7 @@ class Machine:
     Attributes:
         queues: of tokens, by name.
         spaces: sizes of memories in entries.
+        local: those of the accelerator, the others are memory outside of it.
     """
 
     units: Sequence[str]
@@ -71,6 +72,7 @@ class Machine:
     spaces: Mapping[str, int]
     port: Port
     fetch: Fetch
+    local: frozenset[str] = frozenset()
 
     @property
     def priorities(self) -> list[str]:

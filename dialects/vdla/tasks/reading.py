@@ -49,7 +49,8 @@ def machine_of(target: VdlaTargetAttr, stream: Stream) -> Machine:
     fetched = target.fetch.data
     cycles = transfer_cycles(target, 1, fetched * INSTRUCTION_BYTES)
     fetch = Fetch(fetched, cycles, target.queue.data, target.start.data)
-    return Machine([str(unit) for unit in Unit], queues, spaces, port, fetch)
+    local = frozenset(str(memory) for memory in Memory)
+    return Machine([str(unit) for unit in Unit], queues, spaces, port, fetch, local)
 
 
 def queue_name(producer: str, consumer: str) -> str:

@@ -1,0 +1,79 @@
+"""Reports and traces of programs: every cycle is told, and entries in use are counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tcopt.backends.vdla.machines import MACHINES
+from tcopt.backends.vdla.report import attainable_cycles, report_of
+from tcopt.backends.vdla.simulator.trace import trace_events
+from tcopt.dialects.vdla import Unit
+from tcopt.dialects.vdla.stream import stream_of
+from tcopt.tools.tcopt_bench import main
+from vdla_programs import Conv, ConvWriter
+
+VDLA = MACHINES["vdla"]
+CONV = Conv(32, 8, 64, 3, 1, 1, 4, 8, oc_threads=2, tile_co=2)
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "accelerator.mlir"
+
+
+def test_every_cycle_of_a_unit_is_work_or_a_wait() -> None:
+    """And products are those of the convolution."""
+    report = report_of(stream_of(ConvWriter(CONV).write()), VDLA)
+    assert report.products == 8 * 8 * 9 * (32 // 16) * (64 // 16)
+    for unit in (Unit.LOAD, Unit.COMPUTE):
+        waits = sum(sum(causes.values()) for causes in report.stalls[unit].values())
+        assert report.busy[unit] + waits == report.cycles
+    assert report.bytes == sum(task.bytes for task in report.tasks)
+    assert "bound by" in str(report)
+
+
+def test_what_bounds_a_program() -> None:
+    """A port that moves a byte a cycle, then one that is wide with memory far away."""
+    stream = stream_of(ConvWriter(CONV).write())
+    slow = type(VDLA).of_facts({**VDLA.facts(), "port_bytes": 1})
+    assert report_of(stream, slow).bound_by == "the port"
+    far = type(VDLA).of_facts({**VDLA.facts(), "port_bytes": 64, "latency": 2000})
+    assert report_of(stream, far).bound_by == "waits of the compute unit for load->compute"
+
+
+def test_entries_in_use_are_those_that_are_read_again() -> None:
+    """Two threads' tiles at once, and nothing in the end."""
+    report = report_of(stream_of(ConvWriter(CONV).write()), VDLA)
+    events = trace_events(report.machine, report.tasks, report.timeline)
+    counts = [e["args"]["entries"] for e in events if e["name"] == "entries inp"]
+    writer = ConvWriter(CONV)
+    assert 0 < max(counts) <= 2 * writer.inp_slot and min(counts) == 0 and counts[-1] == 0
+    assert {e["name"] for e in events if e["ph"] == "C"} >= {"entries wgt", "entries acc"}
+
+
+def test_bench_writes_a_trace_of_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "trace.json"
+    assert main([str(EXAMPLE), "--trace", str(path)]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith("@products: 277 cycles, 8 of products")
+    assert "waits at" in output and "accelerator.mlir:15:3: load->compute 39" in output
+    events = json.loads(path.read_text())["traceEvents"]
+    assert {"wait: load->compute", "token load->compute"} <= {event["name"] for event in events}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("module {}", "it holds no vdla.program"), ("vdla.program", "syntax"), (None, "cannot read")],
+)
+def test_bench_refuses_other_texts(
+    text: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "program.mlir"
+    if text is not None:
+        path.write_text(text)
+    assert main([str(path)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_attainable_cycles() -> None:
+    assert attainable_cycles(100, 808, VDLA) == 101
+    assert attainable_cycles(1000, 808, VDLA) == 1000
