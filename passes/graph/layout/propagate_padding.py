@@ -85,6 +85,8 @@ class _Propagation:
         if op.fusion_kind not in (FusionKind.COMPLEX_OUT_FUSABLE, FusionKind.INJECTIVE):
             return None
         users = [use.operation for use in op.results[0].uses]
+        if any(user.parent is not self.body for user in users):
+            return None  # Inside of a group of another processor.
         if not all(isinstance(u, GraphOp) and not _needs_memory(u) for u in users):
             return None
         borders = [(user, self._border(user, op.results[0])) for user in users]
