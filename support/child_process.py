@@ -52,12 +52,16 @@ class ChildProcess:
         code: what it runs; it reads messages from its standard input and answers each on its
             standard output, see `support.messages`.
         environment: variables to set in it.
+        quiet: what it prints is nobody's, as that of foreign code and of devices' compilers.
 
     Attributes:
         started: how many there have been.
     """
 
-    def __init__(self, code: str, environment: Mapping[str, str] | None = None):
+    def __init__(
+        self, code: str, environment: Mapping[str, str] | None = None, *, quiet: bool = False
+    ):
+        self._errors = subprocess.DEVNULL if quiet else None
         self._code = code
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
@@ -84,6 +88,7 @@ class ChildProcess:
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=self._errors,
                 env=child_environment(**self._environment),
                 cwd=ROOT,
                 process_group=0,

@@ -38,6 +38,7 @@ class Region:
     Attributes:
         base: of the pages, the first forbidden one included; `pages`: bytes of those between.
         start, size: of what the buffers take.
+        guard: bytes of forbidden pages on each side.
     """
 
     base: int
@@ -45,29 +46,42 @@ class Region:
     start: int
     size: int
     writable: bool
+    guard: int = PAGE
 
     def free(self) -> None:
         """Give the memory back."""
-        _libc.munmap(self.base, self.pages + 2 * PAGE)
+        _libc.munmap(self.base, self.pages + 2 * self.guard)
+
+    def __contains__(self, address: int) -> bool:
+        """Whether an address is in the region, or in the forbidden pages around."""
+        return self.base <= address < self.base + self.pages + 2 * self.guard
 
 
 def map_region(
-    pages: int, start: int, size: int, *, writable: bool, file: int = -1, offset: int = -1
+    pages: int,
+    start: int,
+    size: int,
+    *,
+    writable: bool,
+    file: int = -1,
+    offset: int = -1,
+    guard: int = PAGE,
 ) -> Region:
     """Pages of a file, or of zeros where `offset` is negative, between forbidden ones.
 
     Args:
         pages: bytes, a multiple of `PAGE`; `start`: where in them the buffers begin.
+        guard: bytes of forbidden pages on each side, a multiple of `PAGE`.
     Raises:
         MemoryError: there is too little memory.
     """
-    base = _map(None, pages + 2 * PAGE, _NONE, _PRIVATE | _ANONYMOUS, -1, 0)
+    base = _map(None, pages + 2 * guard, _NONE, _PRIVATE | _ANONYMOUS, -1, 0)
     rights = _READ | _WRITE if writable else _READ
     if pages and offset >= 0:
-        _map(base + PAGE, pages, rights, _SHARED | _FIXED, file, offset)
+        _map(base + guard, pages, rights, _SHARED | _FIXED, file, offset)
     elif pages:
-        _map(base + PAGE, pages, rights, _PRIVATE | _ANONYMOUS | _FIXED, -1, 0)
-    return Region(base, pages, base + PAGE + start, size, writable)
+        _map(base + guard, pages, rights, _PRIVATE | _ANONYMOUS | _FIXED, -1, 0)
+    return Region(base, pages, base + guard + start, size, writable, guard)
 
 
 def _map(base: int | None, size: int, rights: int, flags: int, file: int, offset: int) -> int:

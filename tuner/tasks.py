@@ -16,6 +16,7 @@ from tcopt.compiler.driver import Imported
 from tcopt.compiler.passes import run_passes
 from tcopt.compiler.pipeline import kernel_phases, pipeline
 from tcopt.compiler.units import kind_of
+from tcopt.dialects.graph import ReshapeOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.weights import release_weights
 from tcopt.dialects.te import CallOp, FuncOp
@@ -181,6 +182,9 @@ def _arguments(function: FuncOp, calls: Sequence[CallOp]) -> tuple[Argument, ...
 
 
 def _is_weight(value: SSAValue) -> bool:
+    """Whether a value is a constant of the model, or a view of one."""
+    while isinstance(value.owner, ReshapeOp):
+        value = value.owner.operands[0]
     return isinstance(value.owner, ConstantOp)
 
 

@@ -28,7 +28,7 @@ from tcopt.backends.llvm.machine.machine import assemble_object, initialize_nati
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.support.errors import TcoptError
-from tcopt.support.guarded_memory import PAGE, Region, map_region, on_fault
+from tcopt.support.guarded_memory import Region, map_region, on_fault
 from tcopt.support.messages import receive, send
 
 _SCALARS = {
@@ -155,7 +155,7 @@ class _Child:
         """Say where the code went wrong, and end."""
         found: dict[str, Any] = {"signal": number}
         for position, region in enumerate(self.regions):
-            if region.base <= address < region.base + region.pages + 2 * PAGE:
+            if address in region:
                 found |= {
                     "region": position,
                     "offset": address - region.start,

@@ -66,7 +66,7 @@ class LocalBuilders:
 
     def __init__(self, count: int | None = None):
         number = count or usable_cores()
-        self._children = [ChildProcess(_CODE, _ONE_THREAD) for _ in range(number)]
+        self._children = [ChildProcess(_CODE, _ONE_THREAD, quiet=True) for _ in range(number)]
 
     @property
     def pids(self) -> list[int]:

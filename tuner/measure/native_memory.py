@@ -27,6 +27,8 @@ from tcopt.tuner.measure.workload import Code, Workload
 Array = NDArray[Any]
 
 _REPEAT = "tcopt_repeat"
+_GUARD = 16 << 20
+"""Bytes of address space around each buffer: who is far off is still not in another one."""
 _STAGGER = 7
 """Buffers start at different multiples of the alignment in their pages, as in a workspace: where
 all start with a page, stores wait for loads from other buffers at the same place of a page."""
@@ -45,9 +47,9 @@ class NativeBuffer:
         size = argument.size
         shift = number * _STAGGER * ALIGNMENT % PAGE
         pages = -(-(2 * CANARY_BYTES + shift + size) // PAGE) * PAGE
-        self.region = map_region(pages, CANARY_BYTES + shift, size, writable=True)
+        self.region = map_region(pages, CANARY_BYTES + shift, size, writable=True, guard=_GUARD)
         whole = np.ctypeslib.as_array(
-            (ctypes.c_uint8 * pages).from_address(self.region.base + PAGE)
+            (ctypes.c_uint8 * pages).from_address(self.region.base + _GUARD)
         )
         start = CANARY_BYTES + shift
         whole[...] = CANARY

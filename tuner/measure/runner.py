@@ -63,7 +63,7 @@ class Runner:
         self.threads = threads
         self.limits = limits or Limits()
         self._memory = memory_for_child() if memory is None else memory
-        self._child = ChildProcess(_CODE)
+        self._child = ChildProcess(_CODE, quiet=True)
         self._workload: Workload | None = None
         self._codes: dict[int, Code] = {}
         self._loaded: set[int] = set()

@@ -28,7 +28,7 @@ from typing import IO, Any
 
 from tcopt.support.child_memory import limit_memory
 from tcopt.support.errors import TcoptError
-from tcopt.support.guarded_memory import PAGE, Region, on_fault
+from tcopt.support.guarded_memory import Region, on_fault
 from tcopt.support.messages import pack, receive, send, unpack
 from tcopt.tuner.measure.closeness import output_error
 from tcopt.tuner.measure.device_memory import WorkloadMemory
@@ -77,7 +77,7 @@ class RunnerChild:
         for kernel in self._kernels.values():
             regions += getattr(kernel, "regions", ())
         for name, region in regions:
-            if region.base <= address < region.base + region.pages + 2 * PAGE:
+            if address in region:
                 before, after = region.start - address, address - region.start - region.size
                 if before > 0:
                     return f", an access {before} bytes in front of {name}"
