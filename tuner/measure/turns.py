@@ -147,7 +147,7 @@ class Turns:
                 continue
             best = min(best, contender.first_ns)
             admitted.append(contender)
-        hopeless = [c for c in admitted if c.first_ns > self._settings.hopeless * best]
+        hopeless = [c for c in admitted if self._is_hopeless(c, best)]
         for contender in hopeless:
             if contender.number != self._default:
                 admitted.remove(contender)
@@ -157,6 +157,18 @@ class Turns:
                     OK, ns=times, default_ns=beside, hopeless=True, code=contender.code
                 )
         return admitted
+
+    def _is_hopeless(self, contender: _Contender, best: float) -> bool:
+        """Whether it takes much longer than the best, and does so again."""
+        limit = self._settings.hopeless * best
+        if contender.first_ns <= limit:
+            return False
+        with suppress(CandidateFailed):  # It will fail again, and be told, where it is timed.
+            calls = _calls(contender.first_ns)
+            seconds = self._runner.limits.run(self._default_ns)
+            again = self._runner.time(contender.number, calls, 1, seconds)[0]
+            contender.first_ns = min(contender.first_ns, again)
+        return contender.first_ns > limit
 
     def _admit(self, contender: _Contender) -> None:
         number, is_default = contender.number, contender.number == self._default
