@@ -17,6 +17,7 @@ from tcopt.support.errors import InputError, TcoptError
 from tcopt.tuner.arms import arms_in, lowered
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.features import VERSION
+from tcopt.tuner.forecast import Prior, prior_of
 from tcopt.tuner.measure.outcomes import LOST, OK, Outcome
 from tcopt.tuner.model import Group
 from tcopt.tuner.records import trials as records
@@ -146,6 +147,17 @@ class Past:
             module = task.text
             found += self._examples(task.key, module, task, self._standing(task).stale)
         return found
+
+    def prior(self, tasks: Sequence[Task]) -> Prior:
+        """How far other workloads' curves fell on this machine."""
+        histories: list[list[list[float]]] = []
+        own = {task.key for task in tasks}
+        for key, _ in self._others(tasks[0], own) if tasks else ():
+            trials = self.store.trials(workloads=[key], target=tasks[0].target_key)
+            here = [each for each in self._own(trials) if each.machine == self.machine]
+            ratios = [trial_from(each).part for each in sorted(here, key=lambda each: each.at)]
+            histories.append([ratios])
+        return prior_of(histories)
 
     def _standing(self, task: Task) -> Standing:
         if task.key not in self._standings:

@@ -25,6 +25,7 @@ from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import Progress
 from tcopt.tuner.measure.outcomes import CRASH, OK, Outcome
 from tcopt.tuner.measure.workload import Code
+from tcopt.tuner.records.store import Store, StoreError
 from tcopt.tuner.session import State
 from tuner_models import save_product
 
@@ -39,6 +40,7 @@ class ScheduleMeasurer:
 
     def __init__(self, gain: float = 0.1):
         self.gain = gain
+        self.count = 0
         self.closed = False
 
     def measure(
@@ -145,6 +147,46 @@ def test_a_tuned_model_that_is_not_faster_is_not_written(
     assert not found.accepted and found.path is None
     assert not model.with_name("m.tuned.mlir").exists()
     assert "not kept" in tcopt_tune.summary(found)
+
+
+def test_an_interrupted_search_is_compared_and_written(
+    model: Path, db: str, faster: list[float]
+) -> None:
+    class Interrupted(ScheduleMeasurer):
+        def _outcome(self, candidate: Candidate, sequence: str) -> Outcome:
+            self.count += 1
+            if self.count == 21:
+                raise KeyboardInterrupt
+            return super()._outcome(candidate, sequence)
+
+    faster[:] = [1.2]
+    found = tcopt.tune(model, TARGET, seconds=600, db=db, threads=1, measurer=Interrupted(), seed=1)
+    assert found.ended == "interrupted" and found.trials == 20
+    assert found.accepted
+    with Store(db) as store:
+        assert store.count() == 20
+
+
+def test_records_that_cannot_be_written_take_nothing_with_them(
+    model: Path, db: str, faster: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close(store: Store) -> None:
+        raise StoreError("cannot write 16 rows: the disk is full")
+
+    monkeypatch.setattr(Store, "close", close)
+    faster[:] = [1.2]
+    told: list[str] = []
+    found = tcopt.tune(
+        model,
+        TARGET,
+        seconds=600,
+        trials=16,
+        db=db,
+        threads=1,
+        measurer=ScheduleMeasurer(),
+        told=told.append,
+    )
+    assert found.accepted and any("the disk is full" in line for line in told)
 
 
 def test_where_no_kernel_is_faster_no_model_is_compared(

@@ -10,6 +10,7 @@ import pytest
 
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.candidates import Candidate
+from tcopt.tuner.forecast import Prior
 from tcopt.tuner.measure.outcomes import CRASH, OK, Outcome
 from tcopt.tuner.measure.workload import Code
 from tcopt.tuner.past import ROUND, Past
@@ -80,6 +81,9 @@ def test_other_workloads_teach(tmp_path: Path, tasks: list[Task]) -> None:
         assert group.workload == tasks[0].key and group.machine == past.machine
         assert len(group.speeds) == 20
         assert (group.speeds == 0).sum() == 4
+        assert past.prior([tasks[1]]) == Prior()  # Of few trials there is no curve.
+        _keep(past, tasks[0], 40)
+        assert past.prior([tasks[1]]).gain > Prior().gain
         assert np.isclose(group.speeds.max(), 2.0, rtol=1e-3)
 
 

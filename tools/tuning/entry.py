@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,9 +24,11 @@ from tcopt.tools.benchmarking.measure import input_values
 from tcopt.tools.tuning.acceptance import ROUNDS, Verdict, judge
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.lock import LockWriter, TunedKernel, writer_for
+from tcopt.tuner.measure.least_times import amounts_of, least_ns
 from tcopt.tuner.measure.measurer import LocalMeasurer, Measurer, MeasureSettings
 from tcopt.tuner.past import Past
 from tcopt.tuner.pool.security import Certificates
+from tcopt.tuner.records.store import StoreError
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.session import Callback, Session, SessionSettings
 from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
@@ -211,14 +213,25 @@ class _Tuner:
         measurer = measurer or make_measurer(self._threads, self._settings.pool)
         try:
             machine = getattr(measurer, "machine", None)
-            with Past.open(self._settings.db, self._threads, self._run_name, machine) as past:
+            past = Past.open(self._settings.db, self._threads, self._run_name, machine)
+            try:
                 session = self._session(tasks, rest_ns, past, measurer)
                 session.run(self._search_seconds, self._settings.trials, callback)
                 found = session.confirm()
+            finally:
+                self._close(past)
         finally:
             if own:
                 measurer.close()
         return self._accept(session, found, untuned, feeds)
+
+    def _close(self, past: Past) -> None:
+        """Write what is left of the records; where that fails, what was found counts all the
+        same."""
+        try:
+            past.store.close()
+        except StoreError as error:
+            self._tell(str(error))
 
     @property
     def _run_name(self) -> str:
@@ -264,7 +277,7 @@ class _Tuner:
             search = TaskSearch(
                 task.key,
                 arms,
-                Progress(task.weight, 0),
+                Progress(task.weight, 0, self._floor(task)),
                 Strategy(self._settings.strategy),
                 past.machine,
                 self._settings.seed,
@@ -285,8 +298,14 @@ class _Tuner:
             rest_ns=rest_ns,
             keeper=past,
             others=past.groups([task for task, _ in searches]),
-            settings=self._settings.session,
+            settings=replace(self._settings.session, prior=past.prior(tasks)),
         )
+
+    def _floor(self, task: Task) -> float:
+        """The least part of a kernel's time that this machine's limits allow; 0 if unknown."""
+        if self._settings.pool is not None or not task.ns:
+            return 0.0
+        return min(least_ns(amounts_of(task), self._threads) / task.ns, 1.0)
 
     def _accept(
         self, session: Session, found: Found, untuned: Model, feeds: Mapping[str, Array]
