@@ -110,6 +110,15 @@ class TaskSearch:
         sure = [trial for trial in self.trials if trial.is_sure]
         return min(sure, key=lambda trial: trial.ratio, default=None)
 
+    @property
+    def default(self) -> Trial | None:
+        """The trial of what is chosen where nobody measures, if there was one."""
+        wanted = self.proposer.default()
+        for trial in self.trials:
+            if trial.rule == wanted.rule and dict(trial.choice) == dict(wanted.choice):
+                return trial
+        return None
+
     def good(self, count: int = GOOD) -> list[tuple[str, Choice]]:
         """The fastest ones, the best first."""
         sure = sorted((t for t in self.trials if t.is_sure), key=lambda trial: trial.ratio)
@@ -128,7 +137,7 @@ class TaskSearch:
         elif ranker is None or not ranker.is_ready:
             found = self.proposer.first(count, self.winners)
         else:
-            first = [] if self.trials else self.proposer.known(self.winners, count // 2)
+            first = [] if self.trials else self.proposer.start(max(count // 2, 1), self.winners)
             found = first + self._by_model(count - len(first), ranker)
         self.progress.done = not found
         return found

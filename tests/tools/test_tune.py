@@ -135,8 +135,13 @@ def test_the_same_command_goes_on(model: Path, db: str, faster: list[float]) -> 
     tcopt.tune(model, measurer=first, **given)
     found = tcopt.tune(model, measurer=second, told=told.append, **given)
     assert any("records of these kernels are known" in line for line in told)
-    assert found.trials == 16
-    assert tcopt_tune.summary(found).startswith("16 trials in ")
+    assert not found.accepted
+    faster[:] = [1.2]
+    found = tcopt.tune(model, measurer=ScheduleMeasurer(), **(given | {"trials": 1}))
+    assert found.path is not None
+    # What the default was is known from the records.
+    assert "rows 6 -> " in found.path.read_text()
+    assert tcopt_tune.summary(found).startswith("1 trials in ")
 
 
 def test_a_tuned_model_that_is_not_faster_is_not_written(

@@ -185,6 +185,16 @@ def test_what_other_tasks_taught_helps_at_once() -> None:
     assert median(warm) > median(cold)
 
 
+def test_the_default_is_measured_first_also_where_a_model_knows_better() -> None:
+    pytest.importorskip("lightgbm", reason="the model is LightGBM's")
+    other = new_search(ProductSpace(128, 3072, 768))
+    simulate(other, 48)
+    search = new_search(SPACE)
+    simulate(search, 8, other.groups())
+    assert search.trials[0].choice == SPACE.default() and search.default == search.trials[0]
+    assert [trial.origin for trial in search.trials].count("model") >= 5
+
+
 def test_failures_are_no_best() -> None:
     search = new_search(SPACE, Strategy.RANDOM)
     simulate(search, 64)

@@ -23,6 +23,7 @@ from tcopt.support.errors import InputError
 from tcopt.tools.benchmarking.measure import input_values
 from tcopt.tools.tuning.acceptance import ROUNDS, Verdict, judge
 from tcopt.tuner.arms import arms_of
+from tcopt.tuner.forecast import Prior
 from tcopt.tuner.lock import LockWriter, TunedKernel, writer_for
 from tcopt.tuner.measure.least_times import amounts_of, least_ns
 from tcopt.tuner.measure.measurer import LocalMeasurer, Measurer, MeasureSettings
@@ -298,8 +299,13 @@ class _Tuner:
             rest_ns=rest_ns,
             keeper=past,
             others=past.groups([task for task, _ in searches]),
-            settings=replace(self._settings.session, prior=past.prior(tasks)),
+            settings=self._with_prior(past.prior(tasks)),
         )
+
+    def _with_prior(self, prior: Prior) -> SessionSettings:
+        """The settings of the session, with what is known of curves unless they say otherwise."""
+        given = self._settings.session
+        return replace(given, prior=prior) if given.prior == Prior() else given
 
     def _floor(self, task: Task) -> float:
         """The least part of a kernel's time that this machine's limits allow; 0 if unknown."""
@@ -323,11 +329,11 @@ class _Tuner:
 
     def _kernel(self, session: Session, task: Task, trial: Trial) -> TunedKernel:
         search = next(search for each, search in session.tasks if each is task)
-        default = next((t.sequence for t in search.trials if t.origin == "default"), "")
+        default = search.default
         return TunedKernel(
             task,
             trial.sequence,
-            default,
+            "" if default is None else default.sequence,
             trial.ns,
             trial.ns / trial.ratio,
             1 / trial.high,

@@ -173,8 +173,7 @@ class Proposer:
 
         Half of what estimates say are the default rule's; they cannot be compared with each other.
         """
-        found = self._new([self.default()])
-        found += self.known(winners, count - len(found))
+        found = self.start(count, winners)
         drawn = round(FIRST_RANDOM * count)
         room = max(count - len(found) - drawn, 0)
         found += self.best_by_estimate(room)
@@ -193,6 +192,11 @@ class Proposer:
             if is_valid(arm.space, point[None])[0]:
                 found.append(arm.proposal(point, "winner"))
         return self._new(found, most)
+
+    def start(self, count: int, winners: Iterable[tuple[str, Choice]] = ()) -> list[Proposal]:
+        """The default, and what won on tasks like this one."""
+        found = self._new([self.default()], count)
+        return found + self.known(winners, count - len(found))
 
     def best_by_estimate(self, count: int) -> list[Proposal]:
         """What the rules' own estimates find best, of each rule in turn, the default's every
