@@ -172,22 +172,21 @@ class Intrinsic:
 INTRINSICS: Registry[str, Intrinsic] = Registry("intrinsic", lambda: import_all(__name__))
 """Every intrinsic by name."""
 
-FAMILIES: Registry[str, Callable[[tuple[int, ...]], Intrinsic]] = Registry("intrinsic family")
+Maker = Callable[[tuple[int, ...], "int | None"], Intrinsic]
+"""From the extents of a unit, and the number that an instruction has in itself, if any."""
+
+FAMILIES: Registry[str, Maker] = Registry("intrinsic family")
 """What makes an intrinsic of its extents, by the front of the names."""
 
 
-def register_family(
-    name: str,
-) -> Callable[[Callable[[tuple[int, ...]], Intrinsic]], Callable[[tuple[int, ...]], Intrinsic]]:
+def register_family(name: str) -> Callable[[Maker], Maker]:
     """Make intrinsics known that are alike but for the unit of the machine that has them.
 
     `vdla_gemm_1x16x16` is what the function gives that is registered as `vdla_gemm` for
-    (1, 16, 16).
+    (1, 16, 16), and `vdla_max_1x16_by_0` what that of `vdla_max` gives for (1, 16) and 0.
     """
 
-    def add(
-        make: Callable[[tuple[int, ...]], Intrinsic],
-    ) -> Callable[[tuple[int, ...]], Intrinsic]:
+    def add(make: Maker) -> Maker:
         FAMILIES.add(name, make)
         return make
 
@@ -210,19 +209,27 @@ def intrinsic(name: str) -> Intrinsic:
     known = all_intrinsics()
     if name in known:
         return known[name]
-    family, _, extents = name.rpartition("_")
-    if family in FAMILIES and re.fullmatch(r"[1-9]\d{0,3}(x[1-9]\d{0,3})*", extents):
-        return _member(family, tuple(map(int, extents.split("x"))), FAMILIES.generation)
+    if (match := _MEMBER.fullmatch(name)) is not None and match["family"] in FAMILIES:
+        extents = tuple(map(int, match["extents"].split("x")))
+        number = None if match["number"] is None else int(match["number"])
+        return _member(match["family"], extents, number, FAMILIES.generation)
     families = [f"{each}_<extents>" for each in FAMILIES]
     hint = f"one of {', '.join([*known, *families])}"
     raise UnsupportedError(f"there is no intrinsic '{name}'", hint=hint)
 
 
+_MEMBER = re.compile(
+    r"(?P<family>\w+?)_(?P<extents>[1-9]\d{0,3}(x[1-9]\d{0,3})*)(_by_(?P<number>-?\d{1,6}))?"
+)
+
+
 @lru_cache(maxsize=256)
-def _member(family: str, extents: tuple[int, ...], generation: int) -> Intrinsic:
+def _member(
+    family: str, extents: tuple[int, ...], number: int | None, generation: int
+) -> Intrinsic:
     """One intrinsic of a family, for as long as the table of families stays as it is."""
     try:
-        return FAMILIES[family](extents)
+        return FAMILIES[family](extents, number)
     except InputError as error:
         raise UnsupportedError(error.message, hint=error.hint) from None
 

@@ -1,13 +1,14 @@
 """What one micro-op of an accelerator does, and what a transfer does with one entry.
 
 Loops around a call become those of an instruction, and its micro-ops (`lower-loop-to-vdla`). The
-unit's shape, `rows` x `block_out` x `block_in`, is in the names: `vdla_gemm_1x16x16`. Operands lie
-in the accelerator's memories. A unit of one row has no dimension for it.
+unit's shape, `rows` x `block_out` x `block_in`, is in the names: `vdla_gemm_1x16x16`, and so is the
+number that an instruction of the alu has: `vdla_max_1x16_by_0`. Operands lie in the accelerator's
+memories. A unit of one row has no dimension for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tcopt.dialects.intrinsics import Intrinsic, register_family
@@ -34,11 +35,11 @@ class Instruction:
     number: int | None = None
 
 
-def _unit(family: str, extents: Shape, count: int) -> Shape:
-    if len(extents) != count:
+def _unit(family: str, extents: Shape, count: int, number: int | None = None) -> Shape:
+    if len(extents) != count or number is not None:
         raise InputError(
-            f"there is no intrinsic '{family}_{'x'.join(map(str, extents))}'",
-            hint=f"{family} has {count} extents",
+            f"there is no intrinsic '{_name(family, extents, number)}'",
+            hint=f"{family} has {count} extents" + ("" if number is None else " and no number"),
         )
     return extents
 
@@ -48,14 +49,15 @@ def _rows(rows: int, *rest: int) -> Shape:
     return rest if rows == 1 else (rows, *rest)
 
 
-def _name(family: str, extents: Shape) -> str:
-    return f"{family}_{'x'.join(map(str, extents))}"
+def _name(family: str, extents: Shape, number: int | None = None) -> str:
+    name = f"{family}_{'x'.join(map(str, extents))}"
+    return name if number is None else f"{name}_by_{number}"
 
 
 @register_family("vdla_gemm")
-def gemm(extents: Shape) -> Intrinsic:
+def gemm(extents: Shape, number: int | None = None) -> Intrinsic:
     """out[.., o] += sum(inp[.., i] * wgt[o, i]) of bytes, in i32."""
-    rows, lanes, inner = _unit("vdla_gemm", extents, 3)
+    rows, lanes, inner = _unit("vdla_gemm", extents, 3, number)
 
     def behaviour(inp: te.Tensor, wgt: te.Tensor) -> te.Tensor:
         i = te.reduce_axis(inner, "i")
@@ -77,9 +79,9 @@ def gemm(extents: Shape) -> Intrinsic:
 
 
 @register_family("vdla_reset")
-def reset(extents: Shape) -> Intrinsic:
+def reset(extents: Shape, number: int | None = None) -> Intrinsic:
     """out[.., o] = 0."""
-    rows, lanes = _unit("vdla_reset", extents, 2)
+    rows, lanes = _unit("vdla_reset", extents, 2, number)
 
     def behaviour() -> te.Tensor:
         return te.compute(_rows(rows, lanes), lambda *_: te.cast(0, "i32"), name="reset")
@@ -121,32 +123,32 @@ def _copy(
 
 
 @register_family("vdla_load_inp")
-def load_inp(extents: Shape) -> Intrinsic:
+def load_inp(extents: Shape, number: int | None = None) -> Intrinsic:
     """Bytes that are factors, and zeros around them."""
-    rows, inner = _unit("vdla_load_inp", extents, 2)
+    rows, inner = _unit("vdla_load_inp", extents, 2, number)
     shape = _rows(rows, inner)
     return _copy("vdla_load_inp", extents, shape, ("i8", "i8"), {"out": INPUT}, padded=True)
 
 
 @register_family("vdla_load_wgt")
-def load_wgt(extents: Shape) -> Intrinsic:
+def load_wgt(extents: Shape, number: int | None = None) -> Intrinsic:
     """The bytes of one block of weights, output channels in front, and zeros around them."""
-    shape = _unit("vdla_load_wgt", extents, 2)
+    shape = _unit("vdla_load_wgt", extents, 2, number)
     return _copy("vdla_load_wgt", extents, shape, ("i8", "i8"), {"out": WEIGHT}, padded=True)
 
 
 @register_family("vdla_load_acc")
-def load_acc(extents: Shape) -> Intrinsic:
+def load_acc(extents: Shape, number: int | None = None) -> Intrinsic:
     """Registers of 32 bits, and zeros around them."""
-    rows, lanes = _unit("vdla_load_acc", extents, 2)
+    rows, lanes = _unit("vdla_load_acc", extents, 2, number)
     shape = _rows(rows, lanes)
     return _copy("vdla_load_acc", extents, shape, ("i32", "i32"), {"out": REGISTER}, padded=True)
 
 
 @register_family("vdla_load_acc8")
-def load_acc8(extents: Shape) -> Intrinsic:
+def load_acc8(extents: Shape, number: int | None = None) -> Intrinsic:
     """Bytes that become registers, with their signs, and zeros around them."""
-    rows, lanes = _unit("vdla_load_acc8", extents, 2)
+    rows, lanes = _unit("vdla_load_acc8", extents, 2, number)
     return _copy(
         "vdla_load_acc8",
         extents,
@@ -159,16 +161,75 @@ def load_acc8(extents: Shape) -> Intrinsic:
 
 
 @register_family("vdla_store_acc")
-def store_acc(extents: Shape) -> Intrinsic:
+def store_acc(extents: Shape, number: int | None = None) -> Intrinsic:
     """Registers of 32 bits."""
-    rows, lanes = _unit("vdla_store_acc", extents, 2)
+    rows, lanes = _unit("vdla_store_acc", extents, 2, number)
     shape = _rows(rows, lanes)
     return _copy("vdla_store_acc", extents, shape, ("i32", "i32"), {"x": REGISTER}, ["store_i32"])
 
 
 @register_family("vdla_store_out")
-def store_out(extents: Shape) -> Intrinsic:
+def store_out(extents: Shape, number: int | None = None) -> Intrinsic:
     """The low bytes of registers."""
-    rows, lanes = _unit("vdla_store_out", extents, 2)
+    rows, lanes = _unit("vdla_store_out", extents, 2, number)
     shape = _rows(rows, lanes)
     return _copy("vdla_store_out", extents, shape, ("i32", "i8"), {"x": REGISTER}, ["store_i8"])
+
+
+_MOST = 1 << 15
+"""Numbers in instructions of the alu have 16 bits, with a sign."""
+
+
+def _declare_alu(code: str, combine: Callable[[te.Expr, te.Expr], te.Expr], *requires: str) -> None:
+    """out[..] = out[..] op x[..], or `op number`, in i32."""
+    family = f"vdla_{code}"
+
+    @register_family(family)
+    def alu(  # pyright: ignore[reportUnusedFunction]
+        extents: Shape, number: int | None = None
+    ) -> Intrinsic:
+        rows, lanes = _unit(family, extents, 2)
+        shape = _rows(rows, lanes)
+        least, most = (-31, 31) if code == "shr" else (-_MOST, _MOST - 1)
+        if number is not None and not least <= number <= most:
+            raise InputError(
+                f"there is no intrinsic '{_name(family, extents, number)}'",
+                hint=f"the number of {family} is {least} to {most}",
+            )
+
+        def with_register(y: te.Tensor, x: te.Tensor) -> te.Tensor:
+            return te.compute(shape, lambda *at: combine(y[at], x[at]), name=code)
+
+        def with_number(y: te.Tensor) -> te.Tensor:
+            def element(*at: te.Axis) -> te.Expr:
+                assert number is not None
+                if code == "shr" and number < 0:
+                    return te.shift_left(y[at], te.cast(-number, "i32"))
+                return combine(y[at], te.cast(number, "i32"))
+
+            return te.compute(shape, element, name=code)
+
+        registers = {"y": (shape, "i32"), "x": (shape, "i32")}
+        return Intrinsic(
+            _name(family, extents, number),
+            inputs=registers if number is None else {"y": (shape, "i32")},
+            behaviour=with_register if number is None else with_number,
+            requires=[{"vdla", "alu", *requires}],
+            old="y",
+            scopes={"out": REGISTER, "x": REGISTER},
+            instruction=Instruction("alu", code, number),
+        )
+
+
+def _multiply_high(a: te.Expr, b: te.Expr) -> te.Expr:
+    """The high half of twice the product, rounded; the largest number where that is too large."""
+    product = te.cast(a, "i64") * te.cast(b, "i64") + te.cast(1 << 30, "i64")
+    half = te.shift_right(product, te.cast(31, "i64"))
+    return te.cast(te.minimum(half, te.cast((1 << 31) - 1, "i64")), "i32")
+
+
+_declare_alu("min", te.minimum)
+_declare_alu("max", te.maximum)
+_declare_alu("add", lambda a, b: a + b)
+_declare_alu("shr", te.shift_right)
+_declare_alu("mulh", _multiply_high, "mulh")

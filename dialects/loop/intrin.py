@@ -178,6 +178,14 @@ class IntrinOp(IRDLOperation):
         self.map = AffineMapAttr(map)
         self.set_indices(operands)
 
+    def set_tiles(
+        self, map: AffineMap, values: Sequence[SSAValue], steps: Sequence[Sequence[Sequence[int]]]
+    ) -> None:
+        """Give all tiles other first indices over `values`, and other steps."""
+        self.map = AffineMapAttr(map)
+        self.steps = ArrayAttr([_steps_attr(each) for each in steps])
+        self.set_indices(values)
+
     def set_indices(self, values: Sequence[SSAValue]) -> None:
         """Replace the index operands, which the map's dimensions stand for."""
         self.operands = [*self.buffers, *values]

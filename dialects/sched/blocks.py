@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
 )
@@ -144,7 +145,8 @@ class DoubleBufferOp(SchedOp):
 class CacheReadOp(SchedOp):
     """A block reads a copy in another memory: `%c = sched.cache_read %mm of 0 into shared`.
 
-    The buffer is named, `of "x"`, or counted in the order of the block's reads.
+    The buffer is named, `of "x"`, or counted in the order of the block's reads. With
+    `steps [1, 2]` only every second index along its second dimension is copied.
     """
 
     name = "sched.cache_read"
@@ -152,13 +154,24 @@ class CacheReadOp(SchedOp):
     block = operand_def(BlockType())
     buffer = prop_def(IntegerAttr | StringAttr)
     scope = prop_def(ScopeAttr)
+    steps = opt_prop_def(DenseArrayBase.constr(i64))
     result = result_def(BlockType())
 
-    def __init__(self, block: SSAValue, buffer: int | str, scope: Scope):
+    def __init__(
+        self,
+        block: SSAValue,
+        buffer: int | str,
+        scope: Scope,
+        steps: Sequence[int] | None = None,
+    ):
         which = StringAttr(buffer) if isinstance(buffer, str) else IntegerAttr(buffer, i64)
         super().__init__(
             operands=[block],
-            properties={"buffer": which, "scope": ScopeAttr(scope)},
+            properties={
+                "buffer": which,
+                "scope": ScopeAttr(scope),
+                "steps": None if steps is None else DenseArrayBase.from_list(i64, steps),
+            },
             result_types=[BlockType()],
         )
 
@@ -173,6 +186,7 @@ class CacheReadOp(SchedOp):
             resolve(self.block),
             self.which,
             self.scope.data,
+            None if self.steps is None else self.steps.get_values(),
         )
 
     @classmethod
@@ -183,7 +197,12 @@ class CacheReadOp(SchedOp):
         if buffer is None:
             buffer = parser.parse_integer(allow_boolean=False)
         parser.parse_keyword("into")
-        return cls(block, buffer, parse_scope(parser))
+        scope, steps = parse_scope(parser), None
+        if parser.parse_optional_keyword("steps"):
+            steps = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
+            )
+        return cls(block, buffer, scope, steps)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -194,6 +213,8 @@ class CacheReadOp(SchedOp):
         else:
             printer.print_string(str(self.which))
         printer.print_string(f" into {self.scope.data.value}")
+        if self.steps is not None:
+            printer.print_string(f" steps {list(self.steps.get_values())}")
 
 
 @irdl_op_definition

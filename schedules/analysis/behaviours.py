@@ -130,7 +130,8 @@ def _match_store(
     _match_value(store.value, wanted.value, found, behaviour, in_order=in_order)
     output = behaviour.buffers[0]
     if not is_same_place(store, found.setdefault(output, store)):
-        raise Mismatch("the block does not change the element that it stores")
+        verb = "add to" if behaviour.declared.adds else "change"
+        raise Mismatch(f"the block does not {verb} the element that it stores")
     accesses = tuple(found[buffer] for buffer in behaviour.buffers)
     patterns: dict[SSAValue, LoadOp | StoreOp] = {wanted.memref: wanted}
     for op in behaviour.block.body.block.ops:

@@ -287,13 +287,19 @@ class Schedule:
 
     # Buffers.
 
-    def cache_read(self, block: BlockLike, buffer: int | str, scope: Scope | str) -> Block:
+    def cache_read(
+        self,
+        block: BlockLike,
+        buffer: int | str,
+        scope: Scope | str,
+        steps: Sequence[int] | None = None,
+    ) -> Block:
         """Let a block read a copy of a buffer, which is named or counted in the order of its
-        reads; returns the copying block."""
+        reads, of every so many-th index with steps; returns the copying block."""
         op, value = self.block_op(block), self._recorder.block(_name(block))
         where = _scope("cache_read", scope)
-        made = cache_read(self._state, op, buffer, where)
-        return self._add_block(sched.CacheReadOp(value, buffer, where), made)
+        made = cache_read(self._state, op, buffer, where, steps)
+        return self._add_block(sched.CacheReadOp(value, buffer, where, steps), made)
 
     def cache_write(self, block: BlockLike, scope: Scope | str) -> Block:
         """Let a block write a new buffer; returns the block that copies it out."""

@@ -22,20 +22,25 @@ def copy_nest(
     box: Box,
     origin: Operation,
     low: Sequence[int] | None = None,
+    steps: Sequence[int] | None = None,
 ) -> tuple[BlockOp, Operation]:
-    """A block that copies the part `box` of `source` to `target`, for the op `origin`.
+    """A block that copies a part of `source` to `target`, for the op `origin`.
 
     Args:
+        box: the part, by the indices of `source`, or of `target` with steps.
         low: if given, how much further an element lies in `target` along each dimension.
+        steps: if given, how far `source` moves along each dimension for a step of `target`.
     Returns:
         The block, and its outermost loop, detached.
     """
-    shape = buffer_shape(source)
+    shape = buffer_shape(source if steps is None else target)
     rank = len(shape)
+    by = steps or [1] * rank
     body = Block(arg_types=[IndexType()] * rank)
     for dim, variable in enumerate(body.args):
         variable.name_hint = f"vd{dim}"
-    load = LoadOp(source, AffineMap.identity(rank), list(body.args))
+    read = (AffineDimExpr(d) * n if n != 1 else AffineDimExpr(d) for d, n in enumerate(by))
+    load = LoadOp(source, AffineMap(rank, 0, tuple(read)), list(body.args))
     place = (
         AffineDimExpr(d) + n if n else AffineDimExpr(d) for d, n in enumerate(low or [0] * rank)
     )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import MemRefType
+from collections.abc import Sequence
+from math import ceil
+
+from xdsl.dialects.builtin import AffineMapAttr, MemRefType
 from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.loop import AllocOp, BlockOp, Scope
+from tcopt.dialects.loop import AllocOp, BlockOp, LoadOp, Scope
+from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.schedules.analysis.regions import box_under, reads_of
 from tcopt.schedules.dependences.order import check_passed
 from tcopt.schedules.edits.copies import copy_nest, redirect
@@ -22,11 +27,18 @@ from tcopt.schedules.state.state import (
     precedes,
     value_label,
 )
+from tcopt.support.affine import LinearSum, linear_sum, to_expr
 
 _NAME = "cache_read"
 
 
-def cache_read(state: State, block: BlockOp, buffer: int | str, scope: Scope) -> BlockOp:
+def cache_read(
+    state: State,
+    block: BlockOp,
+    buffer: int | str,
+    scope: Scope,
+    steps: Sequence[int] | None = None,
+) -> BlockOp:
     """Copy what `block` reads of a buffer to a new one, which it reads instead.
 
         loop.for %i = 0 to 64 {
@@ -43,14 +55,19 @@ def cache_read(state: State, block: BlockOp, buffer: int | str, scope: Scope) ->
 
     `compute_at` moves the copy to where the data is used.
 
+    With steps, only every so many-th index along each dimension is copied, where the block reads
+    no others: `%x[%vi * 2]` becomes `%x_shared[%vi]` for `steps [2]`.
+
     Args:
         block: the reader.
         buffer: the name of a buffer it reads, or its number in the order of its reads.
         scope: the memory of the copy.
+        steps: one for each dimension of the buffer; all indices are copied without.
     Returns:
         The copying block, `<buffer>_<scope>`.
     Raises:
-        ScheduleError: the block does not read the buffer, or writes it too.
+        ScheduleError: the block does not read the buffer, or writes it too; or it reads what is
+            left out.
     """
     source = _source(block, buffer)
     if source in buffers_written(block):
@@ -60,18 +77,52 @@ def cache_read(state: State, block: BlockOp, buffer: int | str, scope: Scope) ->
     body = meeting_block(block, writers if home is None else [*writers, home], state.func)
     holder = ancestor_in(body, block)
     check_passed(state.known, _NAME, block, [source], [holder], "buffer")
-    box = box_under([(a, holder) for a in reads_of(block, source)], source)
     type_ = source.type
     assert isa(type_, MemRefType)
+    if steps is not None:
+        shape = _divided(block, source, steps)
+        type_ = MemRefType(type_.get_element_type(), shape)
     alloc = AllocOp(type_, scope)
     base = f"{source.name_hint or block.block_name.data}_{scope.value}"
     alloc.result.name_hint = base
     redirect(block, source, alloc.result)
-    copy, nest = copy_nest(state.fresh_name(base), source, alloc.result, box, block)
+    box = box_under([(a, holder) for a in reads_of(block, alloc.result)], alloc.result)
+    copy, nest = copy_nest(state.fresh_name(base), source, alloc.result, box, block, steps=steps)
     body.insert_op_before(nest, holder)
     state.add_block(copy)
     alloc_like(state, alloc, [copy, block])
     return copy
+
+
+def _divided(block: BlockOp, source: SSAValue, steps: Sequence[int]) -> list[int]:
+    """Divide the indices of a block's reads by steps; gives the extents that are left."""
+    shape, label = buffer_shape(source), value_label(source)
+    if len(steps) != len(shape) or any(step < 1 for step in steps):
+        reason = f"{list(steps)} are not {len(shape)} positive numbers"
+        raise illegal(_NAME, "steps", reason, op=block)
+    loads = [op for op in block.body.walk() if isinstance(op, LoadOp) and op.memref is source]
+    divided: list[list[AffineExpr]] = []
+    for op in loads:
+        ranges = value_ranges(list(op.indices))
+        exprs: list[AffineExpr] = []
+        for expr, step in zip(op.map.data.results, steps, strict=True):
+            if step == 1:
+                exprs.append(expr)
+                continue
+            total = linear_sum(expr, ranges)
+            if (
+                op.default is not None
+                or total.constant % step
+                or any(factor % step for _, factor in total.terms)
+            ):
+                reason = f"the block reads other indices of {label} than every {step}"
+                raise illegal(_NAME, "steps", reason, op=block)
+            terms = tuple((atom, factor // step) for atom, factor in total.terms)
+            exprs.append(to_expr(LinearSum(terms, total.constant // step)))
+        divided.append(exprs)
+    for op, exprs in zip(loads, divided, strict=True):
+        op.map = AffineMapAttr(AffineMap(op.map.data.num_dims, 0, tuple(exprs)))
+    return [ceil(extent / step) for extent, step in zip(shape, steps, strict=True)]
 
 
 def _source(block: BlockOp, buffer: int | str) -> SSAValue:

@@ -343,3 +343,46 @@ sched.sequence @s for @f {
   %init = sched.decompose_reduction %mm at %k
   %store = sched.cache_write %mm into register
 }
+
+// -----
+
+// With steps only what is read is copied: every second row here.
+// CHECK-LABEL: loop.func @steps
+// CHECK:         %x_acc_input = loop.alloc acc_input : memref<4x6x16xi8>
+// CHECK:         loop.block "x_acc_input" (%vd0: spatial 4 = %d0, %vd1: spatial 6 = %d1, %vd2: spatial 16 = %d2) {
+// CHECK-NEXT:      %0 = loop.load %x[%vd0 * 2, %vd1, %vd2] : memref<7x6x16xi8>
+// CHECK-NEXT:      loop.store %0, %x_acc_input[%vd0, %vd1, %vd2] : memref<4x6x16xi8>
+// CHECK:         loop.load %x_acc_input[%vi, %vj * 2, %vk] : memref<4x6x16xi8>
+loop.func @steps(%x: memref<7x6x16xi8>, %y: memref<4x3x16xi8>) {
+  loop.for %i = 0 to 4 {
+    loop.for %j = 0 to 3 {
+      loop.for %k = 0 to 16 {
+        loop.block "copy" (%vi: spatial 4 = %i, %vj: spatial 3 = %j, %vk: spatial 16 = %k) {
+          %a = loop.load %x[%vi * 2, %vj * 2, %vk] : memref<7x6x16xi8>
+          loop.store %a, %y[%vi, %vj, %vk] : memref<4x3x16xi8>
+        }
+      }
+    }
+  }
+}
+sched.sequence @s for @steps {
+  %copy = sched.get_block "copy"
+  %c = sched.cache_read %copy of 0 into acc_input steps [2, 1, 1]
+}
+
+// -----
+
+// What is left out may not be read.
+// CHECK: cache_read: argument 'steps': the block reads other indices of %x than every 2
+loop.func @f(%x: memref<8xf32>, %y: memref<6xf32>) {
+  loop.for %i = 0 to 6 {
+    loop.block "copy" (%vi: spatial 6 = %i) {
+      %a = loop.load %x[%vi + 2] : memref<8xf32>
+      loop.store %a, %y[%vi] : memref<6xf32>
+    }
+  }
+}
+sched.sequence @s for @f {
+  %copy = sched.get_block "copy"
+  %c = sched.cache_read %copy of 0 into global steps [2]
+}

@@ -4,9 +4,9 @@
 // Operands of an accelerator's intrinsics stay in the memories that they are cached in. A copy
 // whose elements may lie outside of the data writes zeros there.
 // CHECK-LABEL: loop.func @product
-// CHECK:         loop.intrin "vdla_reset_1x16" outs(%y_acc_register[%vi, %vj] by [0, 1] : memref<6x16xi32>) ins()
 // CHECK:         loop.intrin "vdla_load_inp_1x16" outs(%pad[%vi, %vk] by [0, 1] : memref<6x16xi8>) ins(%x[%vi - 1, %vk] by [0, 1] : memref<4x16xi8>)
 // CHECK:         loop.intrin "vdla_load_wgt_16x16" outs(%w_acc_weight[%vd0, %vd1] by [1, 0] [0, 1] : memref<16x16xi8>) ins(%w[%vd0, %vd1] by [1, 0] [0, 1] : memref<16x16xi8>)
+// CHECK:         loop.intrin "vdla_reset_1x16" outs(%y_acc_register[%vi, %vj] by [0, 1] : memref<6x16xi32>) ins()
 // CHECK:         loop.intrin "vdla_gemm_1x16x16" outs(%y_acc_register[%vi, %vj] by [0, 1] : memref<6x16xi32>)
 // CHECK-SAME:      ins(%pad[%vi, %vk] by [0, 1] : memref<6x16xi8>, %w_acc_weight[%vj, %vk] by [1, 0] [0, 1] : memref<16x16xi8>)
 // CHECK:         loop.intrin "vdla_store_acc_1x16" outs(%y[%vd0, %vd1] by [0, 1] : memref<6x16xi32>) ins(%y_acc_register[%vd0, %vd1] by [0, 1] : memref<6x16xi32>)
@@ -59,7 +59,7 @@ sched.sequence @s for @product {
 // -----
 
 // The unit's shape is in the name: a member of a family has as many extents as the family says.
-// CHECK: tensorize: argument 'intrinsic': there is no intrinsic 'vdla_gemm_16x16'; vdla_gemm has 3 extents
+// CHECK: tensorize: argument 'intrinsic': there is no intrinsic 'vdla_gemm_16x16' (at {{.*}}); vdla_gemm has 3 extents
 loop.func @f(%y: memref<16xi32>) {
   loop.for %i = 0 to 16 {
     loop.block "b" (%vi: spatial 16 = %i) {
@@ -76,7 +76,7 @@ sched.sequence @s for @f {
 // -----
 
 // Operands lie in the memories that the intrinsic works on.
-// CHECK: tensorize: argument 'target': operand 'out' lies in global, not in acc_register; cache_read, cache_write and set_scope put buffers into memories
+// CHECK: tensorize: argument 'target': operand 'out' lies in global, not in acc_register (at {{.*}}); cache_read, cache_write and set_scope put buffers into memories
 loop.func @f(%y: memref<16xi32>) {
   loop.for %i = 0 to 16 {
     loop.block "b" (%vi: spatial 16 = %i) {

@@ -15,6 +15,7 @@ from tcopt.dialects import loop
 from tcopt.dialects.intrinsics import Intrinsic, intrinsic
 from tcopt.dialects.loop.intrin import Tile
 from tcopt.passes.loop.accelerator.forms import Form, Linear, Values
+from tcopt.passes.loop.analysis.instructions import path_to_call
 from tcopt.support.errors import UnsupportedError
 
 
@@ -46,6 +47,7 @@ class Work:
         buffers: of the operands, the output first.
         first: the entry of each buffer where the first iteration is; of one of an accelerator's
             memory the entry of this, unless it is not placed.
+        ends: for each buffer the entry behind its last one.
         axes: the loops, outermost first; those of one iteration are left out.
         is_inside: whether there is an iteration whose inputs lie inside of their buffers.
     """
@@ -53,6 +55,7 @@ class Work:
     call: loop.IntrinOp
     buffers: tuple[SSAValue, ...]
     first: tuple[int, ...]
+    ends: tuple[int, ...]
     axes: tuple[Axis, ...]
     is_inside: bool = True
 
@@ -66,6 +69,7 @@ class Work:
                 self.call,
                 self.buffers,
                 tuple(at + n * step for at, step in zip(self.first, axis.steps, strict=True)),
+                self.ends,
                 rest,
                 self.is_inside and low <= n < high,
             )
@@ -143,33 +147,26 @@ class Nest:
             if high - low > 1 or inside[value] != (low, high)
         )
         buffers = tuple(operand.tile.buffer for operand in self._operands)
-        return [Work(self.call, buffers, tuple(first), axes, is_inside)]
+        ends = tuple(places.get(each.tile.buffer, 0) + each.size for each in self._operands)
+        return [Work(self.call, buffers, tuple(first), ends, axes, is_inside)]
 
 
 def nest_at(op: Operation) -> Nest | None:
     """The nest that begins with a loop, guard or call; None if it is no such nest."""
-    loops: list[loop.ForOp] = []
-    guards: list[loop.GuardOp] = []
-    while True:
-        match op:
-            case loop.IntrinOp():
-                return Nest(loops, guards, op)
-            case loop.ForOp(loop_kind=loop.LoopKind.SERIAL):
-                loops.append(op)
-            case loop.GuardOp():
-                guards.append(op)
-            case _:
-                return None
-        inside = list(op.body.block.ops)
-        if len(inside) != 1:
-            return None
-        op = inside[0]
+    path = path_to_call(op)
+    if path is None:
+        return None
+    call = path[-1]
+    assert isinstance(call, loop.IntrinOp)
+    loops = [each for each in path if isinstance(each, loop.ForOp)]
+    return Nest(loops, [each for each in path if isinstance(each, loop.GuardOp)], call)
 
 
 class _Operand:
     """A tile of a call, whose place is asked for in entries.
 
     Attributes:
+        size: entries of its buffer.
         limits: for a tile that may lie outside of its buffer, along each dimension where that may
             be: the first index, its least value and the end of its values inside.
     """
@@ -183,6 +180,7 @@ class _Operand:
         self.forms = [Form.of(expr, call.indices) for expr in tile.first]
         self.strides = strides
         self.elements = prod(tile.extents)
+        self.size = prod(shape) // self.elements
         self._check_order()
         self.limits = [
             (form, -below, extent - above)

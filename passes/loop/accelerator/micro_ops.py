@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations, product
 from math import prod
 
@@ -51,7 +51,7 @@ def kernels_of(work: Work, kind: KernelKind, *, rewrite: int, most: int) -> Iter
         # A reset names registers alone; what it has for others is not looked at.
         rest = (0,) * (len(fields) - count)
         axes = [Axis(a.extent, (*a.steps, *rest), a.inside) for a in work.axes]
-        work = Work(work.call, work.buffers, (*work.first, *rest), tuple(axes))
+        work = replace(work, first=(*work.first, *rest), axes=tuple(axes))
     axes = _merged(work.axes)
     checked = 1 if kind is KernelKind.ALU else rewrite
     for pair in _pairs(axes, fields):

@@ -38,8 +38,9 @@ class MicroOpMemory:
 class ProgramWriter:
     """Gathers kernels and instructions.
 
-    Kernels that are equal are one. Micro-ops are loaded in front of the first instruction that
-    executes them: those of several kernels at once where nothing is executed between.
+    Kernels that are equal are one. If there is room for the micro-ops of all, they are loaded at
+    once, in front of the first instruction that executes any; else each kernel's in front of the
+    instructions that execute it, as often as others took its place.
     """
 
     def __init__(self, target: VdlaTargetAttr):
@@ -74,4 +75,12 @@ class ProgramWriter:
 
     def ops(self) -> list[Operation]:
         """All ops of the program."""
+        loads = [op for op in self.instructions if isinstance(op, LoadUopsOp)]
+        if loads and sum(kernel.size for kernel in self.kernels) <= self._memory.entries:
+            # Each has a place of its own, one after the other.
+            first, *others = loads
+            whole = LoadUopsOp([kernel.result for kernel in self.kernels])
+            whole.location = first.location
+            self.instructions[self.instructions.index(first)] = whole
+            self.instructions = [op for op in self.instructions if op not in others]
         return [*self.kernels, *self.instructions]

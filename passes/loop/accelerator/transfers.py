@@ -1,10 +1,15 @@
-"""Loads and stores of tiles: rows of entries, which lie one after the other on the accelerator."""
+"""Loads and stores of tiles: rows of entries, which lie one after the other on the accelerator.
+
+The last piece of an image may be narrower than the others, in a buffer of their width: it is loaded
+with zeros behind its rows, which nothing reads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tcopt.dialects.loop import IntrinOp
 from tcopt.dialects.vdla import WIDTHS
 from tcopt.passes.loop.accelerator.instruction_nests import Axis, Work
 from tcopt.support.errors import UnsupportedError
@@ -47,7 +52,7 @@ def tiles_of(work: Work, sram: int, dram: int) -> Iterator[Tile]:
             hint="larger tiles reach into the data",
         )
     axes = sorted(work.axes, key=lambda axis: -axis.steps[sram])
-    merged = Work(work.call, work.buffers, work.first, tuple(_merged(axes, sram, dram)))
+    merged = replace(work, axes=tuple(_merged(axes, sram, dram)))
     tile = _tile(merged, sram, dram)
     if tile is not None:
         yield tile
@@ -90,14 +95,14 @@ def _tile(work: Work, sram: int, dram: int) -> Tile | None:
     if axes and axes[-1].steps[sram] == axes[-1].steps[dram] == 1:
         columns = axes.pop()
     rows = Axis(1, (), (0, 1))
-    stride = columns.extent
+    stride, width = columns.extent, columns.extent
     if axes:
         rows = axes.pop()
-        stride = rows.steps[dram]
-        if rows.steps[sram] != columns.extent:
+        stride, width = rows.steps[dram], rows.steps[sram]
+        if width != columns.extent and not _may_fill(work, sram, rows, columns):
             return None
     (top, row_end), (left, column_end) = rows.inside, columns.inside
-    pad = (top, rows.extent - row_end, left, columns.extent - column_end)
+    pad = (top, rows.extent - row_end, left, width - column_end)
     if axes or not 0 <= stride <= _MOST or max(pad) > _MOST_PAD:
         return None
     inside = (row_end - top, column_end - left)
@@ -105,3 +110,17 @@ def _tile(work: Work, sram: int, dram: int) -> Tile | None:
         return None
     dram_first = work.first[dram] + left + top * stride
     return Tile(work.first[sram], dram_first, *inside, stride if inside[0] > 1 else inside[1], pad)
+
+
+def _may_fill(work: Work, sram: int, rows: Axis, columns: Axis) -> bool:
+    """Whether zeros may be written behind each row, up to the next one: nothing else is written
+    there, of a buffer that is loaded by these transfers alone."""
+    width, is_load = rows.steps[sram], sram < len(work.call.outputs)
+    calls = [use.operation for use in work.buffers[sram].uses]
+    writers = [op for op in calls if isinstance(op, IntrinOp) and work.buffers[sram] in op.outputs]
+    return (
+        is_load
+        and len(writers) == 1
+        and width > columns.extent
+        and work.first[sram] + rows.extent * width <= work.ends[sram]
+    )

@@ -37,6 +37,24 @@ def add_dimension(op: AccessOp, expr: AffineExpr, values: Sequence[SSAValue]) ->
         op.lanes = DenseArrayBase.from_list(i64, [n for row in rows for n in (0, *row)])
 
 
+def add_tile_dimension(
+    op: loop.IntrinOp, buffer: SSAValue, expr: AffineExpr, values: Sequence[SSAValue]
+) -> None:
+    """Give the tiles that an intrinsic has of a buffer one more index in front."""
+    ranks: list[int] = []
+    places: list[AffineExpr] = []
+    operands = [*op.indices, *values]
+    dims: list[AffineExpr] = [AffineDimExpr(len(op.indices) + i) for i in range(len(values))]
+    steps: list[list[list[int]]] = []
+    for tile in op.tiles:
+        is_in = tile.buffer is buffer
+        places += [*([substitute(expr, dims)] if is_in else []), *tile.first]
+        ranks.append(len(tile.first) + is_in)
+        steps.append([[*([0] if is_in else []), *row] for row in tile.steps])
+    map, kept = unique_operands(AffineMap(len(operands), 0, tuple(places)), operands)
+    op.set_tiles(map, kept, steps)
+
+
 def drop_dimensions(op: AccessOp, dropped: Collection[int]) -> None:
     """Take some indices of an access away."""
     rows, map = op.lane_steps, op.map.data

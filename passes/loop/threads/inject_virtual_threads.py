@@ -14,9 +14,15 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
-from tcopt.dialects.target import thread_blocks_of
+from tcopt.dialects.target import target_facts_of
 from tcopt.passes.loop.analysis.indexing import shape_of
-from tcopt.passes.loop.edits.dimensions import accesses_of, add_dimension, reshape
+from tcopt.passes.loop.analysis.instructions import path_to_call
+from tcopt.passes.loop.edits.dimensions import (
+    accesses_of,
+    add_dimension,
+    add_tile_dimension,
+    reshape,
+)
 from tcopt.support.rewriting import rewrite
 
 _MOST_COPIES = 32
@@ -75,13 +81,33 @@ class InjectVirtualThreadsPass(ModulePass):
             %b = loop.load %s[%k * 2 + %v]
             loop.store %b, %r[%v, 0]
 
-    It comes after `lower-blocks`. Nothing is done in a module without a GPU.
+    The same with an accelerator, in whose memories each thread has its own part of what differs.
+    There loops around one call of an intrinsic stay whole, as they are those of an instruction:
+    the threads' instructions follow each other in one stream, and those of one wait while those
+    of another are executed.
+
+        loop.for %v = 0 to 2 virtual {
+          %c = loop.alloc acc_register : memref<4x16xi32>
+          loop.for %k = 0 to 8 {
+            %a = loop.alloc acc_input : memref<4x16xi8>
+            loop.for %i = 0 to 4 { loop.intrin "vdla_load_inp_1x16" outs(%a[%i, 0]) .. }
+            loop.for %i = 0 to 4 { loop.intrin "vdla_gemm_1x16x16" outs(%c[%i, 0]) .. %w[%v, ..] }
+        ->
+        %c = loop.alloc acc_register : memref<2x4x16xi32>
+        loop.for %k = 0 to 8 {
+          %a = loop.alloc acc_input : memref<4x16xi8>
+          loop.for %i = 0 to 4 { loop.intrin "vdla_load_inp_1x16" outs(%a[%i, 0]) .. }
+          loop.for %v = 0 to 2 unrolled {
+            loop.for %i = 0 to 4 { loop.intrin "vdla_gemm_1x16x16" outs(%c[%v, %i, 0]) .. }
+
+    It comes after `lower-blocks`. Nothing is done in a module for neither.
     """
 
     name = "inject-virtual-threads"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if thread_blocks_of(op) is not None:
+        target = target_facts_of(op)
+        if target is not None and (target.threads is not None or target.memories):
             rewrite(op, [InjectVirtualThread()], once=True, inner_first=True)
 
 
@@ -124,6 +150,9 @@ class _Injection:
                     changed |= self._spread(op.body.block, differs)
                 case loop.StoreOp():
                     changed |= differs and self._add(op.memref)
+                case loop.IntrinOp():
+                    for output in op.outputs:
+                        changed |= differs and self._add(output)
                 case _ if differs:
                     for result in op.results:
                         changed |= self._add(result)
@@ -137,7 +166,9 @@ class _Injection:
             isinstance(alloc, loop.AllocOp) and self.virtual.is_ancestor(alloc)
         ):
             return False
-        if isinstance(alloc, loop.AllocOp) and not alloc.scope.data.is_private:
+        if isinstance(alloc, loop.AllocOp) and not (
+            alloc.scope.data.is_private or alloc.scope.data.is_placed
+        ):
             return False
         new = value not in self.different
         self.different.add(value)
@@ -149,10 +180,14 @@ class _Injection:
 
     def _expand(self, alloc: loop.AllocOp) -> None:
         """Give each virtual thread a buffer of its own, as a part of one."""
-        accesses = accesses_of(alloc)
-        assert accesses is not None, "intrinsics are lowered before"
+        variable = self.virtual.induction_variable
+        calls = dict.fromkeys(use.operation for use in alloc.result.uses)
+        accesses = accesses_of(alloc) or []
         for op in accesses:
-            add_dimension(op, AffineDimExpr(0), [self.virtual.induction_variable])
+            add_dimension(op, AffineDimExpr(0), [variable])
+        for op in calls:
+            if isinstance(op, loop.IntrinOp):
+                add_tile_dimension(op, alloc.result, AffineDimExpr(0), [variable])
         new = reshape(alloc, [self.virtual.trip_count, *shape_of(alloc.result)])
         self.different.add(new.result)
 
@@ -185,6 +220,8 @@ class _Injection:
     def _structured(self, op: loop.ForOp | loop.GuardOp) -> list[Operation]:
         if not self._differs(op):
             return [op]
+        if path_to_call(op) is not None:
+            return self._around([op])
         passes = (
             op.loop_kind in _PASSED
             if isinstance(op, loop.ForOp)

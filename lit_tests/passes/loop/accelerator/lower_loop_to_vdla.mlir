@@ -2,7 +2,7 @@
 
 // Loops around more than one call are written out, those around one are the instruction's: rows of
 // entries with pads, and two hardware loops with micro-ops for the rest. Slots are used in turn,
-// so each has kernels of its own; equal ones are one, and are loaded when they are first needed.
+// so each has kernels of its own; equal ones are one, and all are loaded at once if they fit.
 // CHECK-LABEL: vdla.program @conv(%x: memref<4x6x16xi8>, %w: memref<2x3x16x16xi8>, %y: memref<2x4x4x16xi32>) {
 // CHECK-NEXT:    %reset = vdla.kernel gemm at 0 [16] dst [1] src [0] wgt [0] {
 // CHECK-NEXT:      uop 0, 0, 0
@@ -17,17 +17,15 @@
 // CHECK-NEXT:      uop 0, 25, 4
 // CHECK-NEXT:      uop 0, 26, 5
 // CHECK-NEXT:    }
-// CHECK-NEXT:    vdla.load_uops %reset
+// CHECK-NEXT:    vdla.load_uops %reset, %gemm, %gemm_1
 // CHECK-NEXT:    vdla.gemm reset %reset
 // CHECK-NEXT:    vdla.load inp 0, %x[0] : 4x5 stride 6 pad [0, 0, 1, 0]
 // CHECK-NEXT:    vdla.load wgt 0, %w[0] : 1x3
-// CHECK-NEXT:    vdla.load_uops %gemm
 // CHECK-NEXT:    vdla.gemm %gemm
 // CHECK-NEXT:    vdla.store acc 0, %y[0] : 1x16
 // CHECK-NEXT:    vdla.gemm reset %reset
 // CHECK-NEXT:    vdla.load inp 24, %x[0] : 4x5 stride 6 pad [0, 0, 1, 0]
 // CHECK-NEXT:    vdla.load wgt 3, %w[3] : 1x3
-// CHECK-NEXT:    vdla.load_uops %gemm_1
 // CHECK-NEXT:    vdla.gemm %gemm_1
 // CHECK-NEXT:    vdla.store acc 0, %y[16] : 1x16
 // CHECK-NEXT:    vdla.finish
@@ -175,6 +173,68 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
     %a = loop.alloc acc_input {places = array<i64: 0>} : memref<2x16xi8>
     loop.for %i = 0 to 2 {
       loop.intrin "vdla_load_inp_1x16" outs(%a[%i, 0] by [0, 1] : memref<2x16xi8>) ins(%x[%i + 2, 0] by [0, 1] : memref<2x16xi8>)
+    }
+  }
+}
+
+// -----
+
+// The alu works in place, with a number or with other registers, which may be the same for many.
+// CHECK-LABEL: vdla.program @alu
+// CHECK-NEXT:    %add = vdla.kernel alu at 0 [8] dst [1] src [0] {
+// CHECK-NEXT:      uop 0, 8
+// CHECK-NEXT:    }
+// CHECK-NEXT:    %shr = vdla.kernel alu at 1 [8] dst [1] src [0] {
+// CHECK-NEXT:      uop 0, 0
+// CHECK-NEXT:    }
+// CHECK:         vdla.load acc 0, %x[0] : 1x8
+// CHECK-NEXT:    vdla.load acc 8, %b[0] : 1x1
+// CHECK-NEXT:    vdla.load_uops %add, %shr
+// CHECK-NEXT:    vdla.alu add %add
+// CHECK-NEXT:    vdla.alu shr %shr, 4
+// CHECK-NEXT:    vdla.alu max %shr, -128
+// CHECK-NEXT:    vdla.store out 0, %y[0] : 1x8
+builtin.module attributes {tcopt.target = #target.vdla<results = "i8", features = "alu", inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
+  loop.func @alu(%x: memref<8x16xi32>, %b: memref<16xi32>, %y: memref<8x16xi8>) {
+    %a = loop.alloc acc_register {places = array<i64: 0>} : memref<8x16xi32>
+    %c = loop.alloc acc_register {places = array<i64: 8>} : memref<16xi32>
+    loop.for %i = 0 to 8 {
+      loop.intrin "vdla_load_acc_1x16" outs(%a[%i, 0] by [0, 1] : memref<8x16xi32>) ins(%x[%i, 0] by [0, 1] : memref<8x16xi32>)
+    }
+    loop.intrin "vdla_load_acc_1x16" outs(%c[0] by [1] : memref<16xi32>) ins(%b[0] by [1] : memref<16xi32>)
+    loop.for %i = 0 to 8 {
+      loop.intrin "vdla_add_1x16" outs(%a[%i, 0] by [0, 1] : memref<8x16xi32>) ins(%c[0] by [1] : memref<16xi32>)
+    }
+    loop.for %i = 0 to 8 {
+      loop.intrin "vdla_shr_1x16_by_4" outs(%a[%i, 0] by [0, 1] : memref<8x16xi32>) ins()
+    }
+    loop.for %i = 0 to 8 {
+      loop.intrin "vdla_max_1x16_by_-128" outs(%a[%i, 0] by [0, 1] : memref<8x16xi32>) ins()
+    }
+    loop.for %i = 0 to 8 {
+      loop.intrin "vdla_store_out_1x16" outs(%y[%i, 0] by [0, 1] : memref<8x16xi8>) ins(%a[%i, 0] by [0, 1] : memref<8x16xi32>)
+    }
+  }
+}
+
+// -----
+
+// Where memory is short of micro-ops, they are loaded again.
+// CHECK-LABEL: vdla.program @again
+// CHECK:         vdla.load_uops %reset
+// CHECK-NEXT:    vdla.gemm reset %reset
+// CHECK-NEXT:    vdla.load_uops %reset_1
+// CHECK-NEXT:    vdla.gemm reset %reset_1
+// CHECK-NEXT:    vdla.load_uops %reset
+// CHECK-NEXT:    vdla.gemm reset %reset
+// CHECK-NEXT:    vdla.finish
+builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 4>} {
+  loop.func @again() {
+    loop.for %n = 0 to 3 {
+      %a = loop.alloc acc_register {slots = 2 : i64, places = array<i64: 0, 4>} : memref<4x16xi32>
+      loop.for %i = 0 to 4 {
+        loop.intrin "vdla_reset_1x16" outs(%a[%i, 0] by [0, 1] : memref<4x16xi32>) ins()
+      }
     }
   }
 }

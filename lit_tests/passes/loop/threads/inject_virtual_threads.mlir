@@ -88,3 +88,49 @@ loop.func @value(%x: memref<2xf32>, %y: memref<8xf32>) {
   }
 }
 }
+
+// -----
+
+// An accelerator's threads have parts of its memories. What one instruction does stays whole, and
+// what they share is loaded once.
+module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
+// CHECK-LABEL: loop.func @accelerator
+// CHECK-NEXT:    %c = loop.alloc acc_register : memref<2x4x16xi32>
+// CHECK-NEXT:    loop.for %v = 0 to 2 unrolled {
+// CHECK-NEXT:      loop.for %i = 0 to 4 {
+// CHECK-NEXT:        loop.intrin "vdla_reset_1x16" outs(%c[%v, %i, 0] by [0, 0, 1] : memref<2x4x16xi32>) ins()
+// CHECK:         loop.for %k = 0 to 3 {
+// CHECK-NEXT:      %a = loop.alloc acc_input : memref<4x16xi8>
+// CHECK-NEXT:      %b = loop.alloc acc_weight : memref<2x16x16xi8>
+// CHECK-NEXT:      loop.for %i = 0 to 4 {
+// CHECK-NEXT:        loop.intrin "vdla_load_inp_1x16" outs(%a[%i, 0] by [0, 1] : memref<4x16xi8>) ins(%x[%k, %i, 0] by [0, 0, 1] : memref<3x4x16xi8>)
+// CHECK-NEXT:      }
+// CHECK-NEXT:      loop.for %v = 0 to 2 unrolled {
+// CHECK-NEXT:        loop.intrin "vdla_load_wgt_16x16" outs(%b[%v, 0, 0] by [0, 1, 0] [0, 0, 1] : memref<2x16x16xi8>)
+// CHECK-NEXT:      }
+// CHECK-NEXT:      loop.for %v = 0 to 2 unrolled {
+// CHECK-NEXT:        loop.for %i = 0 to 4 {
+// CHECK-NEXT:          loop.intrin "vdla_gemm_1x16x16" outs(%c[%v, %i, 0] by [0, 0, 1] : memref<2x4x16xi32>) ins(%a[%i, 0] by [0, 1] : memref<4x16xi8>, %b[%v, 0, 0] by [0, 1, 0] [0, 0, 1] : memref<2x16x16xi8>)
+  loop.func @accelerator(%x: memref<3x4x16xi8>, %w: memref<2x3x16x16xi8>, %y: memref<2x4x16xi32>) {
+    loop.for %v = 0 to 2 virtual {
+      %c = loop.alloc acc_register : memref<4x16xi32>
+      loop.for %i = 0 to 4 {
+        loop.intrin "vdla_reset_1x16" outs(%c[%i, 0] by [0, 1] : memref<4x16xi32>) ins()
+      }
+      loop.for %k = 0 to 3 {
+        %a = loop.alloc acc_input : memref<4x16xi8>
+        %b = loop.alloc acc_weight : memref<16x16xi8>
+        loop.for %i = 0 to 4 {
+          loop.intrin "vdla_load_inp_1x16" outs(%a[%i, 0] by [0, 1] : memref<4x16xi8>) ins(%x[%k, %i, 0] by [0, 0, 1] : memref<3x4x16xi8>)
+        }
+        loop.intrin "vdla_load_wgt_16x16" outs(%b[0, 0] by [1, 0] [0, 1] : memref<16x16xi8>) ins(%w[%v, %k, 0, 0] by [0, 0, 1, 0] [0, 0, 0, 1] : memref<2x3x16x16xi8>)
+        loop.for %i = 0 to 4 {
+          loop.intrin "vdla_gemm_1x16x16" outs(%c[%i, 0] by [0, 1] : memref<4x16xi32>) ins(%a[%i, 0] by [0, 1] : memref<4x16xi8>, %b[0, 0] by [1, 0] [0, 1] : memref<16x16xi8>)
+        }
+      }
+      loop.for %i = 0 to 4 {
+        loop.intrin "vdla_store_acc_1x16" outs(%y[%v, %i, 0] by [0, 0, 1] : memref<2x4x16xi32>) ins(%c[%i, 0] by [0, 1] : memref<4x16xi32>)
+      }
+    }
+  }
+}

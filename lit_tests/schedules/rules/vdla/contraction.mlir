@@ -1,0 +1,50 @@
+// RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule --split-input-file | filecheck %s
+// RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla --split-input-file | filecheck %s --check-prefix=PROGRAM
+
+// A convolution of bytes is cut into pieces whose data and weights lie in several slots; all copies,
+// and the products, become intrinsics. Pads are written by what loads the data.
+// CHECK-LABEL: sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "vdla-contraction"
+// CHECK:         %conv_store = sched.cache_write %conv into acc_register
+// CHECK:         %conv_init = sched.decompose_reduction %conv at
+// CHECK:         sched.reverse_compute_at %conv_store at
+// CHECK:         sched.set_scope %pad to acc_input
+// CHECK-NEXT:    sched.compute_at %pad at
+// CHECK:         %w_acc_weight = sched.cache_read %conv of 1 into acc_weight
+// CHECK:         sched.tensorize %conv as "vdla_gemm_1x16x16"
+// CHECK-NEXT:    sched.tensorize %conv_init as "vdla_reset_1x16"
+// CHECK-NEXT:    sched.tensorize %pad as "vdla_load_inp_1x16"
+// CHECK-NEXT:    sched.tensorize %w_acc_weight as "vdla_load_wgt_16x16"
+// CHECK-NEXT:    sched.tensorize %conv_store as "vdla_store_acc_1x16"
+// PROGRAM-LABEL: vdla.program @blocked_conv
+// PROGRAM:         vdla.finish
+module attributes {tcopt.target = #target.vdla<inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
+func.func @main(%x: tensor<1x2x8x8x16xi8>, %w: tensor<2x2x3x3x1x16x16xi8>) -> tensor<1x2x8x8x16xi32> {
+  %0 = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : tensor<1x2x8x8x16xi32>
+  func.return %0 : tensor<1x2x8x8x16xi32>
+}
+}
+
+// -----
+
+// Of a strided convolution of single pixels only the rows that are needed are loaded.
+// CHECK-LABEL: sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "vdla-contraction"
+// CHECK:         %x_acc_input = sched.cache_read %conv of 0 into acc_input steps [1, 1, 2, 1, 1]
+// PROGRAM-LABEL: vdla.program @blocked_conv
+// PROGRAM:         vdla.load inp 0, %x[0] : {{[0-9]+}}x7 stride 16
+module attributes {tcopt.target = #target.vdla<inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
+func.func @main(%x: tensor<1x1x8x8x16xi8>, %w: tensor<1x1x1x1x1x16x16xi8>) -> tensor<1x1x4x4x16xi32> {
+  %0 = graph.blocked_conv %x, %w {strides = [2, 2], result_element = i32} : tensor<1x1x4x4x16xi32>
+  func.return %0 : tensor<1x1x4x4x16xi32>
+}
+}
+
+// -----
+
+// Floats are for another processor.
+// CHECK-NOT: sched.sequence
+module attributes {tcopt.target = #target.vdla<inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
+func.func @main(%x: tensor<4x16xf32>, %w: tensor<16x16xf32>) -> tensor<4x16xf32> {
+  %0 = graph.matmul %x, %w : tensor<4x16xf32>
+  func.return %0 : tensor<4x16xf32>
+}
+}

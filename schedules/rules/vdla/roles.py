@@ -1,0 +1,202 @@
+"""Which variable of a sum of products is which part of the matrix unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from xdsl.dialects.builtin import MemRefType, i8, i32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.hints import isa
+
+from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
+from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match_block
+from tcopt.schedules.api.handles import Block
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.rule import Declined
+from tcopt.support.affine import linear_sum
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How pieces of an operand lie in memory.
+
+    Attributes:
+        shape: of the buffer.
+        steps: for each variable, how far it moves each dimension of what is transferred.
+        strides: only every so many-th index of a dimension is transferred.
+        pads: how many zeros are written below and above each dimension.
+    """
+
+    shape: tuple[int, ...]
+    steps: tuple[tuple[int, ...], ...]
+    strides: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def plain(cls, access: StridedAccess) -> Layout:
+        """That of an operand that is transferred as it lies."""
+        shape = buffer_shape(access.buffer)
+        steps = tuple(each or (0,) * len(shape) for each in access.steps)
+        return cls(shape, steps, (1,) * len(shape), ((0, 0),) * len(shape))
+
+
+@dataclass(frozen=True)
+class Source(Layout):
+    """An operand in memory.
+
+    Attributes:
+        term: the read of the block.
+        producer: the block that pads it, if there is one.
+    """
+
+    term: StridedAccess
+    producer: Block | None = None
+
+    @property
+    def buffer(self) -> SSAValue:
+        """The buffer that the block reads."""
+        return self.term.buffer
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The parts that variables play, by their positions.
+
+    Attributes:
+        lanes, inner: what the unit does at once: output and input channels of a block.
+        pixels: spatial variables that move data and not weights, outermost first.
+        outputs: spatial variables that move weights and not data.
+        depth: the reduce variable whose parts are loaded one after the other.
+        taps: the other reduce variables.
+        shared: spatial variables that move both operands: groups.
+    """
+
+    pattern: BlockPattern
+    lanes: int
+    inner: int
+    pixels: tuple[int, ...]
+    outputs: tuple[int, ...]
+    depth: int | None
+    taps: tuple[int, ...]
+    shared: tuple[int, ...]
+    data: Source
+    weights: Source
+    results: Layout
+
+
+def find_roles(sch: Schedule, pattern: BlockPattern, facts: VdlaTargetAttr) -> Roles | Declined:
+    """Assign the parts, or say what the unit cannot do."""
+    rows, lanes, inner = facts.unit
+    if rows != 1:
+        return Declined("the unit multiplies several rows at once")
+    found = _unit_variables(pattern, lanes, inner)
+    if found is None:
+        return Declined(f"no variables are the {lanes} output and {inner} input channels of a unit")
+    lane, depth_lane, data, weights = found
+    moving = [v for v in pattern.variables if v not in (lane, depth_lane)]
+    if any(each.steps[v] is None for each in (data, weights, pattern.store) for v in moving):
+        return Declined("an operand is not read at linear indices")
+    spatial = [v for v in pattern.spatial if v in moving]
+    reduce = [v for v in pattern.reduce if v in moving]
+    depth = [v for v in reduce if data.uses(v) and weights.uses(v) and _is_alone(data, v, moving)]
+    depth = sorted(depth, key=lambda v: -pattern.extents[v])[:1]
+    return Roles(
+        pattern,
+        lane,
+        depth_lane,
+        tuple(v for v in spatial if not weights.uses(v)),
+        tuple(v for v in spatial if weights.uses(v) and not data.uses(v)),
+        depth[0] if depth else None,
+        tuple(v for v in reduce if v not in depth),
+        tuple(v for v in spatial if weights.uses(v) and data.uses(v)),
+        _source(sch, pattern, data),
+        _source(sch, pattern, weights),
+        Layout.plain(pattern.store),
+    )
+
+
+def _unit_variables(
+    pattern: BlockPattern, lanes: int, inner: int
+) -> tuple[int, int, StridedAccess, StridedAccess] | None:
+    """Output and input channels of the unit, data, and weights."""
+    if len(pattern.terms) != 2:
+        return None
+    for data, weights in (pattern.terms, pattern.terms[::-1]):
+        for lane in pattern.spatial:
+            if pattern.extents[lane] != lanes or data.uses(lane) or not pattern.store.is_unit(lane):
+                continue
+            for depth in pattern.reduce:
+                steps = weights.steps[lane]
+                if (
+                    pattern.extents[depth] == inner
+                    and data.is_unit(depth, -1 + len(buffer_shape(data.buffer)))
+                    and weights.is_unit(depth, -1 + len(buffer_shape(weights.buffer)))
+                    and steps is not None
+                    and steps == (*[0] * (len(steps) - 2), 1, 0)
+                ):
+                    return lane, depth, data, weights
+    return None
+
+
+def _is_alone(data: StridedAccess, variable: int, others: list[int]) -> bool:
+    """Whether a variable moves a dimension of the data that no other one moves."""
+    steps = data.steps[variable] or ()
+    dims = [dim for dim, step in enumerate(steps) if step]
+    return not any(
+        (data.steps[other] or ())[dim] for dim in dims for other in others if other != variable
+    )
+
+
+def _source(sch: Schedule, pattern: BlockPattern, term: StridedAccess) -> Source:
+    shape = buffer_shape(term.buffer)
+    steps = [each or (0,) * len(shape) for each in term.steps]
+    producer = _padding(sch, pattern, term)
+    if producer is not None:
+        block, original, pads = producer
+        return Source(original, tuple(steps), (1,) * len(shape), pads, term, block)
+    found: list[int] = []
+    for dim in range(len(shape)):
+        # Rows alone: columns that lie apart would be rows of one entry.
+        common = gcd(*(step[dim] for step in steps))
+        is_row = any(
+            shape[later] > 1 and any(step[later] for step in steps)
+            for later in range(dim + 1, len(shape) - 1)
+        )
+        found.append(common if common > 1 and is_row else 1)
+    divided = [tuple(n // by for n, by in zip(step, found, strict=True)) for step in steps]
+    return Source(shape, tuple(divided), tuple(found), ((0, 0),) * len(shape), term)
+
+
+def _padding(
+    sch: Schedule, pattern: BlockPattern, term: StridedAccess
+) -> tuple[Block, tuple[int, ...], tuple[tuple[int, int], ...]] | None:
+    """The block that copies an operand for this one, with zeros around it; the shape of what it
+    copies, and how many zeros there are."""
+    for block in sch.producers(sch.get_block(pattern.block.block_name.data)):
+        source = match_block(sch.block_op(block))
+        if source is None or source.store.buffer is not term.buffer or len(source.terms) != 1:
+            continue
+        (read,) = source.terms
+        if read.op is not source.store.op.operands[0].owner or read.steps != source.store.steps:
+            continue
+        shape, size = buffer_shape(read.buffer), buffer_shape(term.buffer)
+        low = [
+            -linear_sum(expr, value_ranges(list(read.op.indices))).constant
+            for expr in read.op.map.data.results
+        ]
+        pads = tuple((n, max(a - b - n, 0)) for n, a, b in zip(low, size, shape, strict=True))
+        return block, shape, pads
+    return None
+
+
+def multiplies_bytes(pattern: BlockPattern) -> bool:
+    """Whether bytes are multiplied and summed in 32 bits."""
+    terms = [_element(term.buffer) for term in pattern.terms]
+    return terms == [i8, i8] and _element(pattern.store.buffer) == i32
+
+
+def _element(buffer: SSAValue) -> Attribute:
+    assert isa(buffer.type, MemRefType)
+    return buffer.type.get_element_type()

@@ -1,0 +1,269 @@
+"""How long an accelerator takes for a tiled sum of products.
+
+The units' instructions are gone through in the order in which they start: each waits for what it
+needs, for its unit and for the port. What is left out: pads, which are loaded as data, and who else
+asked for the port at the same cycle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil, prod
+
+from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.schedules.rules.vdla.roles import Roles
+from tcopt.schedules.rules.vdla.tiles import Load, Tile, load_of, sizes_of
+
+_INSTRUCTION_BYTES = 16
+_MICRO_OP_BYTES = 4
+_HARDWARE_LOOPS = 2
+_LOAD, _COMPUTE, _STORE = range(3)
+
+
+@dataclass
+class _Job:
+    """An instruction: cycles of the port, or of the unit, after others are done."""
+
+    unit: int
+    port: int
+    cycles: int
+    after: list[int]
+    done: int = 0
+
+
+@dataclass
+class Estimator:
+    """Times of tiles on a machine."""
+
+    roles: Roles
+    facts: VdlaTargetAttr
+    _loads: dict[tuple[object, ...], tuple[Load, Load]] = field(
+        default_factory=dict[tuple[object, ...], tuple[Load, Load]]
+    )
+
+    def port_cycles(self, rows: int, row_bytes: int) -> int:
+        """Cycles that a transfer has the port for."""
+        facts = self.facts
+        moved = ceil(row_bytes * facts.port_cycles.data / facts.port_bytes.data)
+        return rows * (facts.row_cycles.data + moved)
+
+    def bound(self, tile: Tile) -> float:
+        """About how many cycles the port and the matrix unit are busy: the larger of both as far
+        as pieces have several slots, else one after the other."""
+        roles, facts = self.roles, self.facts
+        extents = roles.pattern.extents
+        outer = _Counts(roles, tile)
+        data, weights = self.transfers(tile)
+        moved = [
+            (outer.data, self._load_cycles(data, "inp")),
+            (outer.weights, self._load_cycles(weights, "wgt")),
+        ]
+        loads = sum(times * cycles for times, cycles in moved)
+        results = prod(extents[v] for v in (*roles.outputs, *roles.pixels, *roles.shared))
+        stores = self.port_cycles(1, results * facts.entry_bytes["acc"])
+        work = prod(extents) // (extents[roles.lanes] * extents[roles.inner])
+        steps = outer.sums * outer.parts
+        compute = work * facts.gemm_cycles.data + steps * facts.fill.data + results
+        shown = sum(cycles for _, cycles in moved)
+        for slots, (times, cycles) in zip(tile.slots, moved, strict=False):
+            shown += (times - 1) * cycles if slots == 1 else 0
+        shown += stores if tile.slots[2] == 1 else stores // outer.sums
+        return max(loads + stores, compute + shown)
+
+    def cycles(self, tile: Tile) -> int:
+        """Cycles from the first instruction to the last."""
+        jobs = self._jobs(tile)
+        facts = self.facts
+        queues = [[n for n, job in enumerate(jobs) if job.unit == unit] for unit in range(3)]
+        heads, free = [0, 0, 0], [0, 0, 0]
+        port = fetch = 0
+        group = facts.fetch.data
+        fetch_cycles = self.port_cycles(1, group * _INSTRUCTION_BYTES)
+        fetched = 0
+        finished = [False] * len(jobs)
+        left = len(jobs)
+        while left:
+            best, best_start, unit = -1, 0, 0
+            for each in range(3):
+                if heads[each] == len(queues[each]):
+                    continue
+                number = queues[each][heads[each]]
+                job = jobs[number]
+                if not all(finished[n] for n in job.after):
+                    continue
+                start = max(free[each], max((jobs[n].done for n in job.after), default=0))
+                if best < 0 or start < best_start or (start == best_start and number < best):
+                    best, best_start, unit = number, start, each
+            assert best >= 0, "jobs wait for earlier ones alone"
+            if best >= fetched:
+                # Instructions come in groups, through the same port.
+                port = max(port, fetch) + fetch_cycles
+                fetch, fetched = port, fetched + group
+                continue
+            job = jobs[best]
+            if job.port:
+                start = max(best_start, port)
+                port = start + job.port
+                job.done = port + facts.latency.data
+            else:
+                job.done = best_start + job.cycles
+            free[unit] = job.done
+            finished[best] = True
+            heads[unit] += 1
+            left -= 1
+        return max(job.done for job in jobs)
+
+    def _load_cycles(self, load: Load, memory: str) -> int:
+        size = self.facts.entry_bytes[memory]
+        return load.transfers * self.port_cycles(load.rows, load.columns * size)
+
+    def transfers(self, tile: Tile) -> tuple[Load, Load]:
+        """What is loaded of data and weights at a time."""
+        key = (*tile.sizes.items(), tile.whole_data, tile.whole_weights)
+        if key not in self._loads:
+            roles = self.roles
+            data = load_of(roles.data, sizes_of(roles, tile, whole_depth=tile.whole_data), 1)
+            weights = load_of(
+                roles.weights, sizes_of(roles, tile, whole_depth=tile.whole_weights), 2
+            )
+            self._loads[key] = data, weights
+        return self._loads[key]
+
+    def _jobs(self, tile: Tile) -> list[_Job]:
+        return _Writer(self, tile).jobs
+
+
+class _Counts:
+    """How often pieces are loaded, and how many there are."""
+
+    def __init__(self, roles: Roles, tile: Tile):
+        extents = roles.pattern.extents
+
+        def pieces(variables: tuple[int, ...]) -> int:
+            return prod(ceil(extents[v] / tile.sizes.get(v, extents[v])) for v in variables)
+
+        shared = prod(extents[v] for v in roles.shared)
+        self.outputs, self.pixels = pieces(roles.outputs), pieces(roles.pixels)
+        self.parts = 1 if roles.depth is None else pieces((roles.depth,))
+        self.shared = shared
+        self.sums = self.outputs * self.pixels * shared
+        inner_pixels = tile.outputs_outer
+        parts = self.parts
+        self.data = (
+            shared
+            * self.pixels
+            * (
+                (1 if not inner_pixels else self.outputs)
+                if tile.whole_data
+                else self.outputs * parts
+            )
+        )
+        self.weights = (
+            shared
+            * self.outputs
+            * ((1 if inner_pixels else self.pixels) if tile.whole_weights else self.pixels * parts)
+        )
+
+
+class _Writer:
+    """The instructions of a tiled sum of products, in program order."""
+
+    def __init__(self, estimator: Estimator, tile: Tile):
+        self.estimator, self.tile = estimator, tile
+        self.jobs: list[_Job] = []
+        roles, facts = estimator.roles, estimator.facts
+        counts = _Counts(roles, tile)
+        data, weights = estimator.transfers(tile)
+        sizes = sizes_of(roles, tile)
+        vectors = prod(sizes[v] for v in (*roles.outputs, *roles.pixels))
+        micro_ops = vectors * prod(sizes[v] for v in roles.taps)
+        if roles.depth is not None:
+            micro_ops *= sizes[roles.depth]
+        self.gemm = facts.fill.data + micro_ops * facts.gemm_cycles.data
+        self.reset_cycles = facts.fill.data + vectors * facts.gemm_cycles.data
+        self.store_port = self._store_port(sizes)
+        depth = () if roles.depth is None else (roles.depth,)
+        loops = sorted(sizes[v] for v in (*roles.outputs, *roles.pixels, *roles.taps, *depth))
+        self.micro_ops = prod(loops[:-_HARDWARE_LOOPS])
+        self.kernels: set[tuple[int, ...]] = set()
+        micro_ops_load = self._add(_COMPUTE, 1, 0, [])
+        self.data = _Operand(data, "inp", tile.slots[0])
+        self.weights = _Operand(weights, "wgt", tile.slots[1])
+        self.stores: list[int] = []
+        outer, inner = counts.outputs, counts.pixels
+        if not tile.outputs_outer:
+            outer, inner = inner, outer
+        for _ in range(counts.shared):
+            for _ in range(outer):
+                first, second = self.weights, self.data
+                whole_first, whole_second = tile.whole_weights, tile.whole_data
+                if not tile.outputs_outer:
+                    first, second = second, first
+                    whole_first, whole_second = whole_second, whole_first
+                if whole_first:
+                    self._load(first)
+                for _ in range(inner):
+                    if whole_second:
+                        self._load(second)
+                    self._sums(counts.parts)
+        size = (1 + len(self.kernels) * self.micro_ops) * _MICRO_OP_BYTES
+        self.jobs[micro_ops_load].port = estimator.port_cycles(1, size)
+
+    def _store_port(self, sizes: list[int]) -> tuple[int, int]:
+        """Transfers of a piece's results, and the port's cycles for each."""
+        roles, facts = self.estimator.roles, self.estimator.facts
+        load = load_of(roles.results, sizes, 1)
+        size = facts.entry_bytes["acc"]
+        return load.transfers, self.estimator.port_cycles(load.rows, load.columns * size)
+
+    def _add(self, unit: int, port: int, cycles: int, after: list[int]) -> int:
+        self.jobs.append(_Job(unit, port, cycles, after))
+        return len(self.jobs) - 1
+
+    def _load(self, operand: _Operand) -> None:
+        """Load a piece into its next slot, when what used this is done."""
+        operand.now = (operand.now + 1) % operand.slots
+        used = operand.used[operand.now]
+        after = [] if used is None else [used]
+        load = operand.load
+        size = self.estimator.facts.entry_bytes[operand.memory]
+        port = self.estimator.port_cycles(load.rows, load.columns * size)
+        for _ in range(load.transfers):
+            operand.loaded = self._add(_LOAD, port, 0, after)
+
+    def _sums(self, parts: int) -> None:
+        slots = self.tile.slots[2]
+        number = len(self.stores)
+        after = [self.stores[number - slots]] if number >= slots else []
+        self._add(_COMPUTE, 0, self.reset_cycles, after)
+        last = 0
+        is_apart = self.tile.whole_data or self.tile.whole_weights
+        for part in range(parts):
+            if not self.tile.whole_data:
+                self._load(self.data)
+            if not self.tile.whole_weights:
+                self._load(self.weights)
+            # Parts that were loaded together lie at places of their own.
+            at = part if is_apart else 0
+            self.kernels.add((self.data.now, self.weights.now, number % slots, at))
+            last = self._add(_COMPUTE, 0, self.gemm, [self.data.loaded, self.weights.loaded])
+            for operand in (self.data, self.weights):
+                operand.used[operand.now] = last
+        transfers, port = self.store_port
+        stored = [self._add(_STORE, port, 0, [last]) for _ in range(transfers)]
+        self.stores.append(stored[-1])
+
+
+@dataclass
+class _Operand:
+    """Data or weights: the slot in use, the last load, and the last gemm on each slot."""
+
+    load: Load
+    memory: str
+    slots: int
+    now: int = -1
+    loaded: int = 0
+    used: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
+
+    def __post_init__(self) -> None:
+        self.used = dict.fromkeys(range(self.slots))

@@ -1,0 +1,110 @@
+"""Convolutions that are lowered to programs of the accelerator, for tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from tcopt.compiler import Phase, lower
+from tcopt.dialects.loop import FuncOp
+from tcopt.dialects.sched import SequenceOp
+from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
+from tcopt.dialects.vdla import ProgramOp
+from tcopt.support.parsing import LocatedParser
+from tcopt.tools.passes.driver import new_context
+
+Array = NDArray[np.generic]
+
+TO_LOOP = "fuse-ops,lower-graph-to-te,te-inline,split-axes,merge-axes,lower-te-to-loop"
+TO_PLACES = "apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,place-sram"
+
+
+@dataclass(frozen=True)
+class Conv:
+    """A convolution of bytes in blocks of channels.
+
+    Attributes:
+        height, width: of the data.
+        inputs, outputs: blocks of channels.
+        kernel, stride, pad: the same along both dimensions.
+        images: how many there are.
+        block: channels of a block.
+    """
+
+    height: int
+    width: int
+    inputs: int
+    outputs: int
+    kernel: int
+    stride: int = 1
+    pad: int = 0
+    images: int = 1
+    block: int = 16
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Of data, weights and results."""
+        rows, columns = (
+            (n + 2 * self.pad - self.kernel) // self.stride + 1 for n in (self.height, self.width)
+        )
+        taps = (self.kernel, self.kernel)
+        return (
+            (self.images, self.inputs, self.height, self.width, self.block),
+            (self.outputs, self.inputs, *taps, 1, self.block, self.block),
+            (self.images, self.outputs, rows, columns, self.block),
+        )
+
+    def module(self, target: VdlaTargetAttr) -> ModuleOp:
+        """The convolution as a graph for a machine."""
+        x, w, y = ("x".join(map(str, shape)) for shape in self.shapes)
+        text = f"""
+            func.func @main(%x: tensor<{x}xi8>, %w: tensor<{w}xi8>) -> tensor<{y}xi32> {{
+              %0 = graph.blocked_conv %x, %w {{
+                strides = [{self.stride}, {self.stride}], result_element = i32,
+                pads = [{self.pad}, {self.pad}, {self.pad}, {self.pad}]}} : tensor<{y}xi32>
+              func.return %0 : tensor<{y}xi32>
+            }}"""
+        module = LocatedParser(new_context(), text, "conv.mlir").parse_module()
+        module.attributes[TARGET_ATTRIBUTE] = target
+        return module
+
+    def arrays(self, rng: np.random.Generator) -> list[Array]:
+        """Random data and weights, and results of another value."""
+        x, w, y = self.shapes
+        numbers = [rng.integers(-128, 128, shape, np.int8) for shape in (x, w)]
+        return [*numbers, np.full(y, 77, np.int32)]
+
+    def expected(self, x: Array, w: Array) -> Array:
+        """The results by numpy."""
+        around = (self.pad, self.pad)
+        data = np.pad(x.astype(np.int64), ((0, 0), (0, 0), around, around, (0, 0)))
+        _, _, rows, columns, _ = self.shapes[2]
+        total = np.zeros(self.shapes[2], np.int64)
+        for dy in range(self.kernel):
+            for dx in range(self.kernel):
+                seen = data[
+                    :,
+                    :,
+                    dy : dy + (rows - 1) * self.stride + 1 : self.stride,
+                    dx : dx + (columns - 1) * self.stride + 1 : self.stride,
+                ]
+                taps = w[:, :, dy, dx, 0].astype(np.int64)
+                total += np.einsum("nchwi,ocji->nohwj", seen, taps)
+        return total.astype(np.int32)
+
+
+def program_of(module: ModuleOp) -> ProgramOp:
+    """The one program that a graph for an accelerator is lowered to, without tokens."""
+    lower(module, [Phase("schedule", f"{TO_LOOP},schedule")])
+    assert any(isinstance(op, SequenceOp) for op in module.ops), "no rule took it"
+    lower(module, [Phase("places", TO_PLACES)])
+    for op in list(module.ops):
+        if not isinstance(op, FuncOp):
+            op.detach()
+    lower(module, [Phase("program", "lower-loop-to-vdla")])
+    (program,) = module.ops
+    assert isinstance(program, ProgramOp)
+    return program
