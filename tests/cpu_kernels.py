@@ -10,16 +10,21 @@ from unittest import mock
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.rewriter import Rewriter
 
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp, GraphOp
 from tcopt.dialects.graph.types import like
+from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, CpuTargetAttr
 from tcopt.dialects.te import api as te
+from tcopt.schedules.passes.schedule import find_schedule, spaces_of
 from tcopt.schedules.rules.cpu import granularity
+from tcopt.schedules.rules.rule import AnyRule, facts_of, rules_for
+from tcopt.schedules.spaces.space import Choice, Space
 from tcopt.targets.cpu import MACHINES
 
 # float32 sums of a few hundred terms of size one, in another order than numpy's.
@@ -32,6 +37,8 @@ _SCHEDULE = _PHASES["schedule"]
 _KERNEL = _PHASES["kernel"].without("plan-memory")
 
 Expression = Callable[..., te.Tensor | tuple[te.Tensor, ...]]
+Choose = Callable[[list[tuple[AnyRule, Space]]], tuple[str, Choice]]
+"""What takes one of the rules that accept a function, and a choice of its space."""
 
 
 def target(bits: int | None = None) -> CpuTargetAttr:
@@ -82,18 +89,42 @@ def scheduled(
     return module, rule.data
 
 
+def chosen(
+    arrays: Sequence[np.ndarray],
+    expression: Expression,
+    machine: CpuTargetAttr,
+    choose: Choose,
+) -> ModuleOp:
+    """The module after one rule, for which `choose` gives a choice of each function's spaces."""
+    module = te_module(arrays, expression, machine)
+    lower(module, _BEFORE)
+    rules, facts = rules_for("cpu", templates=True), facts_of(machine)
+    for function in list(module.ops):
+        if isinstance(function, FuncOp):
+            rule, choice = choose(spaces_of(function, rules, facts))
+            made = find_schedule(function, rules, facts, rule=rule, choice=choice)
+            assert made is not None
+            Rewriter.replace_op(function, made.func, [])
+    module.verify()
+    return module
+
+
 def run(
     arrays: Sequence[np.ndarray],
     expression: Expression,
     outputs: Sequence[np.ndarray],
     bits: int | None = None,
+    choose: Choose | None = None,
 ) -> list[np.ndarray]:
     """Results by native code, of the shapes and types of `outputs`.
 
     Every array lies off its natural alignment, in a field of NaN: what is read outside of
     an array shows in the results, and what is written there is found here.
     """
-    module, _ = scheduled(arrays, expression, target(bits))
+    if choose is None:
+        module, _ = scheduled(arrays, expression, target(bits))
+    else:
+        module = chosen(arrays, expression, target(bits), choose)
     lower(module, [_KERNEL])
     module.verify()
     function = compile_module(module).function("f")
@@ -117,10 +148,11 @@ def check(
     *expected: Any,
     bits: int | None = None,
     tolerance: float = TOLERANCE,
+    choose: Choose | None = None,
 ) -> None:
     """Assert that native code computes `expected`, within `tolerance` of its largest value."""
     wanted = [np.asarray(value) for value in expected]
-    for actual, value in zip(run(arrays, expression, wanted, bits), wanted, strict=True):
+    for actual, value in zip(run(arrays, expression, wanted, bits, choose), wanted, strict=True):
         if value.dtype.kind != "f":
             np.testing.assert_array_equal(actual, value)
             continue

@@ -8,9 +8,9 @@ from typing import cast
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.loop import FuncOp
-from tcopt.dialects.sched import SchedOp, SequenceOp
+from tcopt.dialects.sched import KnobOp, SchedOp, SequenceOp
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.support.errors import ScheduleError
+from tcopt.support.errors import InputError, ScheduleError
 from tcopt.support.locations import is_known
 
 
@@ -22,13 +22,18 @@ def apply_sequence(
     Args:
         sequence: the steps.
         func: the function, edited in place.
-        knobs: values for knobs by name, instead of those in the sequence.
+        knobs: values for the sequence's `sched.knob`s by name, instead of those in it. They stand
+            where the sequence names them and change nothing else, so this is for sequences written
+            by hand. What a rule chose is no knob: another choice may need other steps, which the
+            rule writes when it is asked again (`find_schedule` with `rule` and `choice`).
     Returns:
         The schedule, whose own sequence is what was applied.
     Raises:
+        InputError: the sequence has no knob of such a name.
         ScheduleError: a step's precondition does not hold, or it gives another number of loops
             or blocks than the sequence names. The function is then part scheduled.
     """
+    _check_knobs(sequence, knobs or {})
     schedule = Schedule(func, knobs)
     known: dict[SSAValue, object] = {}
     for op in sequence.body.block.ops:
@@ -44,6 +49,18 @@ def apply_sequence(
             )
         known.update(zip(op.results, results, strict=False))
     return schedule
+
+
+def _check_knobs(sequence: SequenceOp, knobs: Mapping[str, int]) -> None:
+    """Refuse values for knobs that a sequence does not have."""
+    names = [op.knob_name.data for op in sequence.body.block.ops if isinstance(op, KnobOp)]
+    for name in knobs:
+        if name not in names:
+            known = f"it has {', '.join(names)}" if names else "it has none"
+            raise InputError(
+                f"sequence @{sequence.sym_name.data} has no knob '{name}', {known}",
+                hint="what a rule chose changes when the rule is asked for another choice",
+            )
 
 
 def _at_step(error: ScheduleError, step: SchedOp) -> ScheduleError:

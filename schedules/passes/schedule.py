@@ -50,8 +50,7 @@ class SchedulePass(ModulePass):
     ->
         loop.func @f(...) {...}
         sched.sequence @f_schedule for @f attributes {
-            rule = "cpu-injective", choice = {add.vectors = 2, add.parallel = 1},
-            declined = {"cpu-contraction" = "no block adds products"}} {
+            rule = "cpu-injective", declined = {"cpu-contraction" = "no block adds products"}} {
           %add = sched.get_block "add"
           ...
         }
@@ -235,8 +234,8 @@ def _ask(
         answer = cast(TunableRule, rule).apply(schedule, facts, space, choice)
     if answer is None:
         recorded["rule"] = StringAttr(rule.name)
-        if space is not None and choice:
-            recorded[CHOICE] = choice_attribute(space.words(choice))
+        if space is not None and choice and (words := space.words(choice)):
+            recorded[CHOICE] = choice_attribute(words)
     return answer
 
 

@@ -21,10 +21,15 @@ def take_epilogue(sch: Schedule, block: Block) -> Block:
     That is its consumer, where it has one that reads each result at its own place; otherwise
     a copy out of a buffer of its own.
     """
+    return pointwise_consumer(sch, block) or sch.cache_write(block, "register")
+
+
+def pointwise_consumer(sch: Schedule, block: Block) -> Block | None:
+    """The one consumer of a block, if it reads each result at its own place."""
     consumers = sch.consumers(block)
     if len(consumers) == 1 and reads_pointwise(sch, consumers[0], block):
         return consumers[0]
-    return sch.cache_write(block, "register")
+    return None
 
 
 def reads_pointwise(sch: Schedule, consumer: Block, producer: Block) -> bool:

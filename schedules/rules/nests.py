@@ -28,6 +28,13 @@ def variable_loops(sch: Schedule, block: Block) -> dict[int, Loop]:
     return found
 
 
+def loop_variables(sch: Schedule, block: Block) -> list[int]:
+    """The variables that are bound to one loop as it is, in the order of these, outermost first."""
+    found = variable_loops(sch, block)
+    by_loop = {each: variable for variable, each in found.items()}
+    return [by_loop[each] for each in sch.get_loops(block) if each in by_loop]
+
+
 def own_loops(sch: Schedule, block: Block, around: Loop | None) -> dict[int, Loop]:
     """The loops of a block inside of `around`, by the variable that each moves."""
     op, loops = sch.block_op(block), sch.get_loops(block)

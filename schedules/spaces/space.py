@@ -67,11 +67,13 @@ class Knob:
         name: unique in its space.
         values: what it may be, each once; increasing where they are sizes.
         labels: words for the values where they are not sizes, but kinds.
+        is_quiet: its first value goes without saying.
     """
 
     name: str
     values: tuple[int, ...]
     labels: tuple[str, ...] = ()
+    is_quiet: bool = False
 
     def __post_init__(self) -> None:
         if not self.values or len(set(self.values)) != len(self.values):
@@ -267,6 +269,7 @@ class Space(Grid, ABC):
         return {
             knob.name: knob.word(choice[knob.name]) if knob.labels else choice[knob.name]
             for knob in self.knobs
+            if not knob.is_quiet or choice[knob.name] != knob.values[0]
         }
 
     def from_words(self, words: Mapping[str, int | str]) -> dict[str, int]:
@@ -276,7 +279,7 @@ class Space(Grid, ABC):
             InputError: a knob is missing, unknown, or has another value.
         """
         known = {knob.name: knob for knob in self.knobs}
-        choice: dict[str, int] = {}
+        choice = {knob.name: knob.values[0] for knob in self.knobs if knob.is_quiet}
         for name, word in words.items():
             knob = known.get(name)
             if knob is not None and isinstance(word, str):

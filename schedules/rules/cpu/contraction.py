@@ -20,21 +20,11 @@ blocks the channels of a block as columns and the width as rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import ceil, prod
-
-from xdsl.ir import SSAValue
-
 from tcopt.dialects.graph.forms import CONTRACTION
-from tcopt.dialects.loop import BlockOp
-from tcopt.dialects.loop.analysis import value_ranges
 from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.analysis.patterns import (
     BlockPattern,
     StridedAccess,
-    access_bytes,
-    buffer_bits,
     element_bits,
     left_out_along,
     match_block,
@@ -42,44 +32,14 @@ from tcopt.schedules.analysis.patterns import (
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.granularity import (
-    estimated_ns,
-    has_enough_tasks,
-    parallelize,
-)
+from tcopt.schedules.rules.cpu.granularity import run_parallel
 from tcopt.schedules.rules.cpu.injective import schedule_injective
-from tcopt.schedules.rules.cpu.tiles import Plan, Space, even_parts, plan_tile
+from tcopt.schedules.rules.cpu.tile_space import Roles, TileSpace
 from tcopt.schedules.rules.cpu.written_taps import written_taps
-from tcopt.schedules.rules.epilogue import (
-    attach_epilogue,
-    blocks_beside,
-    stores_apart,
-    take_epilogue,
-)
+from tcopt.schedules.rules.epilogue import attach_epilogue, blocks_beside, take_epilogue
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
-from tcopt.support.affine import linear_sum, sum_range
-
-UNROLLED_PRODUCTS = 108
-"""Multiply-adds up to which the innermost reduce loops are written out. Larger tiles gain little,
-and where there are 32 registers, loads of several steps grouped by LLVM make them spill."""
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Which iteration variable plays which part, by position.
-
-    Attributes:
-        columns: vectors lie along it.
-        more_columns: a second variable to take vectors from, when `columns` holds only one.
-        rows: each vector loaded serves this many rows.
-        spans: a second variable for rows, outside of the first.
-    """
-
-    columns: int
-    more_columns: int | None
-    rows: int | None = None
-    spans: int | None = None
+from tcopt.schedules.spaces.space import Choice
 
 
 @schedule_rule(target="cpu", priority=100)
@@ -89,16 +49,19 @@ class Contraction:
     name = "cpu-contraction"
     provides = (CONTRACTION,)
 
-    def apply(self, sch: Schedule, facts: CpuFacts) -> Declined | None:
+    def space(self, sch: Schedule, facts: CpuFacts) -> TileSpace | Declined:
         patterns = [match_block(sch.block_op(block)) for block in sch.blocks()]
         sums = [p for p in patterns if p is not None and p.is_contraction]
         if len(sums) != 1:
             return Declined(f"{len(sums)} blocks add products of two loaded values, one is wanted")
         dot = dot_of(sums[0], facts.capabilities)
         roles = find_roles(sums[0], facts, dot)
-        if isinstance(roles, Declined):
-            return roles
-        for each in schedule_tiles(sch, sums[0], roles, facts, dot):
+        return roles if isinstance(roles, Declined) else TileSpace(sch, sums[0], roles, facts, dot)
+
+    def apply(
+        self, sch: Schedule, facts: CpuFacts, space: TileSpace, choice: Choice
+    ) -> Declined | None:
+        for each in schedule_tiles(sch, space, choice):
             schedule_injective(sch, each, facts)
         return None
 
@@ -138,40 +101,31 @@ def _reuses(variable: int, kept: list[StridedAccess], moving: list[StridedAccess
     )
 
 
-def schedule_tiles(
-    sch: Schedule, pattern: BlockPattern, roles: Roles, facts: CpuFacts, dot: Dot | None = None
-) -> list[Block]:
+def schedule_tiles(sch: Schedule, space: TileSpace, choice: Choice) -> list[Block]:
     """Tile one reduction, and compute its epilogue tile by tile.
 
     Returns:
         The other blocks, which are left as they are: they compute element by element.
     """
+    pattern, dot, taps = space.pattern, space.dot, space.taps
     block = sch.get_block(pattern.block.block_name.data)
     epilogue = take_epilogue(sch, block)
     beside = blocks_beside(sch, block, epilogue)
-    lanes = facts.lanes(element_bits(pattern.block))
     terms: list[Loop] = []
-    taps = None if roles.rows is None else written_taps(pattern, roles.rows)
-    space = _space(pattern, roles, lanes)
-    if taps is not None:
-        space = replace(space, seen=taps.seen)
     if dot is not None:
         _, each = sch.split(variable_loops(sch, block)[dot.variable], factors=[None, dot.group])
         terms.append(each)
-        space = replace(space, steps=space.steps // dot.group)
-    plan = plan_tile(space, facts)
-    # Where each lane has a row of its own to store to, a few rows are finished before the next.
-    rows_last = taps is not None or stores_apart(sch, epilogue)
-    outer, inner = _tile(sch, block, pattern, roles, plan, rows_last=rows_last)
+    between, inner = _tile(sch, block, space, choice)
     inner += terms
     reduce = sch.get_loops(block)
-    reduce = [each for each in reduce if each not in outer and each not in inner]
+    reduce = [each for each in reduce if each not in between.values() and each not in inner]
+    outer = [between[v] for v in space.order(choice)]
     sch.reorder(*outer, *reduce, *inner)
     written: list[Loop] = []
     if taps is not None:
         loops = variable_loops(sch, block)
         written = [outer.pop(), *(loops[v] for v in taps.variables if v in loops)]
-    outer = _parallelize_tiles(sch, outer, 2 * pattern.work, facts) + written[:1]
+    outer = run_parallel(sch, outer, choice["parallel"], space.time) + written[:1]
     for each in written:
         sch.unroll(each)
     init = sch.decompose_reduction(block, reduce[0])
@@ -182,181 +136,49 @@ def schedule_tiles(
         _vectorize_tile(
             sch, [part for part in sch.get_loops(each) if part not in (*outer, *reduce)]
         )
-    loops = variable_loops(sch, block)
-    sliding = [loops[v] for v in pattern.reduce if v in loops and _slides(pattern, roles, v)]
-    reduce = [each for each in reduce if each not in written]
-    unroll_steps(sch, reduce, plan.tile.accumulators, sliding)
-    attach_epilogue(sch, epilogue, outer, lanes)
+    write_out(sch, [each for each in reduce if each not in written], choice)
+    attach_epilogue(sch, epilogue, outer, space.lanes)
     return beside
 
 
-def _space(pattern: BlockPattern, roles: Roles, lanes: int) -> Space:
-    """What the tile is chosen for."""
-    extents = pattern.extents
-    scalars = [t for t in pattern.terms if not t.uses(roles.columns)]
-    vectors = [t for t in pattern.terms if t.uses(roles.columns)]
-    columns = extents[roles.columns]
-    if roles.more_columns is not None:
-        columns = lanes * extents[roles.more_columns]
-    placed = (roles.columns, roles.more_columns, roles.rows, roles.spans)
-    return Space(
-        rows=1 if roles.rows is None else extents[roles.rows],
-        spans=1 if roles.spans is None else extents[roles.spans],
-        columns=columns,
-        lanes=lanes,
-        element_bytes=max(map(access_bytes, vectors), default=access_bytes(pattern.store)),
-        steps=prod(extents[v] for v in pattern.reduce),
-        repeats=prod(extents[v] for v in pattern.spatial if v not in placed),
-        scalar_bytes=_bytes(scalars),
-        vector_bytes=_bytes(vectors),
-    )
-
-
-def _bytes(terms: list[StridedAccess]) -> int:
-    return sum(buffer_bits(t.buffer) // 8 for t in terms)
-
-
 def _tile(
-    sch: Schedule,
-    block: Block,
-    pattern: BlockPattern,
-    roles: Roles,
-    plan: Plan,
-    *,
-    rows_last: bool,
-) -> tuple[list[Loop], list[Loop]]:
-    """Split the roles' loops: the spatial loops between tiles, and those of a tile.
-
-    Args:
-        rows_last: whether tiles of rows follow each other before anything else changes.
-    """
+    sch: Schedule, block: Block, space: TileSpace, choice: Choice
+) -> tuple[dict[int, Loop], list[Loop]]:
+    """Split the roles' loops: the spatial loops between tiles by variable, and those of a tile."""
     loops = variable_loops(sch, block)
-    extents, tile = pattern.extents, plan.tile
+    pattern, roles, lanes = space.pattern, space.roles, space.lanes
+    extents = pattern.extents
     inner: list[Loop] = []
-    parts = [(roles.rows, "rows", tile.rows)]
-    if tile.spans > 1:
-        parts.insert(0, (roles.spans, "spans", tile.spans))
-    for variable, name, size in parts:
+    parts = [(roles.rows, choice["rows"])]
+    if choice["spans"] > 1:
+        parts.insert(0, (roles.spans, choice["spans"]))
+    for variable, size in parts:
         if variable is not None:
-            count = sch.knob(name, _choices(extents[variable], size), default=size)
-            loops[variable], part = sch.split(loops[variable], factors=[None, count])
+            loops[variable], part = sch.split(loops[variable], factors=[None, size])
             inner.append(part)
-    vectors = sch.knob("vectors", sorted({1, 2, 3, 4, tile.vectors}), default=tile.vectors)
     lane = loops[roles.columns]
     if roles.more_columns is not None:
         del loops[roles.columns]
-        rest, part = sch.split(loops[roles.more_columns], factors=[None, vectors])
-        loops[roles.more_columns] = rest
+        factors = [None, choice["vectors"]]
+        loops[roles.more_columns], part = sch.split(loops[roles.more_columns], factors)
         inner.append(part)
-    elif extents[roles.columns] > tile.lanes:
-        count = min(vectors, ceil(extents[roles.columns] / tile.lanes))
-        rest, part, lane = sch.split(lane, factors=[None, count, tile.lanes])
-        loops[roles.columns] = rest
+    elif extents[roles.columns] > lanes:
+        factors = [None, choice["vectors"], lanes]
+        loops[roles.columns], part, lane = sch.split(lane, factors)
         inner.append(part)
     else:
         del loops[roles.columns]
-    between = [v for v in _between_tiles(pattern, roles, plan) if v in loops]
-    if rows_last and roles.rows in between:
-        between.remove(roles.rows)
-        between.append(roles.rows)
-    return [loops[v] for v in between], [*inner, lane]
+    return {v: each for v, each in loops.items() if v in pattern.spatial}, [*inner, lane]
 
 
-def _between_tiles(pattern: BlockPattern, roles: Roles, plan: Plan) -> list[int]:
-    """Spatial variables in the order of the loops between tiles.
-
-    Variables that both factors depend on come first: nothing is used again along them.
-    """
-    scalars = [t for t in pattern.terms if not t.uses(roles.columns)]
-    vectors = [t for t in pattern.terms if t.uses(roles.columns)]
-
-    def place(variable: int) -> int:
-        in_scalars = any(t.uses(variable) for t in scalars)
-        in_vectors = any(t.uses(variable) for t in vectors)
-        if in_scalars == in_vectors:
-            return 0
-        return 1 if in_vectors == plan.columns_outside else 2
-
-    return sorted(pattern.spatial, key=place)
-
-
-def _choices(extent: int, chosen: int) -> list[int]:
-    return sorted({*even_parts(extent, min(28, extent)), chosen})
-
-
-def _parallelize_tiles(sch: Schedule, outer: list[Loop], work: int, facts: CpuFacts) -> list[Loop]:
-    """Make the outermost loops parallel.
-
-    A loop whose last tile is smaller keeps a variable of its own, by which the tail is split
-    off. Where those outside of it are too few for the threads, it goes inside of all others;
-    or it goes outermost and is divided alone, if it has more iterations than they have.
-    """
-    tails = [_has_tail(sch, each) for each in outer]
-    count = tails.index(True) if True in tails else len(outer)
-    time = estimated_ns(sch.loop_op(outer[0]), work, facts) if outer else 0.0
-    extents = [sch.extent(each) for each in outer[:count]]
-    if count < len(outer) and not has_enough_tasks(extents, time, facts):
-        clipped = [each for each, tail in zip(outer, tails, strict=True) if tail]
-        whole = [each for each in outer if each not in clipped]
-        longest = max(clipped, key=sch.extent)
-        if sch.extent(longest) > prod(map(sch.extent, whole)):
-            whole = [longest]
-        count = len(whole)
-        order = [*whole, *(each for each in outer if each not in whole)]
-        if order != outer:
-            sch.reorder(*order)
-        outer = order
-    return [*parallelize(sch, outer[:count], work, facts), *outer[count:]]
-
-
-def _has_tail(sch: Schedule, each: Loop) -> bool:
-    """Whether the domain of a block ends inside of the loop's last iteration."""
-    variable = sch.loop_op(each).induction_variable
-    return any(
-        _is_clipped(sch.block_op(block), variable)
-        for block in sch.blocks()
-        if each in sch.get_loops(block)
-    )
-
-
-def _is_clipped(block: BlockOp, variable: SSAValue) -> bool:
-    operands = list(block.operands_)
-    ranges = value_ranges(operands)
-    for binding, extent in zip(block.bindings.data.results, block.domain, strict=True):
-        used = {operands[d] for d in binding.used_dims()}
-        if variable in used and sum_range(linear_sum(binding, ranges), ranges)[1] >= extent:
-            return True
-    return False
-
-
-def _slides(pattern: BlockPattern, roles: Roles, variable: int) -> bool:
-    """Whether a row broadcasts along a reduce variable what the next rows broadcast as well."""
-    if roles.rows is None:
-        return False
-    for term in pattern.terms:
-        rows, steps = term.steps[roles.rows], term.steps[variable]
-        if term.uses(roles.columns) or rows is None or steps is None:
-            continue
-        for row, step in zip(rows, steps, strict=True):
-            if row and step and row % step == 0 and row // step < pattern.extents[variable]:
-                return True
-    return False
-
-
-def unroll_steps(
-    sch: Schedule, reduce: list[Loop], accumulators: int, sliding: Sequence[Loop] = ()
-) -> None:
-    """Write out innermost reduce loops, as far as the code stays short.
-
-    Where rows slide along a loop, a step uses again what earlier ones have broadcast. Written
-    out, that is kept for it, though registers are full of accumulators.
-    """
-    products = accumulators
-    for each in reversed(reduce):
-        products *= sch.extent(each)
-        if products > UNROLLED_PRODUCTS or each in sliding:
-            return
+def write_out(sch: Schedule, reduce: list[Loop], choice: Choice) -> None:
+    """Write out so many innermost reduce loops, and so many steps of the next one."""
+    count = choice["unroll"]
+    for each in reversed(reduce[len(reduce) - count :]):
         sch.unroll(each)
+    if choice["steps"] > 1:
+        _, step = sch.split(reduce[len(reduce) - count - 1], factors=[None, choice["steps"]])
+        sch.unroll(step)
 
 
 def _vectorize_tile(sch: Schedule, loops: list[Loop]) -> None:

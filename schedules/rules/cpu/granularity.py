@@ -40,19 +40,28 @@ BYTES_PER_NS = 16
 """What one core moves between its registers and the outer caches."""
 
 
-def parallelize(sch: Schedule, loops: Sequence[Loop], work: int, facts: CpuFacts) -> list[Loop]:
+def parallelize(
+    sch: Schedule,
+    loops: Sequence[Loop],
+    work: int,
+    facts: CpuFacts,
+    count: int | None = None,
+) -> list[Loop]:
     """Make the outermost of nested loops parallel, fusing as many as give enough tasks.
 
     Args:
         loops: perfectly nested loops, outermost first.
         work: scalar operations that they do in all, to be done by vectors.
+        count: how many to fuse, as far as there are so many, where that is not estimated.
     Returns:
         The loops that remain, outermost first.
     """
     if not loops:
         return []
     time = estimated_ns(sch.loop_op(loops[0]), work, facts)
-    return run_parallel(sch, loops, parallel_loops(map(sch.extent, loops), time, facts), time)
+    if count is None:
+        count = parallel_loops(map(sch.extent, loops), time, facts)
+    return run_parallel(sch, loops, min(count, len(loops)), time)
 
 
 def parallel_loops(extents: Iterable[int], time: float, facts: CpuFacts) -> int:

@@ -29,15 +29,19 @@ from tcopt.schedules.analysis.patterns import (
 )
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.cpu.block_space import MOST_PARALLEL, BlockSpace
 from tcopt.schedules.rules.cpu.contraction import find_roles, schedule_tiles
+from tcopt.schedules.rules.cpu.estimated import ESTIMATED, estimated_knob, given
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import LEAST_TASKS_PER_CORE, parallelize
 from tcopt.schedules.rules.cpu.injective import schedule_injective, vectorize_innermost
+from tcopt.schedules.rules.cpu.tile_space import TileSpace
 from tcopt.schedules.rules.cpu.vectors import group_size, set_kinds, short_row, split_vectors
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rows import Rows
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.rules.spatial import is_spatial
+from tcopt.schedules.spaces.space import Choice, Knob
 
 TILE_VECTORS = 8
 """Vectors of a row when each lane reduces on its own: enough to use whole cache lines and
@@ -61,7 +65,7 @@ class Reduction:
 
     name = "cpu-reduction"
 
-    def apply(self, sch: Schedule, facts: CpuFacts) -> Declined | None:
+    def space(self, sch: Schedule, facts: CpuFacts) -> TileSpace | RowSpace | Declined:
         blocks = sch.blocks()
         reductions = [block for block in blocks if sch.block_op(block).is_reduction]
         if not reductions:
@@ -70,29 +74,52 @@ class Reduction:
         if len(reductions) == 1 and pattern is not None and is_window(pattern):
             roles = find_roles(pattern, facts)
             if not isinstance(roles, Declined):
-                for each in schedule_tiles(sch, pattern, roles, facts):
-                    schedule_injective(sch, each, facts)
-                return None
+                return TileSpace(sch, pattern, roles, facts)
         last = [block for block in blocks if not sch.consumers(block)]
         if len(last) != 1:
             return Declined(f"{len(last)} blocks have no consumer, one is wanted")
-        final = last[0]
+        return RowSpace(sch, last[0], facts)
+
+    def apply(
+        self, sch: Schedule, facts: CpuFacts, space: TileSpace | RowSpace, choice: Choice
+    ) -> Declined | None:
+        if isinstance(space, TileSpace):
+            for each in schedule_tiles(sch, space, choice):
+                schedule_injective(sch, each, facts)
+            return None
+        final = space.final
         if sch.block_op(final).is_reduction:
             final = sch.cache_write(final, "register")
-        rows = row_loops(sch, final, facts)
+        rows = row_loops(sch, final, facts, choice)
         if isinstance(rows, Declined):
             return rows
         work = sum(total_cost(sch.block_op(b)) for b in sch.blocks())
-        rows = parallelize(sch, rows, work, facts)
+        rows = parallelize(sch, rows, work, facts, given(choice["parallel"]))
         for block in reversed(sch.blocks()):
             if block != final and rows:
                 sch.compute_at(block, rows[-1])
         for block in sch.blocks():
-            schedule_in_row(sch, block, len(rows), facts)
+            schedule_in_row(sch, block, len(rows), facts, given(choice["vectors"]))
         return None
 
 
-def row_loops(sch: Schedule, final: Block, facts: CpuFacts) -> list[Loop] | Declined:
+class RowSpace(BlockSpace):
+    """What rows leave open: how many at a time, vectors side by side, threads."""
+
+    def __init__(self, sch: Schedule, final: Block, facts: CpuFacts):
+        self.final = final
+        knobs = (
+            estimated_knob("parallel", tuple(range(MOST_PARALLEL + 1))),
+            estimated_knob("vectors", (1, 2, 4, 8)),
+            estimated_knob("neighbours", (1, 2, 4, 8, 16, 32, 64)),
+            Knob("together", (ESTIMATED, 0, 1), ("estimated", "no", "yes"), is_quiet=True),
+        )
+        super().__init__(sch, knobs, facts)
+
+
+def row_loops(
+    sch: Schedule, final: Block, facts: CpuFacts, choice: Choice
+) -> list[Loop] | Declined:
     """The loops of `final` below which all reductions happen, moved outermost.
 
     These are the variables that the reductions keep. Where the last one is contiguous,
@@ -107,6 +134,7 @@ def row_loops(sch: Schedule, final: Block, facts: CpuFacts) -> list[Loop] | Decl
     moving = [v for v in pattern.spatial if v in loops]
     rows: list[Loop] = []
     rest: list[Loop] = []
+    lanes = facts.lanes(element_bits(op))
     for variable in moving:
         shared = dataflow.kept(final, variable)
         loop = loops[variable]
@@ -118,15 +146,21 @@ def row_loops(sch: Schedule, final: Block, facts: CpuFacts) -> list[Loop] | Decl
             rest.append(inner)
         elif variable == moving[-1] and dataflow.is_contiguous(final, variable):
             tile = _row_tile(sch, facts, element_bits(pattern.block))
+            if (vectors := given(choice["neighbours"])) is not None:
+                tile = vectors * lanes
             if sch.extent(loop) > tile:
                 outer, loop = sch.split(loop, factors=[None, tile])
                 rows.append(outer)
             rest.append(loop)
         else:
             rows.append(loop)
-    if len(rest) == 1 and rows and _are_short(sch, rows, rest[0], pattern, facts):
-        rows[-1], together = sch.split(rows[-1], factors=[None, facts.lanes(element_bits(op))])
-        rest.insert(0, together)
+    if len(rest) == 1 and rows:
+        together = given(choice["together"])
+        if together is None:
+            together = int(_are_short(sch, rows, rest[0], pattern, facts))
+        if together:
+            rows[-1], inner = sch.split(rows[-1], factors=[None, lanes])
+            rest.insert(0, inner)
     if rows:
         sch.reorder(*rows, *rest)
     return rows
@@ -166,7 +200,9 @@ def _row_tile(sch: Schedule, facts: CpuFacts, bits: int) -> int:
     return TILE_VECTORS * facts.lanes(bits)
 
 
-def schedule_in_row(sch: Schedule, block: Block, depth: int, facts: CpuFacts) -> None:
+def schedule_in_row(
+    sch: Schedule, block: Block, depth: int, facts: CpuFacts, group: int | None = None
+) -> None:
     """Vectorise one block inside the `depth` row loops."""
     op = sch.block_op(block)
     pattern = match_block(op)
@@ -177,14 +213,14 @@ def schedule_in_row(sch: Schedule, block: Block, depth: int, facts: CpuFacts) ->
         return
     if not op.is_reduction:
         if is_vector_loop(sch, inner[-1], pattern):
-            vectorize_innermost(sch, block, facts)
+            vectorize_innermost(sch, block, facts, group)
         return
     spatial = [each for each in inner if is_spatial(sch, each, op)]
     reduce = [each for each in inner if each not in spatial]
     if spatial and sch.extent(spatial[-1]) > 1 and is_vector_loop(sch, spatial[-1], pattern):
         _reduce_in_lanes(sch, block, spatial, reduce, facts)
     elif reduce and is_vector_loop(sch, reduce[-1], pattern):
-        _reduce_across_lanes(sch, block, reduce, facts)
+        _reduce_across_lanes(sch, block, reduce, facts, group)
 
 
 def _reduce_in_lanes(
@@ -202,14 +238,17 @@ def _reduce_in_lanes(
         sch.set_scope(block, "register")
 
 
-def _reduce_across_lanes(sch: Schedule, block: Block, reduce: list[Loop], facts: CpuFacts) -> None:
+def _reduce_across_lanes(
+    sch: Schedule, block: Block, reduce: list[Loop], facts: CpuFacts, group: int | None
+) -> None:
     """Each lane of several accumulators reduces its share of the last axis; then the
     accumulators are combined, and at last the lanes of one vector."""
     lanes = facts.lanes(element_bits(sch.block_op(block)))
     *outer, last = reduce
     extent = sch.extent(last)
     few = body_cost(sch.block_op(block)) <= FEW_OPERATIONS
-    group = group_size(extent, lanes, facts, most=ACCUMULATORS if few else None)
+    usual = group_size(extent, lanes, facts, most=ACCUMULATORS if few else None)
+    group = usual if group is None else min(group, -(-extent // lanes))
     positions = group * lanes
     if extent != positions:
         chunks, last = sch.split(last, factors=[None, positions])

@@ -36,7 +36,13 @@ MAX_SCALAR = 24
 mathematical functions of several."""
 
 
-def schedule_repeated(sch: Schedule, block: Block, pattern: BlockPattern, facts: CpuFacts) -> bool:
+def schedule_repeated(
+    sch: Schedule,
+    block: Block,
+    pattern: BlockPattern,
+    facts: CpuFacts,
+    parallel: int | None = None,
+) -> bool:
     """Tile a block that repeats elements; False, and nothing done, if it does not."""
     loops = variable_loops(sch, block)
     column = pattern.spatial[-1]
@@ -49,7 +55,7 @@ def schedule_repeated(sch: Schedule, block: Block, pattern: BlockPattern, facts:
         lanes //= 2
     work = total_cost(pattern.block)
     if sch.extent(loops[column]) < repeats * lanes:
-        return _written_out(sch, loops, column, pattern, facts)
+        return _written_out(sch, loops, column, pattern, facts, parallel)
     tiles, lane, part = sch.split(loops[column], factors=[None, lanes, repeats])
     outer = {v: each for v, each in loops.items() if v != column}
     inner = [part]
@@ -64,12 +70,17 @@ def schedule_repeated(sch: Schedule, block: Block, pattern: BlockPattern, facts:
     sch.vectorize(lane)
     for each in inner:
         sch.unroll(each)
-    parallelize(sch, order or [tiles], work, facts)
+    parallelize(sch, order or [tiles], work, facts, parallel)
     return True
 
 
 def _written_out(
-    sch: Schedule, loops: dict[int, Loop], column: int, pattern: BlockPattern, facts: CpuFacts
+    sch: Schedule,
+    loops: dict[int, Loop],
+    column: int,
+    pattern: BlockPattern,
+    facts: CpuFacts,
+    parallel: int | None,
 ) -> bool:
     """Move the elements of a row shorter than vectors one by one, in code of their own.
 
@@ -80,7 +91,7 @@ def _written_out(
     outer = [loops[v] for v in sorted(loops) if v != column]
     sch.reorder(*outer, loops[column])
     sch.unroll(loops[column])
-    parallelize(sch, outer, total_cost(pattern.block), facts)
+    parallelize(sch, outer, total_cost(pattern.block), facts, parallel)
     return True
 
 

@@ -13,7 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
+import numpy as np
+
 from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.support.columns import Column, ceil_div, most, nearest, where
+from tcopt.support.memo import memo
 
 MIN_ACCUMULATORS = 12
 """Independent accumulators that hide the latency of two FMA units (latency 4, and slack)."""
@@ -53,7 +57,7 @@ FAR_VECTOR_WAIT = 2.0
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of accumulators.
+    """A tile of accumulators: numbers, or columns of many tiles.
 
     Attributes:
         rows, spans: extents along the two row variables.
@@ -61,20 +65,20 @@ class Tile:
         lanes: elements of a vector.
     """
 
-    rows: int
-    vectors: int
+    rows: Column
+    vectors: Column
     lanes: int
-    spans: int = 1
+    spans: Column = 1
 
     @property
-    def accumulators(self) -> int:
+    def accumulators(self) -> Column:
         """Vector registers that the tile holds."""
         return self.spans * self.rows * self.vectors
 
 
 @dataclass(frozen=True)
-class Space:
-    """What a tile is chosen for.
+class TileProblem:
+    """What a tile is chosen for. Rows and their bytes may be columns, for parts of a whole.
 
     Attributes:
         rows, spans: extents of the variables that rows and spans lie along; 1 if none.
@@ -90,16 +94,21 @@ class Space:
         element_bytes: size of an element of the operand that vectors are loaded from.
     """
 
-    rows: int
+    rows: Column
     spans: int
     columns: int
     lanes: int
     steps: int
     repeats: int = 1
-    scalar_bytes: int = 0
+    scalar_bytes: Column = 0
     vector_bytes: int = 0
     seen: tuple[tuple[int, int], ...] = ()
     element_bytes: int = 4
+
+    @property
+    def broadcasts(self) -> bool:
+        """Whether rows broadcast an operand."""
+        return isinstance(self.scalar_bytes, np.ndarray) or self.scalar_bytes > 0
 
 
 @dataclass(frozen=True)
@@ -117,35 +126,42 @@ class Plan:
     cycles: float
 
 
-def plan_tile(space: Space, facts: CpuFacts) -> Plan:
+@memo(1024)
+def plan_tile(problem: TileProblem, facts: CpuFacts) -> Plan:
     """The cheapest tile; ties go to the larger one, then to more rows."""
-    plans = [
-        Plan(tile, outside, estimate(space, tile, outside, facts))
-        for tile in candidate_tiles(space, facts)
-        for outside in (True, False)
-    ]
-    return min(
-        plans, key=lambda p: (round(p.cycles), -p.tile.accumulators, -p.tile.rows, p.tile.spans)
-    )
+    tiles = [(t.rows, t.vectors, t.spans) for t in candidate_tiles(problem, facts)]
+    rows, vectors, spans = np.repeat(np.array(tiles), 2, axis=0).T
+    outside = np.tile([True, False], len(tiles))
+    many = Tile(rows, vectors, problem.lanes, spans)
+    cycles = estimate(problem, many, outside, facts)
+    # The first of equal ones counts.
+    best = int(np.lexsort((spans, -rows, -many.accumulators, nearest(cycles)))[0])
+    tile = Tile(int(rows[best]), int(vectors[best]), problem.lanes, int(spans[best]))
+    return Plan(tile, bool(outside[best]), float(cycles[best]))
 
 
-def candidate_tiles(space: Space, facts: CpuFacts) -> Iterator[Tile]:
+def candidate_tiles(problem: TileProblem, facts: CpuFacts) -> Iterator[Tile]:
     """Tiles that fit the registers and split their extents almost evenly.
 
     Spans are for rows that one tile holds whole.
     """
-    count = ceil(space.columns / space.lanes)
+    count = ceil(problem.columns / problem.lanes)
     for vectors in even_parts(count, MAX_VECTORS):
-        for rows in even_parts(space.rows, MAX_ROWS):
-            most = MAX_SPANS if rows == space.rows else 1
-            for spans in even_parts(space.spans, most):
-                tile = Tile(rows, vectors, space.lanes, spans)
-                needed = tile.accumulators + vectors + _scratch(tile, space, facts)
-                if needed <= facts.registers or tile.accumulators == 1:
+        for rows in even_parts(problem.rows, MAX_ROWS):
+            widest = MAX_SPANS if rows == problem.rows else 1
+            for spans in even_parts(problem.spans, widest):
+                tile = Tile(rows, vectors, problem.lanes, spans)
+                if fits(problem, tile, facts):
                     yield tile
 
 
-def _scratch(tile: Tile, space: Space, facts: CpuFacts) -> int:
+def fits(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
+    """Whether registers hold a tile and what a step loads."""
+    needed = tile.accumulators + tile.vectors + _scratch(tile, problem, facts)
+    return (needed <= facts.registers) | (tile.accumulators == 1)
+
+
+def _scratch(tile: Tile, problem: TileProblem, facts: CpuFacts) -> Column:
     """Registers for what rows load.
 
     Without a broadcast every accumulator has a loaded vector of its own. Broadcasts that serve
@@ -153,11 +169,11 @@ def _scratch(tile: Tile, space: Space, facts: CpuFacts) -> int:
     part of the instruction. Where multiply-adds take a lane of a register, LLVM loads what a
     row needs for several steps at once, and the vectors of the next step early.
     """
-    if not space.scalar_bytes:
+    if not problem.broadcasts:
         return tile.accumulators - 1
     if facts.multiplies_by_lane:
         return tile.rows * tile.spans + 2
-    return 3 if tile.vectors == 1 and facts.vector_bits < FOLDING_BITS else 1
+    return 1 if facts.vector_bits >= FOLDING_BITS else where(tile.vectors == 1, 3, 1)
 
 
 def even_parts(extent: int, most: int) -> list[int]:
@@ -166,72 +182,101 @@ def even_parts(extent: int, most: int) -> list[int]:
     return sorted({ceil(extent / parts) for parts in range(ceil(extent / most), extent + 1)})
 
 
-def estimate(space: Space, tile: Tile, columns_outside: bool, facts: CpuFacts) -> float:
-    """Cycles for the whole space: what tiles compute, and what they wait for operands."""
-    count = ceil(space.columns / space.lanes)
+def estimate(problem: TileProblem, tile: Tile, columns_outside: Column, facts: CpuFacts) -> Column:
+    """Cycles for the whole problem: what tiles compute, and what they wait for operands."""
+    if problem.seen:
+        cycles = _computing_what_is_seen(problem, tile, facts)
+    else:
+        cycles = _computing(problem, tile, facts)
+    return cycles * problem.repeats + _waiting(problem, tile, columns_outside, facts)
+
+
+def _computing(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
+    """Cycles of all tiles, whose rows take part in all steps."""
+    count = ceil(problem.columns / problem.lanes)
     cycles = 0.0
-    for rows, row_tiles, parts in _row_tiles(space, tile.rows):
-        for spans, span_tiles in _sizes(space.spans, tile.spans):
+    for rows, row_tiles in _sizes(problem.rows, tile.rows):
+        for spans, span_tiles in _sizes(problem.spans, tile.spans):
             for vectors, column_tiles in _sizes(count, tile.vectors):
                 one = _BEGIN + _END * rows * spans * vectors
-                for active, steps in parts:
-                    one += steps * _step(active * spans, vectors, space, facts)
-                cycles += row_tiles * span_tiles * column_tiles * one
-    return cycles * space.repeats + _waiting(space, tile, columns_outside, facts)
+                one = one + problem.steps * _step(rows * spans, vectors, problem, facts)
+                cycles = cycles + row_tiles * span_tiles * column_tiles * one
+    return cycles
 
 
-def _row_tiles(space: Space, rows: int) -> Iterator[tuple[int, int, list[tuple[int, float]]]]:
-    """Tiles along rows: the rows of one, how many there are, how many rows take how many steps."""
-    if not space.seen:
-        for size, count in _sizes(space.rows, rows):
-            yield size, count, [(size, space.steps)]
-        return
-    steps = space.steps / len(space.seen)
-    for start in range(0, space.rows, rows):
-        end = min(start + rows, space.rows)
-        active = [min(end, last) - max(start, first) for first, last in space.seen]
-        yield end - start, 1, [(n, steps) for n in active if n > 0]
+def _computing_what_is_seen(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
+    """The same where rows see some of the steps; heights are gone through one by one."""
+    if not isinstance(tile.rows, np.ndarray):
+        return _computing_rows(problem, tile.rows, tile.spans, tile.vectors, facts)
+    cycles = np.zeros(len(tile.rows))
+    for height in np.unique(tile.rows):
+        own = tile.rows == height
+        cycles[own] = _computing_rows(
+            problem, int(height), tile.spans[own], tile.vectors[own], facts
+        )
+    return cycles
 
 
-def _waiting(space: Space, tile: Tile, columns_outside: bool, facts: CpuFacts) -> float:
+def _computing_rows(
+    problem: TileProblem, height: int, all_spans: Column, all_vectors: Column, facts: CpuFacts
+) -> Column:
+    count = ceil(problem.columns / problem.lanes)
+    steps = problem.steps / len(problem.seen)
+    cycles = 0.0
+    for start in range(0, problem.rows, height):
+        end = min(start + height, problem.rows)
+        active = [min(end, last) - max(start, first) for first, last in problem.seen]
+        for spans, span_tiles in _sizes(problem.spans, all_spans):
+            for vectors, column_tiles in _sizes(count, all_vectors):
+                one = _BEGIN + _END * (end - start) * spans * vectors
+                for rows in active:
+                    if rows > 0:
+                        one = one + steps * _step(rows * spans, vectors, problem, facts)
+                cycles = cycles + span_tiles * column_tiles * one
+    return cycles
+
+
+def _waiting(problem: TileProblem, tile: Tile, columns_outside: Column, facts: CpuFacts) -> Column:
     """Cycles for lines of both operands that are not in the first cache.
 
     Each tile of columns goes over all that rows broadcast, each tile of rows over all vectors.
     The order of the loops says how much is read in between, which decides where they still are.
     """
-    groups = ceil(ceil(space.columns / space.lanes) / tile.vectors)
-    tiles = ceil(space.rows / tile.rows) * ceil(space.spans / tile.spans) * space.repeats
-    vectors = groups * tile.vectors * tile.lanes * space.steps * space.element_bytes
-    one = space.scalar_bytes // tiles + vectors // groups
-    others = space.scalar_bytes + vectors // groups
-    far = space.vector_bytes + space.scalar_bytes // tiles
-    scalars = others if columns_outside else one
-    cycles = 0.0
-    if scalars > facts.l1:
-        cycles += groups * space.scalar_bytes / LINE * SCALAR_WAIT
-    again = one if columns_outside else far
-    if again > facts.l1:
-        wait = VECTOR_WAIT if again <= facts.l2 * 3 // 4 else FAR_VECTOR_WAIT
-        cycles += tiles * vectors / LINE * wait
-    return cycles
+    groups = ceil_div(ceil(problem.columns / problem.lanes), tile.vectors)
+    tiles = ceil_div(problem.rows, tile.rows) * ceil_div(problem.spans, tile.spans)
+    tiles = tiles * problem.repeats
+    vectors = groups * tile.vectors * tile.lanes * problem.steps * problem.element_bytes
+    one = problem.scalar_bytes // tiles + vectors // groups
+    others = problem.scalar_bytes + vectors // groups
+    far = problem.vector_bytes + problem.scalar_bytes // tiles
+    scalars = where(columns_outside, others, one)
+    late = groups * problem.scalar_bytes / LINE * SCALAR_WAIT
+    again = where(columns_outside, one, far)
+    wait = where(again <= facts.l2 * 3 // 4, VECTOR_WAIT, FAR_VECTOR_WAIT)
+    later = tiles * vectors / LINE * wait
+    return where(scalars > facts.l1, late, 0.0) + where(again > facts.l1, later, 0.0)
 
 
-def _sizes(extent: int, part: int) -> list[tuple[int, int]]:
+def _sizes(extent: Column, part: Column) -> list[tuple[Column, Column]]:
     """Sizes of the parts of an extent, with how many there are of each."""
-    sizes = [(part, extent // part), (extent % part, 1)]
-    return [(size, count) for size, count in sizes if size and count]
+    rest = extent % part
+    if not isinstance(rest, np.ndarray) and not rest:
+        return [(part, extent // part)]
+    return [(part, extent // part), (rest, where(rest > 0, 1, 0))]
 
 
-def _step(rows: int, vectors: int, space: Space, facts: CpuFacts) -> float:
+def _step(rows: Column, vectors: Column, problem: TileProblem, facts: CpuFacts) -> Column:
     """Cycles of one step of the reduction, its operands being in the first cache."""
     products = rows * vectors
-    broadcasts = space.scalar_bytes > 0
+    broadcasts = problem.broadcasts
     loads = (rows if broadcasts else products) + vectors
-    folds = broadcasts and vectors == 1 and facts.vector_bits >= FOLDING_BITS
-    cycles = max(
+    folded: Column = 0
+    if broadcasts and facts.vector_bits >= FOLDING_BITS:
+        folded = where(vectors == 1, rows, 0)
+    cycles = most(
         products / 2,
         MIN_ACCUMULATORS / 2,
         loads / 2,
-        (products + loads - (rows if folds else 0) + _CONTROL) / 4,
+        (products + loads - folded + _CONTROL) / 4,
     )
     return cycles + _LOAD * loads

@@ -22,6 +22,7 @@ from tcopt.schedules.rules.cpu.fallback import parallelize_spatial
 from tcopt.schedules.rules.cpu.granularity import parallelize
 from tcopt.schedules.rules.cpu.injective import schedule_injective
 from tcopt.schedules.rules.cpu.reduction import is_vector_loop
+from tcopt.schedules.rules.cpu.tile_space import TileSpace
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 
@@ -46,7 +47,8 @@ class Transforms:
                 continue
             roles = find_roles(pattern, facts)
             if not isinstance(roles, Declined):
-                beside = schedule_tiles(sch, pattern, roles, facts)
+                space = TileSpace(sch, pattern, roles, facts)
+                beside = schedule_tiles(sch, space, space.default())
                 done += [each for each in sch.blocks() if each not in beside]
         for block in blocks:
             if block in done:

@@ -22,7 +22,11 @@ from tcopt.schedules.rules.nests import variable_loops
 
 
 def schedule_transposed(
-    sch: Schedule, block: Block, pattern: BlockPattern, facts: CpuFacts
+    sch: Schedule,
+    block: Block,
+    pattern: BlockPattern,
+    facts: CpuFacts,
+    parallel: int | None = None,
 ) -> bool:
     """Tile a block that is a transposition; False, and nothing done, if it is none."""
     loops = variable_loops(sch, block)
@@ -64,7 +68,7 @@ def schedule_transposed(
     sch.vectorize(tile[1])
     sch.unroll(tile[0])
     if order:
-        parallelize(sch, order, work, facts)
+        parallelize(sch, order, work, facts, parallel)
     return True
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
+
+import numpy as np
 
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.tiles import Space, Tile, candidate_tiles, estimate
+from tcopt.schedules.rules.cpu.tiles import Tile, TileProblem, candidate_tiles, estimate
+from tcopt.support.columns import Column, ceil_div, least, most, nearest, where
+from tcopt.support.memo import memo
 
 L2_RATE = 20.0
 """Bytes a cycle that a core streams from its second cache, as measured; half of the peak."""
@@ -42,7 +45,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Plan:
-    """A chunk is `rows` x `columns` tiles.
+    """A chunk is `rows` x `columns` tiles: numbers, or columns of many plans.
 
     Attributes:
         shared: the data of all tiles is transformed first, then each thread contracts it for a
@@ -52,11 +55,11 @@ class Plan:
             transformed back.
     """
 
-    rows: int
-    columns: int
-    shared: bool
+    rows: Column
+    columns: Column
+    shared: Column
     tile: Tile
-    groups: int = 1
+    groups: Column = 1
 
 
 def divisors(number: int) -> list[int]:
@@ -64,10 +67,14 @@ def divisors(number: int) -> list[int]:
     return [d for d in range(1, number + 1) if number % d == 0]
 
 
+@memo(256)
 def choose_plan(problem: Problem, facts: CpuFacts) -> Plan:
     """The plan of the least estimated time; ties go to the larger chunk."""
     plans = list(_candidates(problem, facts))
-    return min(plans, key=lambda p: (_cycles(p, problem, facts), -p.rows * p.columns))
+    sizes = [(p.rows, p.columns, p.shared, p.tile.rows, p.tile.vectors, p.groups) for p in plans]
+    rows, columns, shared, height, vectors, groups = np.array(sizes).T
+    many = Plan(rows, columns, shared == 1, Tile(height, vectors, problem.lanes), groups)
+    return plans[int(np.lexsort((-rows * columns, cycles(many, problem, facts)))[0])]
 
 
 def _candidates(problem: Problem, facts: CpuFacts) -> Iterator[Plan]:
@@ -75,16 +82,16 @@ def _candidates(problem: Problem, facts: CpuFacts) -> Iterator[Plan]:
     whole = [(rows, problem.columns) for rows in divisors(problem.rows)]
     parts = [(1, columns) for columns in divisors(problem.columns)]
     for rows, columns in dict.fromkeys([*whole, *parts]):
-        for tile in _tiles(_space(rows * columns, problem), facts):
+        for tile in _tiles(contraction_of(rows * columns, problem), facts):
             for shared in (False, True):
                 for groups in divisors(problem.outputs // tile.vectors):
                     yield Plan(rows, columns, shared, tile, groups)
 
 
-def _space(tiles: int, problem: Problem) -> Space:
+def contraction_of(tiles: Column, problem: Problem) -> TileProblem:
     """The contraction of a chunk: one matrix product for each place of a transformed tile."""
     channels = problem.inputs * problem.lanes
-    return Space(
+    return TileProblem(
         rows=tiles,
         spans=1,
         columns=problem.outputs * problem.lanes,
@@ -96,25 +103,27 @@ def _space(tiles: int, problem: Problem) -> Space:
     )
 
 
-def _tiles(space: Space, facts: CpuFacts) -> list[Tile]:
+def _tiles(space: TileProblem, facts: CpuFacts) -> list[Tile]:
     """Register tiles for a chunk, the best of each width; widths are equal parts of the blocks."""
     blocks = space.columns // space.lanes
     tiles = [t for t in candidate_tiles(space, facts) if blocks % t.vectors == 0]
-
-    def cost(tile: Tile) -> tuple[int, int]:
-        # A last tile of another height is code of its own.
-        uneven = UNEVEN if space.rows % tile.rows else 1.0
-        return round(uneven * estimate(space, tile, True, facts)), -tile.accumulators
-
-    widths = sorted({tile.vectors for tile in tiles})
-    return [min((t for t in tiles if t.vectors == width), key=cost) for width in widths]
+    rows, vectors = np.array([(t.rows, t.vectors) for t in tiles]).T
+    many = Tile(rows, vectors, space.lanes)
+    # A last tile of another height is code of its own.
+    uneven = np.where(space.rows % rows, UNEVEN, 1.0)
+    costs = nearest(uneven * estimate(space, many, True, facts))
+    order = np.lexsort((-many.accumulators, costs))
+    return [
+        tiles[int(next(n for n in order if vectors[n] == width))]
+        for width in sorted({tile.vectors for tile in tiles})
+    ]
 
 
 UNEVEN = 1.05
 """What tiles of two heights should gain at least, for being compiled twice."""
 
 
-def _cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> float:
+def cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> Column:
     """Time of all threads, of the contraction and of the weights and data it waits for.
 
     The transforms cost the same for every plan.
@@ -128,29 +137,27 @@ def _cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> float:
     data, products = size * tiles * problem.inputs, size * tiles * blocks
     # What is written for each place at once, and read at all places together.
     results = chunks * parts * products / _rate(products, facts)
-    reads = results
-    if plan.shared:
-        whole = data * chunks
-        first = _rate(0, facts, weights)
-        again = _rate(weights / parts + data, facts)
-        # Written by one core and read by another.
-        transforms = 2 * whole / min(_rate(0, facts, whole), L3_RATE) + results
-        reads += parts * whole / _rate(products, facts, whole)
-    else:
-        first = again = _rate(data + products, facts, weights)
-        rate = _rate(data + products, facts)
-        transforms = chunks * data / rate * (1 if rate == L2_RATE else 2) + results
-        reads += chunks * parts * data / rate
-    compute = chunks * estimate(_space(tiles, problem), plan.tile, True, facts)
+    whole = data * chunks
+    rate = _rate(data + products, facts)
+    # Written by one core and read by another.
+    handed = 2 * whole / least(_rate(0, facts, whole), L3_RATE)
+    kept = chunks * data / rate * where(rate == L2_RATE, 1, 2)
+    transforms = where(plan.shared, handed, kept) + results
+    gathered = parts * whole / _rate(products, facts, whole)
+    reads = results + where(plan.shared, gathered, chunks * parts * data / rate)
+    alone = _rate(data + products, facts, weights)
+    first = where(plan.shared, _rate(0, facts, weights), alone)
+    again = where(plan.shared, _rate(weights / parts + data, facts), alone)
+    compute = chunks * estimate(contraction_of(tiles, problem), plan.tile, True, facts)
     step = plan.tile.vectors * plan.tile.lanes * problem.bytes
     later = (chunks - 1) * _waiting(plan.tile, step, weights, again)
-    compute += _waiting(plan.tile, step, weights, first) + later
-    tasks = chunks * (parts if plan.shared else 1)
-    rounds = ceil(tasks / facts.cores) * facts.cores / tasks
+    compute = compute + (_waiting(plan.tile, step, weights, first) + later)
+    tasks = chunks * where(plan.shared, parts, 1)
+    rounds = ceil_div(tasks, facts.cores) * facts.cores / tasks
     if facts.cores > 1:
-        rounds += UNEQUAL_CORES * facts.cores / tasks
+        rounds = rounds + UNEQUAL_CORES * facts.cores / tasks
     # Transforms wait for what they move, while products are computed as their data comes.
-    return transforms + (max(compute, reads) + min(compute, reads) / 4) * rounds
+    return transforms + (most(compute, reads) + least(compute, reads) / 4) * rounds
 
 
 UNEQUAL_CORES = 0.05
@@ -162,20 +169,20 @@ STREAM_RATE = 12.0
 prefetching has to find anew at every place."""
 
 
-def _waiting(tile: Tile, step: int, weights: int, rate: float) -> float:
+def _waiting(tile: Tile, step: Column, weights: int, rate: Column) -> Column:
     """Cycles by which weights come later than the first tile of rows could use them.
 
     Args:
         step, weights: bytes that a step of a tile reads, and that there are.
     """
-    return weights / step * max(0.0, step / min(rate, STREAM_RATE) - tile.accumulators / 2)
+    return weights / step * most(0.0, step / least(rate, STREAM_RATE) - tile.accumulators / 2)
 
 
-def _rate(own: float, facts: CpuFacts, common: float = 0) -> float:
+def _rate(own: Column, facts: CpuFacts, common: Column = 0) -> Column:
     """Bytes a cycle at which a core reads again what it has of its own and in common.
 
     Of the last cache a quarter counts: inputs, outputs and weights pass through it, too.
     """
-    if own + common <= facts.l2 * 7 // 8:
-        return L2_RATE
-    return L3_RATE if own * facts.cores + common <= facts.l3 // 4 else DRAM_RATE
+    near = own + common <= facts.l2 * 7 // 8
+    behind = where(own * facts.cores + common <= facts.l3 // 4, L3_RATE, DRAM_RATE)
+    return where(near, L2_RATE, behind)

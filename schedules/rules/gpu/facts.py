@@ -8,6 +8,7 @@ from xdsl.ir import Attribute
 
 from tcopt.dialects.target import TargetFacts, ThreadBlocks
 from tcopt.schedules.rules.rule import target_facts
+from tcopt.support.columns import Column, least, most
 from tcopt.support.errors import UnsupportedError
 
 WORD_BITS = 32
@@ -65,11 +66,11 @@ class GpuFacts(ThreadBlocks):
         """Threads that run at once."""
         return self.cores * min(self.max_threads, LIKELY_THREADS)
 
-    def rounds(self, blocks: int) -> int:
+    def rounds(self, blocks: Column) -> Column:
         """How many blocks the busiest core runs: one block more than cores is a round more."""
         return -(-blocks // self.cores)
 
-    def resident(self, blocks: int, threads: int, numbers: int, shared: int) -> int:
+    def resident(self, blocks: Column, threads: Column, numbers: Column, shared: Column) -> Column:
         """How many blocks a core has at a time, which wait while others compute.
 
         Args:
@@ -78,11 +79,11 @@ class GpuFacts(ThreadBlocks):
             numbers: in registers of a thread.
             shared: bytes of a block.
         """
-        registers = threads * min(numbers + ADDRESSES, self.registers)
+        registers = threads * least(numbers + ADDRESSES, self.registers)
         by_registers = self.registers * LIKELY_THREADS // registers
-        by_shared = CORE_SHARED * self.shared // max(shared, 1)
-        room = min(RESIDENT_THREADS // threads, by_registers, by_shared)
-        return max(min(room, self.rounds(blocks)), 1)
+        by_shared = CORE_SHARED * self.shared // most(shared, 1)
+        room = least(RESIDENT_THREADS // threads, by_registers, by_shared)
+        return most(least(room, self.rounds(blocks)), 1)
 
     @property
     def accumulators(self) -> int:

@@ -17,8 +17,8 @@ than it saves, and where nothing is used twice there is nothing to save.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, prod
 
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim
@@ -30,8 +30,20 @@ from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.injective import schedule_injective
 from tcopt.schedules.rules.gpu.threads import spread, write_out
 from tcopt.schedules.rules.nests import variable_loops
+from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.rules.spatial import is_spatial
+from tcopt.schedules.spaces.space import (
+    Choice,
+    Column,
+    Knob,
+    LoopLevel,
+    NestKind,
+    Operand,
+    Point,
+    Space,
+)
+from tcopt.support.columns import ceil_div
 from tcopt.support.remarks import remark
 
 MOST_ROWS = 8
@@ -39,6 +51,9 @@ MOST_ROWS = 8
 
 WRITTEN_OUT = 128
 """Multiply-adds that are written out: enough that loop control does not count."""
+
+WRITTEN_CHOICES = (16, 32, 64, 128, 256)
+"""Numbers of them that may be tried."""
 
 MOST_STEPS = 16
 """Steps of a reduction that are written out, however few multiply-adds each has."""
@@ -49,15 +64,15 @@ LOAD = 4.0
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """The sums of one thread.
+    """The sums of one thread: numbers, or columns of many tiles.
 
     Attributes:
         rows: of them.
         lanes: of each row.
     """
 
-    rows: int
-    lanes: int
+    rows: Column
+    lanes: Column
 
 
 @schedule_rule(target="gpu", priority=80)
@@ -67,16 +82,75 @@ class RegisterTiles:
     name = "gpu-register-tile"
     provides = (CONTRACTION,)
 
-    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+    def space(self, sch: Schedule, facts: GpuFacts) -> RegisterTileSpace | Declined:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return pattern
-        left = tile_contraction(sch, pattern, facts)
-        if isinstance(left, Declined):
-            return left
-        for each in left:
+        columns = columns_of(pattern)
+        if columns is None:
+            return Declined("no variable is contiguous in the output")
+        return RegisterTileSpace(pattern, rows_of(pattern, columns), columns, facts)
+
+    def apply(
+        self, sch: Schedule, facts: GpuFacts, space: RegisterTileSpace, choice: Choice
+    ) -> Declined | None:
+        tile, written = RegisterTile(choice["rows"], choice["lanes"]), choice["written"]
+        parts = space.pattern, space.rows, space.columns
+        for each in schedule_tile(sch, *parts, tile, facts, space.dot, written):
             schedule_injective(sch, each, facts)
         return None
+
+
+class RegisterTileSpace(Space):
+    """The tile of a thread, and how much of its sum is written out."""
+
+    def __init__(self, pattern: BlockPattern, rows: int | None, columns: int, facts: GpuFacts):
+        self.pattern, self.rows, self.columns, self.facts = pattern, rows, columns, facts
+        self.dot = dot_of(pattern, facts.capabilities)
+        lanes = column_lanes(pattern, columns, facts, self.dot)
+        highest = 1 if rows is None else min(pattern.extents[rows], 2 * MOST_ROWS)
+        super().__init__(
+            [
+                Knob("rows", tuple(range(1, highest + 1))),
+                Knob("lanes", tuple(sorted({1, lanes}))),
+                Knob("written", WRITTEN_CHOICES),
+            ]
+        )
+
+    @property
+    def leading(self) -> tuple[str, ...]:
+        return ("rows", "lanes")
+
+    def valid(self, k: Point) -> Column:
+        return k.rows * k.lanes <= self.facts.accumulators
+
+    def usual(self, k: Point) -> Column:
+        return (k.rows <= MOST_ROWS) & self.valid(k)
+
+    def estimate(self, k: Point) -> Column:
+        """Multiply-adds that take as long, of the threads that run at once."""
+        tile = RegisterTile(k.rows, k.lanes)
+        return _cost(tile, self.pattern, self.rows, self.columns, self.facts)
+
+    def ties(self, k: Point) -> Sequence[Column]:
+        return (-k.rows * k.lanes,)
+
+    def complete(self, leading: Choice) -> dict[str, int]:
+        return dict(leading) | {"written": WRITTEN_OUT}
+
+    def nest(self, k: Point) -> Sequence[LoopLevel]:
+        pattern, sizes = self.pattern, {self.rows: k.rows, self.columns: k.lanes}
+        levels = [
+            LoopLevel(v, ceil_div(pattern.extents[v], sizes.get(v, 1)), NestKind.THREAD)
+            for v in pattern.spatial
+        ]
+        levels += [LoopLevel(v, pattern.extents[v]) for v in pattern.reduce]
+        if self.rows is not None:
+            levels.append(LoopLevel(self.rows, k.rows, NestKind.UNROLLED))
+        return [*levels, LoopLevel(self.columns, k.lanes, NestKind.VECTOR)]
+
+    def operands(self) -> Sequence[Operand]:
+        return operands_of(self.pattern)
 
 
 def tile_contraction(
@@ -161,10 +235,12 @@ def choose_tile(
 
 def _cost(
     tile: RegisterTile, pattern: BlockPattern, rows: int | None, columns: int, facts: GpuFacts
-) -> float:
+) -> Column:
     sizes = {rows: tile.rows, columns: tile.lanes}
-    threads = prod(ceil(pattern.extents[v] / sizes.get(v, 1)) for v in pattern.spatial)
-    waves = ceil(threads / facts.running)
+    threads: Column = 1
+    for v in pattern.spatial:
+        threads = threads * ceil_div(pattern.extents[v], sizes.get(v, 1))
+    waves = ceil_div(threads, facts.running)
     return waves * (tile.rows * tile.lanes + LOAD * (tile.rows + 1))
 
 
@@ -176,6 +252,7 @@ def schedule_tile(
     tile: RegisterTile,
     facts: GpuFacts,
     dot: Dot | None = None,
+    written: int = WRITTEN_OUT,
 ) -> list[Block]:
     """Tile the block, and compute its epilogue tile by tile; the other blocks."""
     block = sch.get_block(pattern.block.block_name.data)
@@ -183,7 +260,7 @@ def schedule_tile(
     remark("schedule", sch.block_op(block), text)
     epilogue = take_epilogue(sch, block)
     beside = blocks_beside(sch, block, epilogue)
-    height = sch.knob("rows", sorted({1, 2, 4, 8, tile.rows}), default=tile.rows)
+    height = tile.rows
     loops = variable_loops(sch, block)
     inner: list[Loop] = []
     for variable, size in ((rows, height), (columns, tile.lanes)):
@@ -198,7 +275,7 @@ def schedule_tile(
     sums = height * tile.lanes
     sch.reorder(*outer, *reduce, *inner)
     thread = spread(sch, outer, facts)
-    accumulate(sch, block, thread, reduce, sums, tile.lanes, dot)
+    accumulate(sch, block, thread, reduce, sums, tile.lanes, dot, written)
     finish(sch, epilogue, thread, tile.lanes)
     return beside
 
@@ -211,10 +288,11 @@ def accumulate(
     sums: int,
     lanes: int,
     dot: Dot | None = None,
+    written: int = WRITTEN_OUT,
 ) -> None:
     """Keep a thread's sums in registers through a reduction inside of a loop, and write out the
     last steps of it."""
-    inner = unroll_steps(sch, reduce, sums)
+    inner = unroll_steps(sch, reduce, sums, written)
     # A dot product has its start in a block of its own.
     if inner or dot is not None:
         init = sch.decompose_reduction(block, (inner or reduce)[0])
@@ -225,10 +303,16 @@ def accumulate(
     write_out_tile(sch, block, around, lanes)
 
 
-def unroll_steps(sch: Schedule, reduce: list[Loop], sums: int) -> list[Loop]:
+def unroll_steps(
+    sch: Schedule, reduce: list[Loop], sums: int, written: int = WRITTEN_OUT
+) -> list[Loop]:
     """Write out the last steps of a reduction for a thread with so many sums; the loops that
-    are left, outermost first."""
-    left = min(MOST_STEPS, max(WRITTEN_OUT // sums, 1))
+    are left, outermost first.
+
+    Args:
+        written: multiply-adds to write out.
+    """
+    left = min(MOST_STEPS, max(written // sums, 1))
     inner = list(reduce)
     while inner and sch.extent(inner[-1]) <= left:
         left //= sch.extent(inner[-1])

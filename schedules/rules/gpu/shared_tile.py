@@ -34,6 +34,7 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
 from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.register_tile import (
+    WRITTEN_OUT,
     columns_of,
     finish,
     only_contraction,
@@ -43,17 +44,23 @@ from tcopt.schedules.rules.gpu.register_tile import (
 )
 from tcopt.schedules.rules.gpu.shared_tile_choice import (
     BANK_SPACING,
-    STEPS,
     WORD,
     Roles,
     SharedTile,
     TileCosts,
     choose_tile,
 )
-from tcopt.schedules.rules.gpu.split_sum import choose_parts, finish_others, split_sum
+from tcopt.schedules.rules.gpu.shared_tile_space import SharedTileSpace
+from tcopt.schedules.rules.gpu.split_sum import (
+    choose_parts,
+    finish_others,
+    part_counts,
+    split_sum,
+)
 from tcopt.schedules.rules.gpu.threads import share_work
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.spaces.space import Choice, Point
 from tcopt.schedules.state.state import buffers_read
 from tcopt.support.remarks import remark
 
@@ -71,7 +78,7 @@ class SharedTiles:
     name = "gpu-shared-tile"
     provides = (CONTRACTION,)
 
-    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+    def space(self, sch: Schedule, facts: GpuFacts) -> SharedTileSpace | Declined:
         if not facts.shared:
             return Declined("shared memory is no nearer than other memory", quiet=True)
         pattern = only_contraction(sch)
@@ -81,11 +88,32 @@ class SharedTiles:
         if isinstance(roles, Declined):
             return roles
         parts = tile_parts(pattern, roles, facts)
+        found = choose_tile(pattern, roles, facts, parts)
+        if found is None:
+            return Declined("no tile fits shared memory and threads")
+        counts = part_counts(pattern, roles.depth, depth_group(roles))
+        return SharedTileSpace(pattern, roles, facts, found[0], parts, counts)
+
+    def apply(
+        self, sch: Schedule, facts: GpuFacts, space: SharedTileSpace, choice: Choice
+    ) -> Declined | None:
+        pattern, roles, parts = space.pattern, space.roles, choice["parts"]
         block = sch.get_block(pattern.block.block_name.data)
         if parts > 1:
             pattern = split_sum(sch, pattern, roles.depth, parts)
-        left = tile_contraction(sch, pattern, facts)
+            found = find_roles(pattern, dot_of(pattern, facts.capabilities), facts)
+            if isinstance(found, Declined):
+                return found
+            roles = found
+        tile = space.tile(Point(dict(choice)))
+        left = schedule_tile(sch, pattern, roles, tile, facts, choice["written"])
         return finish_others(sch, block, parts, left, facts)
+
+
+def depth_group(roles: Roles) -> int:
+    """How many terms along the depth are one, of a dot product."""
+    dot = roles.dot
+    return dot.group if dot is not None and dot.variable == roles.depth else 1
 
 
 def tile_parts(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> int:
@@ -99,9 +127,7 @@ def tile_parts(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> int:
         return None if tiled is None else tiled[1]
 
     blocks = TileCosts(pattern, roles, facts).blocks(found[0])
-    dot = roles.dot
-    group = dot.group if dot is not None and dot.variable == roles.depth else 1
-    return choose_parts(pattern, roles.depth, blocks, time, facts, group)
+    return choose_parts(pattern, roles.depth, blocks, time, facts, depth_group(roles))
 
 
 def tile_contraction(
@@ -160,10 +186,17 @@ def is_moving(pattern: BlockPattern, variable: int, other: int) -> bool:
 
 
 def schedule_tile(
-    sch: Schedule, pattern: BlockPattern, roles: Roles, tile: SharedTile, facts: GpuFacts
+    sch: Schedule,
+    pattern: BlockPattern,
+    roles: Roles,
+    tile: SharedTile,
+    facts: GpuFacts,
+    written: int = WRITTEN_OUT,
 ) -> list[Block]:
     """Tile the block for blocks and threads, with its operands shared.
 
+    Args:
+        written: multiply-adds of a thread that are written out.
     Returns:
         The other blocks that are left to launches of their own.
     """
@@ -172,7 +205,6 @@ def schedule_tile(
     epilogue = take_epilogue(sch, block)
     beside = blocks_beside(sch, block, epilogue)
     loops = variable_loops(sch, block)
-    steps = sch.knob("steps", sorted({*STEPS, tile.steps}), default=tile.steps)
     row_block, row_thread, row = sch.split(loops.pop(roles.rows), [None, tile.down, tile.rows])
     # Vectors of a thread are as far apart as those of all threads reach: threads beside each other
     # then read neighbours, in different banks, and store neighbours.
@@ -183,7 +215,7 @@ def schedule_tile(
         span_block, span = sch.split(loops.pop(roles.spans), [None, tile.spans])
         blocks.insert(0, span_block)
         inner.append(span)
-    part, loops[roles.depth] = sch.split(loops.pop(roles.depth), [None, steps])
+    part, loops[roles.depth] = sch.split(loops.pop(roles.depth), [None, tile.steps])
     inner.append(lane)
     lanes = tile.lanes
     if roles.lane is not None:
@@ -206,7 +238,7 @@ def schedule_tile(
     sch.bind(row_thread, "threadIdx.y")
     sch.bind(column_thread, "threadIdx.x")
     left = _share_operands(sch, block, pattern, roles, beside, part, tile, facts)
-    unroll_steps(sch, reduce, tile.sums)
+    unroll_steps(sch, reduce, tile.sums, written)
     init = sch.decompose_reduction(block, part)
     if roles.dot is not None:
         sch.tensorize(block, roles.dot.name)

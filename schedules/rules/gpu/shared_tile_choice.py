@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
+import numpy as np
+
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.dots import Dot, steps_of
 from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, access_bits
 from tcopt.schedules.rules.gpu.facts import LIKELY_THREADS, GpuFacts
 from tcopt.schedules.rules.gpu.register_tile import column_lanes
+from tcopt.support.columns import Column, ceil_div, least, most, where
 
 FETCH = 8.0
 """Multiply-adds that take as long as moving one word to shared memory, roughly."""
@@ -58,7 +61,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class SharedTile:
-    """What a block computes.
+    """What a block computes: numbers, or columns of many tiles.
 
     Attributes:
         rows, columns: of one thread; `spans` of them lie in the second direction.
@@ -68,26 +71,26 @@ class SharedTile:
         results: of a thread beside each other, at each of its rows, spans and columns.
     """
 
-    rows: int
-    spans: int
-    columns: int
+    rows: Column
+    spans: Column
+    columns: Column
     lanes: int
-    down: int
-    across: int
-    steps: int
+    down: Column
+    across: Column
+    steps: Column
     results: int = 1
 
     @property
-    def threads(self) -> int:
+    def threads(self) -> Column:
         return self.down * self.across
 
     @property
-    def sums(self) -> int:
+    def sums(self) -> Column:
         return self.rows * self.spans * self.columns * self.results
 
-    def has_rows_in_warps(self, warp: int) -> bool:
+    def has_rows_in_warps(self, warp: int) -> Column:
         """Whether the threads of a warp read several rows of an operand at a time."""
-        return self.down > 1 and self.across < warp
+        return (self.down > 1) & (self.across < warp)
 
     def __str__(self) -> str:
         return (
@@ -104,18 +107,23 @@ def choose_tile(
     Args:
         parts: of each sum, which blocks of their own add up (`split_sum.py`).
     """
+    tiles = list(candidate_tiles(pattern, roles, facts, parts))
+    if not tiles:
+        return None
+    sizes = [(t.rows, t.spans, t.columns, t.down, t.across, t.steps) for t in tiles]
+    rows, spans, columns, down, across, steps = np.array(sizes).T
+    one = tiles[0]
+    many = SharedTile(rows, spans, columns, one.lanes, down, across, steps, one.results)
     costs = TileCosts(pattern, roles, facts, parts)
-    best: tuple[float, int, int] | None = None
-    chosen: SharedTile | None = None
-    for tile in candidate_tiles(pattern, roles, facts, parts):
-        moved = costs.fetched_bytes(tile)
-        shared = costs.shared_bytes(tile, moved)
-        if shared > facts.shared:
-            continue
-        order = (costs.time(tile, moved, shared), -tile.sums, -tile.threads)
-        if best is None or order < best:
-            best, chosen = order, tile
-    return None if best is None or chosen is None else (chosen, best[0])
+    moved = costs.fetched_bytes(many)
+    shared = costs.shared_bytes(many, moved)
+    fitting = np.flatnonzero(shared <= facts.shared)
+    if not fitting.size:
+        return None
+    time = np.broadcast_to(costs.time(many, moved, shared), len(tiles))
+    keys = [each[fitting] for each in (-many.threads, -many.sums, time)]
+    best = int(fitting[np.lexsort(keys)[0]])
+    return tiles[best], float(time[best])
 
 
 def candidate_tiles(
@@ -130,7 +138,7 @@ def candidate_tiles(
         lanes, results, widths = 1, extents[roles.lane], {1, 2, 4}
     width, height, depth = (extents[v] for v in (roles.columns, roles.rows, roles.depth))
     depth = ceil(depth / parts)
-    most = min(facts.max_threads, LIKELY_THREADS)
+    limit = min(facts.max_threads, LIKELY_THREADS)
     spans = [1] if roles.spans is None else _sizes(extents[roles.spans], (1, 2, 4, 7))
     dot = roles.dot
     group = dot.group if dot is not None and dot.variable == roles.depth else 1
@@ -145,7 +153,7 @@ def candidate_tiles(
                 for down in _sizes(ceil(height / rows), (1, 2, 4, 8, 16, 32)):
                     for span in spans:
                         sums = rows * span * columns * results
-                        if down * across > most or sums > facts.accumulators:
+                        if down * across > limit or sums > facts.accumulators:
                             continue
                         for step in steps:
                             yield SharedTile(
@@ -186,56 +194,59 @@ class TileCosts:
         others = (v for v in pattern.spatial if v not in self._varied and v not in whole)
         self._blocks = parts * prod(extents[v] for v in others if pattern.store.uses(v))
 
-    def fetched_bytes(self, tile: SharedTile) -> int:
+    def fetched_bytes(self, tile: SharedTile) -> Column:
         """What a block fetches for a part of the reduction."""
         sizes = self._tile_sizes(tile)
         each = zip(self._footprints, self._element_bytes, strict=True)
         return sum(footprint.elements(sizes) * size for footprint, size in each)
 
-    def shared_bytes(self, tile: SharedTile, fetched: int) -> int:
+    def shared_bytes(self, tile: SharedTile, fetched: Column) -> Column:
         """What a block keeps in shared memory, at most."""
         # The last round of fetching may leave some threads with places of their own.
         spare = tile.threads * sum(self._element_bytes)
-        if tile.has_rows_in_warps(self._facts.warp):
-            spare += tile.rows * tile.down * BANK_SPACING[0] * WORD
+        spaced = tile.rows * tile.down * BANK_SPACING[0] * WORD
+        spare = spare + where(tile.has_rows_in_warps(self._facts.warp), spaced, 0)
         if self._is_dot:
             # Threads fetch whole words, and what is beyond the end takes a row of its own.
             sizes = self._tile_sizes(tile)
             each = zip(self._footprints, self._element_bytes, strict=True)
-            spare += sum(
-                max(tile.threads * WORD, footprint.row(sizes) * size) for footprint, size in each
+            spare = spare + sum(
+                most(tile.threads * WORD, footprint.row(sizes) * size) for footprint, size in each
             )
         return fetched + spare
 
-    def blocks(self, tile: SharedTile) -> int:
+    def blocks(self, tile: SharedTile) -> Column:
         """Of the launch."""
         sizes = zip(self._sizes, self._tile_sizes(tile), self._is_reduced, strict=False)
-        counts = (ceil(extent / size) for extent, size, is_reduced in sizes if not is_reduced)
-        return self._blocks * prod(counts)
+        count: Column = self._blocks
+        for extent, size, is_reduced in sizes:
+            if not is_reduced:
+                count = count * ceil_div(extent, size)
+        return count
 
-    def time(self, tile: SharedTile, fetched_bytes: int, shared_bytes: int) -> float:
+    def time(self, tile: SharedTile, fetched_bytes: Column, shared_bytes: Column) -> Column:
         """Multiply-adds that take as long, of the busiest core."""
         facts, blocks = self._facts, self.blocks(tile)
-        terms, parts = self._terms, 1
+        terms: Column = self._terms
+        parts: Column = 1
         for extent, size, is_reduced in zip(
             self._sizes, self._tile_sizes(tile), self._is_reduced, strict=False
         ):
             if is_reduced:
-                terms *= size
-                parts *= ceil(extent / size)
+                terms = terms * size
+                parts = parts * ceil_div(extent, size)
         loads = tile.rows + tile.spans * tile.columns / tile.lanes
-        if tile.across & (tile.across - 1):
-            loads *= UNPAIRED
+        loads = loads * where(tile.across & (tile.across - 1) == 0, 1.0, UNPAIRED)
         # A block whose threads are not whole warps pays for those that idle.
-        threads = ceil(tile.threads / facts.warp) * facts.warp
-        at_once = facts.resident(blocks, threads, tile.sums + ceil(loads), shared_bytes)
+        threads = ceil_div(tile.threads, facts.warp) * facts.warp
+        at_once = facts.resident(blocks, threads, tile.sums - (-loads // 1), shared_bytes)
         wait = WAIT / at_once
         work = threads * (terms * (tile.sums + loads) + wait) + FETCH * fetched_bytes / WORD
         # Few threads do not hide how long memory takes.
         exposed = 1 + 2 * facts.warp / (threads * at_once)
         return facts.rounds(blocks) * parts * work * exposed
 
-    def _tile_sizes(self, tile: SharedTile) -> tuple[int, int, int, int]:
+    def _tile_sizes(self, tile: SharedTile) -> tuple[Column, Column, Column, Column]:
         """How far a block goes along rows, columns, depth and spans before the next part."""
         return tile.rows * tile.down, tile.columns * tile.across, tile.steps, tile.spans
 
@@ -273,19 +284,25 @@ class _Footprint:
             else:
                 self._whole *= min(reach, extent)
 
-    def elements(self, sizes: Sequence[int]) -> int:
+    def elements(self, sizes: Sequence[Column]) -> Column:
         """How many there are."""
-        total = self._whole
+        total: Column = self._whole
         for extent, reach, moving in self._moved:
-            for place, step, unit in moving:
-                reach += step * (ceil(sizes[place] / unit) - 1)
-            total *= min(reach, extent)
+            total = total * least(_reach(reach, moving, sizes), extent)
         return total
 
-    def row(self, sizes: Sequence[int]) -> int:
+    def row(self, sizes: Sequence[Column]) -> Column:
         """How many of them lie at one index of the first dimension that has several."""
-        for extent, reach, moving in self._dims:
-            reach += sum(step * (ceil(sizes[place] / unit) - 1) for place, step, unit in moving)
-            if min(reach, extent) > 1:
-                return self.elements(sizes) // min(reach, extent)
-        return 1
+        total, found = self.elements(sizes), 1
+        for extent, reach, moving in reversed(self._dims):
+            places = least(_reach(reach, moving, sizes), extent)
+            found = where(places > 1, total // places, found)
+        return found
+
+
+def _reach(reach: int, moving: Sequence[tuple[int, int, int]], sizes: Sequence[Column]) -> Column:
+    """How far indices of a dimension go."""
+    total: Column = reach
+    for place, step, unit in moving:
+        total = total + step * (ceil_div(sizes[place], unit) - 1)
+    return total

@@ -75,6 +75,11 @@ def choose_parts(
     return parts
 
 
+def part_counts(pattern: BlockPattern, depth: int, multiple: int = 1) -> list[int]:
+    """Numbers of parts that a sum may be divided into; none if terms are not added one by one."""
+    return _counts(pattern.extents[depth], multiple) if is_update(pattern.block) else []
+
+
 def _counts(extent: int, multiple: int) -> list[int]:
     """Numbers of parts, none of which is too short or empty: those of the same length that are next
     to powers of two, or powers of two where there are none near."""

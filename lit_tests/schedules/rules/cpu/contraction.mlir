@@ -4,11 +4,9 @@
 // CHECK:      sched.sequence @conv_1_schedule for @conv_1 attributes {rule = "cpu-contraction"{{.*}}
 // CHECK-NEXT: %conv = sched.get_block "conv"
 // CHECK-NEXT: %conv_store = sched.cache_write %conv into register
-// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 6
 // CHECK-NEXT: %n, %c, %y, %x, %rc, %ry, %rx = sched.get_loops %conv
-// CHECK-NEXT: %co, %ci = sched.split %c by [?, %rows]
-// CHECK-NEXT: %vectors = sched.knob "vectors" of {{.*}} = 2
-// CHECK-NEXT: %xo, %xm, %xi = sched.split %x by [?, %vectors, 8]
+// CHECK-NEXT: %co, %ci = sched.split %c by [?, 6]
+// CHECK-NEXT: %xo, %xm, %xi = sched.split %x by [?, 2, 8]
 // CHECK-NEXT: sched.reorder %n, %y, %xo, %co, %rc, %ry, %rx, %ci, %xm, %xi
 // CHECK-NEXT: %n_y_xo = sched.fuse %n, %y, %xo
 // CHECK-NEXT: sched.parallel %n_y_xo
@@ -47,11 +45,9 @@ func.func @conv(%x: tensor<1x8x14x14xf32>, %w: tensor<16x8x3x3xf32>) -> tensor<1
 // CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "cpu-contraction"{{.*}}
 // CHECK-NEXT: %conv = sched.get_block "conv"
 // CHECK-NEXT: %conv_store = sched.cache_write %conv into register
-// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 6
 // CHECK-NEXT: %n, %o, %i2, %i3, %i4, %rc, %ry, %rx, %ri = sched.get_loops %conv
-// CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, %rows]
-// CHECK-NEXT: %vectors = sched.knob "vectors" of {{.*}} = 2
-// CHECK-NEXT: %oo, %oi = sched.split %o by [?, %vectors]
+// CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, 6]
+// CHECK-NEXT: %oo, %oi = sched.split %o by [?, 2]
 // CHECK-NEXT: sched.reorder %n, %oo, %i2, %i3o, %rc, %ry, %rx, %ri, %i3i, %oi, %i4
 // CHECK-NEXT: %n_oo_i2 = sched.fuse %n, %oo, %i2
 // CHECK-NEXT: sched.parallel %n_oo_i2
@@ -85,10 +81,8 @@ func.func @blocked(%x: tensor<1x2x12x12x8xf32>, %w: tensor<4x2x1x1x8x8xf32>) -> 
 // CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "cpu-contraction"{{.*}}
 // CHECK-NEXT: %conv = sched.get_block "conv"
 // CHECK-NEXT: %conv_store = sched.cache_write %conv into register
-// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 6
 // CHECK-NEXT: %n, %o, %i2, %i3, %i4, %ry, %rx = sched.get_loops %conv
-// CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, %rows]
-// CHECK-NEXT: %vectors = sched.knob "vectors" of {{.*}} = 1
+// CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, 6]
 // CHECK-NEXT: sched.reorder %n, %o, %i2, %i3o, %ry, %rx, %i3i, %i4
 // CHECK-NEXT: %n_o_i2 = sched.fuse %n, %o, %i2
 // CHECK-NEXT: sched.parallel %n_o_i2
@@ -119,15 +113,11 @@ func.func @depthwise(%x: tensor<1x8x14x14x8xf32>, %w: tensor<8x3x3x8xf32>) -> te
 // CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "cpu-contraction"{{.*}}
 // CHECK-NEXT: %conv = sched.get_block "conv"
 // CHECK-NEXT: %conv_store = sched.cache_write %conv into register
-// CHECK-NEXT: %spans = sched.knob "spans" of {{.*}} = 2
 // CHECK-NEXT: %n, %o, %i2, %i3, %i4, %rc, %ry, %rx, %ri = sched.get_loops %conv
-// CHECK-NEXT: %i2o, %i2i = sched.split %i2 by [?, %spans]
-// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 7
-// CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, %rows]
-// CHECK-NEXT: %vectors = sched.knob "vectors" of {{.*}} = 2
-// CHECK-NEXT: %oo, %oi = sched.split %o by [?, %vectors]
-// CHECK-NEXT: sched.reorder %n, %oo, %i2o, %i3o, %rc, %ry, %rx, %ri, %i2i, %i3i, %oi, %i4
-// CHECK-NEXT: sched.reorder %i2o, %n, %oo, %i3o
+// CHECK-NEXT: %i2o, %i2i = sched.split %i2 by [?, 2]
+// CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, 7]
+// CHECK-NEXT: %oo, %oi = sched.split %o by [?, 2]
+// CHECK-NEXT: sched.reorder %i2o, %n, %oo, %i3o, %rc, %ry, %rx, %ri, %i2i, %i3i, %oi, %i4
 // CHECK-NEXT: sched.parallel %i2o
 // CHECK-NEXT: %conv_init = sched.decompose_reduction %conv at %rc
 // CHECK-NEXT: sched.set_scope %conv to register
@@ -181,7 +171,7 @@ func.func @silu(%x: tensor<1x4x14x14x16xf32>, %w: tensor<4x4x1x1x16x16xf32>) -> 
 // tile is for several threads.
 // CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv attributes {rule = "cpu-contraction"{{.*}}
 // CHECK:      %n, %o, %i2, %i3, %i4, %rc, %ry, %rx, %ri = sched.get_loops %conv
-// CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, %rows]
+// CHECK-NEXT: %i3o, %i3i = sched.split %i3 by [?, 5]
 // CHECK:      sched.reorder %n, %oo, %i2, %i3o, %rc, %ry, %rx, %ri, %i3i, %oi, %i4
 // CHECK-NEXT: %n_oo_i2 = sched.fuse %n, %oo, %i2
 // CHECK-NEXT: sched.parallel %n_oo_i2

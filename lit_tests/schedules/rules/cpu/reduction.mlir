@@ -91,13 +91,11 @@ func.func @softmax(%x: tensor<256x100xf32>) -> tensor<256x100xf32> {
 // -----
 
 // Windows over channels in blocks reduce in each lane on its own.
-// CHECK:      sched.sequence @pool_1_schedule for @pool_1 attributes {rule = "cpu-reduction", declined = {{{.*}}"cpu-contraction" = "0 blocks add products of two loaded values, one is wanted"{{.*}}
+// CHECK:      sched.sequence @pool_1_schedule for @pool_1 attributes {rule = "cpu-reduction", choice = {vectors = 1 : i64, rows = 6 : i64, {{.*}}}, declined = {{{.*}}"cpu-contraction" = "0 blocks add products of two loaded values, one is wanted"{{.*}}
 // CHECK-NEXT: %max_pool = sched.get_block "max_pool"
 // CHECK-NEXT: %max_pool_store = sched.cache_write %max_pool into register
-// CHECK-NEXT: %rows = sched.knob "rows" of {{.*}} = 6
 // CHECK-NEXT: %n, %c, %z, %y, %x, %rz, %ry, %rx = sched.get_loops %max_pool
-// CHECK-NEXT: %yo, %yi = sched.split %y by [?, %rows]
-// CHECK-NEXT: %vectors = sched.knob "vectors" of {{.*}} = 1
+// CHECK-NEXT: %yo, %yi = sched.split %y by [?, 6]
 // CHECK-NEXT: sched.reorder %n, %c, %z, %yo, %rz, %ry, %rx, %yi, %x
 // CHECK-NEXT: %max_pool_init = sched.decompose_reduction %max_pool at %rz
 // CHECK-NEXT: sched.set_scope %max_pool to register

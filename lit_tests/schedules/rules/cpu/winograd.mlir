@@ -2,11 +2,7 @@
 // RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule,apply-schedule,compact-buffers,align-storage' | filecheck %s --check-prefix=LOOP
 // Many tiles: a thread takes a row of 14 through everything, its data in rows of an odd number
 // of cache lines, and a register tile of 14 tiles by 2 vectors.
-// CHECK:       sched.sequence @winograd_conv_schedule for @winograd_conv attributes {rule = "cpu-winograd"{{.*}}} {
-// CHECK-NEXT:  sched.knob "tile_rows" of [1, 2, 7, 14] = 1
-// CHECK-NEXT:  sched.knob "tile_columns" of [1, 2, 7, 14] = 14
-// CHECK-NEXT:  sched.knob "vectors" of {{.*}} = 2
-// CHECK-NEXT:  sched.knob "rows" of {{.*}} = 14
+// CHECK:       sched.sequence @winograd_conv_schedule for @winograd_conv attributes {rule = "cpu-winograd", choice = {tile_rows = 1 : i64, tile_columns = 14 : i64, vectors = 2 : i64, rows = 14 : i64, {{.*}}data = "in chunks"{{.*}}} {
 // CHECK:       sched.storage_align %data dim 1 by 32 + 16
 // LOOP-LABEL:  loop.func @winograd_conv(
 // LOOP:        loop.for %{{.*}} = 0 to 14 parallel {

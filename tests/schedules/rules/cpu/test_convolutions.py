@@ -23,9 +23,9 @@ from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.winograd import WinogradConvOp
 from tcopt.frontends.onnx.importer import import_model
-from tcopt.schedules.rules.cpu import contraction
+from tcopt.schedules.rules.cpu import tile_space
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.tiles import Plan, Space, candidate_tiles, plan_tile
+from tcopt.schedules.rules.cpu.tiles import Plan, TileProblem, candidate_tiles, plan_tile
 
 FEW = settings(max_examples=8, deadline=None)
 
@@ -41,14 +41,14 @@ FEW = settings(max_examples=8, deadline=None)
     outside=st.booleans(),
 )
 def test_any_tile_computes_the_same(extents, blocks, stride, kernel, parallel, choice, outside):
-    def chosen(space: Space, facts: CpuFacts) -> Plan:
+    def chosen(space: TileProblem, facts: CpuFacts) -> Plan:
         tiles = list(candidate_tiles(space, facts))
         return Plan(tiles[choice % len(tiles)], outside, 0.0)
 
     block = 8
     x = data(1, blocks[0], *extents, block)
     w = data(blocks[1], blocks[0], kernel, kernel, block, block)
-    with mock.patch.object(contraction, "plan_tile", chosen), everything_parallel(parallel):
+    with mock.patch.object(tile_space, "plan_tile", chosen), everything_parallel(parallel):
         check_op(lambda a, b: BlockedConvOp(a, b, strides=[stride] * 2), x, w, bits=256)
 
 
@@ -121,7 +121,7 @@ def compare(model: onnx.ModelProto, target: str) -> None:
 def test_weights_larger_than_the_cache_stay_for_several_rows_of_tiles():
     facts = CpuFacts(512, 32, 2, 32 << 10, 1 << 20)
     steps = 9 * 512
-    plan = plan_tile(Space(7, 7, 512, 16, steps, 1, 49 * 2048, steps * 2048), facts)
+    plan = plan_tile(TileProblem(7, 7, 512, 16, steps, 1, 49 * 2048, steps * 2048), facts)
     assert plan.columns_outside
     assert plan.tile.spans > 1
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.tiles import (
-    Space,
     Tile,
+    TileProblem,
     candidate_tiles,
     estimate,
     even_parts,
@@ -31,7 +31,7 @@ def test_parts_cover_an_extent_almost_evenly(extent: int, most: int):
 
 @given(*[st.integers(1, 40)] * 3, st.sampled_from([AVX512, AVX2]))
 def test_tiles_fit_the_registers(rows: int, spans: int, blocks: int, facts: CpuFacts):
-    space = Space(rows, spans, blocks * facts.lanes(), facts.lanes(), 64, scalar_bytes=4096)
+    space = TileProblem(rows, spans, blocks * facts.lanes(), facts.lanes(), 64, scalar_bytes=4096)
     for tile in candidate_tiles(space, facts):
         assert tile.accumulators + tile.vectors < facts.registers
 
@@ -48,7 +48,7 @@ def test_tiles_fit_the_registers(rows: int, spans: int, blocks: int, facts: CpuF
 )
 def test_convolution_tiles(facts: CpuFacts, rows: int, spans: int, expected: Tile):
     steps, channels = 9 * 128, 128
-    space = Space(
+    space = TileProblem(
         rows,
         spans,
         channels,
@@ -67,7 +67,9 @@ def test_a_broadcast_serves_several_products(channels: tuple[int, int], batch: i
     # A tile of 28 rows and one vector takes a load for each multiply-add, and its data does not
     # stay in the first cache: half the speed of tiles of 7 x 3 or 14 x 2 on Zen 5.
     inputs, outputs = channels
-    space = Space(7, 7, outputs, 16, inputs, batch, batch * 49 * inputs * 4, inputs * outputs * 4)
+    space = TileProblem(
+        7, 7, outputs, 16, inputs, batch, batch * 49 * inputs * 4, inputs * outputs * 4
+    )
     tile = plan_tile(space, replace(AVX512, l1=l1)).tile
     assert tile.vectors >= 2
     assert tile.accumulators >= 16
@@ -77,21 +79,21 @@ def test_a_broadcast_serves_several_products(channels: tuple[int, int], batch: i
 @pytest.mark.parametrize("steps", [128, 256, 9 * 128])
 def test_odd_images_do_not_fill_registers_with_broadcasts(size: int, steps: int):
     # 13 rows of one vector spill where there are 16 registers, and took 1.5 times as long.
-    space = Space(size, size, 256, 8, steps, 1, size * size * 512, steps * 1024)
+    space = TileProblem(size, size, 256, 8, steps, 1, size * size * 512, steps * 1024)
     assert plan_tile(space, AVX2).tile.vectors >= 2
 
 
 def test_what_lanes_are_taken_of_has_registers():
     # LLVM loads what rows need for several steps at once, and then spills accumulators.
     arm = CpuFacts(128, 32, 4, 64 << 10, 1 << 20, capabilities=frozenset({"neon"}))
-    space = Space(28, 28, 64, 4, 256, 1, 28 * 28 * 1024, 256 * 256)
+    space = TileProblem(28, 28, 64, 4, 256, 1, 28 * 28 * 1024, 256 * 256)
     for tile in candidate_tiles(space, arm):
         assert tile.accumulators + tile.vectors + tile.rows * tile.spans + 2 <= arm.registers
 
 
 def test_rows_that_see_nothing_cost_nothing():
     # Three taps 12 apart of a row of 16: each half of it sees the middle one and some of another.
-    whole = Space(16, 1, 128, 16, 3 * 256, scalar_bytes=4096)
+    whole = TileProblem(16, 1, 128, 16, 3 * 256, scalar_bytes=4096)
     some = replace(whole, seen=((12, 16), (0, 16), (0, 4)))
     tile = Tile(8, 2, 16)
     ratio = estimate(some, tile, True, AVX512) / estimate(whole, tile, True, AVX512)

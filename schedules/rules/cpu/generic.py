@@ -1,0 +1,185 @@
+"""A template for any operator, for those who search: tiles of four levels.
+
+    for each outer tile                            parallel, some of the loops
+      for each tile                                results and producers may be computed here
+        for each part of the sum                   producers may be computed here
+          for each smaller tile
+            for each term of the part              written out, as far as is chosen
+              for each place of it                 the innermost in vectors
+
+Which variable is which follows from the block that takes most of the time; a block that computes
+for it alone may be computed where it is needed, and one that finishes its results where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tcopt.schedules.analysis.patterns import BlockPattern, body_cost, match_block
+from tcopt.schedules.api.handles import Block, Loop
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.schedules.rules.cpu.fallback import parallelize_spatial
+from tcopt.schedules.rules.cpu.generic_space import (
+    AT_INNER,
+    AT_OUTER,
+    AT_ROOT,
+    REGISTERS,
+    SPATIAL_LEVELS,
+    GenericSpace,
+)
+from tcopt.schedules.rules.cpu.granularity import run_parallel
+from tcopt.schedules.rules.cpu.injective import schedule_injective
+from tcopt.schedules.rules.epilogue import take_epilogue
+from tcopt.schedules.rules.nests import variable_loops
+from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.spaces.space import Choice
+from tcopt.schedules.state.state import blocks_under
+
+
+@schedule_rule(target="cpu", priority=-100)
+class Generic:
+    """Rule for any function with a block that stores once, asked only by those who search."""
+
+    name = "cpu-generic"
+    template = True
+
+    def space(self, sch: Schedule, facts: CpuFacts) -> GenericSpace | Declined:
+        pattern = heaviest(sch)
+        if pattern is None:
+            return Declined("no block stores once in a loop of its own")
+        block = sch.get_block(pattern.block.block_name.data)
+        own = [p for p in sch.producers(block) if sch.consumers(p) == [block]]
+        made = [p for p in own if not sch.block_op(p).is_reduction and not sch.producers(p)]
+        return GenericSpace(sch, pattern, made, facts)
+
+    def apply(
+        self, sch: Schedule, facts: CpuFacts, space: GenericSpace, choice: Choice
+    ) -> Declined | None:
+        block = sch.get_block(space.pattern.block.block_name.data)
+        epilogue = take_epilogue(sch, block) if space.reduce else None
+        nest = _tile(sch, block, space, choice)
+        outer = run_parallel(sch, nest.outer, choice["parallel"], space.time)
+        nest = Nest(outer, nest.middle, nest.sum, nest.inner, nest.lane)
+        init = None
+        if nest.sum:
+            init = sch.decompose_reduction(block, nest.sum[0])
+        if nest.sum and choice["sums"] == REGISTERS:
+            sch.set_scope(block, "register")
+        _write_out(sch, block, space, nest, choice)
+        if init is not None:
+            _write_out_start(sch, init, nest, choice)
+        if epilogue is not None:
+            at = nest.outer if choice["epilogue"] == AT_OUTER else nest.middle
+            sch.reverse_compute_at(epilogue, at[-1])
+            _vectorize_last(sch, epilogue, at[-1], space.lanes)
+        done = {block, epilogue, init}
+        for each in space.producers:
+            place = choice[f"{each.name}.at"]
+            if place != AT_ROOT:
+                loops = {AT_OUTER: nest.outer, AT_INNER: nest.middle}.get(place, nest.sum)
+                sch.compute_at(each, loops[-1])
+                _vectorize_last(sch, each, loops[-1], space.lanes)
+                done.add(each)
+        for each in sch.blocks():
+            if each in done:
+                continue
+            if sch.block_op(each).is_reduction:
+                parallelize_spatial(sch, each, facts)
+            else:
+                schedule_injective(sch, each, facts)
+        return None
+
+
+@dataclass(frozen=True)
+class Nest:
+    """The loops of a block that was tiled, outermost first.
+
+    Attributes:
+        outer, middle: the first two levels of its results.
+        sum: the first level of its sum.
+        inner: what is inside of these, without the vector.
+        lane: the vector.
+    """
+
+    outer: list[Loop]
+    middle: list[Loop]
+    sum: list[Loop]
+    inner: list[Loop]
+    lane: Loop
+
+
+def heaviest(sch: Schedule) -> BlockPattern | None:
+    """The block that takes most of the time, among those that store once and have a nest of
+    loops of their own; one that reduces, if there is any."""
+    found: list[tuple[bool, int, int, BlockPattern]] = []
+    for number, block in enumerate(sch.blocks()):
+        op = sch.block_op(block)
+        pattern, loops = match_block(op), sch.get_loops(block)
+        if pattern is None or not loops or len(list(blocks_under(sch.loop_op(loops[0])))) > 1:
+            continue
+        moving = variable_loops(sch, block)
+        if len(moving) == len(loops) and any(v in moving for v in pattern.spatial):
+            found.append((op.is_reduction, pattern.work * body_cost(op), -number, pattern))
+    return max(found, key=lambda each: each[:3])[3] if found else None
+
+
+def _tile(sch: Schedule, block: Block, space: GenericSpace, choice: Choice) -> Nest:
+    """Cut all loops of a block, and put them in the order of the levels."""
+    loops = variable_loops(sch, block)
+    levels: dict[int, list[Loop]] = {}
+    for v in space.spatial:
+        sizes = [choice[f"s{v}.{level}"] for level in range(1, SPATIAL_LEVELS)]
+        levels[v] = sch.split(loops[v], [None, *sizes])
+    for v in space.reduce:
+        levels[v] = sch.split(loops[v], [None, choice[f"r{v}"]])
+    order = space.outer_order(choice)
+    outer, middle = ([levels[v][level] for v in order] for level in (0, 1))
+    sums, terms = ([levels[v][level] for v in space.reduce] for level in (0, 1))
+    last = {v: levels[v][-1] for v in space.spatial}
+    lane = last.pop(choice["vector"])
+    inner = [*(levels[v][2] for v in space.spatial), *terms, *last.values()]
+    sch.reorder(*outer, *middle, *sums, *inner, lane)
+    return Nest(outer, middle, sums, inner, lane)
+
+
+def _write_out(
+    sch: Schedule, block: Block, space: GenericSpace, nest: Nest, choice: Choice
+) -> None:
+    """Vectorise and unroll the inner loops of a block."""
+    sch.vectorize(nest.lane)
+    count = len(nest.inner) - choice["unroll"]
+    in_registers = bool(nest.sum) and choice["sums"] == REGISTERS
+    third = len(space.spatial)
+    for number, each in enumerate(nest.inner):
+        is_term = third <= number < third + len(space.reduce)
+        if number >= count or (in_registers and not is_term):
+            sch.unroll(each)
+    del block
+
+
+def _write_out_start(sch: Schedule, init: Block, nest: Nest, choice: Choice) -> None:
+    """Vectorise the start of sums as these are, and write it out where they are registers."""
+    loops = sch.get_loops(init)
+    own = loops[loops.index(nest.middle[-1]) + 1 :]
+    if not own:
+        return
+    sch.vectorize(own[-1])
+    if choice["sums"] == REGISTERS:
+        for each in own[:-1]:
+            sch.unroll(each)
+
+
+def _vectorize_last(sch: Schedule, block: Block, around: Loop, lanes: int) -> None:
+    """Let vectors lie along the last loop of a block inside of another."""
+    loops: Sequence[Loop] = sch.get_loops(block)
+    own = loops[loops.index(around) + 1 :]
+    pattern = match_block(sch.block_op(block))
+    if not own or pattern is None or not pattern.store.is_unit(pattern.spatial[-1]):
+        return
+    last = own[-1]
+    if sch.extent(last) > lanes:
+        _, last = sch.split(last, [None, lanes])
+    if sch.extent(last) > 1:
+        sch.vectorize(last)

@@ -1,0 +1,381 @@
+"""What `cpu-contraction` leaves open: register tiles, the order of the loops around them, what is
+written out, threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil, prod
+from typing import Any
+
+import numpy as np
+
+from tcopt.schedules.analysis.dots import Dot
+from tcopt.schedules.analysis.patterns import (
+    BlockPattern,
+    StridedAccess,
+    access_bytes,
+    buffer_bits,
+    element_bits,
+)
+from tcopt.schedules.api.handles import Block
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.schedules.rules.cpu.granularity import blocks_ns, has_enough_tasks, parallel_loops
+from tcopt.schedules.rules.cpu.tiles import (
+    MAX_ROWS,
+    MAX_SPANS,
+    MAX_VECTORS,
+    Tile,
+    TileProblem,
+    estimate,
+    fits,
+    plan_tile,
+)
+from tcopt.schedules.rules.cpu.written_taps import WrittenTaps, written_taps
+from tcopt.schedules.rules.epilogue import pointwise_consumer, stores_apart
+from tcopt.schedules.rules.nests import loop_variables
+from tcopt.schedules.rules.operands import operands_of
+from tcopt.schedules.spaces.space import (
+    Choice,
+    Column,
+    Knob,
+    LoopLevel,
+    NestKind,
+    Operand,
+    Point,
+    Space,
+)
+from tcopt.support.columns import ceil_div, where
+
+UNROLLED_PRODUCTS = 108
+"""Multiply-adds up to which the innermost reduce loops are written out. Larger tiles gain little,
+and where there are 32 registers, loads of several steps grouped by LLVM make them spill."""
+
+MOST_PRODUCTS = 1024
+"""The same where it is measured: what a kernel's code may grow to."""
+
+STEPS = (1, 2, 4, 8)
+"""Steps of the innermost loop that is not written out which may be done in one round."""
+
+COLUMNS_OUTSIDE, ROWS_OUTSIDE = 0, 1
+"""Which of the loops between tiles is outside of the other."""
+
+AS_ORDERED, WHOLE_FIRST, LONGEST_FIRST = 0, 1, 2
+"""What comes outermost: what the order says, loops whose tiles are all of one size, or the longest
+loop whose last tile is smaller."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which iteration variable plays which part, by position.
+
+    Attributes:
+        columns: vectors lie along it.
+        more_columns: a second variable to take vectors from, when `columns` holds only one.
+        rows: each vector loaded serves this many rows.
+        spans: a second variable for rows, outside of the first.
+    """
+
+    columns: int
+    more_columns: int | None
+    rows: int | None = None
+    spans: int | None = None
+
+
+class TileSpace(Space):
+    """The tiles of a reduction with rows and columns, and the loops around them."""
+
+    def __init__(
+        self,
+        sch: Schedule,
+        pattern: BlockPattern,
+        roles: Roles,
+        facts: CpuFacts,
+        dot: Dot | None = None,
+    ):
+        self.pattern, self.roles, self.facts, self.dot = pattern, roles, facts, dot
+        self.lanes = facts.lanes(element_bits(pattern.block))
+        block = sch.get_block(pattern.block.block_name.data)
+        self.taps = None if roles.rows is None else written_taps(pattern, roles.rows)
+        self.problem = _problem(pattern, roles, self.lanes, self.taps, dot)
+        # Where each lane has a row of its own to store to, a few rows are finished before the next.
+        epilogue = pointwise_consumer(sch, block)
+        apart = epilogue is not None and stores_apart(sch, epilogue)
+        self.rows_last = self.taps is not None or apart
+        self.time = blocks_ns([pattern.block], 2 * pattern.work, facts)
+        self._reduce = self._reduce_loops(sch, block)
+        moving = set(loop_variables(sch, block))
+        done = {roles.columns} if self._takes_all_columns else set[int]()
+        self._moving = [v for v in pattern.spatial if v in moving and v not in done]
+        self._plan = plan_tile(self.problem, facts)
+        super().__init__(self._make_knobs())
+
+    def _make_knobs(self) -> list[Knob]:
+        problem, tile = self.problem, self._plan.tile
+        count = ceil(problem.columns / self.lanes)
+        wide = {v for v in range(1, min(MAX_VECTORS, count) + 1)} | {tile.vectors}
+        high = {r for r in range(1, min(MAX_ROWS, problem.rows) + 1)} | {tile.rows}
+        apart = {s for s in range(1, min(MAX_SPANS, problem.spans) + 1)} | {tile.spans}
+        between = len(self._orders[0]) - (self.taps is not None)
+        return [
+            Knob("vectors", tuple(sorted(wide))),
+            Knob("rows", tuple(sorted(high))),
+            Knob("spans", tuple(sorted(apart))),
+            Knob("order", (COLUMNS_OUTSIDE, ROWS_OUTSIDE), ("columns outside", "rows outside")),
+            Knob(
+                "outermost",
+                (AS_ORDERED, WHOLE_FIRST, LONGEST_FIRST),
+                ("as ordered", "whole first", "longest first"),
+            ),
+            Knob("parallel", tuple(range(between + 1))),
+            Knob("unroll", tuple(range(len(self._reduce) + 1))),
+            Knob("steps", STEPS),
+        ]
+
+    @property
+    def leading(self) -> tuple[str, ...]:
+        return ("vectors", "rows", "spans", "order")
+
+    def valid(self, k: Point) -> Column:
+        tile = self._tile(k)
+        limit = max(MOST_PRODUCTS, self._plan.tile.accumulators)
+        products: Column = tile.accumulators * k.steps
+        extents = [extent for _, extent in self._reduce]
+        split: Column = k.steps == 1
+        for number, extent in enumerate(reversed(extents), start=1):
+            products = products * where(k.unroll >= number, extent, 1)
+            split = split | ((k.unroll == number - 1) & (extent % k.steps == 0))
+        short = (products <= limit) | ((k.unroll == 0) & (k.steps == 1))
+        whole = (k.spans == 1) | (k.rows == self.problem.rows)
+        return fits(self.problem, tile, self.facts) & short & split & whole
+
+    def estimate(self, k: Point) -> Column:
+        """Cycles of the whole, see `tiles.py`."""
+        outside = k.order == COLUMNS_OUTSIDE
+        return estimate(self.problem, self._tile(k), outside, self.facts)
+
+    def default(self) -> dict[str, int]:
+        """The tile of `plan_tile`, and what follows from it."""
+        tile = self._plan.tile
+        order = COLUMNS_OUTSIDE if self._plan.columns_outside else ROWS_OUTSIDE
+        sizes = {"vectors": tile.vectors, "rows": tile.rows, "spans": tile.spans}
+        return self.complete(sizes | {"order": order})
+
+    def complete(self, leading: Choice) -> dict[str, int]:
+        choice = dict(leading)
+        k = Point(choice)
+        loops = [(v, *self._loop(v, k)) for v in self._orders[choice["order"]]]
+        if self.taps is not None:
+            loops.pop()
+        tails = [tail for _, _, tail in loops]
+        count = tails.index(True) if True in tails else len(loops)
+        extents = [extent for _, extent, _ in loops]
+        arranged = AS_ORDERED
+        if count < len(loops) and not has_enough_tasks(extents[:count], self.time, self.facts):
+            whole = [extent for extent, tail in zip(extents, tails, strict=True) if not tail]
+            longest = max(extent for extent, tail in zip(extents, tails, strict=True) if tail)
+            arranged = WHOLE_FIRST
+            if longest > prod(whole):
+                arranged, whole = LONGEST_FIRST, [longest]
+            extents, count = whole, len(whole)
+        parallel = parallel_loops(extents[:count], self.time, self.facts)
+        unroll = self._written_out(self._tile(k).accumulators)
+        return choice | {"outermost": arranged, "parallel": parallel, "unroll": unroll, "steps": 1}
+
+    def _written_out(self, accumulators: int) -> int:
+        """How many innermost reduce loops are written out, as far as the code stays short.
+
+        Where rows slide along a loop, a step uses again what earlier ones have broadcast. Written
+        out, that is kept for it, though registers are full of accumulators.
+        """
+        products, count = accumulators, 0
+        for variable, extent in reversed(self._reduce):
+            products *= extent
+            if products > UNROLLED_PRODUCTS or self._slides(variable):
+                break
+            count += 1
+        return count
+
+    def order(self, choice: Choice) -> list[int]:
+        """The variables of the loops between tiles, outermost first."""
+        k = Point(dict(choice))
+        loops = [(v, *self._loop(v, k)) for v in self._orders[choice["order"]]]
+        last = [loops.pop()] if self.taps is not None else []
+        if choice["outermost"] == WHOLE_FIRST:
+            loops.sort(key=lambda each: each[2])
+        elif choice["outermost"] == LONGEST_FIRST and any(tail for *_, tail in loops):
+            longest = max((each for each in loops if each[2]), key=lambda each: each[1])
+            loops.sort(key=lambda each: each is not longest)
+        return [variable for variable, *_ in (*loops, *last)]
+
+    def nest(self, k: Point) -> Sequence[LoopLevel]:
+        levels = self._between(k)
+        written = self.taps.variables if self.taps is not None else ()
+        levels += [LoopLevel(v, self.pattern.extents[v], NestKind.UNROLLED) for v in written]
+        count = len(self._reduce)
+        for number, (variable, extent) in enumerate(self._reduce):
+            inside = count - number
+            kind = where(k.unroll >= inside, int(NestKind.UNROLLED), int(NestKind.SERIAL))
+            rounds = where(k.unroll == inside - 1, ceil_div(extent, k.steps), extent)
+            levels.append(LoopLevel(variable, rounds, kind))
+        for number, (variable, _) in enumerate(self._reduce):
+            split = where(k.unroll == count - number - 1, k.steps, 1)
+            levels.append(LoopLevel(variable, split, NestKind.UNROLLED))
+        roles, unrolled = self.roles, NestKind.UNROLLED
+        if roles.spans is not None:
+            levels.append(LoopLevel(roles.spans, k.spans, unrolled))
+        if roles.rows is not None:
+            levels.append(LoopLevel(roles.rows, k.rows, unrolled))
+        along = roles.columns if roles.more_columns is None else roles.more_columns
+        levels.append(LoopLevel(along, k.vectors, unrolled))
+        if self.dot is not None:
+            levels.append(LoopLevel(self.dot.variable, self.dot.group, unrolled))
+        lanes = min(self.lanes, self.pattern.extents[roles.columns])
+        return [*levels, LoopLevel(roles.columns, lanes, NestKind.VECTOR)]
+
+    def operands(self) -> Sequence[Operand]:
+        return operands_of(self.pattern)
+
+    def _between(self, k: Point) -> list[LoopLevel]:
+        """The loops between tiles, whose order differs from choice to choice."""
+        numbers = not isinstance(k.rows, np.ndarray)
+        columns = {name: np.atleast_1d(np.asarray(value)) for name, value in k.__dict__.items()}
+        at = Point(columns)
+        places, count = np.array(self._orders), len(columns["rows"])
+        if not places.size:
+            return []
+        variables = places[columns["order"]]
+        extents, tails = np.ones_like(variables), np.zeros(variables.shape, dtype=bool)
+        for v in self._moving:
+            extent, tail = self._loop(v, at)
+            own = variables == v
+            extents = np.where(own, np.broadcast_to(extent, (count,))[:, None], extents)
+            tails = np.where(own, np.broadcast_to(tail, (count,))[:, None], tails)
+        free = variables.shape[1] - (self.taps is not None)
+        first = np.arange(variables.shape[1])[None, :] * np.ones((count, 1), dtype=np.int64)
+        late = variables.shape[1] * (tails & (columns["outermost"] == WHOLE_FIRST)[:, None])
+        late[:, free:] = variables.shape[1]
+        clipped = np.where(tails, extents, 0)[:, :free]
+        if free:
+            longest = np.argmax(clipped, axis=1)
+            moved = (columns["outermost"] == LONGEST_FIRST) & clipped.any(axis=1)
+            first[np.arange(count), longest] -= np.where(moved, variables.shape[1], 0)
+        ranks = np.argsort(first + late, axis=1, kind="stable")
+        variables = np.take_along_axis(variables, ranks, axis=1)
+        extents = np.take_along_axis(extents, ranks, axis=1)
+        levels: list[LoopLevel] = []
+        for n in range(variables.shape[1]):
+            kind = np.where(columns["parallel"] > n, int(NestKind.PARALLEL), int(NestKind.SERIAL))
+            level: list[Any] = [variables[:, n], extents[:, n], kind]
+            levels.append(LoopLevel(*([int(each[0]) for each in level] if numbers else level)))
+        return levels
+
+    def _tile(self, k: Point) -> Tile:
+        return Tile(k.rows, k.vectors, self.lanes, k.spans)
+
+    @property
+    def _takes_all_columns(self) -> bool:
+        """Whether one vector holds all of the columns."""
+        extent = self.pattern.extents[self.roles.columns]
+        return self.roles.more_columns is not None or extent <= self.lanes
+
+    def _loop(self, variable: int, k: Point) -> tuple[Column, Column]:
+        """The iterations of a loop between tiles, and whether its last tile is smaller."""
+        roles, extent = self.roles, self.pattern.extents[variable]
+        size: Column = 1
+        if variable == roles.rows:
+            size = k.rows
+        elif variable == roles.spans:
+            size = k.spans
+        elif variable == roles.more_columns:
+            size = k.vectors
+        elif variable == roles.columns:
+            size = k.vectors * self.lanes
+        # A single tile is not split off.
+        return ceil_div(extent, size), (extent % size != 0) & (extent > size)
+
+    @property
+    def _orders(self) -> list[list[int]]:
+        """Spatial variables in the order of the loops between tiles, by the value of `order`.
+
+        Variables that both factors depend on come first: nothing is used again along them.
+        """
+        scalars = [t for t in self.pattern.terms if not t.uses(self.roles.columns)]
+        vectors = [t for t in self.pattern.terms if t.uses(self.roles.columns)]
+        orders: list[list[int]] = []
+        for columns_outside in (True, False):
+
+            def place(variable: int, outside: bool = columns_outside) -> int:
+                in_scalars = any(t.uses(variable) for t in scalars)
+                in_vectors = any(t.uses(variable) for t in vectors)
+                if in_scalars == in_vectors:
+                    return 0
+                return 1 if in_vectors == outside else 2
+
+            order = sorted(self._moving, key=place)
+            if self.rows_last and self.roles.rows in order:
+                order.remove(self.roles.rows)
+                order.append(self.roles.rows)
+            orders.append(order)
+        return orders
+
+    def _reduce_loops(self, sch: Schedule, block: Block) -> list[tuple[int, int]]:
+        """The reduce loops that may be written out or not: variables and iterations."""
+        written = self.taps.variables if self.taps is not None else ()
+        found: list[tuple[int, int]] = []
+        for variable in loop_variables(sch, block):
+            if variable in self.pattern.reduce and variable not in written:
+                extent = self.pattern.extents[variable]
+                if self.dot is not None and variable == self.dot.variable:
+                    extent = ceil(extent / self.dot.group)
+                found.append((variable, extent))
+        return found
+
+    def _slides(self, variable: int) -> bool:
+        """Whether a row broadcasts along a reduce variable what the next rows broadcast as well."""
+        roles, pattern = self.roles, self.pattern
+        if roles.rows is None:
+            return False
+        for term in pattern.terms:
+            rows, steps = term.steps[roles.rows], term.steps[variable]
+            if term.uses(roles.columns) or rows is None or steps is None:
+                continue
+            for row, step in zip(rows, steps, strict=True):
+                if row and step and row % step == 0 and row // step < pattern.extents[variable]:
+                    return True
+        return False
+
+
+def _problem(
+    pattern: BlockPattern,
+    roles: Roles,
+    lanes: int,
+    taps: WrittenTaps | None,
+    dot: Dot | None,
+) -> TileProblem:
+    """What the tile is chosen for."""
+    extents = pattern.extents
+    scalars = [t for t in pattern.terms if not t.uses(roles.columns)]
+    vectors = [t for t in pattern.terms if t.uses(roles.columns)]
+    columns = extents[roles.columns]
+    if roles.more_columns is not None:
+        columns = lanes * extents[roles.more_columns]
+    placed = (roles.columns, roles.more_columns, roles.rows, roles.spans)
+    problem = TileProblem(
+        rows=1 if roles.rows is None else extents[roles.rows],
+        spans=1 if roles.spans is None else extents[roles.spans],
+        columns=columns,
+        lanes=lanes,
+        element_bytes=max(map(access_bytes, vectors), default=access_bytes(pattern.store)),
+        steps=prod(extents[v] for v in pattern.reduce),
+        repeats=prod(extents[v] for v in pattern.spatial if v not in placed),
+        scalar_bytes=_bytes(scalars),
+        vector_bytes=_bytes(vectors),
+        seen=() if taps is None else taps.seen,
+    )
+    return problem if dot is None else replace(problem, steps=problem.steps // dot.group)
+
+
+def _bytes(terms: list[StridedAccess]) -> int:
+    return sum(buffer_bits(t.buffer) // 8 for t in terms)
