@@ -15,10 +15,13 @@ from tcopt.tuner.footprints import Floats
 from tcopt.tuner.model import Group, Ranker
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.search.moves import Points, Scores
-from tcopt.tuner.search.proposer import Arm, Proposal, Proposer
+from tcopt.tuner.search.proposer import EARLY, EXPLORED, Arm, Proposal, Proposer
 
 ROUNDS_OF_GROUP = 8
 """Rounds whose trials are compared with each other: machines drift."""
+
+YOUNG = 64
+"""Trials of a task up to which more of a batch is explored."""
 
 GOOD = 16
 """Trials, the best ones, that searches begin at."""
@@ -146,7 +149,8 @@ class TaskSearch:
         def score(arm: Arm, points: Points) -> Scores:
             return ranker.predict(arm.features_of(points))
 
-        return self.proposer.best_by_score(count, score, self.good())
+        share = EARLY if len(self.trials) < YOUNG else EXPLORED
+        return self.proposer.best_by_score(count, score, self.good(), share)
 
     def add(self, trials: Sequence[Trial], seconds: float) -> None:
         """A round was measured; trials whose rule has no such choice any more are left out."""

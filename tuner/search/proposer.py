@@ -28,6 +28,9 @@ CHAINS = 1024
 FIRST_RANDOM = 0.2
 """How many of the first batch are drawn."""
 
+EARLY = 0.3
+"""How many of the next ones are not the model's: it has seen little but what estimates prefer."""
+
 EXPLORED = 0.15
 """How many of later ones are not the model's: drawn, or next to the best measured."""
 
@@ -213,21 +216,26 @@ class Proposer:
         return found
 
     def best_by_score(
-        self, count: int, score: ScoreOf, good: Sequence[tuple[str, Choice]] = ()
+        self,
+        count: int,
+        score: ScoreOf,
+        good: Sequence[tuple[str, Choice]] = (),
+        share: float = EXPLORED,
     ) -> list[Proposal]:
         """A batch by a model, with some that are not.
 
         Args:
             score: the model's.
             good: what was measured and good, the best first.
+            share: of the batch that is not the model's.
         """
-        explored = round(EXPLORED * count)
+        explored = round(share * count)
         scored: list[Proposal] = []
         shares = self._shares(good)
-        for arm, share in zip(self.arms, shares, strict=True):
+        for arm, chains in zip(self.arms, shares, strict=True):
             known = self._points(arm, good)
             points, scores = arm.search(
-                lambda p, arm=arm: score(arm, p), known, _SPARE * count, share, self._rng
+                lambda p, arm=arm: score(arm, p), known, _SPARE * count, chains, self._rng
             )
             scored += [
                 arm.proposal(p, "model", float(s)) for p, s in zip(points, scores, strict=True)
