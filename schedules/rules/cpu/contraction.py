@@ -119,7 +119,7 @@ def schedule_tiles(sch: Schedule, space: TileSpace, choice: Choice) -> list[Bloc
     inner += terms
     reduce = sch.get_loops(block)
     reduce = [each for each in reduce if each not in between.values() and each not in inner]
-    outer = [between[v] for v in space.order(choice)]
+    outer = [between[v] for v in space.order(choice) if v in between]
     sch.reorder(*outer, *reduce, *inner)
     written: list[Loop] = []
     if taps is not None:
