@@ -205,8 +205,10 @@ def table_of(results: Sequence[Result]) -> str:
 
 def plot(results: Sequence[Result], target: VdlaTargetAttr, path: Path) -> None:
     """Draw a roofline in the form of the paper's figure 10, with the paper's points."""
-    import matplotlib
-
+    try:
+        import matplotlib
+    except ImportError:
+        sys.exit("a plot needs matplotlib, which the extra `bench` installs")
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
