@@ -13,7 +13,7 @@ import tcopt
 from tcopt.schedules.passes.schedule import find_schedule
 from tcopt.schedules.rules.rule import facts_of, rules_for, target_kind
 from tcopt.schedules.tuning.lock_file import read_lock
-from tcopt.support.errors import InputError
+from tcopt.support.errors import InputError, ScheduleError
 from tcopt.tools import tcopt_tune
 from tcopt.tools.tuning import entry
 from tcopt.tools.tuning.acceptance import Verdict
@@ -23,7 +23,7 @@ from tcopt.tools.tuning.plots import Curve, places
 from tcopt.tuner.arms import lowered
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import Progress
-from tcopt.tuner.measure.outcomes import CRASH, OK, Outcome
+from tcopt.tuner.measure.outcomes import CRASH, INVALID, OK, Outcome
 from tcopt.tuner.measure.workload import Code
 from tcopt.tuner.records.store import Store, StoreError
 from tcopt.tuner.session import State
@@ -54,13 +54,16 @@ class ScheduleMeasurer:
         task = candidates[0].task
         function, module = lowered(task.text, task.phases)
         target = module.attributes["tcopt.target"]
-        rules, facts = rules_for(target_kind(target)), facts_of(target)
+        rules, facts = rules_for(target_kind(target), templates=True), facts_of(target)
         found: list[Outcome] = []
         for candidate in candidates:
-            schedule = find_schedule(
-                function, rules, facts, rule=candidate.rule, choice=candidate.choice
-            )
-            found.append(self._outcome(candidate, str(schedule.sequence)))
+            try:
+                schedule = find_schedule(
+                    function, rules, facts, rule=candidate.rule, choice=candidate.choice
+                )
+                found.append(self._outcome(candidate, str(schedule.sequence)))
+            except ScheduleError as error:
+                found.append(Outcome(INVALID, error.message))
             if done is not None:
                 done(candidate, found[-1])
         return found
