@@ -131,7 +131,7 @@ def cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> Column:
     tiles = plan.rows * plan.columns
     chunks = problem.images * problem.rows * problem.columns // tiles
     blocks = plan.tile.vectors * plan.groups
-    parts = problem.outputs // blocks
+    parts = most(problem.outputs // blocks, 1)
     size = problem.places * problem.lanes * problem.bytes
     weights = size * problem.lanes * problem.inputs * problem.outputs
     data, products = size * tiles * problem.inputs, size * tiles * blocks
