@@ -20,6 +20,7 @@ from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.group import GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.tuning import FUSE, tuned
 from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.fusion.fusion_remarks import remark_groups
@@ -47,6 +48,7 @@ class FuseOpsPass(ModulePass):
       around it, or the way back from blocks of channels), where vectors can be stored in
       that order: then it writes them there, and nothing is moved. That needs a target, which
       knows how long vectors are.
+    - An op with `tune.fuse = 0` stays alone.
     - An opaque op stays alone. Constants, views (reshape) and
       concatenations in memory stay outside of groups, and so does a slice of contiguous memory
       that would be a kernel of its own: it is a view, unless it is a result or a part of a
@@ -176,6 +178,9 @@ class _Fusion:
 
     def run(self) -> FusionPlan:
         """Form the groups, heavy ops first, later ops first."""
+        for place, op in enumerate(self.ops):
+            if tuned(op, FUSE) == 0 and self.fusable(place) is not None:
+                self.claim([place])
         for kind in (FusionKind.COMPLEX_OUT_FUSABLE, FusionKind.REDUCTION):
             places = list(self.candidates(kind))
             # The first of several reductions along one row takes the others in.

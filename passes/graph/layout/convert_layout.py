@@ -24,6 +24,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.interfaces.layout import BlockLayouts
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
+from tcopt.dialects.graph.tuning import BLOCK, tuned
 from tcopt.dialects.graph.types import element_type, is_float, is_half, shape_of
 from tcopt.dialects.graph.weights import WeightStore, weights_of
 from tcopt.dialects.intrinsics import byte_group
@@ -69,6 +70,8 @@ class ConvertLayoutPass(ModulePass):
     compute in these lanes, as long as it is a finite number; see `channel_blocks.py`.
     Convolutions with groups other than depthwise keep their layout unless each group computes
     whole blocks, and read plain data unless it is given whole blocks as well.
+
+    An op with `tune.block = 0` stays plain.
 
     On a target that has dot products of bytes and no vectors, such as a GPU, convolutions of 8-bit
     integers alone are converted, to blocks of as many channels as these add up (NCHW4c): threads
@@ -280,6 +283,8 @@ class _Conversion:
 
     def _converted(self, op: GraphOp) -> GraphOp | None:
         if len(op.results) != 1 or not _fits_lanes(op.results[0]) or op in self.unwanted:
+            return None
+        if tuned(op, BLOCK) == 0:
             return None
         if isinstance(op, ContractionOp) and not self.machine.accepts(op):
             return None

@@ -20,6 +20,7 @@ from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.graph.quantize import is_quantized
 from tcopt.dialects.graph.shape import TransposeOp
 from tcopt.dialects.graph.slice import PadOp
+from tcopt.dialects.graph.tuning import PANEL, tuned
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.intrinsics import byte_group, find_dot
 from tcopt.dialects.target import TargetFacts, VectorUnits, target_facts_of
@@ -77,9 +78,17 @@ class PackMatmul(RewritePattern):
         assert isinstance(element, FixedBitwidthType)
         _, columns, _ = op.extents
         units = None if self.target is None else self.target.vectors
+        wanted = tuned(op, PANEL)
+        if wanted == 0:
+            return "no panels, as chosen"
         if units is None:
             return columns if is_of_bytes(op) else "its elements are not 8-bit integers"
         lanes = units.lanes(max(element.bitwidth, 32))
+        if wanted is not None and wanted % lanes == 0 and wanted // lanes < units.registers - 1:
+            return wanted
+        if wanted is not None:
+            text = f"no panels of {wanted} columns as chosen: they are not vectors of {lanes}"
+            remark(PackMatmulPass.name, op, text, missed=True)
         if columns < lanes // 2:
             return f"{columns} columns fill less than half of a vector of {lanes}"
         rows = math.prod(op.shape[:-1])

@@ -14,6 +14,8 @@ from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.forms import WINOGRAD, form_declined
+from tcopt.dialects.graph.tuning import WINOGRAD as WINOGRAD_CHOICE
+from tcopt.dialects.graph.tuning import tuned
 from tcopt.dialects.graph.types import bytes_of
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
@@ -76,7 +78,10 @@ class UseWinograd(RewritePattern):
             return
         tile = self.tile if self.tile in written_out(form.taps, form.phases) else 0
         costs = None if self.target is None else self.target.convolution_costs
-        if not self.tile and costs is not None:
+        wanted = self.wanted(op, form)
+        if wanted is not None:
+            tile = wanted
+        elif not self.tile and costs is not None:
             tile = self.choose(op, form, costs)
         if not tile:
             return
@@ -85,6 +90,19 @@ class UseWinograd(RewritePattern):
             parts = split_groups(op, rewriter)
         for part in parts:
             rewriter.replace(part, form.ops(part, tile))
+
+    def wanted(self, op: Convolution, form: Form) -> int | None:
+        """The tile that is chosen for an op; None where none is that may be used."""
+        tile = tuned(op, WINOGRAD_CHOICE)
+        if tile is None:
+            return None
+        if tile and tile not in allowed_tiles(self.accuracy, form.taps, form.phases):
+            text = f"not F({tile}x{tile}) as chosen: it is not accurate and small enough"
+            remark(WinogradPass.name, op, text, missed=True)
+            return None
+        text = f"F({tile}x{tile}), as chosen" if tile else "direct, as chosen"
+        remark(WinogradPass.name, op, text)
+        return tile
 
     def choose(self, op: Convolution, form: Form, costs: ConvolutionCosts) -> int:
         """The best tile; 0 for the direct form."""
@@ -165,6 +183,8 @@ class WinogradPass(ModulePass):
         %u = graph.reshape %v : tensor<6x6x64x64xf32>
         %y = graph.winograd_plain_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]}
             : tensor<8x64x56x56xf32>
+
+    What `tune.winograd` of an op chooses goes before estimates, as far as the accuracy allows it.
 
     Options:
         accuracy: `strict` loses nothing against a direct convolution, such as F(2x2, 3x3);

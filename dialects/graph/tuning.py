@@ -1,0 +1,40 @@
+"""Choices about single graph ops, as attributes that passes obey before their own estimates.
+
+    %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1], tune.winograd = 4} : ...
+
+    tune.winograd   output tile of Winograd's algorithm; 0 for the direct form        winograd
+    tune.panel      columns of a panel of constant weights; 0 leaves these as they are
+                                                                                      pack-matmul
+    tune.block      0 leaves an op and its operands without blocks of channels        convert-layout
+    tune.fuse       0 gives an op a kernel of its own                                 fuse-ops
+
+`tune-graph` writes them from a table. What a choice asks for that is not possible is a remark, and
+the pass chooses itself.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
+
+PREFIX = "tune."
+"""How the attributes' names begin."""
+
+WINOGRAD, PANEL, BLOCK, FUSE = "winograd", "panel", "block", "fuse"
+
+CHOICES: dict[str, str] = {
+    WINOGRAD: "an output tile of Winograd's algorithm, or 0 for the direct form",
+    PANEL: "columns of a panel of weights, or 0 for none",
+    BLOCK: "0, which leaves an op without blocks of channels",
+    FUSE: "0, which gives an op a kernel of its own",
+}
+"""What may be chosen, and what its values are."""
+
+ONLY_ZERO = (BLOCK, FUSE)
+"""Choices that are there to be left out, or 0."""
+
+
+def tuned(op: Operation, choice: str) -> int | None:
+    """What is chosen for an op; None if that is left to the pass."""
+    attribute = op.attributes.get(PREFIX + choice)
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else None

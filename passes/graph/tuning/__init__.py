@@ -1,0 +1,1 @@
+"""Choices about graph ops that come from a table."""

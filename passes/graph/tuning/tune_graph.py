@@ -1,0 +1,100 @@
+"""The pass `tune-graph`: choices about single operators, by the names of their nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.tuning import CHOICES, ONLY_ZERO, PREFIX
+from tcopt.support.errors import InputError, PassFailedError
+from tcopt.support.files import cannot_read, open_file
+from tcopt.support.origins import node_names
+from tcopt.support.rewriting import function_bodies
+
+Table = Mapping[str, Mapping[str, int]]
+"""Choices by the name of the node that an op comes from."""
+
+
+@dataclass(frozen=True)
+class TuneGraphPass(ModulePass):
+    """Write the choices of a table on the ops that they are about.
+
+    A table is JSON, by the names of nodes:
+
+        {"conv_3": {"winograd": 4}, "dense_1": {"panel": 32}, "relu_7": {"fuse": 0}}
+
+        %y = graph.conv %x, %w : tensor<1x64x56x56xf32> loc("conv_3")
+    ->
+        %y = graph.conv %x, %w {tune.winograd = 4} : tensor<1x64x56x56xf32> loc("conv_3")
+
+    An op that a pass puts in another's place comes from the same nodes, so that this pass in
+    front of one that obeys choices finds what they are about; once more does no harm.
+
+    Options:
+        table: the file.
+    """
+
+    name = "tune-graph"
+
+    table: str = ""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if not self.table:
+            raise PassFailedError("tune-graph: it needs a table of choices, option 'table'")
+        choices = read_table(self.table)
+        for body in function_bodies(op):
+            for each in body.ops:
+                if isinstance(each, GraphOp):
+                    tune(each, choices)
+
+
+def tune(op: Operation, choices: Table) -> None:
+    """Write what is chosen for the nodes that an op comes from."""
+    for node in node_names(op.location):
+        for name, value in choices.get(node, {}).items():
+            op.attributes[PREFIX + name] = IntegerAttr(value, i64)
+
+
+def read_table(path: str) -> Table:
+    """A table of choices.
+
+    Raises:
+        InputError: it cannot be read, or is none.
+    """
+    try:
+        with open_file(path) as file:
+            found: object = json.loads(file.read())
+    except OSError as error:
+        raise cannot_read(path, error) from None
+    except ValueError as error:
+        raise InputError(f"'{path}' is no table of choices: {error}") from None
+    return checked_table(found, path)
+
+
+def checked_table(found: object, path: str) -> Table:
+    """A table as JSON gives it, every choice of which is one that passes know.
+
+    Raises:
+        InputError: it is none.
+    """
+    if not isinstance(found, dict):
+        raise InputError(f"'{path}' is no table of choices by the names of nodes")
+    for node, choices in cast(dict[str, Any], found).items():
+        if not isinstance(choices, dict):
+            raise InputError(f"'{path}': the choices for '{node}' are no table")
+        for name, value in cast(dict[str, Any], choices).items():
+            if name not in CHOICES:
+                hint = f"there are {', '.join(CHOICES)}"
+                raise InputError(f"'{path}': '{node}' has no choice '{name}'", hint=hint)
+            is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+            if not is_number or (value and name in ONLY_ZERO):
+                raise InputError(f"'{path}': '{name}' of '{node}' is {CHOICES[name]}, not {value}")
+    return cast(Table, found)
