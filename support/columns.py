@@ -20,7 +20,7 @@ Column = Any
 def most(*values: Column) -> Column:
     """The largest of some values."""
     for value in values:
-        if _is_column(value):
+        if is_column(value):
             return reduce(np.maximum, values)
     return max(values)
 
@@ -28,14 +28,14 @@ def most(*values: Column) -> Column:
 def least(*values: Column) -> Column:
     """The smallest of some values."""
     for value in values:
-        if _is_column(value):
+        if is_column(value):
             return reduce(np.minimum, values)
     return min(values)
 
 
 def where(condition: Column, yes: Column, no: Column) -> Column:
     """One value where a condition holds, another where it does not; both are computed."""
-    if _is_column(condition):
+    if is_column(condition):
         return cast(Any, np.where(condition, yes, no))
     return yes if condition else no
 
@@ -47,8 +47,9 @@ def ceil_div(number: Column, divisor: Column) -> Column:
 
 def nearest(number: Column) -> Column:
     """The nearest integer, of two the even one."""
-    return np.rint(number) if _is_column(number) else round(number)
+    return np.rint(number) if is_column(number) else round(number)
 
 
-def _is_column(value: Column) -> bool:
+def is_column(value: Column) -> bool:
+    """Whether it is one number for each of many choices."""
     return isinstance(value, np.ndarray)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +16,9 @@ from tcopt.dialects.graph.attributes import FusionKind, flag
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import LinearWeight
+from tcopt.dialects.graph.matrix_stages import broadcast_indices, matrix_stage
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.stages import IndexLike, Indices, narrow
+from tcopt.dialects.graph.stages import Indices, narrow
 from tcopt.dialects.graph.types import AnyTensor, Array, broadcast_shapes, shape_of, tensor
 from tcopt.dialects.te import api as te
 
@@ -191,26 +192,7 @@ class MatmulOp(ContractionOp):
         return narrow(matrix_stage(self.shape, body), self.type.element_type)
 
 
-def broadcast_indices(batch: Indices, shape: Sequence[int]) -> list[IndexLike]:
-    """Where an operand with leading dimensions `shape` is read for a place of the result's."""
-    lead = batch[len(batch) - len(shape) :]
-    return [0 if n == 1 else axis for n, axis in zip(shape, lead, strict=True)]
-
-
 def _swap_last(axes: Sequence[int]) -> list[int]:
     """The axes with the last two swapped."""
     *lead, row, column = axes
     return [*lead, column, row]
-
-
-def matrix_stage(shape: Sequence[int], body: Callable[..., Any]) -> te.Tensor:
-    """A stage over [batch..., M, N] whose axes have the customary names."""
-
-    def plain(i: te.Axis, j: te.Axis) -> Any:
-        return body(i, j)
-
-    def batched(b: te.Axis, i: te.Axis, j: te.Axis) -> Any:
-        return body(b, i, j)
-
-    named: dict[int, Callable[..., Any]] = {2: plain, 3: batched}
-    return te.compute(shape, named.get(len(shape), body), name="matmul")

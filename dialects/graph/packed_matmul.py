@@ -16,7 +16,7 @@ from tcopt.dialects.graph.attributes import FusionKind, Int, flag
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.matmul import broadcast_indices, matrix_stage
+from tcopt.dialects.graph.matrix_stages import broadcast_indices, matrix_stage
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import PadOp
 from tcopt.dialects.graph.stages import narrow

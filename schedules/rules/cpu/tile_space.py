@@ -253,7 +253,7 @@ class TileSpace(Space):
             extents = np.where(own, np.broadcast_to(extent, (count,))[:, None], extents)
             tails = np.where(own, np.broadcast_to(tail, (count,))[:, None], tails)
         free = variables.shape[1] - (self.taps is not None)
-        first = np.arange(variables.shape[1])[None, :] * np.ones((count, 1), dtype=np.int64)
+        first = np.tile(np.arange(variables.shape[1], dtype=np.int64), (count, 1))
         late = variables.shape[1] * (tails & (columns["outermost"] == WHOLE_FIRST)[:, None])
         late[:, free:] = variables.shape[1]
         clipped = np.where(tails, extents, 0)[:, :free]

@@ -16,7 +16,7 @@ from math import ceil
 import numpy as np
 
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.support.columns import Column, ceil_div, most, nearest, where
+from tcopt.support.columns import Column, ceil_div, is_column, most, nearest, where
 from tcopt.support.memo import memo
 
 MIN_ACCUMULATORS = 12
@@ -206,14 +206,12 @@ def _computing(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
 
 def _computing_what_is_seen(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
     """The same where rows see some of the steps; heights are gone through one by one."""
-    if not isinstance(tile.rows, np.ndarray):
+    if not is_column(tile.rows):
         return _computing_rows(problem, tile.rows, tile.spans, tile.vectors, facts)
     cycles = np.zeros(len(tile.rows))
-    for height in np.unique(tile.rows):
+    for height in np.unique(np.asarray(tile.rows, np.int64)).tolist():
         own = tile.rows == height
-        cycles[own] = _computing_rows(
-            problem, int(height), tile.spans[own], tile.vectors[own], facts
-        )
+        cycles[own] = _computing_rows(problem, height, tile.spans[own], tile.vectors[own], facts)
     return cycles
 
 

@@ -21,7 +21,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div
+from tcopt.support.columns import ceil_div, is_column
 
 _Ask = Callable[[TileCosts, SharedTile, GpuFacts], Column]
 
@@ -146,14 +146,14 @@ class SharedTileSpace(Space):
 
     def _by_parts(self, k: Point, ask: _Ask) -> Column:
         """What the costs for each number of parts say of the choices with so many."""
-        if not isinstance(k.parts, np.ndarray):
+        if not is_column(k.parts):
             return ask(self._costs_of(int(k.parts)), self.tile(k), self.facts)
         found = np.zeros(len(k.parts))
         names = ("rows", "spans", "columns", "down", "across", "steps")
-        for parts in np.unique(k.parts):
+        for parts in np.unique(np.asarray(k.parts, np.int64)).tolist():
             own = k.parts == parts
             some = Point({name: getattr(k, name)[own] for name in names})
-            found[own] = ask(self._costs_of(int(parts)), self.tile(some), self.facts)
+            found[own] = ask(self._costs_of(parts), self.tile(some), self.facts)
         return found.astype(bool) if ask is _fits else found
 
     def _costs_of(self, parts: int) -> TileCosts:
