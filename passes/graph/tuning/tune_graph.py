@@ -1,4 +1,7 @@
-"""The pass `tune-graph`: choices about single operators, by the names of their nodes."""
+"""The pass `tune-graph`: choices about single operators, by the names of their nodes.
+
+A walk by hand: it looks operators up in a table, and edits nothing but their attributes.
+"""
 
 from __future__ import annotations
 
