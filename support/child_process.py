@@ -112,13 +112,12 @@ class ChildProcess:
         end = time.monotonic() + limit
         try:
             send(process.stdin, message)
-            head = _read(process.stdout, _HEAD, end)
-            return _read(process.stdout, int.from_bytes(head, "little"), end)
+            return read_message(process.stdout, end)
         except TimeoutError:
             self.stop()
             raise ChildLate(f"no answer within {limit:.3g} s") from None
         except (EOFError, OSError):
-            status = _status(process)
+            status = exit_status(process)
             self.stop()
             raise ChildDied(status) from None
 
@@ -136,6 +135,18 @@ class ChildProcess:
             self.stop()
 
 
+def read_message(stream: IO[bytes], end: float) -> bytes:
+    """A message that `support.messages.send` wrote.
+
+    Args:
+        end: until when, by `time.monotonic`.
+    Raises:
+        TimeoutError: it was not whole by then.
+        EOFError: the other side has closed the stream.
+    """
+    return _read(stream, int.from_bytes(_read(stream, _HEAD, end), "little"), end)
+
+
 def _read(stream: IO[bytes], count: int, end: float) -> bytes:
     parts: list[bytes] = []
     while count:
@@ -150,7 +161,8 @@ def _read(stream: IO[bytes], count: int, end: float) -> bytes:
     return b"".join(parts)
 
 
-def _status(process: subprocess.Popen[bytes]) -> str:
+def exit_status(process: subprocess.Popen[bytes]) -> str:
+    """How a process ended, such as `SIGSEGV` or `exit status 1`."""
     try:
         code = process.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:

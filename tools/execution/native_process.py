@@ -11,7 +11,6 @@ import atexit
 import json
 import mmap
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -20,14 +19,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.llvm.machine.host import default_threads
+from tcopt.support.child_process import exit_status, read_message
 from tcopt.support.errors import BackendError, TcoptError
 from tcopt.support.isolated import end_process
+from tcopt.support.messages import send
 
 Array = NDArray[Any]
 
@@ -238,8 +239,6 @@ class NativeProcess:
     def _ask(
         self, request: dict[str, Any], limit: float, what: str, names: Sequence[str]
     ) -> dict[str, Any]:
-        from tcopt.compiler.worker import send
-
         process = self._process or self._start()
         assert process.stdin is not None
         try:
@@ -249,7 +248,7 @@ class NativeProcess:
             self.stop()
             raise NativeFault(f"{what} does not end within {limit:.3g} s") from None
         except (EOFError, OSError, ValueError):
-            status = _status(process)
+            status = exit_status(process)
             self.stop()
             raise NativeFault(f"{what} ends the process it runs in ({status})") from None
         if "fault" in reply:
@@ -260,8 +259,7 @@ class NativeProcess:
     def _receive(self, process: subprocess.Popen[bytes], limit: float) -> bytes:
         assert process.stdout is not None
         end = time.monotonic() + limit
-        head = _read(process.stdout, 8, end)
-        return _read(process.stdout, int.from_bytes(head, "little"), end)
+        return read_message(process.stdout, end)
 
     def _start(self) -> subprocess.Popen[bytes]:
         if self._file < 0:
@@ -302,28 +300,6 @@ def _shared_file() -> int:
         return os.memfd_create("tcopt")
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
-
-
-def _read(stream: IO[bytes], count: int, end: float) -> bytes:
-    parts: list[bytes] = []
-    while count:
-        ready, _, _ = select.select([stream], [], [], max(end - time.monotonic(), 0.0))
-        if not ready:
-            raise TimeoutError
-        part = os.read(stream.fileno(), count)
-        if not part:
-            raise EOFError
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
-
-
-def _status(process: subprocess.Popen[bytes]) -> str:
-    try:
-        code = process.wait(5)
-    except subprocess.TimeoutExpired:
-        return "no answer"
-    return signal.Signals(-code).name if code < 0 else f"exit status {code}"
 
 
 def _explain(fault: dict[str, Any], what: str, names: Sequence[str]) -> str:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from tcopt.runtime.device.interface import Device, KernelSource
 from tcopt.runtime.device.steps import BufferOffset, Launch, Step
 from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument, dtype_of
-from tcopt.tuner.measure.device_memory import CANARY, CANARY_BYTES, copies_of_weights
-from tcopt.tuner.measure.values import make_values, poison
+from tcopt.tuner.measure.device_memory import CANARY, CANARY_BYTES
+from tcopt.tuner.measure.held_arguments import HeldArguments
+from tcopt.tuner.measure.values import poison
 from tcopt.tuner.measure.workload import Code, Workload
 
 Array = NDArray[Any]
@@ -30,7 +31,7 @@ class LaunchedBuffer:
         self.buffer = device.allocate(self.bytes.nbytes)
         self._digest = 0
 
-    def write(self) -> None:
+    def commit(self) -> None:
         """Copy the array to the device, with its canaries."""
         self._digest = zlib.crc32(self.bytes.data)
         self._device.write(self.bytes, self.buffer)
@@ -52,53 +53,12 @@ class LaunchedBuffer:
         return None
 
 
-class LaunchedMemory:
+class LaunchedMemory(HeldArguments[LaunchedBuffer]):
     """A workload's buffers in a device's memory."""
 
     def __init__(self, device: Device, workload: Workload):
         self.device = device
-        self._kind = -1
-        self.arguments = [LaunchedBuffer(device, a) for a in workload.arguments]
-        weights = sum(a.size for a in workload.arguments if a.role == WEIGHT)
-        self._copies = [
-            [LaunchedBuffer(device, a) for a in workload.arguments if a.role == WEIGHT]
-            for _ in range(copies_of_weights(workload, weights) - 1)
-        ]
-
-    def rows(self) -> list[list[LaunchedBuffer]]:
-        """All arguments, once for each copy of the weights."""
-        rows = [self.arguments]
-        places = [n for n, b in enumerate(self.arguments) if b.argument.role == WEIGHT]
-        for copy in self._copies:
-            row = list(self.arguments)
-            for place, buffer in zip(places, copy, strict=True):
-                row[place] = buffer
-            rows.append(row)
-        return rows
-
-    def fill(self, kind: int) -> None:
-        """Write a set of inputs, and poison the outputs."""
-        self.poison()
-        if kind == self._kind:
-            return
-        self._kind = kind
-        for number, buffer in enumerate(self.arguments):
-            if buffer.argument.role in (INPUT, WEIGHT):
-                a = buffer.argument
-                buffer.array[...] = make_values(a.shape, a.dtype, number, kind)
-                buffer.write()
-        weights = [b for b in self.arguments if b.argument.role == WEIGHT]
-        for copy in self._copies:
-            for buffer, weight in zip(copy, weights, strict=True):
-                buffer.array[...] = weight.array
-                buffer.write()
-
-    def poison(self) -> None:
-        """Fill the outputs with what no kernel computes."""
-        for buffer in self.arguments:
-            if buffer.argument.role == OUTPUT:
-                poison(buffer.array)
-                buffer.write()
+        super().__init__(workload, lambda argument: LaunchedBuffer(device, argument))
 
     def load(self, code: Code) -> LaunchedKernel:
         """Give a device's compiler the text."""
@@ -160,7 +120,7 @@ class LaunchedKernel:
         """Fill the memory for intermediate values with what no kernel computes."""
         for buffer in self._workspace:
             poison(buffer.array)
-            buffer.write()
+            buffer.commit()
 
     def damage(self) -> str | None:
         """What it wrote beside that memory."""

@@ -20,8 +20,9 @@ from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.guarded_memory import PAGE, Region, map_region
 from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument, dtype_of
-from tcopt.tuner.measure.device_memory import CANARY, CANARY_BYTES, copies_of_weights
-from tcopt.tuner.measure.values import make_values, poison
+from tcopt.tuner.measure.device_memory import CANARY, CANARY_BYTES
+from tcopt.tuner.measure.held_arguments import HeldArguments
+from tcopt.tuner.measure.values import poison
 from tcopt.tuner.measure.workload import Code, Workload
 
 Array = NDArray[Any]
@@ -63,9 +64,10 @@ class NativeBuffer:
         """Where it begins."""
         return self.region.start
 
-    def note(self) -> None:
-        """Keep in mind what it holds."""
-        self._digest = zlib.crc32(_bytes(self.array))
+    def commit(self) -> None:
+        """Keep in mind what it holds, unless code may write to it."""
+        if self.argument.role in (INPUT, WEIGHT):
+            self._digest = zlib.crc32(_bytes(self.array))
 
     def changed(self) -> bool:
         """Whether it holds something else by now."""
@@ -79,19 +81,12 @@ class NativeBuffer:
         return None
 
 
-class NativeMemory:
+class NativeMemory(HeldArguments[NativeBuffer]):
     """A workload's buffers in this process."""
 
     def __init__(self, workload: Workload):
-        self._workload = workload
         self._numbers = 0
-        self._kind = -1
-        self.arguments = [self.buffer(argument) for argument in workload.arguments]
-        weights = sum(a.size for a in workload.arguments if a.role == WEIGHT)
-        self._copies = [
-            [self.buffer(a) for a in workload.arguments if a.role == WEIGHT]
-            for _ in range(copies_of_weights(workload, weights) - 1)
-        ]
+        super().__init__(workload, self.buffer)
 
     def buffer(self, argument: Argument) -> NativeBuffer:
         """A new buffer."""
@@ -102,39 +97,6 @@ class NativeMemory:
     def regions(self) -> list[tuple[str, Region]]:
         """All memory of inputs, weights and outputs, with words for it."""
         return [(describe(n, b), b.region) for n, b in enumerate(self.arguments)]
-
-    def rows(self) -> list[list[int]]:
-        """Addresses of all arguments, once for each copy of the weights."""
-        rows = [[b.address for b in self.arguments]]
-        places = [n for n, b in enumerate(self.arguments) if b.argument.role == WEIGHT]
-        for copy in self._copies:
-            row = list(rows[0])
-            for place, buffer in zip(places, copy, strict=True):
-                row[place] = buffer.address
-            rows.append(row)
-        return rows
-
-    def fill(self, kind: int) -> None:
-        """Write a set of inputs, and poison the outputs."""
-        self.poison()
-        if kind == self._kind:
-            return
-        self._kind = kind
-        for number, buffer in enumerate(self.arguments):
-            if buffer.argument.role in (INPUT, WEIGHT):
-                a = buffer.argument
-                buffer.array[...] = make_values(a.shape, a.dtype, number, kind)
-                buffer.note()
-        weights = [b for b in self.arguments if b.argument.role == WEIGHT]
-        for copy in self._copies:
-            for buffer, weight in zip(copy, weights, strict=True):
-                buffer.array[...] = weight.array
-
-    def poison(self) -> None:
-        """Fill the outputs with what no kernel computes."""
-        for buffer in self.arguments:
-            if buffer.argument.role == OUTPUT:
-                poison(buffer.array)
 
     def load(self, code: Code) -> NativeKernel:
         """Link an object."""
@@ -168,7 +130,7 @@ class NativeKernel:
         self._workspace = [memory.buffer(argument) for argument in code.workspace]
         self._stop = StopFlag()
         places = [buffer.address for buffer in self._workspace]
-        rows = [[*row, *places] for row in memory.rows()]
+        rows = [[*(b.address for b in row), *places] for row in memory.rows()]
         count = len(rows[0])
         objects = [code.data, threads_object(host_target()), _repeating(count)]
         exported = (code.symbol, THREADS_VARIABLE, _REPEAT)
