@@ -14,12 +14,13 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, exp, log
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from table2 import LAYERS, Layer
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.backends.vdla.simulator.function import run_stream
 from tcopt.backends.vdla.simulator.timing import simulate
@@ -45,67 +46,12 @@ PROGRAM = (
 COLUMNS = ("serial", "one slot", "slots", "threads")
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A convolution: a square image, channels, and a square window.
-
-    Attributes:
-        paper: the part of the roof that the paper's accelerator reached, serial and with hidden
-            latency, read from its figure 10.
-    """
-
-    name: str
-    size: int
-    inputs: int
-    outputs: int
-    kernel: int
-    stride: int
-    paper: tuple[float, float]
-
-    @property
-    def pad(self) -> int:
-        return self.kernel // 2
-
-    @property
-    def result(self) -> int:
-        return (self.size + 2 * self.pad - self.kernel) // self.stride + 1
-
-    def cycles(self, facts: VdlaTargetAttr) -> int:
-        """Cycles in which the unit multiplies."""
-        _, lanes, inner = facts.unit
-        blocks = ceil(self.inputs / inner) * ceil(self.outputs / lanes)
-        return blocks * self.kernel**2 * self.result**2
-
-    def roof(self, facts: VdlaTargetAttr) -> float:
-        """What the port allows, by the paper's count."""
-        size = self.size**2 * self.inputs + self.inputs * self.outputs * self.kernel**2
-        moved = size + 4 * self.result**2 * self.outputs
-        rate = facts.port_bytes.data / facts.port_cycles.data
-        return min(1.0, self.cycles(facts) / (moved / rate))
-
-
-LAYERS = (
-    Layer("C2", 56, 64, 64, 3, 1, (0.672, 0.729)),
-    Layer("C3", 56, 64, 64, 1, 1, (0.214, 0.283)),
-    Layer("C4", 56, 64, 128, 3, 2, (0.606, 0.755)),
-    Layer("C5", 56, 64, 128, 1, 2, (0.128, 0.182)),
-    Layer("C6", 28, 128, 128, 3, 1, (0.696, 0.821)),
-    Layer("C7", 28, 128, 256, 3, 2, (0.580, 0.839)),
-    Layer("C8", 28, 128, 256, 1, 2, (0.197, 0.296)),
-    Layer("C9", 14, 256, 256, 3, 1, (0.579, 0.882)),
-    Layer("C10", 14, 256, 512, 3, 2, (0.385, 0.594)),
-    Layer("C11", 14, 256, 512, 1, 2, (0.187, 0.290)),
-    Layer("C12", 7, 512, 512, 3, 1, (0.391, 0.632)),
-)
-"""Table 2; utilizations of figure 10, the paper's serial and hidden columns."""
-
-
 def graph(layer: Layer, facts: VdlaTargetAttr) -> ModuleOp:
     """The layer as a graph, channels in blocks of the unit."""
     _, lanes, inner = facts.unit
     c, o, k = ceil(layer.inputs / inner), ceil(layer.outputs / lanes), layer.kernel
     x = f"1x{c}x{layer.size}x{layer.size}x{inner}"
-    y = f"1x{o}x{layer.result}x{layer.result}x{lanes}"
+    y = f"1x{o}x{layer.out}x{layer.out}x{lanes}"
     text = f"""
       func.func @main(%x: tensor<{x}xi8>, %w: tensor<{o}x{c}x{k}x{k}x1x{lanes}x{inner}xi8>)
           -> tensor<{y}xi32> {{
@@ -162,7 +108,7 @@ def is_right(made: ProgramOp, layer: Layer, facts: VdlaTargetAttr) -> bool:
     around = (layer.pad, layer.pad)
     padded = np.pad(data.astype(np.int64), ((0, 0), (0, 0), around, around, (0, 0)))
     total = np.zeros(y, np.int64)
-    end = (layer.result - 1) * layer.stride + 1
+    end = (layer.out - 1) * layer.stride + 1
     for dy in range(layer.kernel):
         for dx in range(layer.kernel):
             seen = padded[:, :, dy : dy + end : layer.stride, dx : dx + end : layer.stride]

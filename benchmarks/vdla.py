@@ -29,6 +29,7 @@ from pathlib import Path
 from rich.table import Table
 from xdsl.dialects.builtin import ModuleOp
 
+from table2 import LAYERS, Layer
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.backends.vdla.report import ProgramReport, attainable_cycles, report_of
 from tcopt.backends.vdla.simulator.check import check_stream
@@ -45,62 +46,6 @@ TO_PROGRAM = (
     "lower-graph-to-te,te-inline,split-axes,merge-axes,lower-te-to-loop,schedule,apply-schedule,"
     "compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla"
 )
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A convolution of a square image, and what the paper's figure 10 has of it.
-
-    Attributes:
-        paper: share of the roof without and with latency hiding, of the peak of the unit.
-    """
-
-    name: str
-    size: int
-    inputs: int
-    outputs: int
-    kernel: int
-    stride: int
-    paper: tuple[float, float]
-
-    @property
-    def pad(self) -> int:
-        return self.kernel // 2
-
-    @property
-    def out(self) -> int:
-        return (self.size + 2 * self.pad - self.kernel) // self.stride + 1
-
-    @property
-    def products(self) -> int:
-        return self.out**2 * self.outputs * self.inputs * self.kernel**2
-
-    @property
-    def counted_bytes(self) -> int:
-        """Bytes as the paper counts them: all data, weights and sums once."""
-        data = self.size**2 * self.inputs
-        return data + self.outputs * self.inputs * self.kernel**2 + 4 * self.out**2 * self.outputs
-
-    @property
-    def intensity(self) -> float:
-        """Operations a byte."""
-        return 2 * self.products / self.counted_bytes
-
-
-LAYERS = (
-    Layer("C2", 56, 64, 64, 3, 1, (0.672, 0.729)),
-    Layer("C3", 56, 64, 64, 1, 1, (0.214, 0.283)),
-    Layer("C4", 56, 64, 128, 3, 2, (0.606, 0.755)),
-    Layer("C5", 56, 64, 128, 1, 2, (0.128, 0.182)),
-    Layer("C6", 28, 128, 128, 3, 1, (0.696, 0.821)),
-    Layer("C7", 28, 128, 256, 3, 2, (0.580, 0.839)),
-    Layer("C8", 28, 128, 256, 1, 2, (0.197, 0.296)),
-    Layer("C9", 14, 256, 256, 3, 1, (0.579, 0.882)),
-    Layer("C10", 14, 256, 512, 3, 2, (0.385, 0.594)),
-    Layer("C11", 14, 256, 512, 1, 2, (0.187, 0.290)),
-    Layer("C12", 7, 512, 512, 3, 1, (0.391, 0.632)),
-)
-"""The paper's are read off its figure 10, which names them C1 to C11."""
 
 
 @dataclass(frozen=True)
