@@ -41,10 +41,10 @@ class HeldArguments(Generic[_Buffer]):
 
     def __init__(self, workload: Workload, make: Callable[[Argument], _Buffer]):
         self._kind = -1
-        self.arguments = [make(argument) for argument in workload.arguments]
+        self.arguments: list[_Buffer] = [make(argument) for argument in workload.arguments]
         weights = [a for a in workload.arguments if a.role == WEIGHT]
         count = copies_of_weights(workload, sum(a.size for a in weights))
-        self._copies = [[make(a) for a in weights] for _ in range(count - 1)]
+        self._copies: list[list[_Buffer]] = [[make(a) for a in weights] for _ in range(count - 1)]
 
     def rows(self) -> list[list[_Buffer]]:
         """All arguments, once for each copy of the weights."""
@@ -80,3 +80,14 @@ class HeldArguments(Generic[_Buffer]):
             if buffer.argument.role == OUTPUT:
                 poison(buffer.array)
                 buffer.commit()
+
+    def clear(self) -> list[_Buffer]:
+        """Keep nothing any more.
+
+        Returns:
+            The buffers that were kept.
+        """
+        buffers = [*self.arguments, *(b for copy in self._copies for b in copy)]
+        self.arguments.clear()
+        self._copies.clear()
+        return buffers

@@ -84,7 +84,7 @@ class LaunchedMemory(HeldArguments[LaunchedBuffer]):
 
     def close(self) -> None:
         """Give the memory back."""
-        self.arguments, self._copies = [], []
+        self.clear()
 
 
 class LaunchedKernel:

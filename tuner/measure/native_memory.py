@@ -118,9 +118,8 @@ class NativeMemory(HeldArguments[NativeBuffer]):
 
     def close(self) -> None:
         """Give the memory back."""
-        for buffer in (*self.arguments, *(b for copy in self._copies for b in copy)):
+        for buffer in self.clear():
             buffer.region.free()
-        self.arguments, self._copies = [], []
 
 
 class NativeKernel:
