@@ -8,6 +8,7 @@ HIDDEN extern const int64 pool_futex;
 #define MASK_WORDS 16
 
 int64 syscall(int64 number, ...);
+int32 sched_getcpu(void);
 int32 sched_getaffinity(int32 process, uint64 bytes, uint64 *mask);
 
 static void pool_sleep(uint32 *word, uint32 value) {
@@ -28,3 +29,5 @@ static __attribute__((noinline)) int32 pool_cores(void) {
     cores += __builtin_popcountll(mask[i]);
   return cores;
 }
+
+static int32 pool_core(void) { return sched_getcpu(); }

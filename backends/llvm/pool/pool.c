@@ -16,6 +16,10 @@
 // from the front of its own slot, a quarter of what is left each time, then from the back of
 // the others'. So successive loops find their data in the cache of the same core, and
 // nobody waits while there is work.
+//
+// A worker that finds itself on the core of the opener takes that core's time from it. So it does
+// not spin there: it sleeps, and is woken where a core is idle. If that core is still the opener's,
+// no other is idle: then it naps, longer each time, and regions do without it meanwhile.
 
 #include "pool.h"
 
@@ -27,6 +31,9 @@
 
 #define MOST_THREADS 128
 #define STACK_BYTES (8 << 20)
+// The first and the longest nap of a worker for which there is no core.
+#define NAP_NS 200000
+#define LONGEST_NAP_NS 4000000
 
 typedef void (*Body)(void *ctx, int64 begin, int64 end);
 // When spinning began, and how often it has been asked since whether it lasted long enough.
@@ -42,6 +49,7 @@ typedef struct {
 char *getenv(const char *name);
 int32 atoi(const char *text);
 int32 clock_gettime(int32 clock, Time *time);
+int32 nanosleep(const Time *time, Time *left);
 int32 sigfillset(uint64 *signals);
 int32 pthread_sigmask(int32 how, const uint64 *signals, uint64 *before);
 int32 pthread_create(void **thread, const uint64 *attributes, void *(*start)(void *), void *argument);
@@ -60,6 +68,8 @@ static struct LINE {
   void *ctx;
   uint64 grain;
   uint32 slots;
+  // The core that the opener was on; less than 0 if that is not known.
+  int32 core;
 } region;
 
 #define INSIDE 0x7fffu
@@ -106,6 +116,19 @@ static __attribute__((noinline)) bool spin(Patience *patience) {
   return now - patience->since < pool_spin_ns;
 }
 
+// Whether this thread is on the core of the thread that opened the last region.
+static bool on_openers_core(void) {
+  int32 core = pool_core();
+  return core >= 0 && core == __atomic_load_n(&region.core, __ATOMIC_RELAXED);
+}
+
+// Sleeps for a while, whatever happens; returns how long to do so the next time.
+static __attribute__((noinline)) int64 nap(int64 nanoseconds) {
+  Time time = {0, nanoseconds};
+  nanosleep(&time, NULL);
+  return nanoseconds < LONGEST_NAP_NS / 2 ? 2 * nanoseconds : LONGEST_NAP_NS;
+}
+
 // Runs ranges of the open region until no slot has any left.
 static __attribute__((noinline)) void work(uint32 home) {
   Body fn = region.fn;
@@ -136,16 +159,30 @@ static __attribute__((noinline)) void work(uint32 home) {
   }
 }
 
+// Sleeps unless a region is opened after number `last`.
+static void sleep_until_opened(uint32 last) {
+  __atomic_fetch_add(&sleepers, 1, __ATOMIC_SEQ_CST);
+  pool_sleep(number_word(), last);
+  __atomic_fetch_sub(&sleepers, 1, __ATOMIC_SEQ_CST);
+}
+
 // What worker number `self` does, from 1 on: take part in regions, spin a while, sleep.
 static void *worker(void *self) {
   uint32 number = (uint32)(uint64)self;
   uint32 last = -1u;
   Patience patience = {0, 0};
+  int64 nap_ns = NAP_NS;
   for (;;) {
     uint64 state = __atomic_load_n(&region.state, __ATOMIC_ACQUIRE);
     uint32 now = (uint32)(state >> NUMBER_SHIFT);
     uint32 tickets = (uint32)state / TICKET;
     if (tickets != 0 && now != last) {
+      if (on_openers_core()) {
+        last = now;
+        nap_ns = nap(nap_ns);
+        continue;
+      }
+      nap_ns = NAP_NS;
       // The slot that this worker most likely has comes while it enters.
       __builtin_prefetch(&slots[number].range, 1, 3);
       uint64 entered = state - TICKET + 1;
@@ -158,12 +195,16 @@ static void *worker(void *self) {
       if ((before & (INSIDE | AWAITED)) == (AWAITED | 1))
         pool_wake(count_word(), 1);
       last = now;
-    } else if (spin(&patience)) {
-      continue;
+    } else if (patience.calls % 64 != 0 || !on_openers_core()) {
+      if (spin(&patience))
+        continue;
+      sleep_until_opened(now);
+    } else if (now != last) {
+      // A region went by meanwhile, and the next may follow at once: it should not wake this worker.
+      last = now;
+      nap_ns = nap(nap_ns);
     } else {
-      __atomic_fetch_add(&sleepers, 1, __ATOMIC_SEQ_CST);
-      pool_sleep(number_word(), now);
-      __atomic_fetch_sub(&sleepers, 1, __ATOMIC_SEQ_CST);
+      sleep_until_opened(now);
     }
     patience.calls = 0;
   }
@@ -272,6 +313,7 @@ void tcopt_parallel(Body fn, void *ctx, int64 total, int64 grain, int32 threads)
   region.ctx = ctx;
   region.grain = (uint64)grain;
   region.slots = (uint32)helpers + 1;
+  __atomic_store_n(&region.core, pool_core(), __ATOMIC_RELAXED);
   fill((uint32)total, (uint32)helpers + 1);
   uint64 number = (__atomic_load_n(&region.state, __ATOMIC_RELAXED) >> NUMBER_SHIFT) + 1;
   uint64 opened = number << NUMBER_SHIFT | (uint64)helpers * TICKET;

@@ -28,5 +28,7 @@ static void pool_wake(uint32 *word, int32 count);
 static void pool_prepare_sleep(void);
 // The number of cores that this process may use.
 static int32 pool_cores(void);
+// The core that this thread is on; less than 0 if the system does not say.
+static int32 pool_core(void);
 
 #endif

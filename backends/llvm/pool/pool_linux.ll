@@ -1,6 +1,6 @@
 ; Made from pool.c by generate.py. Do not edit.
 
-%struct.anon = type { i64, ptr, ptr, i64, i32, [92 x i8] }
+%struct.anon = type { i64, ptr, ptr, i64, i32, i32, [88 x i8] }
 %struct.anon.0 = type { i64, [120 x i8] }
 %struct.Patience = type { i64, i64 }
 %struct.Time = type { i64, i64 }
@@ -51,40 +51,42 @@ lor.lhs.false9:
 
 if.then10:
   tail call void %fn(ptr %ctx, i64 0, i64 %total)
-  br label %cleanup48
+  br label %cleanup50
 
 if.end11:
   %sub12 = add nsw i32 %cond, -1
   %2 = load i32, ptr @limit, align 4
-  %cond.i74 = tail call i32 @llvm.smin.i32(i32 %sub12, i32 %2)
+  %cond.i76 = tail call i32 @llvm.smin.i32(i32 %sub12, i32 %2)
   %3 = load i32, ptr @workers, align 128
-  %cmp14 = icmp slt i32 %3, %cond.i74
+  %cmp14 = icmp slt i32 %3, %cond.i76
   br i1 %cmp14, label %cond.true16, label %cond.end19
 
 cond.true16:
-  %call17 = tail call fastcc i32 @grow(i32 %cond.i74)
+  %call17 = tail call fastcc i32 @grow(i32 %cond.i76)
   br label %cond.end19
 
 cond.end19:
   %cond20 = phi i32 [ %call17, %cond.true16 ], [ %3, %if.end11 ]
-  %cond.i75 = tail call i32 @llvm.smin.i32(i32 %cond.i74, i32 %cond20)
-  %cmp22 = icmp eq i32 %cond.i75, 0
+  %cond.i77 = tail call i32 @llvm.smin.i32(i32 %cond.i76, i32 %cond20)
+  %cmp22 = icmp eq i32 %cond.i77, 0
   br i1 %cmp22, label %if.then24, label %if.end26
 
 if.then24:
   store atomic i32 0, ptr @owner release, align 128
   tail call void %fn(ptr %ctx, i64 0, i64 %total)
-  br label %cleanup48
+  br label %cleanup50
 
 if.end26:
   store ptr %fn, ptr getelementptr inbounds (i8, ptr @region, i64 8), align 8
   store ptr %ctx, ptr getelementptr inbounds (i8, ptr @region, i64 16), align 16
   store i64 %grain, ptr getelementptr inbounds (i8, ptr @region, i64 24), align 8
-  %add27 = add nsw i32 %cond.i75, 1
+  %add27 = add nsw i32 %cond.i77, 1
   store i32 %add27, ptr getelementptr inbounds (i8, ptr @region, i64 32), align 32
-  %conv28 = trunc nuw i64 %total to i32
-  %div.i = udiv i32 %conv28, %add27
-  %rem.i = urem i32 %conv28, %add27
+  %call.i = tail call i32 @sched_getcpu()
+  store atomic i32 %call.i, ptr getelementptr inbounds (i8, ptr @region, i64 36) monotonic, align 4
+  %conv30 = trunc nuw i64 %total to i32
+  %div.i = udiv i32 %conv30, %add27
+  %rem.i = urem i32 %conv30, %add27
   %4 = zext nneg i32 %rem.i to i64
   %umax.i = tail call i32 @llvm.umax.i32(i32 %add27, i32 1)
   %wide.trip.count.i = zext i32 %umax.i to i64
@@ -109,24 +111,24 @@ for.body.i:
 
 fill.exit:
   %5 = load atomic i64, ptr @region monotonic, align 128
-  %shr30 = and i64 %5, -4294967296
-  %shl = add i64 %shr30, 4294967296
-  %conv32 = sext i32 %cond.i75 to i64
-  %mul = shl nsw i64 %conv32, 16
+  %shr32 = and i64 %5, -4294967296
+  %shl = add i64 %shr32, 4294967296
+  %conv34 = sext i32 %cond.i77 to i64
+  %mul = shl nsw i64 %conv34, 16
   %or = or i64 %shl, %mul
   %6 = atomicrmw xchg ptr @region, i64 %or seq_cst, align 128
   %7 = load atomic i32, ptr @sleepers seq_cst, align 128
-  %sub36.neg = sub i32 %7, %cond20
-  %sub37 = add i32 %sub36.neg, %cond.i75
-  %cmp38 = icmp sgt i32 %sub37, 0
-  br i1 %cmp38, label %if.then40, label %if.end42
+  %sub38.neg = sub i32 %7, %cond20
+  %sub39 = add i32 %sub38.neg, %cond.i77
+  %cmp40 = icmp sgt i32 %sub39, 0
+  br i1 %cmp40, label %if.then42, label %if.end44
 
-if.then40:
+if.then42:
   %8 = load i64, ptr @pool_futex, align 8
-  %call.i = tail call i64 (i64, ...) @syscall(i64 %8, ptr nonnull getelementptr inbounds (i8, ptr @region, i64 4), i32 129, i32 %sub37)
-  br label %if.end42
+  %call.i78 = tail call i64 (i64, ...) @syscall(i64 %8, ptr nonnull getelementptr inbounds (i8, ptr @region, i64 4), i32 129, i32 %sub39)
+  br label %if.end44
 
-if.end42:
+if.end44:
   tail call fastcc void @work(i32 0)
   %9 = atomicrmw and ptr @region, i64 -4294901761 acq_rel, align 128
   call void @llvm.memset.p0.i64(ptr nonnull align 8 dereferenceable(16) %patience.i, i8 0, i64 16, i1 false)
@@ -139,8 +141,8 @@ while.body.lr.ph.i:
   br label %while.body.i
 
 while.body.i:
-  %call.i76 = call fastcc zeroext i1 @spin(ptr nonnull %patience.i)
-  br i1 %call.i76, label %if.end5.i, label %if.then.i
+  %call.i79 = call fastcc zeroext i1 @spin(ptr nonnull %patience.i)
+  br i1 %call.i79, label %if.end5.i, label %if.then.i
 
 if.then.i:
   %11 = atomicrmw or ptr @region, i64 32768 acq_rel, align 128
@@ -150,8 +152,8 @@ if.then.i:
 
 if.end.i:
   %12 = trunc i64 %11 to i32
-  %conv.i77 = or i32 %12, 32768
-  %call.i.i = tail call i64 (i64, ...) @syscall(i64 %10, ptr nonnull @region, i32 128, i32 %conv.i77, ptr null)
+  %conv.i80 = or i32 %12, 32768
+  %call.i.i = tail call i64 (i64, ...) @syscall(i64 %10, ptr nonnull @region, i32 128, i32 %conv.i80, ptr null)
   store i64 0, ptr %patience.i, align 8
   br label %if.end5.i
 
@@ -163,9 +165,9 @@ if.end5.i:
 
 await.exit:
   store atomic i32 0, ptr @owner release, align 128
-  br label %cleanup48
+  br label %cleanup50
 
-cleanup48:
+cleanup50:
   ret void
 }
 
@@ -359,10 +361,15 @@ entry:
   %idxprom = and i64 %0, 4294967295
   %arrayidx = getelementptr inbounds [128 x %struct.anon.0], ptr @slots, i64 0, i64 %idxprom
   %1 = load i64, ptr @pool_futex, align 8
+  br label %for.cond.outer.outer
+
+for.cond.outer.outer:
+  %nap_ns.0.ph.ph = phi i64 [ 200000, %entry ], [ %nap_ns.0.ph.ph.be, %for.cond.outer.outer.backedge ]
+  %last.0.ph.ph = phi i32 [ -1, %entry ], [ %last.0.ph.ph.be, %for.cond.outer.outer.backedge ]
   br label %for.cond.outer
 
 for.cond.outer:
-  %last.0.ph = phi i32 [ %last.2, %if.end24 ], [ -1, %entry ]
+  %nap_ns.0.ph = phi i64 [ 200000, %if.end ], [ %nap_ns.0.ph.ph, %for.cond.outer.outer ]
   br label %for.cond
 
 for.cond:
@@ -371,49 +378,108 @@ for.cond:
   %conv1 = trunc nuw i64 %shr to i32
   %conv2 = trunc i64 %2 to i32
   %cmp.not = icmp ult i32 %conv2, 65536
-  %cmp4.not = icmp eq i32 %last.0.ph, %conv1
+  %cmp4.not = icmp eq i32 %last.0.ph.ph, %conv1
   %or.cond = select i1 %cmp.not, i1 true, i1 %cmp4.not
   br i1 %or.cond, label %if.else, label %if.then
 
 if.then:
-  tail call void @llvm.prefetch.p0(ptr nonnull %arrayidx, i32 1, i32 3, i32 1)
-  %add = add i64 %2, -65535
-  %3 = cmpxchg ptr @region, i64 %2, i64 %add acq_rel monotonic, align 128
-  %4 = extractvalue { i64, i1 } %3, 1
-  br i1 %4, label %if.end, label %for.cond.backedge
+  %call.i.i = tail call i32 @sched_getcpu()
+  %cmp.i = icmp sgt i32 %call.i.i, -1
+  br i1 %cmp.i, label %on_openers_core.exit, label %if.end
 
-for.cond.backedge:
-  br label %for.cond
+on_openers_core.exit:
+  %3 = load atomic i32, ptr getelementptr inbounds (i8, ptr @region, i64 36) monotonic, align 4
+  %cmp1.i = icmp eq i32 %call.i.i, %3
+  br i1 %cmp1.i, label %if.then6, label %if.end
+
+if.then6:
+  %call7 = tail call fastcc i64 @nap(i64 %nap_ns.0.ph)
+  br label %for.cond.outer.outer.backedge
 
 if.end:
-  %div39 = lshr i32 %conv2, 16
-  %5 = load i32, ptr getelementptr inbounds (i8, ptr @region, i64 32), align 32
-  %cmp7 = icmp ugt i32 %5, %conv
-  %cond = select i1 %cmp7, i32 %conv, i32 %div39
-  tail call fastcc void @work(i32 %cond)
-  %6 = atomicrmw sub ptr @region, i64 1 acq_rel, align 128
-  %and = and i64 %6, 65535
-  %cmp11 = icmp eq i64 %and, 32769
-  br i1 %cmp11, label %if.then13, label %if.end24
+  tail call void @llvm.prefetch.p0(ptr nonnull %arrayidx, i32 1, i32 3, i32 1)
+  %add = add i64 %2, -65535
+  %4 = cmpxchg ptr @region, i64 %2, i64 %add acq_rel monotonic, align 128
+  %5 = extractvalue { i64, i1 } %4, 1
+  br i1 %5, label %if.end9, label %for.cond.outer
 
-if.then13:
+if.end9:
+  %div56.le.le = lshr i32 %conv2, 16
+  %6 = load i32, ptr getelementptr inbounds (i8, ptr @region, i64 32), align 32
+  %cmp10 = icmp ugt i32 %6, %conv
+  %cond = select i1 %cmp10, i32 %conv, i32 %div56.le.le
+  tail call fastcc void @work(i32 %cond)
+  %7 = atomicrmw sub ptr @region, i64 1 acq_rel, align 128
+  %and = and i64 %7, 65535
+  %cmp14 = icmp eq i64 %and, 32769
+  br i1 %cmp14, label %if.then16, label %if.end34
+
+if.then16:
   %call.i = tail call i64 (i64, ...) @syscall(i64 %1, ptr nonnull @region, i32 129, i32 1)
-  br label %if.end24
+  br label %if.end34
 
 if.else:
-  %call15 = call fastcc zeroext i1 @spin(ptr nonnull %patience)
-  br i1 %call15, label %for.cond.backedge, label %if.else17
+  %8 = load i64, ptr %patience, align 8
+  %rem = and i64 %8, 63
+  %cmp19.not = icmp eq i64 %rem, 0
+  br i1 %cmp19.not, label %lor.lhs.false, label %if.then22
 
-if.else17:
-  %7 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 128
-  %call.i40 = tail call i64 (i64, ...) @syscall(i64 %1, ptr nonnull getelementptr inbounds (i8, ptr @region, i64 4), i32 128, i32 %conv1, ptr null)
-  %8 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 128
-  br label %if.end24
+lor.lhs.false:
+  %call.i.i57 = tail call i32 @sched_getcpu()
+  %cmp.i58 = icmp sgt i32 %call.i.i57, -1
+  br i1 %cmp.i58, label %on_openers_core.exit61, label %if.then22
 
-if.end24:
-  %last.2 = phi i32 [ %last.0.ph, %if.else17 ], [ %conv1, %if.end ], [ %conv1, %if.then13 ]
+on_openers_core.exit61:
+  %9 = load atomic i32, ptr getelementptr inbounds (i8, ptr @region, i64 36) monotonic, align 4
+  %cmp1.i60 = icmp eq i32 %call.i.i57, %9
+  br i1 %cmp1.i60, label %if.else26, label %if.then22
+
+if.then22:
+  %call23 = call fastcc zeroext i1 @spin(ptr nonnull %patience)
+  br i1 %call23, label %for.cond, label %if.end25
+
+if.end25:
+  %10 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 128
+  %call.i.i62 = tail call i64 (i64, ...) @syscall(i64 %1, ptr nonnull getelementptr inbounds (i8, ptr @region, i64 4), i32 128, i32 %conv1, ptr null)
+  %11 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 128
+  br label %if.end34
+
+if.else26:
+  br i1 %cmp4.not, label %if.else31, label %if.then29
+
+if.then29:
+  %call30 = tail call fastcc i64 @nap(i64 %nap_ns.0.ph)
+  br label %if.end34
+
+if.else31:
+  %12 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 128
+  %call.i.i63 = tail call i64 (i64, ...) @syscall(i64 %1, ptr nonnull getelementptr inbounds (i8, ptr @region, i64 4), i32 128, i32 %last.0.ph.ph, ptr null)
+  %13 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 128
+  br label %if.end34
+
+if.end34:
+  %nap_ns.1 = phi i64 [ %nap_ns.0.ph, %if.end25 ], [ %call30, %if.then29 ], [ %nap_ns.0.ph, %if.else31 ], [ 200000, %if.end9 ], [ 200000, %if.then16 ]
+  %last.2 = phi i32 [ %last.0.ph.ph, %if.end25 ], [ %conv1, %if.then29 ], [ %last.0.ph.ph, %if.else31 ], [ %conv1, %if.end9 ], [ %conv1, %if.then16 ]
   store i64 0, ptr %patience, align 8
-  br label %for.cond.outer
+  br label %for.cond.outer.outer.backedge
+
+for.cond.outer.outer.backedge:
+  %nap_ns.0.ph.ph.be = phi i64 [ %call7, %if.then6 ], [ %nap_ns.1, %if.end34 ]
+  %last.0.ph.ph.be = phi i32 [ %conv1, %if.then6 ], [ %last.2, %if.end34 ]
+  br label %for.cond.outer.outer
+}
+
+define internal fastcc i64 @nap(i64 %nanoseconds) nounwind {
+entry:
+  %time = alloca %struct.Time, align 8
+  store i64 0, ptr %time, align 8
+  %nanoseconds1 = getelementptr inbounds i8, ptr %time, i64 8
+  store i64 %nanoseconds, ptr %nanoseconds1, align 8
+  %call = call i32 @nanosleep(ptr nonnull %time, ptr null)
+  %cmp = icmp slt i64 %nanoseconds, 2000000
+  %mul = shl nsw i64 %nanoseconds, 1
+  %cond = select i1 %cmp, i64 %mul, i64 4000000
+  ret i64 %cond
 }
 
 define internal fastcc zeroext i1 @spin(ptr %patience) nounwind {
@@ -466,6 +532,7 @@ declare i32 @clock_gettime(i32, ptr)
 declare i32 @llvm.smax.i32(i32, i32)
 declare i32 @llvm.smin.i32(i32, i32)
 declare i32 @llvm.umax.i32(i32, i32)
+declare i32 @nanosleep(ptr, ptr)
 declare i32 @pthread_attr_destroy(ptr)
 declare i32 @pthread_attr_init(ptr)
 declare i32 @pthread_attr_setstacksize(ptr, i64)
@@ -473,6 +540,7 @@ declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_getcpu()
 declare i32 @sigfillset(ptr)
 declare i64 @llvm.ctpop.i64(i64)
 declare i64 @llvm.umax.i64(i64, i64)

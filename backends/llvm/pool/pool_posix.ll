@@ -1,6 +1,6 @@
 ; Made from pool.c by generate.py. Do not edit.
 
-%struct.anon = type { i64, ptr, ptr, i64, i32, [92 x i8] }
+%struct.anon = type { i64, ptr, ptr, i64, i32, i32, [88 x i8] }
 %struct.anon.0 = type { i64, [120 x i8] }
 %struct.Patience = type { i64, i64 }
 %struct.Time = type { i64, i64 }
@@ -53,40 +53,41 @@ lor.lhs.false9:
 
 if.then10:
   tail call void %fn(ptr %ctx, i64 0, i64 %total)
-  br label %cleanup48
+  br label %cleanup50
 
 if.end11:
   %sub12 = add nsw i32 %cond, -1
   %2 = load i32, ptr @limit, align 4
-  %cond.i74 = tail call i32 @llvm.smin.i32(i32 %sub12, i32 %2)
+  %cond.i76 = tail call i32 @llvm.smin.i32(i32 %sub12, i32 %2)
   %3 = load i32, ptr @workers, align 128
-  %cmp14 = icmp slt i32 %3, %cond.i74
+  %cmp14 = icmp slt i32 %3, %cond.i76
   br i1 %cmp14, label %cond.true16, label %cond.end19
 
 cond.true16:
-  %call17 = tail call fastcc i32 @grow(i32 %cond.i74)
+  %call17 = tail call fastcc i32 @grow(i32 %cond.i76)
   br label %cond.end19
 
 cond.end19:
   %cond20 = phi i32 [ %call17, %cond.true16 ], [ %3, %if.end11 ]
-  %cond.i75 = tail call i32 @llvm.smin.i32(i32 %cond.i74, i32 %cond20)
-  %cmp22 = icmp eq i32 %cond.i75, 0
+  %cond.i77 = tail call i32 @llvm.smin.i32(i32 %cond.i76, i32 %cond20)
+  %cmp22 = icmp eq i32 %cond.i77, 0
   br i1 %cmp22, label %if.then24, label %if.end26
 
 if.then24:
   store atomic i32 0, ptr @owner release, align 128
   tail call void %fn(ptr %ctx, i64 0, i64 %total)
-  br label %cleanup48
+  br label %cleanup50
 
 if.end26:
   store ptr %fn, ptr getelementptr inbounds (i8, ptr @region, i64 8), align 8
   store ptr %ctx, ptr getelementptr inbounds (i8, ptr @region, i64 16), align 16
   store i64 %grain, ptr getelementptr inbounds (i8, ptr @region, i64 24), align 8
-  %add27 = add nsw i32 %cond.i75, 1
+  %add27 = add nsw i32 %cond.i77, 1
   store i32 %add27, ptr getelementptr inbounds (i8, ptr @region, i64 32), align 32
-  %conv28 = trunc nuw i64 %total to i32
-  %div.i = udiv i32 %conv28, %add27
-  %rem.i = urem i32 %conv28, %add27
+  store atomic i32 -1, ptr getelementptr inbounds (i8, ptr @region, i64 36) monotonic, align 4
+  %conv30 = trunc nuw i64 %total to i32
+  %div.i = udiv i32 %conv30, %add27
+  %rem.i = urem i32 %conv30, %add27
   %4 = zext nneg i32 %rem.i to i64
   %umax.i = tail call i32 @llvm.umax.i32(i32 %add27, i32 1)
   %wide.trip.count.i = zext i32 %umax.i to i64
@@ -111,25 +112,25 @@ for.body.i:
 
 fill.exit:
   %5 = load atomic i64, ptr @region monotonic, align 128
-  %shr30 = and i64 %5, -4294967296
-  %shl = add i64 %shr30, 4294967296
-  %conv32 = sext i32 %cond.i75 to i64
-  %mul = shl nsw i64 %conv32, 16
+  %shr32 = and i64 %5, -4294967296
+  %shl = add i64 %shr32, 4294967296
+  %conv34 = sext i32 %cond.i77 to i64
+  %mul = shl nsw i64 %conv34, 16
   %or = or i64 %shl, %mul
   %6 = atomicrmw xchg ptr @region, i64 %or seq_cst, align 128
   %7 = load atomic i32, ptr @sleepers seq_cst, align 128
-  %sub36.neg = sub i32 %cond.i75, %cond20
-  %sub37 = add i32 %sub36.neg, %7
-  %cmp38 = icmp sgt i32 %sub37, 0
-  br i1 %cmp38, label %if.then40, label %if.end42
+  %sub38.neg = sub i32 %cond.i77, %cond20
+  %sub39 = add i32 %sub38.neg, %7
+  %cmp40 = icmp sgt i32 %sub39, 0
+  br i1 %cmp40, label %if.then42, label %if.end44
 
-if.then40:
+if.then42:
   %call.i = tail call i32 @pthread_mutex_lock(ptr nonnull @mutex)
   %call1.i = tail call i32 @pthread_cond_broadcast(ptr nonnull @condition)
   %call2.i = tail call i32 @pthread_mutex_unlock(ptr nonnull @mutex)
-  br label %if.end42
+  br label %if.end44
 
-if.end42:
+if.end44:
   tail call fastcc void @work(i32 0)
   %8 = atomicrmw and ptr @region, i64 -4294901761 acq_rel, align 128
   call void @llvm.memset.p0.i64(ptr nonnull align 8 dereferenceable(16) %patience.i, i8 0, i64 16, i1 false)
@@ -138,8 +139,8 @@ if.end42:
   br i1 %cmp.not10.i, label %await.exit, label %while.body.i
 
 while.body.i:
-  %call.i76 = call fastcc zeroext i1 @spin(ptr nonnull %patience.i)
-  br i1 %call.i76, label %if.end5.i, label %if.then.i
+  %call.i78 = call fastcc zeroext i1 @spin(ptr nonnull %patience.i)
+  br i1 %call.i78, label %if.end5.i, label %if.then.i
 
 if.then.i:
   %9 = atomicrmw or ptr @region, i64 32768 acq_rel, align 128
@@ -149,10 +150,10 @@ if.then.i:
 
 if.end.i:
   %10 = trunc i64 %9 to i32
-  %conv.i77 = or i32 %10, 32768
+  %conv.i79 = or i32 %10, 32768
   %call.i.i = tail call i32 @pthread_mutex_lock(ptr nonnull @mutex)
   %11 = load atomic i32, ptr @region acquire, align 128
-  %cmp.i.i = icmp eq i32 %11, %conv.i77
+  %cmp.i.i = icmp eq i32 %11, %conv.i79
   br i1 %cmp.i.i, label %if.then.i.i, label %pool_sleep.exit.i
 
 if.then.i.i:
@@ -172,9 +173,9 @@ if.end5.i:
 
 await.exit:
   store atomic i32 0, ptr @owner release, align 128
-  br label %cleanup48
+  br label %cleanup50
 
-cleanup48:
+cleanup50:
   ret void
 }
 
@@ -353,7 +354,7 @@ entry:
   br label %for.cond.outer
 
 for.cond.outer:
-  %last.0.ph = phi i32 [ %last.2, %if.end24 ], [ -1, %entry ]
+  %last.0.ph = phi i32 [ %last.2, %if.end34 ], [ -1, %entry ]
   br label %for.cond
 
 for.cond:
@@ -364,57 +365,57 @@ for.cond:
   %cmp.not = icmp ult i32 %conv2, 65536
   %cmp4.not = icmp eq i32 %last.0.ph, %conv1
   %or.cond = select i1 %cmp.not, i1 true, i1 %cmp4.not
-  br i1 %or.cond, label %if.else, label %if.then
+  br i1 %or.cond, label %if.then22, label %if.then
 
 if.then:
   tail call void @llvm.prefetch.p0(ptr nonnull %arrayidx, i32 1, i32 3, i32 1)
   %add = add i64 %1, -65535
   %2 = cmpxchg ptr @region, i64 %1, i64 %add acq_rel monotonic, align 128
   %3 = extractvalue { i64, i1 } %2, 1
-  br i1 %3, label %if.end, label %for.cond.backedge
+  br i1 %3, label %if.end9, label %for.cond.backedge
 
 for.cond.backedge:
   br label %for.cond
 
-if.end:
-  %div39 = lshr i32 %conv2, 16
+if.end9:
+  %div56 = lshr i32 %conv2, 16
   %4 = load i32, ptr getelementptr inbounds (i8, ptr @region, i64 32), align 32
-  %cmp7 = icmp ugt i32 %4, %conv
-  %cond = select i1 %cmp7, i32 %conv, i32 %div39
+  %cmp10 = icmp ugt i32 %4, %conv
+  %cond = select i1 %cmp10, i32 %conv, i32 %div56
   tail call fastcc void @work(i32 %cond)
   %5 = atomicrmw sub ptr @region, i64 1 acq_rel, align 128
   %and = and i64 %5, 65535
-  %cmp11 = icmp eq i64 %and, 32769
-  br i1 %cmp11, label %if.then13, label %if.end24
+  %cmp14 = icmp eq i64 %and, 32769
+  br i1 %cmp14, label %if.then16, label %if.end34
 
-if.then13:
+if.then16:
   %call.i = tail call i32 @pthread_mutex_lock(ptr nonnull @mutex)
   %call1.i = tail call i32 @pthread_cond_broadcast(ptr nonnull @condition)
   %call2.i = tail call i32 @pthread_mutex_unlock(ptr nonnull @mutex)
-  br label %if.end24
+  br label %if.end34
 
-if.else:
-  %call15 = call fastcc zeroext i1 @spin(ptr nonnull %patience)
-  br i1 %call15, label %for.cond.backedge, label %if.else17
+if.then22:
+  %call23 = call fastcc zeroext i1 @spin(ptr nonnull %patience)
+  br i1 %call23, label %for.cond.backedge, label %if.end25
 
-if.else17:
+if.end25:
   %6 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 128
-  %call.i40 = tail call i32 @pthread_mutex_lock(ptr nonnull @mutex)
+  %call.i.i = tail call i32 @pthread_mutex_lock(ptr nonnull @mutex)
   %7 = load atomic i32, ptr getelementptr inbounds (i8, ptr @region, i64 4) acquire, align 4
-  %cmp.i = icmp eq i32 %7, %conv1
-  br i1 %cmp.i, label %if.then.i, label %pool_sleep.exit
+  %cmp.i.i = icmp eq i32 %7, %conv1
+  br i1 %cmp.i.i, label %if.then.i.i, label %sleep_until_opened.exit
 
-if.then.i:
-  %call1.i42 = tail call i32 @pthread_cond_wait(ptr nonnull @condition, ptr nonnull @mutex)
-  br label %pool_sleep.exit
+if.then.i.i:
+  %call1.i.i = tail call i32 @pthread_cond_wait(ptr nonnull @condition, ptr nonnull @mutex)
+  br label %sleep_until_opened.exit
 
-pool_sleep.exit:
-  %call2.i41 = tail call i32 @pthread_mutex_unlock(ptr nonnull @mutex)
+sleep_until_opened.exit:
+  %call2.i.i = tail call i32 @pthread_mutex_unlock(ptr nonnull @mutex)
   %8 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 128
-  br label %if.end24
+  br label %if.end34
 
-if.end24:
-  %last.2 = phi i32 [ %last.0.ph, %pool_sleep.exit ], [ %conv1, %if.end ], [ %conv1, %if.then13 ]
+if.end34:
+  %last.2 = phi i32 [ %last.0.ph, %sleep_until_opened.exit ], [ %conv1, %if.end9 ], [ %conv1, %if.then16 ]
   store i64 0, ptr %patience, align 8
   br label %for.cond.outer
 }

@@ -238,6 +238,38 @@ def test_a_forked_child_has_a_pool_of_its_own(sleep):
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
+_ONE_CORE = """
+import os, sys
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+sys.path.insert(0, {folder!r})
+from test_pool import np, pool, tasks
+parallel = pool("linux")
+def switches():
+    found = 0
+    for task in os.listdir("/proc/self/task"):
+        for line in open(f"/proc/self/task/{{task}}/status"):
+            if line.startswith("voluntary_ctxt_switches"):
+                found += int(line.split()[1])
+    return found
+cells = np.zeros(100_000, np.int32)
+parallel(tasks().count, cells.ctypes.data, cells.size, 1000, 2)
+before = switches()
+for _ in range(2000):
+    parallel(tasks().count, cells.ctypes.data, cells.size, 1000, 2)
+print(switches() - before)
+sys.exit(not (cells == 2001).all())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
+def test_a_worker_leaves_the_core_to_the_opener():
+    """Where one core is all there is, a worker is not woken for each of the regions."""
+    script = _ONE_CORE.format(folder=os.path.dirname(__file__))
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True)
+    assert int(done.stdout) < 200
+
+
 @pytest.mark.parametrize("sleep", ["linux", "posix"])
 @pytest.mark.parametrize("at_fork", ["pthread_atfork", "__register_atfork"])
 @pytest.mark.parametrize("name", MACHINES)
@@ -277,7 +309,9 @@ def test_linked_pools_need_the_c_library_alone(tmp_path):
         "clock_gettime",
         "getenv",
         "memset",
+        "nanosleep",
         "sched_getaffinity",
+        "sched_getcpu",
         "sigfillset",
         "syscall",
     }
