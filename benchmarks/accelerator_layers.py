@@ -21,9 +21,9 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from table2 import LAYERS, Layer
+from tcopt.backends.accelerator.simulator.timing import simulate
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.backends.vdla.simulator.function import run_stream
-from tcopt.backends.vdla.simulator.timing import simulate
 from tcopt.backends.vdla.source import stream_for
 from tcopt.compiler import Phase, lower
 from tcopt.dialects.loop import FuncOp

@@ -1,92 +1,43 @@
-"""Accelerators that are driven by instructions, beside the CPU, whose program calls them.
-
-What an accelerator computes is decided by `partition`; the rest is compiled for this CPU, and so is
-what calls the accelerator's programs. They are run by a simulator (docs/vdla.md).
-"""
+"""The accelerator of docs/vdla.md, whose programs a simulator runs."""
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
-from tcopt.support.accuracy import PRECISE
-from tcopt.support.errors import PassFailedError
-from tcopt.support.pass_specs import PassSpec, specs
-from tcopt.support.phases import Phase, with_passes
-from tcopt.targets.cpu import CpuKind
-from tcopt.targets.interface import KernelCode
-from tcopt.targets.pipelines import LOOP, SCHEDULE
+from tcopt.support.pass_specs import specs
+from tcopt.targets.accelerator import AcceleratorKind
 
 if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
-    from xdsl.dialects.func import FuncOp
-
     from tcopt.dialects.target import VdlaTargetAttr
 
-_KERNEL = specs(
-    "compact-buffers",
-    "lower-blocks",
-    "inject-virtual-threads",
-    "place-sram",
-    "lower-loop-to-vdla",
-    "insert-tokens",
-    "vdla-check",
-    "encode-vdla",
-)
-"""From scheduled loops to what the host calls."""
 
-
-class VdlaKind(CpuKind):
-    """The CPU that `cpu` means, and an accelerator beside it."""
+class VdlaKind(AcceleratorKind):
+    """Programs of the dialect `vdla`, encoded."""
 
     name = "vdla"
-    precisions = (PRECISE,)
+    kernel = specs(
+        "compact-buffers",
+        "lower-blocks",
+        "inject-virtual-threads",
+        "place-sram",
+        "lower-loop-to-vdla",
+        "insert-tokens",
+        "vdla-check",
+        "encode-vdla",
+    )
 
     @property
-    def facts(self) -> type[VdlaTargetAttr]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def facts(self) -> type[VdlaTargetAttr]:
         from tcopt.dialects.target import VdlaTargetAttr
 
         return VdlaTargetAttr
 
     @property
-    def machines(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-    ) -> MutableMapping[str, VdlaTargetAttr]:
+    def machines(self) -> MutableMapping[str, VdlaTargetAttr]:
         from tcopt.backends.vdla.machines import MACHINES
 
         return MACHINES
-
-    def has_machine(self, name: str) -> bool:
-        return name in self.machines
-
-    def attribute(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, machine: str = ""
-    ) -> VdlaTargetAttr:
-        from tcopt.backends.vdla.machines import named_machine
-
-        return named_machine(machine or next(iter(self.machines)))
-
-    def pipeline(self, machine: str, accuracy: str, precision: str) -> list[Phase]:
-        self.attribute(machine)
-        host = super().pipeline("", accuracy, precision)
-        text = f"{self.name}:{machine}" if machine else self.name
-        accelerator = (PassSpec.of("set-accelerator", target=text),)
-        added = {"after:set-target": accelerator, "after:narrow-contractions": specs("partition")}
-        return with_passes(host, added)
-
-    def placed_phases(self) -> Sequence[Phase]:
-        return (Phase("loop", LOOP), Phase("schedule", SCHEDULE), Phase("kernel", _KERNEL))
-
-    def kernel_code(self, module: ModuleOp, caller: FuncOp) -> KernelCode:
-        from tcopt.runtime.build import host_calls
-
-        calls = host_calls(module)
-        if len(calls) != 1:
-            raise PassFailedError("the passes on a program of the accelerator left none")
-        return KernelCode(code=b"", host_call=(calls[0].function, calls[0].settings))
-
-    def cache_facts(self, machine: str) -> object:
-        return super().cache_facts(""), sorted(self.attribute(machine).facts().items())
 
 
 TARGET = VdlaKind()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tcopt.dialects.accelerator.tasks import Access, Entries, Task
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import InstructionOp, ProgramOp, Unit
 from tcopt.dialects.vdla.stream import stream_of
-from tcopt.dialects.vdla.tasks.model import Access, Entries, Task
 from tcopt.dialects.vdla.tasks.reading import tasks_of
 
 

@@ -9,11 +9,11 @@ from math import ceil
 
 from xdsl.ir import Operation
 
-from tcopt.backends.vdla.simulator.timing import WORK, Timeline, simulate
+from tcopt.backends.accelerator.simulator.timing import WORK, Timeline, simulate
+from tcopt.dialects.accelerator.tasks import Machine, Task
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import Unit
 from tcopt.dialects.vdla.stream import Gemm, Stream
-from tcopt.dialects.vdla.tasks.model import Machine, Task
 from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
 from tcopt.support.locations import describe_location, nearest_location
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
@@ -9,9 +10,9 @@ from xdsl.ir import Operation
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.utils.exceptions import VerifyException
 
+from tcopt.dialects.target.accelerator import AcceleratorFacts, Fetch, MatrixUnit, Port, Tokens
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least
 from tcopt.dialects.target.hardware import PlacedMemory
-from tcopt.dialects.target.interface import TargetFacts
 
 FEATURES = ("alu", "mulh", "load_i8")
 """What a machine may have beside loads, stores and gemm."""
@@ -21,6 +22,11 @@ RESULTS = ("i32", "i8")
 
 ARBITRATIONS = ("first-come", "priority")
 
+_CHAIN = ("load", "compute", "store")
+"""Its units, between neighbours of which there are tokens."""
+
+INSTRUCTION_BYTES = 16
+
 _SCOPES = {"acc_input": "inp", "acc_weight": "wgt", "acc_register": "acc"}
 """Memories by the scopes of loops."""
 
@@ -29,7 +35,7 @@ MOST_ENTRIES = {"uop": 1 << 13, "wgt": 1 << 10, "inp": 1 << 11, "acc": 1 << 11}
 
 
 @irdl_attr_definition
-class VdlaTargetAttr(TargetFacts):
+class VdlaTargetAttr(AcceleratorFacts):
     """A load unit, a compute unit and a store unit around memories that programs place data in.
 
     - `results`: what stores write, of `i32` (registers) and `i8` (the low byte of each lane).
@@ -164,6 +170,42 @@ class VdlaTargetAttr(TargetFacts):
         """Inputs, weights and registers."""
         entries, sizes = self.entries, self.entry_bytes
         return {scope: PlacedMemory(entries[name], sizes[name]) for scope, name in _SCOPES.items()}
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        return _CHAIN
+
+    @property
+    def order(self) -> Tokens:
+        """There are tokens both ways between neighbours."""
+        there: list[tuple[str, str]] = list(pairwise(_CHAIN))
+        pairs = [*there, *((b, a) for a, b in there)]
+        return Tokens(dict.fromkeys(pairs, self.tokens.data))
+
+    @property
+    def last_unit(self) -> str:
+        """Finish is an instruction of the compute unit."""
+        return _CHAIN[1]
+
+    @property
+    def matrix_unit(self) -> MatrixUnit:
+        rows, lanes, inner = self.unit
+        return MatrixUnit(rows, lanes, inner, self.gemm_cycles.data, self.stored_types)
+
+    @property
+    def memory_port(self) -> Port:
+        names = ("port",) if self.channels.data == 1 else ("port read", "port write")
+        return Port(self.latency.data, self.arbitration.data == "priority", names)
+
+    @property
+    def instruction_fetch(self) -> Fetch:
+        fetched = self.fetch.data
+        cycles = self.transfer_cycles(1, fetched * INSTRUCTION_BYTES)
+        return Fetch(fetched, cycles, self.queue.data, self.start.data)
+
+    def transfer_cycles(self, rows: int, row_bytes: int) -> int:
+        per_row = -(-row_bytes * self.port_cycles.data // self.port_bytes.data)
+        return rows * (self.row_cycles.data + per_row)
 
     def verify(self) -> None:
         check_least(self, rows=1, block_in=1, block_out=1)

@@ -14,9 +14,9 @@ from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import InstructionOp, ProgramOp, Unit
 from tcopt.dialects.vdla.stream import stream_of
 from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
-from tcopt.passes.vdla.neighbour_tokens import plan_neighbour_tokens
+from tcopt.passes.accelerator.neighbour_tokens import plan_neighbour_tokens
+from tcopt.passes.accelerator.token_plan import TokenPlan, plan_tokens
 from tcopt.passes.vdla.relays import InsertRelay
-from tcopt.passes.vdla.token_plan import TokenPlan, plan_tokens
 from tcopt.support.errors import InputError, PassFailedError, UnsupportedError
 from tcopt.support.rewriting import rewrite
 

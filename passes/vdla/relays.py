@@ -8,7 +8,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects.vdla import InstructionOp, KernelKind, KernelOp, LoadUopsOp, ProgramOp
-from tcopt.passes.vdla.token_plan import TokenPlan
+from tcopt.passes.accelerator.token_plan import TokenPlan
 from tcopt.support.errors import PassFailedError
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tcopt.backends.accelerator.simulator.proof import Proof, prove
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.simulator.check import check_stream
 from tcopt.backends.vdla.simulator.function import run_stream
-from tcopt.backends.vdla.simulator.proof import Proof, prove
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import (
     FinishOp,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tcopt.backends.accelerator.simulator.trace import trace_events
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.report import attainable_cycles, report_of
-from tcopt.backends.vdla.simulator.trace import trace_events
 from tcopt.dialects.vdla import Unit
 from tcopt.dialects.vdla.stream import stream_of
 from tcopt.tools.tcopt_bench import main

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import NameLoc, StringAttr, UnknownLoc
 
+from tcopt.backends.accelerator.simulator.timing import WORK, Timeline, simulate
+from tcopt.backends.accelerator.simulator.trace import trace_events, write_trace
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.simulator.check import check_stream
-from tcopt.backends.vdla.simulator.timing import WORK, Timeline, simulate
-from tcopt.backends.vdla.simulator.trace import trace_events, write_trace
 from tcopt.backends.vdla.source import stream_for
+from tcopt.dialects.accelerator.tasks import Fetch, Machine, Port, Queue, Task
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import (
     AluCode,
@@ -27,7 +28,6 @@ from tcopt.dialects.vdla import (
     Unit,
 )
 from tcopt.dialects.vdla.stream import Stream, stream_of
-from tcopt.dialects.vdla.tasks.model import Fetch, Machine, Port, Queue, Task
 from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
 from tcopt.support.errors import VerificationError
 from vdla_programs import Conv, ConvWriter, Writer

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
+from tcopt.backends.accelerator.simulator.proof import prove
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.simulator.check import check_stream
 from tcopt.backends.vdla.simulator.function import run_stream
-from tcopt.backends.vdla.simulator.proof import prove
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
 from tcopt.dialects.vdla import (
     AluCode,

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tcopt.backends.accelerator.simulator.trace import trace_events
 from tcopt.backends.vdla.encoding import decode
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.backends.vdla.report import ProgramReport, report_of
 from tcopt.backends.vdla.settings import FUNCTION, program_in
-from tcopt.backends.vdla.simulator.trace import trace_events
 from tcopt.backends.vdla.source import machine_of, programs_of, stream_for
 from tcopt.support.errors import InputError
 from tcopt.support.files import write_output

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcopt.backends.vdla.simulator.proof import Proof, prove
+from tcopt.backends.accelerator.simulator.proof import Proof, prove
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla.stream import Stream
 from tcopt.dialects.vdla.tasks.faults import fault

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.dialects.accelerator.machine import machine_for, queue_name
+from tcopt.dialects.accelerator.tasks import Access, Entries, Machine, Task
 from tcopt.dialects.target import VdlaTargetAttr
-from tcopt.dialects.vdla import Memory, Unit
+from tcopt.dialects.vdla import Memory
 from tcopt.dialects.vdla.stream import (
     MICRO_OPS,
     Alu,
@@ -22,56 +24,25 @@ from tcopt.dialects.vdla.stream import (
 )
 from tcopt.dialects.vdla.tasks.faults import fault
 from tcopt.dialects.vdla.tasks.indices import step_indices
-from tcopt.dialects.vdla.tasks.model import Access, Entries, Fetch, Machine, Port, Queue, Task
 from tcopt.dialects.vdla.text import describe
 from tcopt.support.errors import TcoptError
-
-INSTRUCTION_BYTES = 16
 
 
 def machine_of(target: VdlaTargetAttr, stream: Stream) -> Machine:
     """The machine that executes a stream; its buffers are memories too, in units of `granule`."""
-    pairs = [(unit, unit.next) for unit in Unit if unit.next is not None]
-    depth = target.tokens.data
-    queues = {
-        queue_name(a, b): Queue(queue_name(a, b), a, b, depth)
-        for first, second in pairs
-        for a, b in ((first, second), (second, first))
-    }
     spaces: dict[str, int] = {
         memory: target.entries[memory] for memory in (Memory.WGT, Memory.INP, Memory.ACC)
     }
     size = granule(target)
     for number, buffer in enumerate(stream.buffers):
         spaces[space_of(stream, number)] = -(-buffer.bytes // size)
-    by_priority = target.arbitration.data == "priority"
-    port = Port(target.latency.data, by_priority, channels_of(target))
-    fetched = target.fetch.data
-    cycles = transfer_cycles(target, 1, fetched * INSTRUCTION_BYTES)
-    fetch = Fetch(fetched, cycles, target.queue.data, target.start.data)
     local = frozenset(str(memory) for memory in Memory)
-    return Machine([str(unit) for unit in Unit], queues, spaces, port, fetch, local)
-
-
-def queue_name(producer: str, consumer: str) -> str:
-    """The name of the queue of tokens between two units."""
-    return f"{producer}->{consumer}"
-
-
-def channels_of(target: VdlaTargetAttr) -> tuple[str, ...]:
-    """The channels of the port: that of reads first, that of stores last."""
-    return ("port",) if target.channels.data == 1 else ("port read", "port write")
+    return machine_for(target, spaces, local)
 
 
 def granule(target: VdlaTargetAttr) -> int:
     """Bytes that divide every entry in memory."""
     return gcd(*(target.entry_bytes[m] for m in Memory if m is not Memory.UOP))
-
-
-def transfer_cycles(target: VdlaTargetAttr, rows: int, row_bytes: int) -> int:
-    """Cycles for which a transfer has the port."""
-    per_row = -(-row_bytes * target.port_cycles.data // target.port_bytes.data)
-    return rows * (target.row_cycles.data + per_row)
 
 
 def tasks_of(stream: Stream, target: VdlaTargetAttr) -> tuple[list[Task], list[TcoptError]]:
@@ -96,7 +67,7 @@ class _Reader:
         self.loaded = np.zeros(count, np.bool_)
         self.table = np.array(stream.micro_ops, np.int64).reshape(-1, 3)
         self.granule = granule(target)
-        self.channels = channels_of(target)
+        self.channels = target.memory_port.channels
         self.spaces = machine_of(target, stream).spaces
         self.known: dict[Any, tuple[tuple[Access, ...], tuple[Access, ...]]] = {}
 
@@ -107,7 +78,7 @@ class _Reader:
         if isinstance(instruction, Transfer):
             reads, writes = self.transfer(instruction)
             size = instruction.columns * self.target.entry_bytes[instruction.memory]
-            port_cycles = transfer_cycles(self.target, instruction.rows, size)
+            port_cycles = self.target.transfer_cycles(instruction.rows, size)
             size *= instruction.rows
         elif isinstance(instruction, Compute):
             reads, writes = self.compute(number, instruction)

@@ -17,7 +17,8 @@ from tcopt.dialects.graph.group import PLACE, GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.interfaces.placement import Offload
 from tcopt.dialects.graph.types import bytes_of, type_of
-from tcopt.dialects.target import VdlaTargetAttr, accelerator_of
+from tcopt.dialects.target import accelerator_of
+from tcopt.dialects.target.accelerator import AcceleratorFacts, MatrixUnit
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
 
@@ -72,7 +73,7 @@ class PartitionPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         facts = accelerator_of(op)
-        if not isinstance(facts, VdlaTargetAttr):
+        if not isinstance(facts, AcceleratorFacts) or facts.matrix_unit is None:
             return
         for body in function_bodies(op):
             plan = plan_partition(body, facts, self.host_products, every=self.all_of_them)
@@ -117,21 +118,22 @@ class PartitionPlan:
 
 
 def plan_partition(
-    body: Block, facts: VdlaTargetAttr, host_products: int, *, every: bool = False
+    body: Block, facts: AcceleratorFacts, host_products: int, *, every: bool = False
 ) -> PartitionPlan:
     """Choose the operators of a function's body that the accelerator computes."""
-    plan = PartitionPlan(facts.kind)
+    plan, unit = PartitionPlan(facts.kind), facts.matrix_unit
+    assert unit is not None, "asked before"
     for op in body.ops:
         if not isinstance(op, GraphOp):
             continue
-        form = op.on_matrix_unit(facts.block_in.data, facts.block_out.data)
-        if "i32" not in facts.stored_types and not isinstance(form, str):
+        form = op.on_matrix_unit(unit.inner, unit.lanes)
+        if "i32" not in unit.results and not isinstance(form, str):
             form = f"{facts.kind} stores no sums of 32 bits"
         if isinstance(form, str):
             if op.COUNTS_ON:
                 remark(PartitionPass.name, op, f"on the host: {form}", missed=True)
             continue
-        there, here = _cycles(op, form, facts), op.work() // (2 * host_products)
+        there, here = _cycles(op, form, facts, unit), op.work() // (2 * host_products)
         placement = Placement(form, there, here, every or there < here)
         plan.placements[op] = placement
         where = facts.kind if placement.is_there else "the host"
@@ -140,15 +142,14 @@ def plan_partition(
     return plan
 
 
-def _cycles(op: GraphOp, form: Offload, facts: VdlaTargetAttr) -> int:
+def _cycles(op: GraphOp, form: Offload, facts: AcceleratorFacts, unit: MatrixUnit) -> int:
     """Cycles for which the accelerator and the host are busy with an operator."""
-    unit = facts.rows.data * facts.block_in.data * facts.block_out.data
-    products = form.products * facts.gemm_cycles.data // unit
+    products = form.products * unit.cycles // unit.products
     moved = sum(_bytes(value) for each in form.body for value in _outside(each, form))
-    port = moved * facts.port_cycles.data // facts.port_bytes.data
+    port = facts.transfer_cycles(1, moved)
     data = [op.operands[0], *(value for each in form.body for value in each.results)]
     crossing = 2 * sum(map(_bytes, data)) // HOST_BYTES
-    return max(products, port) + crossing + CALL + facts.start.data
+    return max(products, port) + crossing + CALL + facts.instruction_fetch.start
 
 
 def _outside(op: GraphOp, form: Offload) -> Iterator[SSAValue]:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.dialects.vdla.tasks.model import Machine, Task
-from tcopt.passes.vdla.token_plan import Staircase, Token, TokenPlan
+from tcopt.dialects.accelerator.tasks import Machine, Task
+from tcopt.passes.accelerator.token_plan import Staircase, Token, TokenPlan
 
 
 def plan_neighbour_tokens(name: str, machine: Machine, tasks: Sequence[Task]) -> TokenPlan:

@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tcopt.dialects.vdla.tasks.model import Machine, Queue, Task
-from tcopt.passes.vdla.dependences import Dependence, dependences_of
+from tcopt.dialects.accelerator.tasks import Machine, Queue, Task
+from tcopt.passes.accelerator.dependences import Dependence, dependences_of
 from tcopt.support.errors import UnsupportedError
 
 Pair = tuple[str, str]

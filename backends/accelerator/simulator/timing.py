@@ -16,7 +16,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tcopt.dialects.vdla.tasks.model import FETCH, Machine, Task
+from tcopt.dialects.accelerator.tasks import FETCH, Machine, Task
 from tcopt.support.errors import VerificationError
 
 PORT = "port"

@@ -13,6 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.dialects.target.accelerator import Fetch, Port
+
+__all__ = ["FETCH", "Access", "Entries", "Fetch", "Machine", "Port", "Queue", "Task"]
+
 Entries = slice | NDArray[np.int64]
 
 
@@ -24,37 +28,6 @@ class Queue:
     producer: str
     consumer: str
     depth: int
-
-
-@dataclass(frozen=True)
-class Port:
-    """The port to memory, which all units share.
-
-    Attributes:
-        channels: what does one transfer at a time, by name.
-        latency: cycles from the end of a transfer to the end of its task.
-        by_priority: whether the first in `Machine.priorities` gets it, not who asked first.
-    """
-
-    latency: int
-    by_priority: bool
-    channels: tuple[str, ...] = ("port",)
-
-
-@dataclass(frozen=True)
-class Fetch:
-    """How instructions reach the units.
-
-    Attributes:
-        burst: instructions in one transfer. cycles: of the first channel, for one.
-        depth: instructions that the queue in front of a unit holds.
-        start: the cycle of the first request.
-    """
-
-    burst: int
-    cycles: int
-    depth: int
-    start: int = 0
 
 
 @dataclass(frozen=True)

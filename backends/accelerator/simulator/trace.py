@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from tcopt.backends.vdla.simulator.timing import LATENCY, PORT, WORK, Slice, Timeline
-from tcopt.dialects.vdla.tasks.model import FETCH, Machine, Task
+from tcopt.backends.accelerator.simulator.timing import LATENCY, PORT, WORK, Slice, Timeline
+from tcopt.dialects.accelerator.tasks import FETCH, Machine, Task
 from tcopt.support.locations import describe_location, nearest_location
 
 Event = dict[str, Any]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.dialects.vdla.tasks.model import Access, Machine, Task
+from tcopt.dialects.accelerator.tasks import Access, Machine, Task
 
 Clock = tuple[int, ...]
 """For each unit, how many of its tasks are known to be done."""

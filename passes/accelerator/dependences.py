@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.dialects.vdla.tasks.model import Access, Machine, Task
+from tcopt.dialects.accelerator.tasks import Access, Machine, Task
 
 END = "end"
 """The kind of what the end of a program waits for."""

@@ -1,0 +1,1 @@
+"""Programs of accelerators, whatever they look like."""

@@ -1,0 +1,84 @@
+"""Accelerators that are driven by instructions, beside the CPU, whose program calls them.
+
+What an accelerator computes is decided by `partition`; the rest is compiled for this CPU, and so is
+what calls the accelerator's programs. A kind of accelerator is a subclass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tcopt.support.accuracy import PRECISE
+from tcopt.support.errors import PassFailedError
+from tcopt.support.pass_specs import PassSpec, specs
+from tcopt.support.phases import Phase, with_passes
+from tcopt.targets.cpu import CpuKind
+from tcopt.targets.interface import KernelCode, TargetKind
+from tcopt.targets.pipelines import LOOP, SCHEDULE
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import FuncOp
+
+    from tcopt.dialects.target import TargetFacts
+    from tcopt.dialects.target.accelerator import AcceleratorFacts
+
+
+class AcceleratorKind(CpuKind):
+    """The CPU that `cpu` means, and an accelerator beside it.
+
+    Attributes:
+        name: of the kind.
+        facts: the class of its attribute.
+        machines: attributes by name, the default first.
+        kernel: passes from scheduled loops to what the host calls.
+    """
+
+    precisions = (PRECISE,)
+    kernel: ClassVar[Sequence[PassSpec]] = specs(
+        "compact-buffers",
+        "lower-blocks",
+        "inject-virtual-threads",
+        "place-sram",
+        "lower-loop-to-accelerator",
+        "order-units",
+        "accelerator-check",
+        "encode-accelerator",
+    )
+
+    if TYPE_CHECKING:
+
+        @property
+        def facts(self) -> type[AcceleratorFacts]: ...  # pyright: ignore
+
+        @property
+        def machines(self) -> MutableMapping[str, Any]: ...
+
+    def has_machine(self, name: str) -> bool:
+        return name in self.machines
+
+    def attribute(self, machine: str = "") -> TargetFacts:  # pyright: ignore
+        return TargetKind.attribute(self, machine)
+
+    def pipeline(self, machine: str, accuracy: str, precision: str) -> list[Phase]:
+        self.attribute(machine)
+        host = super().pipeline("", accuracy, precision)
+        text = f"{self.name}:{machine}" if machine else self.name
+        accelerator = (PassSpec.of("set-accelerator", target=text),)
+        added = {"after:set-target": accelerator, "after:narrow-contractions": specs("partition")}
+        return with_passes(host, added)
+
+    def placed_phases(self) -> Sequence[Phase]:
+        return (Phase("loop", LOOP), Phase("schedule", SCHEDULE), Phase("kernel", self.kernel))
+
+    def kernel_code(self, module: ModuleOp, caller: FuncOp) -> KernelCode:
+        from tcopt.runtime.build import host_calls
+
+        calls = host_calls(module)
+        if len(calls) != 1:
+            raise PassFailedError("the passes on a program of the accelerator left none")
+        return KernelCode(code=b"", host_call=(calls[0].function, calls[0].settings))
+
+    def cache_facts(self, machine: str) -> object:
+        return super().cache_facts(""), sorted(self.attribute(machine).facts().items())
