@@ -12,8 +12,8 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Int, flag, integer
+from tcopt.dialects.graph.key_digits import sort_by_digits
 from tcopt.dialects.graph.opaque import OpaqueOp
-from tcopt.dialects.graph.smallest_keys import sort_by_digits
 from tcopt.dialects.graph.types import AnyTensor, Array, element_type, is_float, shape_of, tensor
 from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
 

@@ -299,9 +299,7 @@ class RowPart:
     def each(self) -> Generator[Scalar]:
         """Where each is in the dimension, one after the other."""
         with self._writer.loop(self._lanes) as lane:
-            place = AffineDimExpr(0) * self._lanes + AffineDimExpr(1) + self._first
-            op = IndexOp(AffineMap(2, 0, (place,)), [self._number.value, lane.value])
-            yield Scalar(self._writer, self._writer.emitter.add(op), INDEX)
+            yield self._writer.place(self._number, self._lanes, lane, self._first)
 
 
 class KernelWriter:
@@ -448,9 +446,14 @@ class KernelWriter:
         # What is written inside asks the loops around for the ranges of their variables.
         self.block.add_op(ForOp(count, Region(body), LoopKind.VECTORIZED))
         with self._inside(body):
-            place = AffineDimExpr(0) * count + AffineDimExpr(1) + first
-            op = IndexOp(AffineMap(2, 0, (place,)), [part.value, body.args[0]])
-            yield Scalar(self, self.emitter.add(op), INDEX), Scalar(self, body.args[0], INDEX)
+            lane = Scalar(self, body.args[0], INDEX)
+            yield self.place(part, count, lane, first), lane
+
+    def place(self, number: Scalar, size: int, inner: Scalar, first: int = 0) -> Scalar:
+        """Where place `inner` of part `number` is, of parts of a size one after the other."""
+        place = AffineDimExpr(0) * size + AffineDimExpr(1) + first
+        op = IndexOp(AffineMap(2, 0, (place,)), [number.value, inner.value])
+        return Scalar(self, self.emitter.add(op), INDEX)
 
     @contextmanager
     def when(self, condition: Scalar) -> Generator[None]:

@@ -42,12 +42,11 @@ from tcopt.passes.kernel.lowering.scope_capacity import check_capacities
 from tcopt.passes.kernel.lowering.thread_axes import Grid, with_space
 from tcopt.passes.kernel.lowering.thread_private import drop_thread_dimensions
 from tcopt.passes.loop.analysis.contraction import contraction
+from tcopt.passes.loop.bufferize.hoist_workspace import STACK_BYTES
 from tcopt.passes.loop.unroll.table_folds import constant_index, splat
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
 from tcopt.support.quick_ir import erase_op, keep_name, walk_ops
-
-_STACK_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -344,7 +343,7 @@ class FunctionLowering:
         """Whether a buffer is small; a GPU's threads, and memories of their own, have no heap."""
         if self.grid is not None or op.scope.data.space is not None:
             return True
-        return memref_bytes(op.result.type) <= _STACK_BYTES
+        return memref_bytes(op.result.type) <= STACK_BYTES
 
     def _load(self, op: loop.LoadOp) -> None:
         mask = None if op.mask is None else self.values[op.mask]

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import FunctionType, IntegerAttr, ModuleOp, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects import loop
+from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.passes.loop.analysis.calls import calls_by_name
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.rewriting import insert, replace, rewrite
 
+STACK_BYTES = 64 * 1024
+"""Buffers of more bytes are not on a thread's stack."""
+
 
 @dataclass
 class HoistWorkspace(RewritePattern):
-    """Let the callers of a function give the buffers at its top.
+    """Let the callers of a function give the buffers at its top, and large ones in serial loops,
+    which would be on the heap.
 
         loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
           %t = loop.alloc global : memref<8xf32>
@@ -42,7 +47,7 @@ class HoistWorkspace(RewritePattern):
     def match_and_rewrite(self, op: loop.FuncOp, rewriter: PatternRewriter) -> None:
         calls = self.calls.get(op.sym_name.data, ())
         block = op.body.block
-        allocs = [each for each in block.ops if _is_workspace(each)] if calls else []
+        allocs = list(_workspace(block)) if calls else []
         if not allocs:
             return
         for alloc in allocs:
@@ -56,14 +61,20 @@ class HoistWorkspace(RewritePattern):
             pass_buffers(call, new_types)
 
 
-def _is_workspace(op: Operation) -> bool:
-    return isinstance(op, loop.AllocOp) and op.scope.data == loop.Scope.GLOBAL
+def _workspace(block: Block, *, least: int = -1) -> Generator[loop.AllocOp]:
+    """The buffers of more than `least` bytes that one thread uses at a time."""
+    for op in block.ops:
+        if isinstance(op, loop.AllocOp) and op.scope.data == loop.Scope.GLOBAL:
+            if memref_bytes(op.result.type) > least:
+                yield op
+        elif isinstance(op, loop.ForOp) and op.loop_kind is loop.LoopKind.SERIAL:
+            yield from _workspace(op.body.block, least=STACK_BYTES)
 
 
 @dataclass(frozen=True)
 class HoistWorkspacePass(ModulePass):
-    """Makes the global buffers at the top of a function arguments, given by its callers, so
-    that the memory plan covers them.
+    """Makes the global buffers at the top of a function, and those in its serial loops that are too
+    large for a stack, arguments, given by its callers, so that the memory plan covers them.
 
         loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
           %t = loop.alloc global : memref<8xf32>

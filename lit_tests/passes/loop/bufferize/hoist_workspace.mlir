@@ -41,3 +41,31 @@ loop.func @alone(%x: memref<8xf32>) {
     loop.store %a, %t[%i] : memref<8xf32>
   }
 }
+
+// A buffer too large for a stack is an argument where the loops around it are serial; a smaller one
+// stays, and so does one that each thread needs for itself.
+// CHECK-LABEL: loop.func @inner
+// CHECK-SAME:  (%x: memref<20000xf32>, %t: memref<20000xf32>) {
+// CHECK-NEXT:    loop.for %i = 0 to 2 {
+// CHECK-NEXT:      %s = loop.alloc global : memref<8xf32>
+// CHECK:         loop.for %i = 0 to 2 parallel {
+// CHECK-NEXT:      %p = loop.alloc global : memref<20000xf32>
+loop.func @inner(%x: memref<20000xf32>) {
+  loop.for %i = 0 to 2 {
+    %t = loop.alloc global : memref<20000xf32>
+    %s = loop.alloc global : memref<8xf32>
+    %a = loop.load %x[%i] : memref<20000xf32>
+    loop.store %a, %t[%i] : memref<20000xf32>
+    loop.store %a, %s[%i] : memref<8xf32>
+  }
+  loop.for %i = 0 to 2 parallel {
+    %p = loop.alloc global : memref<20000xf32>
+    %a = loop.load %x[%i] : memref<20000xf32>
+    loop.store %a, %p[%i] : memref<20000xf32>
+  }
+}
+
+func.func @calls_inner(%x: memref<20000xf32>) {
+  loop.call @inner(%x) : memref<20000xf32>
+  func.return
+}
