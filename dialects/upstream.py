@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, OpTrait, Pure
+from xdsl.traits import Commutative, MemoryReadEffect, MemoryWriteEffect, OpTrait, Pure
 
 XDSL_VERSION = "0.74.0"
 """The version of xDSL that all of this is for."""
@@ -49,6 +49,10 @@ class Gap:
 
 _TRAITS: Mapping[str, type[OpTrait]] = {
     "arith.remui": Pure,
+    "arith.maxsi": Commutative,
+    "arith.maxui": Commutative,
+    "arith.minsi": Commutative,
+    "arith.minui": Commutative,
     "vector.load": MemoryReadEffect,
     "vector.maskedload": MemoryReadEffect,
     "vector.store": MemoryWriteEffect,
@@ -57,7 +61,7 @@ _TRAITS: Mapping[str, type[OpTrait]] = {
     "vector.create_mask": Pure,
     "vector.shuffle": Pure,
 }
-"""Effects that ops lack: generic passes take an op without for the worst there is."""
+"""Traits that ops lack: generic passes take an op without effects for the worst there is."""
 
 _lacking: list[str] = []
 """The ops that did lack theirs."""
@@ -153,7 +157,7 @@ def _unordered_is_accepted() -> bool:
 
 _SCALARS = "takes scalars alone, where MLIR's takes vectors as well"
 _MISSING = "is not there"
-_EFFECTS = "does not say what memory it touches"
+_LACKING = "does not say what memory it touches, or that its operands commute"
 _ARITH, _VECTOR = "dialects/arith_.py", "dialects/vector_"
 
 GAPS: tuple[Gap, ...] = (
@@ -184,7 +188,7 @@ GAPS: tuple[Gap, ...] = (
     ),
     Gap("vector.reduction", "its constructor gives a wrong type", _VECTOR, _refuses(_reduce)),
     Gap("gpu.shuffle", _MISSING, "dialects/simt.py", _lacks_op("gpu.shuffle")),
-    *(Gap(name, _EFFECTS, "dialects/upstream.py", _lacks_trait(name)) for name in _TRAITS),
+    *(Gap(name, _LACKING, "dialects/upstream.py", _lacks_trait(name)) for name in _TRAITS),
     Gap(
         "Operation.verify",
         "accepts a value that is used before the op that gives it",

@@ -70,7 +70,8 @@ class AcceleratorKind(CpuKind):
         return with_passes(host, added)
 
     def placed_phases(self) -> Sequence[Phase]:
-        return (Phase("loop", LOOP), Phase("schedule", SCHEDULE), Phase("kernel", self.kernel))
+        loop = (*specs("split-operations"), *LOOP)
+        return (Phase("loop", loop), Phase("schedule", SCHEDULE), Phase("kernel", self.kernel))
 
     def kernel_code(self, module: ModuleOp, caller: FuncOp) -> KernelCode:
         from tcopt.runtime.build import host_calls

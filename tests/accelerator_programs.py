@@ -18,7 +18,9 @@ from tcopt.tools.passes.driver import new_context
 
 Array = NDArray[np.generic]
 
-TO_LOOP = "fuse-ops,lower-graph-to-te,te-inline,split-axes,merge-axes,lower-te-to-loop"
+TO_LOOP = (
+    "fuse-ops,lower-graph-to-te,te-inline,split-axes,merge-axes,split-operations,lower-te-to-loop"
+)
 TO_PLACES = "apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,place-sram"
 
 

@@ -10,6 +10,7 @@ from xdsl.irdl import irdl_op_definition
 from tcopt.dialects.graph.elementwise import BinaryOp, Domain
 from tcopt.dialects.graph.types import Array, bits_of, element_type, is_unsigned_int
 from tcopt.dialects.te import api as te
+from tcopt.dialects.te.expr import Const
 
 
 @irdl_op_definition
@@ -28,6 +29,8 @@ class ShiftLeftOp(BinaryOp):
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
         """The value of one element."""
+        if _is_known(rhs):
+            return te.shift_left(lhs, rhs)
         places, inside = _places(rhs)
         return te.select(inside, te.shift_left(lhs, places), te.const(0, lhs.dtype))
 
@@ -49,12 +52,19 @@ class ShiftRightOp(BinaryOp):
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
         """The value of one element."""
+        if _is_known(rhs):
+            return te.shift_right(lhs, rhs)
         places, inside = _places(rhs)
         shifted = te.shift_right(lhs, places)
         rest = te.const(0, lhs.dtype)
         if not is_unsigned_int(element_type(self.lhs)):
             rest = te.select(lhs < 0, te.const(-1, lhs.dtype), rest)
         return te.select(inside, shifted, rest)
+
+
+def _is_known(rhs: te.Expr) -> bool:
+    """Whether it is a number that leaves some bits."""
+    return isinstance(rhs, Const) and 0 <= rhs.value < bits_of(rhs.dtype)
 
 
 def _places(rhs: te.Expr) -> tuple[te.Expr, te.Expr]:

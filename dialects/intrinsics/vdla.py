@@ -176,6 +176,15 @@ def store_out(extents: Shape, number: int | None = None) -> Intrinsic:
     return _copy("vdla_store_out", extents, shape, ("i32", "i8"), {"x": REGISTER}, ["store_i8"])
 
 
+ALU_CODES = ("min", "max", "add", "shr")
+"""Operations of any alu."""
+
+
+def alu_name(code: str, unit: Shape, number: int | None = None) -> str:
+    """The intrinsic that combines registers of a unit with others, or with a number."""
+    return _name(f"vdla_{code}", unit, number)
+
+
 _MOST = 1 << 15
 """Numbers in instructions of the alu have 16 bits, with a sign."""
 

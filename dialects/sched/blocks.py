@@ -242,6 +242,25 @@ class CacheWriteOp(SchedOp):
 
 
 @irdl_op_definition
+class ComputeInPlaceOp(SchedOp):
+    """A block stores where it reads, in place of a buffer of its own:
+    `sched.compute_in_place %add of 0` counts the buffers in the order of the block's reads."""
+
+    name = "sched.compute_in_place"
+
+    block = operand_def(BlockType())
+    buffer = prop_def(IntegerAttr[i64])
+
+    assembly_format = "$block `of` $buffer attr-dict"
+
+    def __init__(self, block: SSAValue, buffer: int):
+        super().__init__(operands=[block], properties={"buffer": IntegerAttr(buffer, i64)})
+
+    def arguments(self, resolve: Resolve) -> tuple[object, ...]:
+        return (resolve(self.block), self.buffer.value.data)
+
+
+@irdl_op_definition
 class SetScopeOp(SchedOp):
     """The buffer a block writes moves to another memory: `sched.set_scope %mm to register`."""
 

@@ -31,6 +31,7 @@ from tcopt.schedules.primitives.bind import bind
 from tcopt.schedules.primitives.cache_read import cache_read
 from tcopt.schedules.primitives.cache_write import cache_write
 from tcopt.schedules.primitives.compute_at import compute_at
+from tcopt.schedules.primitives.compute_in_place import compute_in_place
 from tcopt.schedules.primitives.compute_inline import compute_inline
 from tcopt.schedules.primitives.decompose_reduction import decompose_reduction
 from tcopt.schedules.primitives.double_buffer import double_buffer
@@ -307,6 +308,12 @@ class Schedule:
         where = _scope("cache_write", scope)
         made = cache_write(self._state, op, where)
         return self._add_block(sched.CacheWriteOp(value, where), made)
+
+    def compute_in_place(self, block: BlockLike, buffer: int) -> None:
+        """Let a block store where it reads one of its buffers, counted in the order of reads."""
+        op, value = self.block_op(block), self._recorder.block(_name(block))
+        compute_in_place(self._state, op, buffer)
+        self._recorder.add(sched.ComputeInPlaceOp(value, buffer))
 
     def set_scope(self, block: BlockLike, scope: Scope | str) -> None:
         """Move the buffer that a block writes to another memory."""

@@ -40,6 +40,8 @@ sched.sequence @steps for @f attributes {rule = "by-hand"} {
   sched.compute_inline %pad
   // CHECK-NEXT: sched.reverse_compute_inline %pad
   sched.reverse_compute_inline %pad
+  // CHECK-NEXT: sched.compute_in_place %pad of 0
+  sched.compute_in_place %pad of 0
   // CHECK-NEXT: %store = sched.cache_write %mm into register
   %store = sched.cache_write %mm into register
   // CHECK-NEXT: %x = sched.cache_read %mm of "x" into shared

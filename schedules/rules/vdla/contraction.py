@@ -6,7 +6,8 @@
         for each part of the sum
           load data and weights                     acc_input, acc_weight
           multiply and add
-        store the sums
+        what the alu does with them, in place     acc_register
+        store the sums, or their low bytes
 
 Data or weights are loaded further outside where that moves less. Pieces lie in several slots, so
 that the next one is loaded while this one is computed with. Pieces are those that take the fewest
@@ -15,7 +16,8 @@ cycles on a model of the units and their port (`timing.py`).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 
 from tcopt.dialects.graph.forms import CONTRACTION
@@ -25,10 +27,11 @@ from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.rules.vdla.epilogue import load_tables
 from tcopt.schedules.rules.vdla.roles import Roles, Source, find_roles, multiplies_bytes
 from tcopt.schedules.rules.vdla.tiles import Tile, candidate_tiles
 from tcopt.schedules.rules.vdla.timing import Estimator
-from tcopt.schedules.state.state import alloc_of, buffers_read
+from tcopt.schedules.state.state import buffers_read
 from tcopt.support.remarks import remark
 
 _TIMED = 24
@@ -50,10 +53,7 @@ class Contraction:
         roles = find_roles(sch, pattern, facts)
         if isinstance(roles, Declined):
             return roles
-        others = [b for b in sch.blocks() if b not in (found[0], roles.data.producer)]
-        if others or alloc_of(pattern.store.buffer) is not None:
-            return Declined("something else is computed from its results")
-        if "i32" not in facts.stored_types:
+        if not roles.epilogue.stores_bytes and "i32" not in facts.stored_types:
             return Declined("results of 32 bits are not stored")
         tile = choose_tile(roles, facts)
         if tile is None:
@@ -109,8 +109,70 @@ def schedule_tile(
 ) -> None:
     """Cut a sum of products into pieces, and let the accelerator's instructions compute them."""
     remark("schedule", sch.block_op(block), f"pieces of {tile}")
+    steps = roles.epilogue.steps
+    store = steps[-1].block if roles.epilogue.stores_bytes else None
+    if store is None:
+        store = sch.cache_write(steps[-1].block if steps else block, "acc_register")
+    for each in (block, *(step.block for step in steps)):
+        if steps and each != store:
+            sch.set_scope(each, "acc_register")
+    pieces = _cut(sch, block, roles, tile)
+    init = sch.decompose_reduction(block, pieces.part)
+    _move(sch, store, roles, pieces)
+    data = _cached(sch, block, roles.data, "acc_input")
+    sch.compute_at(data, pieces.place(roles, roles.pixels, whole=tile.whole_data))
+    weights = _cached(sch, block, roles.weights, "acc_weight")
+    sch.compute_at(weights, pieces.place(roles, roles.outputs, whole=tile.whole_weights))
+    tables = load_tables(sch, roles.epilogue)
+    for table, layout in zip(tables, roles.epilogue.tables, strict=True):
+        moving = tuple(v for v in (*roles.outputs, *roles.pixels) if any(layout.steps[v]))
+        sch.compute_at(table, pieces.place(roles, moving, whole=True))
+    for step in steps:
+        if step.over is not None:
+            sch.compute_in_place(step.block, step.over)
+    for each, slots in zip((data, weights, init), tile.slots, strict=True):
+        if slots > 1:
+            sch.double_buffer(each, slots)
     unit, lanes, inner = facts.unit
-    store = sch.cache_write(block, "acc_register")
+    names = {
+        block: f"vdla_gemm_{unit}x{lanes}x{inner}",
+        init: f"vdla_reset_{unit}x{lanes}",
+        data: f"vdla_load_inp_{unit}x{inner}",
+        weights: f"vdla_load_wgt_{lanes}x{inner}",
+        store: f"vdla_store_acc_{unit}x{lanes}",
+        **dict.fromkeys(tables, f"vdla_load_acc_{unit}x{lanes}"),
+        **{step.block: step.intrinsic for step in steps},
+    }
+    for each, name in names.items():
+        sch.tensorize(each, name)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """The loops around the pieces of a sum of products.
+
+    Attributes:
+        outer: by variable, the loop over its pieces.
+        loops: over pieces of the results, outermost first.
+        parts: over parts of the sum.
+        part: the outermost loop in which something is added.
+    """
+
+    outer: Mapping[int, Loop]
+    loops: Sequence[Loop]
+    parts: Sequence[Loop]
+    part: Loop
+
+    def place(self, roles: Roles, variables: tuple[int, ...], *, whole: bool) -> Loop:
+        """The loop in which an operand that some variables move is loaded."""
+        if not whole:
+            return self.parts[0] if self.parts else self.loops[-1]
+        moving = [self.outer[v] for v in (*roles.shared, *variables) if v in self.outer]
+        return max(moving, key=self.loops.index, default=self.loops[0])
+
+
+def _cut(sch: Schedule, block: Block, roles: Roles, tile: Tile) -> _Pieces:
+    """Split and order the loops of a sum of products."""
     loops = variable_loops(sch, block)
     outer: dict[int, Loop] = {}
     for v in (*roles.shared, *roles.outputs, *roles.pixels, roles.depth):
@@ -135,32 +197,21 @@ def schedule_tile(
     unit_variables = (roles.lanes, roles.inner)
     order = (*roles.shared, *roles.outputs, *depth, *roles.taps, *roles.pixels, *unit_variables)
     sch.reorder(*pieces, *parts, *(loops[v] for v in order if v in loops))
-    part = parts[0] if parts else loops[next(v for v in order[len(roles.shared) :] if v in loops)]
     if tile.threads > 1:
         sch.virtual_thread(pieces[-1])
-    init = sch.decompose_reduction(block, part)
-    sch.reverse_compute_at(store, pieces[-1])
-    innermost = parts[0] if parts else pieces[-1]
+    inside = [loops[v] for v in order[len(roles.shared) :] if v in loops]
+    return _Pieces(outer, pieces, parts, (parts or inside)[0])
 
-    def place(whole: bool, variables: tuple[int, ...]) -> Loop:
-        """The loop in which an operand that some variables move is loaded."""
-        if not whole:
-            return innermost
-        moving = [outer[v] for v in (*roles.shared, *variables) if v in outer]
-        return max(moving, key=pieces.index, default=pieces[0])
 
-    data = _cached(sch, block, roles.data, "acc_input")
-    sch.compute_at(data, place(tile.whole_data, roles.pixels))
-    weights = _cached(sch, block, roles.weights, "acc_weight")
-    sch.compute_at(weights, place(tile.whole_weights, roles.outputs))
-    for each, slots in zip((data, weights, init), tile.slots, strict=True):
-        if slots > 1:
-            sch.double_buffer(each, slots)
-    sch.tensorize(block, f"vdla_gemm_{unit}x{lanes}x{inner}")
-    sch.tensorize(init, f"vdla_reset_{unit}x{lanes}")
-    sch.tensorize(data, f"vdla_load_inp_{unit}x{inner}")
-    sch.tensorize(weights, f"vdla_load_wgt_{lanes}x{inner}")
-    sch.tensorize(store, f"vdla_store_acc_{unit}x{lanes}")
+def _move(sch: Schedule, store: Block, roles: Roles, pieces: _Pieces) -> None:
+    """Let what is done with sums be done piece by piece."""
+    steps = roles.epilogue.steps
+    late = [step.block for step in steps if not step.is_early and step.block != store]
+    for each in (*late, store):
+        sch.reverse_compute_at(each, pieces.loops[-1])
+    for step in reversed(steps):
+        if step.is_early:
+            sch.compute_at(step.block, pieces.loops[-1])
 
 
 def _cached(sch: Schedule, block: Block, source: Source, scope: str) -> Block:

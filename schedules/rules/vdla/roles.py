@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from xdsl.dialects.builtin import MemRefType, i8, i32
-from xdsl.ir import Attribute, SSAValue
-from xdsl.utils.hints import isa
+from xdsl.dialects.builtin import i8, i32
+from xdsl.ir import SSAValue
 
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.dialects.target import VdlaTargetAttr
@@ -15,31 +14,9 @@ from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.rule import Declined
+from tcopt.schedules.rules.vdla.epilogue import Epilogue, find_epilogue
+from tcopt.schedules.rules.vdla.layouts import Layout, element_of
 from tcopt.support.affine import linear_sum
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How pieces of an operand lie in memory.
-
-    Attributes:
-        shape: of the buffer.
-        steps: for each variable, how far it moves each dimension of what is transferred.
-        strides: only every so many-th index of a dimension is transferred.
-        pads: how many zeros are written below and above each dimension.
-    """
-
-    shape: tuple[int, ...]
-    steps: tuple[tuple[int, ...], ...]
-    strides: tuple[int, ...]
-    pads: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def plain(cls, access: StridedAccess) -> Layout:
-        """That of an operand that is transferred as it lies."""
-        shape = buffer_shape(access.buffer)
-        steps = tuple(each or (0,) * len(shape) for each in access.steps)
-        return cls(shape, steps, (1,) * len(shape), ((0, 0),) * len(shape))
 
 
 @dataclass(frozen=True)
@@ -71,6 +48,7 @@ class Roles:
         depth: the reduce variable whose parts are loaded one after the other.
         taps: the other reduce variables.
         shared: spatial variables that move both operands: groups.
+        epilogue: what the alu does with the sums.
     """
 
     pattern: BlockPattern
@@ -84,6 +62,7 @@ class Roles:
     data: Source
     weights: Source
     results: Layout
+    epilogue: Epilogue
 
 
 def find_roles(sch: Schedule, pattern: BlockPattern, facts: VdlaTargetAttr) -> Roles | Declined:
@@ -102,6 +81,11 @@ def find_roles(sch: Schedule, pattern: BlockPattern, facts: VdlaTargetAttr) -> R
     reduce = [v for v in pattern.reduce if v in moving]
     depth = [v for v in reduce if data.uses(v) and weights.uses(v) and _is_alone(data, v, moving)]
     depth = sorted(depth, key=lambda v: -pattern.extents[v])[:1]
+    source = _source(sch, pattern, data)
+    sums = sch.get_block(pattern.block.block_name.data)
+    epilogue = find_epilogue(sch, sums, pattern, facts, source.producer)
+    if isinstance(epilogue, Declined):
+        return epilogue
     return Roles(
         pattern,
         lane,
@@ -111,9 +95,10 @@ def find_roles(sch: Schedule, pattern: BlockPattern, facts: VdlaTargetAttr) -> R
         depth[0] if depth else None,
         tuple(v for v in reduce if v not in depth),
         tuple(v for v in spatial if weights.uses(v) and data.uses(v)),
-        _source(sch, pattern, data),
+        source,
         _source(sch, pattern, weights),
         Layout.plain(pattern.store),
+        epilogue,
     )
 
 
@@ -193,10 +178,5 @@ def _padding(
 
 def multiplies_bytes(pattern: BlockPattern) -> bool:
     """Whether bytes are multiplied and summed in 32 bits."""
-    terms = [_element(term.buffer) for term in pattern.terms]
-    return terms == [i8, i8] and _element(pattern.store.buffer) == i32
-
-
-def _element(buffer: SSAValue) -> Attribute:
-    assert isa(buffer.type, MemRefType)
-    return buffer.type.get_element_type()
+    terms = [element_of(term.buffer) for term in pattern.terms]
+    return terms == [i8, i8] and element_of(pattern.store.buffer) == i32

@@ -167,12 +167,24 @@ def entries_of(roles: Roles, tile: Tile) -> tuple[int, int, int]:
     return data.entries, weights.entries, sums
 
 
+def table_entries(roles: Roles, tile: Tile) -> int:
+    """Registers of what is loaded once for many pixels."""
+    sizes = sizes_of(roles, tile)
+    return sum(load_of(each, sizes, 1).entries for each in roles.epilogue.tables)
+
+
 def _slots(roles: Roles, tile: Tile, facts: VdlaTargetAttr) -> tuple[int, int, int] | None:
     """As many slots as there are room and pieces for; None where not even one fits."""
     there = facts.entries
+    data, weights, sums = entries_of(roles, tile)
+    other = sums * roles.epilogue.registers + table_entries(roles, tile)
     found: list[int] = []
-    for entries, memory in zip(entries_of(roles, tile), ("inp", "wgt", "acc"), strict=True):
-        if entries > there[memory]:
+    for entries, room, most in (
+        (data, there["inp"], _MOST_SLOTS),
+        (weights, there["wgt"], _MOST_SLOTS),
+        (sums, there["acc"] - other, 2),
+    ):
+        if entries > room:
             return None
-        found.append(min(there[memory] // entries, _MOST_SLOTS if memory != "acc" else 2))
+        found.append(min(room // entries, most))
     return found[0], found[1], found[2]

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from math import ceil, prod
 
 from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.schedules.rules.vdla.epilogue import ALU, STORE, ZERO, Step
+from tcopt.schedules.rules.vdla.layouts import Layout
 from tcopt.schedules.rules.vdla.roles import Roles
 from tcopt.schedules.rules.vdla.tiles import Load, Tile, load_of, sizes_of
 
@@ -60,10 +62,11 @@ class Estimator:
         ]
         loads = sum(times * cycles for times, cycles in moved)
         results = prod(extents[v] for v in (*roles.outputs, *roles.pixels, *roles.shared))
-        stores = self.port_cycles(1, results * facts.entry_bytes["acc"])
+        stores = self.port_cycles(1, results * facts.entry_bytes[self.stored])
         work = prod(extents) // (extents[roles.lanes] * extents[roles.inner])
         steps = outer.sums * outer.parts
-        compute = work * facts.gemm_cycles.data + steps * facts.fill.data + results
+        compute = work * facts.gemm_cycles.data + steps * facts.fill.data
+        compute += results * (1 + sum(map(self.step_cycles, roles.epilogue.steps)))
         shown = sum(cycles for _, cycles in moved)
         for slots, (times, cycles) in zip(tile.slots, moved, strict=False):
             shown += (times - 1) * cycles if slots == 1 else 0
@@ -112,6 +115,18 @@ class Estimator:
             heads[unit] += 1
             left -= 1
         return max(job.done for job in jobs)
+
+    @property
+    def stored(self) -> str:
+        """The memory whose entries are stored."""
+        return "out" if self.roles.epilogue.stores_bytes else "acc"
+
+    def step_cycles(self, step: Step) -> int:
+        """Cycles of the alu for one entry of registers."""
+        facts = self.facts
+        if step.kind == ALU:
+            return facts.alu_imm.data if step.has_number else facts.alu_reg.data
+        return facts.gemm_cycles.data if step.kind == ZERO else 0
 
     def _load_cycles(self, load: Load, memory: str) -> int:
         size = self.facts.entry_bytes[memory]
@@ -179,6 +194,7 @@ class _Writer:
         micro_ops = vectors * prod(sizes[v] for v in roles.taps)
         if roles.depth is not None:
             micro_ops *= sizes[roles.depth]
+        self.sizes, self.vectors = sizes, vectors
         self.gemm = facts.fill.data + micro_ops * facts.gemm_cycles.data
         self.reset_cycles = facts.fill.data + vectors * facts.gemm_cycles.data
         self.store_port = self._store_port(sizes)
@@ -202,9 +218,14 @@ class _Writer:
                     whole_first, whole_second = whole_second, whole_first
                 if whole_first:
                     self._load(first)
+                if tile.outputs_outer:
+                    self._tables(of_pixels=False)
                 for _ in range(inner):
                     if whole_second:
                         self._load(second)
+                    if not tile.outputs_outer:
+                        self._tables(of_pixels=False)
+                    self._tables(of_pixels=True)
                     self._sums(counts.parts)
         size = (1 + len(self.kernels) * self.micro_ops) * _MICRO_OP_BYTES
         self.jobs[micro_ops_load].port = estimator.port_cycles(1, size)
@@ -213,7 +234,7 @@ class _Writer:
         """Transfers of a piece's results, and the port's cycles for each."""
         roles, facts = self.estimator.roles, self.estimator.facts
         load = load_of(roles.results, sizes, 1)
-        size = facts.entry_bytes["acc"]
+        size = facts.entry_bytes[self.estimator.stored]
         return load.transfers, self.estimator.port_cycles(load.rows, load.columns * size)
 
     def _add(self, unit: int, port: int, cycles: int, after: list[int]) -> int:
@@ -249,9 +270,36 @@ class _Writer:
             last = self._add(_COMPUTE, 0, self.gemm, [self.data.loaded, self.weights.loaded])
             for operand in (self.data, self.weights):
                 operand.used[operand.now] = last
+        last = self._epilogue(last)
         transfers, port = self.store_port
         stored = [self._add(_STORE, port, 0, [last]) for _ in range(transfers)]
         self.stores.append(stored[-1])
+
+    def _tables(self, *, of_pixels: bool) -> None:
+        """Load what is combined with sums into registers: what is the same for all pixels, or
+        what is not."""
+        roles = self.estimator.roles
+        for table in roles.epilogue.tables:
+            if any(any(table.steps[v]) for v in roles.pixels) == of_pixels:
+                self._registers(table, "acc")
+
+    def _registers(self, layout: Layout, memory: str) -> int:
+        """Load registers: the compute unit does it, and waits."""
+        load = load_of(layout, self.sizes, 1)
+        facts = self.estimator.facts
+        port = self.estimator.port_cycles(load.rows, load.columns * facts.entry_bytes[memory])
+        return [self._add(_COMPUTE, port, 0, []) for _ in range(load.transfers)][-1]
+
+    def _epilogue(self, last: int) -> int:
+        """What the alu does with sums; the last instruction."""
+        fill = self.estimator.facts.fill.data
+        for step in self.estimator.roles.epilogue.steps:
+            if step.data is not None:
+                last = self._registers(step.data, "acc8")
+            elif step.kind != STORE:
+                cycles = fill + self.vectors * self.estimator.step_cycles(step)
+                last = self._add(_COMPUTE, 0, cycles, [])
+        return last
 
 
 @dataclass

@@ -1,5 +1,5 @@
-// RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule --split-input-file | filecheck %s
-// RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla --split-input-file | filecheck %s --check-prefix=PROGRAM
+// RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule --split-input-file | filecheck %s
+// RUN: tcopt %s -p fuse-ops,lower-graph-to-te,te-inline,split-operations,lower-te-to-loop,schedule,apply-schedule,compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla --split-input-file | filecheck %s --check-prefix=PROGRAM
 
 // A convolution of bytes is cut into pieces whose data and weights lie in several slots; all copies,
 // and the products, become intrinsics. Pads are written by what loads the data.
@@ -46,5 +46,34 @@ module attributes {tcopt.target = #target.vdla<inp_bytes = 2048, wgt_bytes = 819
 func.func @main(%x: tensor<4x16xf32>, %w: tensor<16x16xf32>) -> tensor<4x16xf32> {
   %0 = graph.matmul %x, %w : tensor<4x16xf32>
   func.return %0 : tensor<4x16xf32>
+}
+}
+
+// -----
+
+// What follows the sums is done by the alu in their registers: the bias is loaded once for many
+// pixels, and bytes are stored.
+// CHECK-LABEL: sched.sequence @fused_blocked_conv_add_shift_right_cast_schedule for
+// CHECK:         sched.set_scope %conv to acc_register
+// CHECK:         sched.reverse_compute_at %addi at
+// CHECK:         %b_acc_register = sched.cache_read %addi of 1 into acc_register
+// CHECK:         sched.compute_in_place %addi of 0
+// CHECK-NEXT:    sched.compute_in_place %shrsi of 0
+// CHECK:         sched.tensorize %b_acc_register as "vdla_load_acc_1x16"
+// CHECK:         sched.tensorize %addi as "vdla_add_1x16"
+// CHECK-NEXT:    sched.tensorize %shrsi as "vdla_shr_1x16_by_8"
+// PROGRAM-LABEL: vdla.program @fused_blocked_conv_add_shift_right_cast
+// PROGRAM:         vdla.load acc {{[0-9]+}}, %b[0] : 1x1
+// PROGRAM:         vdla.alu add %add
+// PROGRAM-NEXT:    vdla.alu shr %shr, 8
+// PROGRAM-NEXT:    vdla.store out
+module attributes {tcopt.target = #target.vdla<results = "i8", features = "alu,load_i8", inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
+func.func @main(%x: tensor<1x1x8x8x16xi8>, %w: tensor<1x1x1x1x1x16x16xi8>, %b: tensor<1x1x1x1x16xi32>) -> tensor<1x1x8x8x16xi8> {
+  %n = graph.constant dense<8> : tensor<i32>
+  %0 = graph.blocked_conv %x, %w {result_element = i32} : tensor<1x1x8x8x16xi32>
+  %1 = graph.add %0, %b : tensor<1x1x8x8x16xi32>
+  %2 = graph.shift_right %1, %n : tensor<1x1x8x8x16xi32>
+  %3 = graph.cast %2 : tensor<1x1x8x8x16xi8>
+  func.return %3 : tensor<1x1x8x8x16xi8>
 }
 }

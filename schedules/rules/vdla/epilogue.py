@@ -1,0 +1,275 @@
+"""What the alu of an accelerator does with sums while they are in its registers.
+
+Each step is a block of one operation (`split-operations`): a number or registers combined with
+sums, bytes that become registers, registers that start at zero, or the store of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, i8, i32
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import Commutative
+
+from tcopt.dialects.arith_ import ExtSIOp, TruncIOp
+from tcopt.dialects.intrinsics import intrinsic
+from tcopt.dialects.intrinsics.vdla import ALU_CODES, alu_name
+from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
+from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.schedules.analysis.behaviours import behaviour_of
+from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match_block
+from tcopt.schedules.api.handles import Block
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.rule import Declined
+from tcopt.schedules.rules.vdla.layouts import Layout, element_of
+from tcopt.schedules.state.state import alloc_of
+from tcopt.support.errors import InputError, UnsupportedError
+
+ALU, LOAD, ZERO, STORE = "alu", "load", "zero", "store"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One block of an epilogue.
+
+    Attributes:
+        kind: `ALU`, `LOAD` of bytes as registers, `ZERO` of registers, or `STORE`.
+        intrinsic: what computes it.
+        over: of the buffers that it reads the number of the one that it is written over.
+        table: of the buffers that it reads the number of the one whose elements are loaded into
+            registers, and how these lie in memory.
+        data: how the bytes lie that a load reads.
+        is_early: whether it comes before the sums in the program.
+        has_number: whether the alu takes a number and no registers.
+    """
+
+    block: Block
+    kind: str
+    intrinsic: str
+    over: int | None = None
+    table: tuple[int, Layout] | None = None
+    data: Layout | None = None
+    is_early: bool = False
+    has_number: bool = True
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """Steps in the order of the program; none where sums are the results."""
+
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def registers(self) -> int:
+        """How many pieces of registers there are beside the sums."""
+        return sum(step.kind in (LOAD, ZERO) for step in self.steps)
+
+    @property
+    def tables(self) -> tuple[Layout, ...]:
+        """What is loaded into registers once for many pixels."""
+        return tuple(step.table[1] for step in self.steps if step.table is not None)
+
+    @property
+    def stores_bytes(self) -> bool:
+        """Whether results are the low bytes of registers."""
+        return any(step.kind == STORE for step in self.steps)
+
+
+def find_epilogue(
+    sch: Schedule, sums: Block, pattern: BlockPattern, facts: VdlaTargetAttr, padding: Block | None
+) -> Epilogue | Declined:
+    """The steps behind, and in front of, a sum of products; or why the alu cannot do them."""
+    names = [block for block in sch.blocks() if block != padding]
+    place = names.index(sums)
+    steps: list[Step] = []
+    for position, block in enumerate(names):
+        if block == sums:
+            continue
+        step = _step(sch, block, pattern, facts, is_early=position < place)
+        if isinstance(step, Declined):
+            return step
+        if not _is_there(step.intrinsic, facts):
+            return Declined(f"the accelerator has no '{step.intrinsic}'")
+        steps.append(step)
+    if any(step.kind == STORE for step in steps[:-1]):
+        return Declined("something is computed from its results")
+    return Epilogue(tuple(steps))
+
+
+def _is_there(name: str, facts: VdlaTargetAttr) -> bool:
+    """Whether there is such an intrinsic, on this machine: numbers have a range."""
+    try:
+        return intrinsic(name).is_on(facts.capabilities)
+    except (InputError, UnsupportedError):
+        return False
+
+
+def _step(
+    sch: Schedule, block: Block, sums: BlockPattern, facts: VdlaTargetAttr, *, is_early: bool
+) -> Step | Declined:
+    op = sch.block_op(block)
+    pattern = match_block(op)
+    unit, lanes, _ = facts.unit
+    if (
+        pattern is None
+        or op.is_reduction
+        or op.domain != tuple(sums.extents[v] for v in sums.spatial)
+        or not _is_own_place(pattern.store, op.domain)
+    ):
+        return Declined(f"{op.block_name.data} is not computed element by element from its sums")
+    work = [each for each in op.body.block.ops if not isinstance(each, _ACCESSES)]
+    value = _stored(op).owner
+    if not work and _number(_stored(op)) == 0:
+        return Step(block, ZERO, f"vdla_reset_{unit}x{lanes}", is_early=is_early)
+    if len(work) == 1 and work[0] is value:
+        if isinstance(work[0], ExtSIOp | TruncIOp):
+            return _conversion(block, work[0], pattern, sums, facts, is_early=is_early)
+        if element_of(pattern.store.buffer) == i32:
+            return _alu(block, work[0], pattern, sums, facts, is_early=is_early)
+    return Declined(f"{op.block_name.data} is no operation of the alu")
+
+
+_ACCESSES = (LoadOp, StoreOp, arith.ConstantOp)
+
+
+def _conversion(
+    block: Block,
+    work: ExtSIOp | TruncIOp,
+    pattern: BlockPattern,
+    sums: BlockPattern,
+    facts: VdlaTargetAttr,
+    *,
+    is_early: bool,
+) -> Step | Declined:
+    """Bytes as registers, from an argument; registers as bytes, into one."""
+    unit, lanes, _ = facts.unit
+    (term,) = pattern.terms
+    outer = alloc_of(term.buffer), alloc_of(pattern.store.buffer)
+    types = element_of(term.buffer), element_of(pattern.store.buffer)
+    if isinstance(work, ExtSIOp) and types == (i8, i32) and outer[0] is None:
+        name, layout = f"vdla_load_acc8_{unit}x{lanes}", _layout(term, sums)
+        return Step(block, LOAD, name, data=layout, is_early=is_early)
+    if isinstance(work, TruncIOp) and types == (i32, i8) and outer[1] is None:
+        return Step(block, STORE, f"vdla_store_out_{unit}x{lanes}", is_early=is_early)
+    return Declined(f"{block.name} converts where nothing is loaded or stored")
+
+
+def _alu(
+    block: Block,
+    work: Operation,
+    pattern: BlockPattern,
+    sums: BlockPattern,
+    facts: VdlaTargetAttr,
+    *,
+    is_early: bool,
+) -> Step | Declined:
+    """A number, or registers, combined with registers that the result is written over."""
+    unit, lanes, _ = facts.unit
+    code, sign = alu_operations().get(work.name, ("", 1))
+    reason = Declined(f"{block.name} is no operation of the alu")
+    if not code or len(work.operands) != 2:
+        return reason
+    read = list(dict.fromkeys(term.buffer for term in pattern.terms))
+    orders = (
+        [work.operands, work.operands[::-1]] if work.has_trait(Commutative) else [work.operands]
+    )
+    for old, other in orders:
+        term = next((t for t in pattern.terms if t.op.results[:1] == (old,)), None)
+        if term is None or not _may_be_over(term, pattern, block):
+            continue
+        number = _number(other)
+        if number is not None:
+            name = alu_name(code, (unit, lanes), sign * number)
+            return Step(block, ALU, name, over=read.index(term.buffer), is_early=is_early)
+        with_register = next((t for t in pattern.terms if t.op.results[:1] == (other,)), None)
+        if with_register is None or sign < 0 or element_of(with_register.buffer) != i32:
+            continue
+        table = None
+        if alloc_of(with_register.buffer) is None:
+            table = read.index(with_register.buffer), _layout(with_register, sums)
+        elif not _is_own_place(with_register, pattern.extents):
+            continue
+        over = read.index(term.buffer)
+        return Step(
+            block, ALU, alu_name(code, (unit, lanes)), over, table, None, is_early, has_number=False
+        )
+    return reason
+
+
+def _layout(access: StridedAccess, sums: BlockPattern) -> Layout:
+    """How an operand of a block lies, by the variables of the sums."""
+    plain = Layout.plain(access)
+    none = (0,) * len(plain.shape)
+    steps = dict(zip(sums.spatial, plain.steps, strict=True))
+    return replace(plain, steps=tuple(steps.get(v, none) for v in sums.variables))
+
+
+@cache
+def alu_operations() -> dict[str, tuple[str, int]]:
+    """Operations of the alu by the ops of the IR that their behaviour is, and the sign that a
+    number gets: to shift to the left is to shift by a negative number."""
+    found: dict[str, tuple[str, int]] = {}
+    for code in ALU_CODES:
+        for sign in (-1, 1):
+            stored = _stored(behaviour_of(alu_name(code, (1, 1), sign)).block).owner
+            assert isinstance(stored, Operation)
+            found[stored.name] = code, sign
+    return found
+
+
+def _may_be_over(term: StridedAccess, pattern: BlockPattern, block: Block) -> bool:
+    """Whether a block's result may take the place of what it reads."""
+    alloc, own = alloc_of(term.buffer), pattern.store.buffer
+    if alloc is None or not _is_own_place(term, pattern.extents):
+        return False
+    if alloc_of(own) is not None and own.type != term.buffer.type:
+        return False
+    reader = term.op.parent_op()
+    later = [use.operation for use in term.buffer.uses if use.operation is not term.op]
+    holder = _outermost(reader)
+    return all(not holder.is_before_in_block(_outermost(other)) for other in later)
+
+
+def _outermost(op: Operation | None) -> Operation:
+    """The op of the function's body around an op."""
+    assert op is not None
+    while (parent := op.parent_op()) is not None and parent.parent_op() is not None:
+        if parent.name == "loop.func":
+            break
+        op = parent
+    return op
+
+
+def _is_own_place(access: StridedAccess, domain: Sequence[int]) -> bool:
+    """Whether the indices of an access are the block's variables, in their order."""
+    return all(
+        extent == 1 or steps == tuple(int(dim == v) for dim in range(len(domain)))
+        for v, (extent, steps) in enumerate(zip(domain, access.steps, strict=True))
+    )
+
+
+def _stored(block: BlockOp) -> SSAValue:
+    """What a block stores."""
+    (store,) = (op for op in block.body.block.ops if isinstance(op, StoreOp))
+    return store.value
+
+
+def _number(value: SSAValue) -> int | None:
+    """The integer that a constant is."""
+    constant = value.owner
+    if isinstance(constant, arith.ConstantOp) and isinstance(constant.value, IntegerAttr):
+        return constant.value.value.data
+    return None
+
+
+def load_tables(sch: Schedule, epilogue: Epilogue) -> list[Block]:
+    """Let operands that lie in memory be read from registers; the blocks that load them."""
+    return [
+        sch.cache_read(step.block, step.table[0], "acc_register")
+        for step in epilogue.steps
+        if step.table is not None
+    ]

@@ -1,0 +1,160 @@
+"""What follows a convolution on the accelerator's alu: the integers of the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import MemRefType
+from xdsl.utils.hints import isa
+
+from accelerator_programs import TO_LOOP, Conv, program_of
+from tcopt.backends.vdla.machines import named_machine
+from tcopt.backends.vdla.simulator.function import run_stream
+from tcopt.backends.vdla.simulator.timing import simulate
+from tcopt.backends.vdla.source import stream_for
+from tcopt.compiler import Phase, lower
+from tcopt.dialects.loop import FuncOp
+from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
+from tcopt.dialects.vdla import AluOp, ProgramOp
+from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
+from tcopt.interpreters.graph import run_module
+from tcopt.schedules import Schedule
+from tcopt.schedules.analysis.patterns import match_block
+from tcopt.schedules.rules.vdla.contraction import choose_tile
+from tcopt.schedules.rules.vdla.roles import Roles, find_roles
+from tcopt.schedules.rules.vdla.timing import Estimator
+from tcopt.support.parsing import LocatedParser
+from tcopt.tools.passes.driver import new_context
+
+CLIP = ["%a = graph.add %0, %b : I", "%s = graph.shift_right %a, %n8 : I", "%c = graph.relu %s : I"]
+"""Bias, scale and limits."""
+
+HALF_TO_EVEN = [
+    "%h = graph.add %0, %b : I",
+    "%l = graph.shift_left %h, %n23 : I",
+    "%o = graph.shift_right %l, %n31 : I",
+    "%a = graph.add %h, %o : I",
+    "%c = graph.shift_right %a, %n8 : I",
+]
+"""Sums over 256, rounded to the nearest number, ties to even: these are sums of which the bit that
+a tie would round up to is taken away."""
+
+RESIDUAL = [
+    *CLIP[:2],
+    "%r = graph.cast %y : I",
+    "%d = graph.shift_left %r, %n1 : I",
+    "%c = graph.add %d, %s : I",
+]
+"""Bytes of another tensor, twice, are added."""
+
+BYTES = ["%m = graph.min %c, %n127 : I", "%q = graph.cast %m : T"]
+
+
+def machine(name: str = "vta", **facts: int | str) -> VdlaTargetAttr:
+    return VdlaTargetAttr.of_facts({**named_machine(name).facts(), **facts})
+
+
+def module_text(conv: Conv, steps: list[str], result: str) -> str:
+    x, w, y = ("x".join(map(str, shape)) for shape in conv.shapes)
+    bias = f"1x{conv.outputs}x1x1x{conv.block}"
+    types = {"T": f"tensor<{y}xi8>", "I": f"tensor<{y}xi32>"}
+    body = "\n".join(step[:-1] + types[step[-1]] for step in steps)
+    numbers = "\n".join(
+        f"%n{n} = graph.constant dense<{n}> : tensor<i32>" for n in (1, 8, 23, 31, 127)
+    )
+    kind = types["T" if result == "%q" else "I"]
+    stride, pad = [conv.stride] * 2, [conv.pad] * 4
+    return f"""
+      func.func @main(%x: tensor<{x}xi8>, %w: tensor<{w}xi8>, %b: tensor<{bias}xi32>,
+                      %y: {types["T"]}) -> {kind} {{
+        {numbers}
+        %g = graph.group kind = complex_out_fusable {{
+          %0 = graph.blocked_conv %x, %w {{strides = {stride}, pads = {pad},
+            result_element = i32}} : {types["I"]}
+          {body}
+          graph.yield {result} : {kind}
+        }} : {kind}
+        func.return %g : {kind}
+      }}"""
+
+
+CASES = {
+    "bias, scale, limits": (Conv(9, 11, 2, 3, 3, pad=1), CLIP + BYTES, "%q", machine()),
+    "half to even": (Conv(6, 7, 3, 2, 1), HALF_TO_EVEN + BYTES, "%q", machine()),
+    "a residual": (Conv(9, 8, 2, 2, 3, stride=2, pad=1), RESIDUAL + BYTES, "%q", machine()),
+    "no sums alone": (
+        Conv(6, 5, 1, 2, 3, pad=1),
+        CLIP,
+        "%c",
+        machine(results="i32"),
+    ),
+    "little memory": (
+        Conv(9, 12, 2, 3, 3, pad=1),
+        HALF_TO_EVEN + BYTES,
+        "%q",
+        machine(inp_bytes=1024, wgt_bytes=4096, acc_bytes=2048),
+    ),
+    "registers apart": (Conv(7, 7, 2, 2, 3, pad=1), RESIDUAL + BYTES, "%q", machine("pynq")),
+    "another unit": (
+        Conv(6, 7, 2, 3, 3, pad=1, block=8),
+        CLIP + BYTES,
+        "%q",
+        machine(block_in=8, block_out=8, wgt_bytes=4096, acc_bytes=4096, inp_bytes=4096),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results(name: str, rng: np.random.Generator) -> None:
+    """Those of the graph, in the order of the stream and in others that tokens allow."""
+    conv, steps, result, target = CASES[name]
+    module = LocatedParser(new_context(), module_text(conv, steps, result), name).parse_module()
+    module.attributes[TARGET_ATTRIBUTE] = target
+    x, w, y = conv.shapes
+    feeds = [rng.integers(-128, 128, shape, np.int8) for shape in (x, w)]
+    bias = (1, conv.outputs, 1, 1, conv.block)
+    feeds += [rng.integers(-5000, 5000, bias, np.int32), rng.integers(-128, 128, y, np.int8)]
+    (expected,) = run_module(module, feeds)
+    program = program_of(module)
+    assert any(isinstance(op, AluOp) for op in program.instructions)
+    lower(program.parent_op(), [Phase("tokens", "insert-tokens,vdla-check")])  # pyright: ignore
+    stream = stream_for(program, target)
+    for seed in (None, 1):
+        found = np.zeros(expected.shape, expected.dtype)
+        run_stream(stream, target, [*arguments(program, feeds), found], seed=seed)
+        np.testing.assert_array_equal(found, expected)
+
+
+def arguments(program: ProgramOp, feeds: list[np.ndarray]) -> list[np.ndarray]:
+    """What a program takes of the graph's inputs, which may be in other shapes there."""
+    types = [arg.type for arg in program.body.block.args][:-1]
+    found = list(zip(feeds, ("x", "w", "b", "y"), strict=True))
+    named = {arg.name_hint: arg.type for arg in program.body.block.args}
+    kept = [array for array, name in found if name in named]
+    shapes = [type_.get_shape() for type_ in types if isa(type_, MemRefType)]
+    return [array.reshape(shape) for array, shape in zip(kept, shapes, strict=True)]
+
+
+@pytest.mark.parametrize("steps", [CLIP, RESIDUAL], ids=["clip", "residual"])
+def test_estimate(steps: list[str]) -> None:
+    """The cost that pieces are chosen by is what the simulator finds, within a tenth."""
+    conv, target = Conv(14, 14, 2, 4, 3, pad=1), machine()
+    text = module_text(conv, steps + BYTES, "%q")
+    module = LocatedParser(new_context(), text, "conv").parse_module()
+    module.attributes[TARGET_ATTRIBUTE] = target
+    whole = module.clone()
+    lower(module, [Phase("loop", TO_LOOP)])
+    sch = Schedule(next(op for op in module.ops if isinstance(op, FuncOp)))
+    pattern = match_block(sch.block_op(sch.get_block("conv")))
+    assert pattern is not None
+    roles = find_roles(sch, pattern, target)
+    assert isinstance(roles, Roles)
+    tile = choose_tile(roles, target)
+    assert tile is not None
+    expected = Estimator(roles, target).cycles(tile)
+    program = program_of(whole)
+    lower(whole, [Phase("tokens", "insert-tokens")])
+    stream = stream_for(program, target)
+    tasks, _ = tasks_of(stream, target)
+    found = simulate(machine_of(target, stream), tasks).cycles
+    assert expected == pytest.approx(found, rel=0.1)
