@@ -13,7 +13,7 @@ from tcopt.dialects.loop.attrs import (
     ThreadAxis,
     ThreadAxisAttr,
 )
-from tcopt.dialects.loop.block import BlockOp, GuardOp, InitOp
+from tcopt.dialects.loop.block import BlockOp, GuardOp, InitOp, owning_block
 from tcopt.dialects.loop.border import BorderOp
 from tcopt.dialects.loop.index_ops import IndexOp, MaskOp
 from tcopt.dialects.loop.intrin import IntrinOp
@@ -35,6 +35,7 @@ from tcopt.dialects.loop.structure import (
     is_in_block,
     is_thread,
     loop_of,
+    path_to,
 )
 
 DIALECT = Dialect(
@@ -100,4 +101,6 @@ __all__ = [
     "is_same_place",
     "is_thread",
     "loop_of",
+    "owning_block",
+    "path_to",
 ]

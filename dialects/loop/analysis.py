@@ -9,7 +9,8 @@ constant extent. One execution of `loop.for %ji` below
           %l = loop.load %x[%vj + 1] : memref<1001xf32>
 
 reads `%x` from `%jo * 16 + 1`, 16 elements. Boxes over-approximate; indices that are computed
-at run time give the whole dimension.
+at run time give the whole dimension. The domains of blocks are guards, which boxes obey unless
+what the loops alone run over is asked for.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
-from xdsl.dialects.builtin import MemRefType, VectorType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.utils.hints import isa
 
@@ -50,16 +51,30 @@ from tcopt.support.affine import (
 class Access:
     """One operand of a load, store or intrinsic: a buffer and the indices into it.
 
-    `indices` ranges over `operands`; None where the extent touched is unknown. A vector or
-    tile has one of `moves` for each of its dimensions: steps of the indices, and its extent.
+    Attributes:
+        indices: of the first element, over `operands`.
+        reaches: how far other elements lie below and above the first, along each dimension.
+        tile: the number of the intrinsic's tile.
     """
 
-    op: Operation
+    op: LoadOp | StoreOp | IntrinOp
     buffer: SSAValue
     is_write: bool
-    indices: AffineMap | None
+    indices: tuple[AffineExpr, ...]
     operands: tuple[SSAValue, ...]
-    moves: tuple[tuple[tuple[int, ...], int], ...] = ()
+    reaches: Sequence[Range]
+    tile: int = 0
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether elements outside of the buffer are a default."""
+        match self.op:
+            case LoadOp():
+                return self.op.default is not None
+            case IntrinOp():
+                return self.op.tiles[self.tile].is_padded
+            case StoreOp():
+                return False
 
 
 @dataclass(frozen=True)
@@ -95,31 +110,26 @@ def accesses(root: Operation) -> Iterator[Access]:
     for op in root.walk():
         match op:
             case LoadOp() | StoreOp():
-                vector = op.result.type if isinstance(op, LoadOp) else op.value.type
-                yield Access(
-                    op,
-                    op.memref,
-                    isinstance(op, StoreOp),
-                    op.map.data,
-                    tuple(op.indices),
-                    () if op.lanes is None else _moves(op.lane_steps, vector),
-                )
+                indices, is_write = op.map.data.results, isinstance(op, StoreOp)
+                yield Access(op, op.memref, is_write, indices, tuple(op.indices), op.lane_reaches)
             case IntrinOp():
-                yield from _tile_accesses(op)
+                for number, tile in enumerate(op.tiles):
+                    map, values = unique_operands(
+                        AffineMap(len(op.indices), 0, tile.first), op.indices
+                    )
+                    for is_write in (False, True):
+                        if tile.is_output if is_write else tile.is_read:
+                            yield Access(
+                                op,
+                                tile.buffer,
+                                is_write,
+                                map.results,
+                                tuple(values),
+                                tile.reaches,
+                                number,
+                            )
             case _:
                 pass
-
-
-def _tile_accesses(op: IntrinOp) -> Iterator[Access]:
-    """The tiles of an intrinsic; outputs may be read and written."""
-    for tile in op.tiles:
-        map, values = unique_operands(AffineMap(len(op.indices), 0, tile.first), op.indices)
-        operands = tuple(values)
-        moves = tuple(zip(tile.steps, tile.extents, strict=True))
-        if tile.is_read:
-            yield Access(op, tile.buffer, False, map, operands, moves)
-        if tile.is_output:
-            yield Access(op, tile.buffer, True, map, operands, moves)
 
 
 def access_regions(root: Operation) -> list[Region]:
@@ -135,52 +145,66 @@ def access_regions(root: Operation) -> list[Region]:
     return [Region(buffer, is_write, box) for (buffer, is_write), box in found.items()]
 
 
-def access_box(access: Access, root: Operation, running: Collection[ForOp] = ()) -> Box:
+def access_box(
+    access: Access, root: Operation, running: Collection[ForOp] = (), *, clipped: bool = True
+) -> Box:
     """The box that `access` touches while `root`, an op at or around it, executes once.
 
     Args:
         running: loops around `root` whose iterations run at the same time, and count together.
+        clipped: whether it ends where the buffer and the domains of blocks do, not where the
+            loops do.
     """
     shape = buffer_shape(access.buffer)
-    if access.indices is None:
-        return whole_buffer(shape)
-    space = _Space(root, running)
+    space = _Space(root, running, clipped)
     operands = [space.expand(value) for value in access.operands]
+    known = [e if e is not None else AffineConstantExpr(0) for e in operands]
     dims: list[Interval] = []
-    for position, expr in enumerate(access.indices.results):
+    for expr, (below, above), extent in zip(access.indices, access.reaches, shape, strict=True):
         if any(operands[p] is None for p in used_dims(expr)):
-            dims.append(Interval(AffineConstantExpr(0), shape[position]))
+            dims.append(_whole(extent))
             continue
-        known = [e if e is not None else AffineConstantExpr(0) for e in operands]
         base, low, high = space.split(linear_sum(substitute(expr, known), space.ranges))
-        for steps, extent in access.moves:
-            reach = steps[position] * (extent - 1)
-            low, high = low + min(reach, 0), high + max(reach, 0)
-        dims.append(_interval(base, low, high, shape[position]))
+        dims.append(_interval(base, low + below, high + above, extent, clipped))
     return _compact(dims, space.values)
 
 
-def whole_buffer(shape: Sequence[int]) -> Box:
-    """All of a buffer."""
-    return Box((), tuple(Interval(AffineConstantExpr(0), extent) for extent in shape))
-
-
-def union(first: Box, second: Box, buffer: SSAValue) -> Box:
+def union(first: Box, second: Box, buffer: SSAValue, *, clipped: bool = True) -> Box:
     """A box over both; a dimension whose bases differ by no constant becomes the whole one."""
     shape = buffer_shape(buffer)
     values = list(dict.fromkeys((*first.operands, *second.operands)))
     ranges = value_ranges(values)
     dims: list[Interval] = []
-    for position, (a, b) in enumerate(zip(first.dims, second.dims, strict=True)):
-        base_a = linear_sum(_renumber(a.base, first.operands, values), ranges)
-        base_b = linear_sum(_renumber(b.base, second.operands, values), ranges)
+    for a, b, extent in zip(first.dims, second.dims, shape, strict=True):
+        base_a = linear_sum(over(a.base, first.operands, values), ranges)
+        base_b = linear_sum(over(b.base, second.operands, values), ranges)
         if base_a.terms != base_b.terms:
-            dims.append(Interval(AffineConstantExpr(0), shape[position]))
+            dims.append(_whole(extent))
             continue
         low = min(base_a.constant, base_b.constant)
         high = max(base_a.constant + a.extent, base_b.constant + b.extent) - 1
-        dims.append(_interval(LinearSum(base_a.terms, 0), low, high, shape[position]))
+        dims.append(_interval(LinearSum(base_a.terms, 0), low, high, extent, clipped))
     return _compact(dims, values)
+
+
+def whole_buffer(buffer: SSAValue) -> Box:
+    """All of a buffer."""
+    return Box((), tuple(_whole(extent) for extent in buffer_shape(buffer)))
+
+
+def covers(box: Box, other: Box, buffer: SSAValue) -> bool:
+    """Whether all elements of the buffer in `other` are in `box`."""
+    return union(box, other, buffer) == union(box, box, buffer)
+
+
+def over(expr: AffineExpr, operands: Sequence[SSAValue], values: list[SSAValue]) -> AffineExpr:
+    """`expr` over `operands` as an expression over `values`, which grows by what it lacks."""
+    dims: list[AffineExpr] = []
+    for operand in operands:
+        if operand not in values:
+            values.append(operand)
+        dims.append(AffineDimExpr(values.index(operand)))
+    return substitute(expr, dims)
 
 
 def value_ranges(values: Sequence[SSAValue]) -> tuple[Range, ...]:
@@ -209,13 +233,6 @@ def binding_values(block: BlockOp, position: int) -> tuple[SSAValue, ...]:
     return tuple(dict.fromkeys(operands[p] for p in used))
 
 
-def _moves(
-    rows: Sequence[tuple[int, ...]], vector: Attribute
-) -> tuple[tuple[tuple[int, ...], int], ...]:
-    assert isa(vector, VectorType)
-    return tuple(zip(rows, vector.get_shape(), strict=True))
-
-
 def _value_range(value: SSAValue) -> Range:
     if (loop := loop_of(value)) is not None:
         return 0, max(loop.trip_count - 1, 0)
@@ -224,13 +241,17 @@ def _value_range(value: SSAValue) -> Range:
     return UNBOUNDED
 
 
-def _interval(base: LinearSum, low: int, high: int, extent: int) -> Interval:
+def _whole(extent: int) -> Interval:
+    return Interval(AffineConstantExpr(0), extent)
+
+
+def _interval(base: LinearSum, low: int, high: int, extent: int, clipped: bool) -> Interval:
     """`base + [low, high]`, cut to the buffer where the base is constant."""
-    if base.is_constant:
+    if clipped and base.is_constant:
         low, high = max(low + base.constant, 0), min(high + base.constant, extent - 1)
         return Interval(AffineConstantExpr(low), max(high - low + 1, 0))
-    if high - low + 1 >= extent:
-        return Interval(AffineConstantExpr(0), extent)
+    if clipped and high - low + 1 >= extent:
+        return _whole(extent)
     return Interval(to_expr(LinearSum(base.terms, base.constant + low)), high - low + 1)
 
 
@@ -245,18 +266,13 @@ def _compact(dims: Sequence[Interval], values: Sequence[SSAValue]) -> Box:
     )
 
 
-def _renumber(
-    expr: AffineExpr, operands: Sequence[SSAValue], values: Sequence[SSAValue]
-) -> AffineExpr:
-    return substitute(expr, [AffineDimExpr(values.index(v)) for v in operands])
-
-
 @dataclass
 class _Space:
     """Values met while expanding indices, as dimensions; `inner` ones vary within `root`."""
 
     root: Operation
     running: Collection[ForOp]
+    obeys_domains: bool
     values: list[SSAValue] = field(default_factory=lambda: [])
     ranges: list[Range] = field(default_factory=lambda: [])
     inner: set[int] = field(default_factory=lambda: set())
@@ -312,6 +328,8 @@ class _Space:
             return self._dim(variable, _value_range(variable), inner=False)
         sums = self._bindings(block)
         mine = sums[position]
+        if not self.obeys_domains:
+            return to_expr(mine)
         outer = [(a, f) for a, f in mine.terms if not _dims_of(a) <= self.inner]
         within = LinearSum(tuple(t for t in mine.terms if t not in outer), 0)
         low, high = sum_range(within, self.ranges)

@@ -253,3 +253,11 @@ class GuardOp(IRDLOperation):
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body, print_empty_block=False)
+
+
+def owning_block(op: Operation) -> BlockOp | None:
+    """The block whose body holds `op`."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, BlockOp):
+        parent = parent.parent_op()
+    return parent

@@ -186,6 +186,16 @@ def enclosing_loops(op: Operation) -> Iterator[ForOp]:
         parent = parent.parent_op()
 
 
+def path_to(op: Operation) -> list[Operation]:
+    """The ops around `op` below the function, outermost first, and `op` itself."""
+    found: list[Operation] = []
+    current: Operation | None = op
+    while current is not None and not isinstance(current, FuncOp):
+        found.append(current)
+        current = current.parent_op()
+    return found[::-1]
+
+
 def is_thread(loop: ForOp) -> bool:
     """Whether a loop is bound to an axis of the threads of a block."""
     return loop.axis is not None and loop.axis.data in THREAD_AXES

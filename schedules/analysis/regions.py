@@ -6,12 +6,11 @@ from collections.abc import Collection, Sequence
 from functools import reduce
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from tcopt.dialects.loop import BlockOp, ForOp, is_in_block
 from tcopt.dialects.loop.analysis import Access, Box, access_box, accesses, union, value_ranges
 from tcopt.schedules.state.state import alloc_of, loops_of
-from tcopt.support.affine import Dim, linear_sum, substitute
+from tcopt.support.affine import Dim, linear_sum
 
 
 def reads_of(block: BlockOp, buffer: SSAValue) -> list[Access]:
@@ -26,9 +25,7 @@ def writes_of(block: BlockOp, buffer: SSAValue) -> list[Access]:
 
 def variable_at(access: Access, dim: int, block: BlockOp) -> tuple[int, int] | None:
     """`(position, offset)` where index `dim` is a variable of `block` plus a constant."""
-    if access.indices is None:
-        return None
-    total = linear_sum(access.indices.results[dim], value_ranges(access.operands))
+    total = linear_sum(access.indices[dim], value_ranges(access.operands))
     match total.terms:
         case ((Dim(position=operand), 1),) if access.operands[operand] in block.iter_vars:
             return block.iter_vars.index(access.operands[operand]), total.constant
@@ -39,8 +36,7 @@ def variable_at(access: Access, dim: int, block: BlockOp) -> tuple[int, int] | N
 def variables_of(access: Access, block: BlockOp) -> dict[int, tuple[int, int]]:
     """`{position: (dim, offset)}` of the variables that alone index a dimension of `access`."""
     found: dict[int, tuple[int, int]] = {}
-    rank = 0 if access.indices is None else len(access.indices.results)
-    for dim in range(rank):
+    for dim in range(len(access.indices)):
         if (variable := variable_at(access, dim, block)) is not None:
             found.setdefault(variable[0], (dim, variable[1]))
     return found
@@ -65,13 +61,3 @@ def sharing_loops(buffer: SSAValue, loop: ForOp) -> list[ForOp]:
     if alloc is None or not alloc.scope.data.is_shared:
         return []
     return [each for each in (*loops_of(loop), loop) if is_in_block(each)]
-
-
-def over(expr: AffineExpr, operands: Sequence[SSAValue], values: list[SSAValue]) -> AffineExpr:
-    """`expr` over `operands` as an expression over `values`, which grows by what it lacks."""
-    dims: list[AffineExpr] = []
-    for operand in operands:
-        if operand not in values:
-            values.append(operand)
-        dims.append(AffineDimExpr(values.index(operand)))
-    return substitute(expr, dims)

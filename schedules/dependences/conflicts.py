@@ -96,8 +96,6 @@ def combines_terms(loop: ForOp, block: BlockOp, primitive: str) -> bool:
 def _writes_apart(block: BlockOp, buffer: SSAValue, loop: ForOp) -> bool:
     used: set[SSAValue] = set()
     for access in writes_of(block, buffer):
-        if access.indices is None:
-            return False
         used.update(access.operands)
     positions = [p for p, v in enumerate(block.iter_vars) if v in used]
     return separates(block, positions, loop)

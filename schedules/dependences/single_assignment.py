@@ -46,13 +46,15 @@ from tcopt.dialects.loop import (
     StoreOp,
     is_same_place,
     loop_of,
+    owning_block,
+    path_to,
 )
 from tcopt.dialects.loop.analysis import Box, access_box, accesses
 from tcopt.dialects.loop.structure import enclosing_loops
 from tcopt.dialects.loop.updates import update_of
 from tcopt.schedules.analysis.distinct import determines
 from tcopt.schedules.dependences.texts import access_text, block_text
-from tcopt.schedules.state.state import block_label, owning_block, path, value_label
+from tcopt.schedules.state.state import block_label, value_label
 from tcopt.support.affine import extents_to_ranges
 from tcopt.support.literals import integers
 
@@ -239,7 +241,7 @@ def _check_points(block: BlockOp) -> None:
             bound.append(value)
         elif extent != 1 or expr != AffineConstantExpr(0):
             raise NotSingle(f"loops of block {block_label(block)} are not its variables")
-    if any(not isinstance(op, ForOp | BlockOp) for op in path(block)):
+    if any(not isinstance(op, ForOp | BlockOp) for op in path_to(block)):
         raise NotSingle(f"block {block_label(block)} stands under a condition")
     around = [o.induction_variable for o in enclosing_loops(block) if o.trip_count != 1]
     if len(set(bound)) != len(bound) or not set(around) <= set(bound):
@@ -284,9 +286,9 @@ def _check_readers(buffer: SSAValue, uses: _Uses, func: FuncOp) -> None:
     if not readers:
         return
     writers = [*(stores[0] for stores in uses.writers.values()), *uses.borders]
-    last = _last([path(op)[0] for op in writers])
+    last = _last([path_to(op)[0] for op in writers])
     for op in readers:
-        first = path(op)[0]
+        first = path_to(op)[0]
         if first is last or first.is_before_in_block(last):
             label, block = value_label(buffer), block_text(owning_block(op))
             raise NotSingle(f"{block} reads {label} in front of, or among, its writes")

@@ -7,8 +7,8 @@ from io import StringIO
 from xdsl.ir import Operation, SSAValue
 from xdsl.printer import Printer
 
-from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
-from tcopt.schedules.state.state import block_label, owning_block, value_label
+from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp, owning_block
+from tcopt.schedules.state.state import block_label, value_label
 from tcopt.support.access_syntax import print_expr
 
 

@@ -9,12 +9,21 @@ from functools import cached_property
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from tcopt.dialects.loop import BlockOp, ForOp, IndexOp, IntrinOp, LoadOp, PrefetchOp, StoreOp
+from tcopt.dialects.loop import (
+    BlockOp,
+    ForOp,
+    IndexOp,
+    IntrinOp,
+    LoadOp,
+    PrefetchOp,
+    StoreOp,
+    owning_block,
+)
 from tcopt.dialects.loop import loop_of as owner_loop
 from tcopt.dialects.loop.analysis import accesses as accesses_of
 from tcopt.dialects.loop.analysis import block_of
 from tcopt.schedules.dependences.texts import access_text
-from tcopt.schedules.state.state import loops_of, owning_block
+from tcopt.schedules.state.state import loops_of
 from tcopt.support.affine import substitute
 
 
@@ -102,17 +111,11 @@ def _touches_of(op: Operation, buffer: SSAValue) -> Iterator[Touch]:
     for access in accesses_of(op):
         if access.buffer is not buffer:
             continue
-        results = None if access.indices is None else access.indices.results
-        reach = [[0, 0] for _ in results or ()]
-        for steps, extent in access.moves:
-            for position, step in enumerate(steps):
-                end = step * (extent - 1)
-                reach[position][end > 0] += end
         yield Touch(
             op,
             buffer,
             access.is_write,
-            tuple((low, high) for low, high in reach),
-            results,
+            tuple(access.reaches),
+            access.indices,
             access.operands,
         )

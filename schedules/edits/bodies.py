@@ -10,8 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.loop import IndexOp, InitOp, IntrinOp, LoadOp, StoreOp
-from tcopt.dialects.loop.analysis import value_ranges
-from tcopt.schedules.analysis.regions import over
+from tcopt.dialects.loop.analysis import over, value_ranges
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import simplify
 

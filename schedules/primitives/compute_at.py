@@ -5,10 +5,9 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind
-from tcopt.dialects.loop.analysis import Box
+from tcopt.dialects.loop.analysis import Box, over
 from tcopt.schedules.analysis.regions import (
     box_under,
-    over,
     reads_of,
     sharing_loops,
     variables_of,

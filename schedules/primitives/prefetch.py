@@ -11,8 +11,8 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import BlockOp, ForOp, GuardOp, PrefetchOp
-from tcopt.dialects.loop.analysis import Box, buffer_shape, value_ranges
-from tcopt.schedules.analysis.regions import box_under, over, reads_of
+from tcopt.dialects.loop.analysis import Box, buffer_shape, over, value_ranges
+from tcopt.schedules.analysis.regions import box_under, reads_of
 from tcopt.schedules.dependences.order import check_runs
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import (

@@ -8,9 +8,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tcopt.dialects.loop import BlockOp, ForOp, IterKind, LoopKind
-from tcopt.dialects.loop.analysis import Access, Box, binding_values, value_ranges
+from tcopt.dialects.loop.analysis import Access, Box, binding_values, over, value_ranges
 from tcopt.schedules.analysis.distinct import determines
-from tcopt.schedules.analysis.regions import box_under, over, reads_of, variable_at, writes_of
+from tcopt.schedules.analysis.regions import box_under, reads_of, variable_at, writes_of
 from tcopt.schedules.dependences.order import check_move, check_single
 from tcopt.schedules.edits.nest import (
     Span,

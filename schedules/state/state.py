@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, FuncOp, IntrinOp, LoadOp, StoreOp
-from tcopt.dialects.loop.structure import enclosing_loops
+from tcopt.dialects.loop import (
+    AllocOp,
+    BlockOp,
+    ForOp,
+    FuncOp,
+    IntrinOp,
+    LoadOp,
+    StoreOp,
+    enclosing_loops,
+    owning_block,
+    path_to,
+)
 from tcopt.schedules.state.failure import illegal
 from tcopt.support.errors import ScheduleError
 
@@ -108,14 +118,6 @@ def _owners(buffer: SSAValue, kinds: tuple[type[Operation], ...]) -> list[BlockO
     return list(found)
 
 
-def owning_block(op: Operation) -> BlockOp | None:
-    """The block whose body holds `op`."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, BlockOp):
-        parent = parent.parent_op()
-    return parent
-
-
 def blocks_under(op: Operation) -> Iterator[BlockOp]:
     """Blocks at or below a function or loop, in program order."""
     if isinstance(op, BlockOp):
@@ -184,19 +186,9 @@ def is_inside(buffer: SSAValue, loop: ForOp) -> bool:
     return alloc is not None and loop.is_ancestor(alloc)
 
 
-def path(op: Operation) -> list[Operation]:
-    """The ops around `op` below the function, outermost first, and `op` itself."""
-    found: list[Operation] = []
-    current: Operation | None = op
-    while current is not None and not isinstance(current, FuncOp):
-        found.append(current)
-        current = current.parent_op()
-    return found[::-1]
-
-
 def precedes(first: Operation, second: Operation) -> bool:
     """Whether `first` comes before `second` in the text of the function."""
-    for a, b in zip(path(first), path(second), strict=False):
+    for a, b in zip(path_to(first), path_to(second), strict=False):
         if a is not b:
             return a.is_before_in_block(b)
     return False
@@ -204,7 +196,7 @@ def precedes(first: Operation, second: Operation) -> bool:
 
 def common_block(ops: Iterable[Operation], func: FuncOp) -> Block:
     """The innermost loop body, or function body, that holds all of `ops`."""
-    chains = [path(op)[:-1] for op in ops]
+    chains = [path_to(op)[:-1] for op in ops]
     body = func.body.block
     for level in zip(*chains, strict=False):
         if any(op is not level[0] for op in level) or not isinstance(level[0], ForOp):
@@ -221,7 +213,7 @@ def meeting_block(block: Operation, others: Iterable[Operation], func: FuncOp) -
 
 def _depth(body: Block) -> int:
     parent = body.parent_op()
-    return 0 if parent is None else len(path(parent))
+    return 0 if parent is None else len(path_to(parent))
 
 
 def ancestor_in(block: Block, op: Operation) -> Operation:

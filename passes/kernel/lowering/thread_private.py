@@ -15,7 +15,8 @@ from xdsl.ir import Operation
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
 from tcopt.dialects import loop
-from tcopt.passes.loop.analysis.indexing import Knowledge, shape_of
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.passes.loop.edits.dimensions import AccessOp, accesses_of, drop_dimensions, reshape
 from tcopt.support.errors import PassFailedError
 
@@ -28,7 +29,7 @@ def drop_thread_dimensions(function: loop.FuncOp) -> None:
         accesses = accesses_of(op)
         if not accesses:
             continue
-        shape = shape_of(op.result)
+        shape = buffer_shape(op.result)
         dropped: dict[int, loop.ThreadAxisAttr] = {}
         for dim in range(len(shape)):
             axes = [_thread_axes(access, dim) for access in accesses]

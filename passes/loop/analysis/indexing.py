@@ -11,12 +11,12 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import AffineMapAttr, MemRefType
+from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
+from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.support.affine import (
     UNBOUNDED,
     Dim,
@@ -254,15 +254,9 @@ def set_access(op: IndexedOp, map: AffineMap, indices: Operands) -> None:
             op.operands = tuple(indices)
 
 
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a buffer."""
-    assert isa(value.type, MemRefType)
-    return value.type.get_shape()
-
-
 def is_inside(op: loop.LoadOp | loop.StoreOp, known: Knowledge) -> bool:
     """Whether every element that an access touches, masked or not, lies in its buffer."""
-    places = zip(op.map.data.results, shape_of(op.memref), op.lane_reaches, strict=True)
+    places = zip(op.map.data.results, buffer_shape(op.memref), op.lane_reaches, strict=True)
     for expr, extent, reach in places:
         corners = [expr + AffineConstantExpr(end) if end else expr for end in {*reach}]
         if any(known.decide(corner, op.indices, extent) is not True for corner in corners):

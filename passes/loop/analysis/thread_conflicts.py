@@ -29,7 +29,8 @@ from xdsl.ir.affine import (
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
-from tcopt.passes.loop.analysis.indexing import Knowledge, shape_of
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.support.affine import Atom, Dim, LinearSum, Mod, to_expr, used_dims
 
 _MOST_WORK = 1 << 22
@@ -77,7 +78,7 @@ class ThreadAccess:
         is as wide as the loop was.
         """
         flat: AffineExpr = AffineConstantExpr(0)
-        shape = shape_of(self.buffer)
+        shape = buffer_shape(self.buffer)
         for expr, extent in zip(self.op.map.data.results, shape, strict=True):
             flat = flat * extent + expr
         return self.known.linear(flat, self.op.indices)
@@ -89,7 +90,7 @@ class ThreadAccess:
         value = self.op.result if isinstance(self.op, loop.LoadOp) else self.op.value
         if not isa(value.type, VectorType):
             return offsets
-        strides = np.cumprod([1, *shape_of(self.buffer)[:0:-1]])[::-1]
+        strides = np.cumprod([1, *buffer_shape(self.buffer)[:0:-1]])[::-1]
         for steps, extent in zip(self.op.lane_steps, value.type.get_shape(), strict=True):
             step = int(np.dot(steps, strides))
             offsets = (offsets[:, None] + step * np.arange(extent)).ravel()

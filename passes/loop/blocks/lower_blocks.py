@@ -17,12 +17,12 @@ from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import ExtSIOp, ExtUIOp
+from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.updates import Update, neutral, update_of
 from tcopt.passes.loop.analysis.indexing import (
     IndexedOp,
     Knowledge,
     is_inside,
-    shape_of,
     simplify_access,
 )
 from tcopt.passes.loop.analysis.surroundings import knowledge_at
@@ -54,7 +54,7 @@ class SimplifyAccess(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         assert isinstance(op, IndexedOp)
-        if not _is_in_block(op) and simplify_access(op, knowledge_at(op)):
+        if loop.owning_block(op) is None and simplify_access(op, knowledge_at(op)):
             rewriter.notify_op_modified(op)
 
 
@@ -70,7 +70,7 @@ class SimplifyGuard(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: loop.GuardOp, rewriter: PatternRewriter) -> None:
-        if _is_in_block(op):
+        if loop.owning_block(op) is not None:
             return
         known = knowledge_at(op)
         exprs, extents = op.map.data.results, op.condition_extents
@@ -213,13 +213,6 @@ def _lower(module: ModuleOp) -> None:
     rewrite(module, patterns, once=True, inner_first=True)
 
 
-def _is_in_block(op: Operation) -> bool:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, loop.BlockOp):
-        parent = parent.parent_op()
-    return parent is not None
-
-
 _ACCESSES = (loop.LoadOp, loop.StoreOp)
 
 _TRAPS = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
@@ -267,16 +260,17 @@ def _skip_neutral_terms(body: Block, known: Knowledge) -> None:
     if load is None:
         return
     exprs, operands = load.map.data.results, load.indices
+    shape = buffer_shape(load.memref)
     open_ = [
         position
-        for position, (expr, extent) in enumerate(zip(exprs, shape_of(load.memref), strict=True))
+        for position, (expr, extent) in enumerate(zip(exprs, shape, strict=True))
         if known.decide(expr, operands, extent) is None
     ]
     lanes = {i for i, value in enumerate(operands) if value in known.lanes}
     guarded = [position for position in open_ if lanes.isdisjoint(used_dims(exprs[position]))]
     if not guarded:
         return
-    extents = [shape_of(load.memref)[position] for position in guarded]
+    extents = [shape[position] for position in guarded]
     guard = _guard([exprs[position] for position in guarded], operands, extents, known)
     if len(guarded) == len(open_):
         load.default = None

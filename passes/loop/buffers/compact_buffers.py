@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -17,7 +18,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
@@ -25,19 +26,21 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
-from tcopt.passes.loop.analysis.indexing import Knowledge, set_access, shape_of
-from tcopt.passes.loop.analysis.regions import (
-    BufferAccess,
-    Interval,
-    accesses_to,
-    block_of,
-    intervals,
-    loops_around,
-    whole,
+from tcopt.dialects.loop.analysis import (
+    Access,
+    Box,
+    access_box,
+    accesses,
+    buffer_shape,
+    covers,
+    over,
+    union,
+    whole_buffer,
 )
+from tcopt.passes.loop.analysis.indexing import Knowledge, set_access
 from tcopt.passes.loop.edits.dead_code import erase_dead_buffers
 from tcopt.support.access_syntax import unique_operands
-from tcopt.support.affine import substitute, used_dims
+from tcopt.support.affine import used_dims
 from tcopt.support.quick_ir import walk_ops
 from tcopt.support.rewriting import move_before, rewrite
 
@@ -117,32 +120,36 @@ def _compact(alloc: loop.AllocOp, rewriter: PatternRewriter) -> None:
             ordered.append(op)
         elif isinstance(op, loop.ForOp):
             known.enter_loop(op)
-    found = [accesses_to(alloc.result, op) for op in ordered]
-    accesses = [access for each in found for access in each]
-    if not accesses or not all(found):
+    found = [[a for a in accesses(op) if a.buffer is alloc.result] for op in ordered]
+    touches = [access for each in found for access in each]
+    if not touches or not all(found):
         return
-    paths = [loops_around(op) for op in ordered]
-    candidates = _candidates(alloc, paths)
+    paths = [loop.path_to(op) for op in ordered]
+    candidates = _candidates([[o for o in path if isinstance(o, loop.ForOp)] for path in paths])
     # Whole vectors fit into registers: a tail has its own, of which some lanes go unused. So do
     # whole tiles into shared memory.
     is_shared = alloc.scope.data.is_shared
     has_tails = is_shared or alloc.scope.data.in_registers or alloc.scope.data.is_placed
     # A buffer never moves out of a loop: its iterations may run at the same time.
-    own = len(loops_around(alloc))
+    own = len(list(loop.enclosing_loops(alloc)))
     for depth in range(len(candidates), own - 1, -1):
         held = candidates[:depth]
         fixed = [each for each in held if not (is_shared and loop.is_in_block(each))]
-        inner = {o.induction_variable for path in paths for o in path if o not in fixed}
-        boxes = [intervals(each, inner, known, clipped=not has_tails) for each in accesses]
+        running = [each for each in held if each not in fixed]
+        place = paths[0].index(held[-1]) + 1 if held else 0
+        roots = [path[place] for path, each in zip(paths, found, strict=True) for _ in each]
+        boxes = [
+            access_box(each, root, running, clipped=not (has_tails or each.may_leave))
+            for each, root in zip(touches, roots, strict=True)
+        ]
         if depth > own:
             entered = [each for each in held[own:] if each in fixed]
-            if not _is_private(entered, alloc.result, accesses, boxes):
+            if not _is_private(entered, alloc.result, touches, boxes):
                 continue
-        box = _bounding_box(boxes, shape_of(alloc.result), clipped=not has_tails)
         holder = _block_of_threads(held) if is_shared else held
         block = holder[-1].body.block if holder else function.body.block
         _place(alloc, block.first_op, rewriter)
-        _shrink(alloc, accesses, box, known, rewriter)
+        _shrink(alloc, touches, _box_of_all(boxes, alloc.result, has_tails), known, rewriter)
         return
 
 
@@ -166,7 +173,7 @@ def _function_of(op: Operation) -> loop.FuncOp:
     return parent
 
 
-def _candidates(alloc: loop.AllocOp, paths: Sequence[list[loop.ForOp]]) -> list[loop.ForOp]:
+def _candidates(paths: Sequence[list[loop.ForOp]]) -> list[loop.ForOp]:
     """The loops around every access that a buffer of this scope may be local to."""
     result: list[loop.ForOp] = []
     for level in zip(*paths, strict=False):
@@ -183,31 +190,22 @@ _NEVER_ENTERED = (loop.LoopKind.VECTORIZED,)
 def _is_private(
     held: Sequence[loop.ForOp],
     buffer: SSAValue,
-    accesses: Sequence[BufferAccess],
-    boxes: Sequence[list[Interval]],
+    touches: Sequence[Access],
+    boxes: Sequence[Box],
 ) -> bool:
     """Whether each iteration of these nested loops reads only what it wrote itself."""
-    if accesses[0].is_read:
+    if not touches[0].is_write:
         return False
-    if any(_reduces_over(held, each) for each in accesses):
+    if any(_reduces_over(held, each) for each in touches):
         return False
-    shape = shape_of(buffer)
-    pairs = list(zip(accesses, boxes, strict=True))
-    written = _bounding_box([box for each, box in pairs if each.is_write], shape)
-    read = [box for each, box in pairs if each.is_read]
-    return all(_covers(written, box, shape) for box in read)
+    pairs = list(zip(touches, boxes, strict=True))
+    written = _box_of_all([box for each, box in pairs if each.is_write], buffer)
+    return all(covers(written, box, buffer) for each, box in pairs if not each.is_write)
 
 
-def _covers(written: Sequence[Interval], read: Sequence[Interval], shape: Sequence[int]) -> bool:
-    return all(
-        w.contains(r) or w.contains(whole(extent))
-        for w, r, extent in zip(written, read, shape, strict=True)
-    )
-
-
-def _reduces_over(held: Sequence[loop.ForOp], access: BufferAccess) -> bool:
+def _reduces_over(held: Sequence[loop.ForOp], access: Access) -> bool:
     """Whether a reduction runs over one of the loops, and so carries what it accumulates."""
-    block = block_of(access.op)
+    block = loop.owning_block(access.op)
     if block is None or not block.is_reduction or not access.is_write:
         return False
     carried = {each.induction_variable for each in held}
@@ -218,18 +216,13 @@ def _reduces_over(held: Sequence[loop.ForOp], access: BufferAccess) -> bool:
     return False
 
 
-def _bounding_box(
-    boxes: Sequence[list[Interval]], shape: Sequence[int], *, clipped: bool = True
-) -> list[Interval]:
-    result: list[Interval] = []
-    for position, extent in enumerate(shape):
-        union: Interval | None = boxes[0][position]
-        for box in boxes[1:]:
-            union = union.union(box[position]) if union is not None else None
-        if union is None or (clipped and union.extent >= extent):
-            union = whole(extent)
-        result.append(union)
-    return result
+def _box_of_all(boxes: Sequence[Box], buffer: SSAValue, has_tails: bool = False) -> Box:
+    """The box over several; no dimension is larger than the buffer's unless it `has_tails`."""
+    box = reduce(lambda a, b: union(a, b, buffer, clipped=False), boxes)
+    if has_tails:
+        return box
+    pairs = zip(box.dims, whole_buffer(buffer).dims, strict=True)
+    return Box(box.operands, tuple(w if dim.extent >= w.extent else dim for dim, w in pairs))
 
 
 def _place(alloc: loop.AllocOp, before: Operation | None, rewriter: PatternRewriter) -> None:
@@ -241,28 +234,25 @@ def _place(alloc: loop.AllocOp, before: Operation | None, rewriter: PatternRewri
 
 def _shrink(
     alloc: loop.AllocOp,
-    accesses: Sequence[BufferAccess],
-    box: Sequence[Interval],
+    touches: Sequence[Access],
+    box: Box,
     known: Knowledge,
     rewriter: PatternRewriter,
 ) -> None:
     type_ = alloc.result.type
     assert isa(type_, MemRefType)
-    shape = type_.get_shape()
-    moved = [
-        i
-        for i, (interval, extent) in enumerate(zip(box, shape, strict=True))
-        if interval.key.terms or interval.low or interval.extent != extent
-    ]
+    pairs = zip(box.dims, whole_buffer(alloc.result).dims, strict=True)
+    moved = [position for position, (dim, whole) in enumerate(pairs) if dim != whole]
     if not moved:
         return
     new_type = MemRefType(
         type_.get_element_type(),
-        [interval.extent for interval in box],
+        [dim.extent for dim in box.dims],
         type_.layout,
         type_.memory_space,
     )
-    for access in accesses:
+    # A tile that is read and written counts twice.
+    for access in {(each.op, each.tile): each for each in touches}.values():
         _rebase(access, box, moved, known, rewriter)
     new = loop.AllocOp.create(
         result_types=[new_type], properties=alloc.properties, attributes=alloc.attributes
@@ -271,32 +261,25 @@ def _shrink(
 
 
 def _rebase(
-    access: BufferAccess,
-    box: Sequence[Interval],
+    access: Access,
+    box: Box,
     moved: Sequence[int],
     known: Knowledge,
     rewriter: PatternRewriter,
 ) -> None:
     """Make an access relative to the box's corner."""
     op = access.op
-    shape = shape_of(access.buffer)
     if isinstance(op, loop.LoadOp) and op.default is not None:
-        _replace_default(op, moved, shape, rewriter)
-    exprs, operands = list(access.exprs), list(op.indices)
-    if isinstance(op, loop.IntrinOp):
-        # Another tile of it may have been rebased before.
-        exprs = list(op.tiles[access.tile].first)
+        _replace_default(op, moved, buffer_shape(access.buffer), rewriter)
+    # Other tiles of an intrinsic may have been rebased before.
+    first = op.tiles[access.tile].first if isinstance(op, loop.IntrinOp) else op.map.data.results
+    exprs, values = list(first), list(op.indices)
     for position in moved:
-        interval = box[position]
-        base_operands = [_visible(value, op, known) for value in interval.operands]
-        dims: list[AffineExpr] = [
-            AffineDimExpr(len(operands) + i) for i in range(len(base_operands))
-        ]
-        operands += base_operands
-        base = substitute(interval.base, dims)
-        exprs[position] = exprs[position] - base - interval.low
-    merged, values = unique_operands(AffineMap(len(operands), 0, tuple(exprs)), operands)
-    map, values = known.simplify(merged.results, values)
+        base = box.dims[position].base
+        visible = {p: _visible(box.operands[p], op, known) for p in sorted(used_dims(base))}
+        dims = [visible.get(p, value) for p, value in enumerate(box.operands)]
+        exprs[position] = exprs[position] - over(base, dims, values)
+    map, values = known.simplify(exprs, values)
     if isinstance(op, loop.IntrinOp):
         op.set_tile(access.tile, map.results, values)
     else:
@@ -305,8 +288,8 @@ def _rebase(
 
 def _visible(value: SSAValue, op: Operation, known: Knowledge) -> SSAValue:
     """A loop variable as the block around `op` may name it: a variable bound to it."""
-    block = block_of(op)
-    if block is None:
+    block = loop.owning_block(op)
+    if block is None or value in block.iter_vars:
         return value
     operands = tuple(block.operands)
     for variable, binding in zip(block.iter_vars, block.bindings.data.results, strict=True):

@@ -16,8 +16,9 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
+from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.memory import DOUBLE_BUFFER
-from tcopt.passes.loop.analysis.indexing import Knowledge, shape_of
+from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
 from tcopt.passes.loop.edits.dimensions import AccessOp, accesses_of, add_dimension, reshape
 from tcopt.passes.loop.edits.substitution import substitute_values
@@ -181,7 +182,7 @@ def _rewrite(alloc: loop.AllocOp, plans: Sequence[_Plan], rewriter: PatternRewri
         rewriter.insert(first, InsertPoint.before(plan.loop))
         _fetch(plan, following, alloc, rewriter)
         rewriter.erase(plan.fill)
-    reshape(alloc, [2, *shape_of(alloc.result)])
+    reshape(alloc, [2, *buffer_shape(alloc.result)])
 
 
 def _fill_for(plan: _Plan, expr: AffineExpr) -> Operation:

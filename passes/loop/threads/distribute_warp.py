@@ -18,9 +18,10 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.fragments import LANES, MATRIX, Fragment, place_of_sum
+from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.simt import ExchangeRowsOp, MmaOp, MmaSyncOp
 from tcopt.dialects.target import TargetFacts, target_facts_of
-from tcopt.passes.loop.analysis.indexing import Knowledge, set_access, shape_of
+from tcopt.passes.loop.analysis.indexing import Knowledge, set_access
 from tcopt.passes.loop.analysis.surroundings import ranges_inside
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import linear_sum, substitute
@@ -200,7 +201,7 @@ class _Distribution:
             return [row, ExchangeRowsOp(row.result, part.matrices, transposed=transposed)]
         box = list(part.box)
         steps = tile.lane_steps[part.along]
-        if _flat(steps, shape_of(tile.memref)) != 1:
+        if _flat(steps, buffer_shape(tile.memref)) != 1:
             # Neighbours of a lane lie apart: each is loaded by itself.
             box.append((1, (0, 0)))
         return [self._load(tile, part.origin(AffineDimExpr(0)), lane, box)]
@@ -209,7 +210,7 @@ class _Distribution:
         """The dimension of a tile along which rows of eight lie so that `ldmatrix` loads them."""
         if "ldmatrix" not in self.target.capabilities or not _is_shared(tile.memref):
             return None
-        shape = shape_of(tile.memref)
+        shape = buffer_shape(tile.memref)
         exprs, steps = tile.map.data.results, tile.lane_steps
         first = self.known.linear(_flat_expr(exprs, shape), tile.indices)
         if first.constant % MATRIX or any(factor % MATRIX for _, factor in first.terms):
@@ -305,7 +306,7 @@ class _Sums:
         if sorted(map(sum, (rows, columns))) != [1, 1] or 1 not in rows or 1 not in columns:
             raise PassFailedError("a tile of sums is not a rectangle in its buffer", op=tile)
         self.row, self.column = rows.index(1), columns.index(1)
-        shape = list(shape_of(buffer))
+        shape = list(buffer_shape(buffer))
         for dim, size in ((self.row, ROWS), (self.column, COLUMNS)):
             shape[dim] = -(-shape[dim] // size)
         type_ = buffer.type

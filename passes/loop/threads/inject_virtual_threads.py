@@ -14,8 +14,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
+from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.target import target_facts_of
-from tcopt.passes.loop.analysis.indexing import shape_of
 from tcopt.passes.loop.analysis.instructions import path_to_call
 from tcopt.passes.loop.edits.dimensions import (
     accesses_of,
@@ -188,7 +188,7 @@ class _Injection:
         for op in calls:
             if isinstance(op, loop.IntrinOp):
                 add_tile_dimension(op, alloc.result, AffineDimExpr(0), [variable])
-        new = reshape(alloc, [self.virtual.trip_count, *shape_of(alloc.result)])
+        new = reshape(alloc, [self.virtual.trip_count, *buffer_shape(alloc.result)])
         self.different.add(new.result)
 
     # Where the loop goes.

@@ -229,3 +229,53 @@ loop.func @tiles(%x: memref<32x16xi8>) {
     }
   }
 }
+
+// -----
+
+// Guards bound what loops touch: the last of 16 iterations are no points of the block.
+// CHECK-LABEL: loop.func @guarded
+// CHECK:       loop.for %i = 0 to 3 {
+// CHECK-NEXT:    %t = loop.alloc global : memref<12xf32>
+// CHECK:         loop.store %{{.*}}, %t[%{{.*}} + %{{.*}} * -12] : memref<12xf32>
+loop.func @guarded(%x: memref<36xf32>, %y: memref<36xf32>) {
+  %t = loop.alloc global : memref<36xf32>
+  loop.for %i = 0 to 3 {
+    loop.for %j = 0 to 16 {
+      loop.block "twice" (%v: spatial 36 = %i * 12 + %j, %g: spatial 12 = %j) {
+        %a = loop.load %x[%v] : memref<36xf32>
+        %b = arith.addf %a, %a : f32
+        loop.store %b, %t[%v] : memref<36xf32>
+      }
+    }
+    loop.for %j = 0 to 12 {
+      loop.block "copy" (%v: spatial 36 = %i * 12 + %j) {
+        %a = loop.load %t[%v] : memref<36xf32>
+        loop.store %a, %y[%v] : memref<36xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+// Rows of a fused loop: an iteration touches at most two of them.
+// CHECK-LABEL: loop.func @fused
+// CHECK:       loop.for %i = 0 to 10 {
+// CHECK-NEXT:    %t = loop.alloc global : memref<2x14xf32>
+loop.func @fused(%x: memref<140xf32>, %y: memref<140xf32>) {
+  %t = loop.alloc global : memref<11x14xf32>
+  loop.for %i = 0 to 10 {
+    loop.for %j = 0 to 14 {
+      loop.block "twice" (%v: spatial 140 = %i * 14 + %j) {
+        %a = loop.load %x[%v] : memref<140xf32>
+        loop.store %a, %t[(%v + 7) floordiv 14, (%v + 7) mod 14] : memref<11x14xf32>
+      }
+    }
+    loop.for %j = 0 to 14 {
+      loop.block "copy" (%v: spatial 140 = %i * 14 + %j) {
+        %a = loop.load %t[(%v + 7) floordiv 14, (%v + 7) mod 14] : memref<11x14xf32>
+        loop.store %a, %y[%v] : memref<140xf32>
+      }
+    }
+  }
+}
