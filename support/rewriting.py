@@ -129,27 +129,6 @@ def function_bodies(module: ModuleOp) -> Iterator[Block]:
 # Patterns
 
 
-def insert_once(rewriter: PatternRewriter, new: Operation) -> SSAValue:
-    """Insert an op, unless an equal one of the block comes before the place; its first result."""
-    place = rewriter.insertion_point
-    for use in new.operands[0].uses:
-        op = use.operation
-        if (
-            type(op) is type(new)
-            and op.parent is place.block
-            and op.operands == new.operands
-            and op.properties == new.properties
-            and op.attributes == new.attributes
-            and op.result_types == new.result_types
-            and (place.insert_before is None or op.is_before_in_block(place.insert_before))
-        ):
-            for result, known in zip(new.results, op.results, strict=True):
-                result.replace_all_uses_with(known)
-            new.erase()
-            return op.results[0]
-    return rewriter.insert(new).results[0]
-
-
 def rewrite(
     root: Operation | Block,
     patterns: Sequence[RewritePattern],

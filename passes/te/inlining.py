@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
@@ -16,6 +16,7 @@ from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import bounds, simplify, substitute
 from tcopt.support.literals import number_attr
 from tcopt.support.locations import set_location
+from tcopt.support.pure_values import PureValues
 from tcopt.support.rewriting import erase, insert, replace_by
 
 
@@ -193,19 +194,10 @@ def _zero(type: Attribute) -> IntegerAttr | FloatAttr:
 def simplify_body(stage: ComputeOp) -> bool:
     """Merge equal operations of a body and drop those without a use; whether there were any."""
     block = stage.body.block
-    seen: dict[Hashable, Operation] = {}
-    for op in list(block.ops):
-        if isinstance(op, YieldOp):
-            continue
-        key = (
-            op.name,
-            tuple(op.operands),
-            tuple(sorted(op.properties.items(), key=lambda item: item[0])),
-            tuple(op.result_types),
-        )
-        known = seen.setdefault(key, op)
-        if known is not op:
-            op.results[0].replace_all_uses_with(known.results[0])
+    values = PureValues()
+    for op in block.ops:
+        if not isinstance(op, YieldOp) and (known := values.known(op)) is not op.results[0]:
+            op.results[0].replace_all_uses_with(known)
     changed = False
     for op in reversed(list(block.ops)):
         if not isinstance(op, YieldOp) and not any(result.uses for result in op.results):

@@ -20,9 +20,9 @@ from tcopt.compiler.passes import new_context
 from tcopt.support.errors import InputError, PassFailedError
 from tcopt.support.locations import describe_location
 from tcopt.support.parsing import LocatedParser
+from tcopt.support.pure_values import insert_once
 from tcopt.support.rewriting import (
     erase,
-    insert_once,
     limit_rewrites,
     matched_classes,
     rewrite,

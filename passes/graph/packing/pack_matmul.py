@@ -27,8 +27,9 @@ from tcopt.dialects.target import TargetFacts, VectorUnits, target_facts_of
 from tcopt.passes.graph.layout.channel_blocks import is_of_bytes
 from tcopt.support.errors import PassFailedError
 from tcopt.support.matmul_tiles import best_tile
+from tcopt.support.pure_values import insert_once
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import insert_once, rewrite
+from tcopt.support.rewriting import rewrite
 
 
 @dataclass

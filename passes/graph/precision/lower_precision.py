@@ -15,8 +15,9 @@ from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.types import element_type
 from tcopt.support.errors import PassFailedError
+from tcopt.support.pure_values import insert_once
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import insert_once, rewrite
+from tcopt.support.rewriting import rewrite
 
 _TYPES: dict[str, Attribute] = {"bf16": bf16, "f16": f16}
 

@@ -16,8 +16,9 @@ from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.types import bytes_of, element_type, is_half, shape_of, tensor, type_of
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import target_facts_of
+from tcopt.support.pure_values import insert_once
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import insert_once, rewrite
+from tcopt.support.rewriting import rewrite
 
 LEAST_USES = 2
 """Products that each element of an operand should be in, on average. An element of one product

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from xdsl.context import Context
@@ -26,7 +25,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
-from xdsl.traits import Pure
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
@@ -46,6 +44,7 @@ from tcopt.passes.loop.bufferize.hoist_workspace import STACK_BYTES
 from tcopt.passes.loop.unroll.table_folds import constant_index, splat
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
+from tcopt.support.pure_values import is_pure
 from tcopt.support.quick_ir import erase_op, keep_name, walk_ops
 
 
@@ -429,7 +428,7 @@ class FunctionLowering:
         if properties is None:
             properties = op.properties
         operands = self._mapped(tuple(op.operands))
-        if _is_pure(type(op)) and len(op.results) == 1 and not op.attributes:
+        if is_pure(type(op)) and len(op.results) == 1 and not op.attributes:
             (result,) = op.results
             value = self.writer.pure(type(op), operands, result.type, properties)
             keep_name(result, value)
@@ -443,11 +442,6 @@ class FunctionLowering:
         new.properties.update(properties)
         self.writer.write(new)
         self.values.update(zip(op.results, new.results, strict=True))
-
-
-@cache
-def _is_pure(kind: type[Operation]) -> bool:
-    return kind.has_trait(Pure)
 
 
 def _only_parallel_loop(op: loop.ForOp) -> loop.ForOp | None:

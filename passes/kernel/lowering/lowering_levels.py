@@ -9,9 +9,11 @@ loop-invariant parts lie outside of the loops and unrolled accesses share all bu
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, LocationAttr, UnknownLoc
@@ -27,7 +29,8 @@ from xdsl.ir.affine import (
 from tcopt.dialects.arith_ import CmpiOp
 from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.support.affine import UNBOUNDED, Dim, FloorDiv, LinearSum, Mod, sum_range
-from tcopt.support.quick_ir import AttributeNumbers, append_op, new_op
+from tcopt.support.pure_values import PureValues
+from tcopt.support.quick_ir import AttributeNumbers, append_op
 
 INDEX = IndexType()
 
@@ -38,7 +41,7 @@ class Level:
 
     block: Block
     is_loop: bool
-    pure: dict[Hashable, SSAValue] = field(default_factory=dict[Hashable, SSAValue])
+    pure: PureValues
     loads: dict[SSAValue, dict[Hashable, SSAValue]] = field(
         default_factory=dict[SSAValue, dict[Hashable, SSAValue]]
     )
@@ -49,13 +52,13 @@ class LevelWriter:
     """Writes ops into the stack of open levels."""
 
     def __init__(self, outermost: Block):
-        self.levels = [Level(outermost, False)]
+        self._attributes = AttributeNumbers()
+        self.levels = [Level(outermost, False, PureValues(self._attributes))]
         self.location: LocationAttr = UnknownLoc()
         """Where what is written now comes from."""
         self.depth: dict[SSAValue, int] = dict.fromkeys(outermost.args, 0)
         self.known = Knowledge()
         self.constants: dict[int, SSAValue] = {}
-        self._attributes = AttributeNumbers()
         self.indices: dict[Hashable, tuple[AffineExpr, SSAValue]] = {}
         """Index values by the identity of their expression, while the same guards hold."""
 
@@ -76,7 +79,7 @@ class LevelWriter:
     @contextmanager
     def level(self, block: Block, *, is_loop: bool) -> Generator[None]:
         """Open a region; ops are written into its block until the context closes."""
-        self.levels.append(Level(block, is_loop))
+        self.levels.append(Level(block, is_loop, PureValues(self._attributes)))
         for argument in block.args:
             self.depth[argument] = len(self.levels) - 1
         yield
@@ -95,21 +98,14 @@ class LevelWriter:
         op_class: type[Operation],
         operands: Sequence[SSAValue],
         result_type: Attribute,
-        properties: dict[str, Attribute] | None = None,
+        properties: Mapping[str, Attribute] = MappingProxyType({}),
     ) -> SSAValue:
         """The result of a pure op, written where its innermost operand is, or reused."""
         depth = max([self.depth[operand] for operand in operands], default=0)
         level = self.levels[depth]
-        number = self._attributes.number
-        key = (op_class, *operands, number(result_type))
-        if properties:
-            key = (*key, *properties, *map(number, properties.values()))
-        found = level.pure.get(key)
-        if found is None:
-            op = new_op(op_class, operands, (result_type,), properties or {})
-            append_op(level.block, op)
-            found = level.pure[key] = op.results[0]
-            self.depth[found] = depth
+        append = partial(append_op, level.block)
+        found = level.pure.make(op_class, operands, result_type, properties, append)
+        self.depth[found] = depth
         return found
 
     def constant(self, value: int) -> SSAValue:
@@ -181,16 +177,7 @@ class LevelWriter:
         self, op_class: type[arith.AddiOp | arith.MuliOp | arith.SubiOp], a: SSAValue, b: SSAValue
     ) -> SSAValue:
         """The result of an operation on two indices."""
-        depth = max(self.depth[a], self.depth[b])
-        level = self.levels[depth]
-        key = (op_class, a, b)
-        found = level.pure.get(key)
-        if found is None:
-            op = new_op(op_class, (a, b), (INDEX,), NO_OVERFLOW)
-            append_op(level.block, op)
-            found = level.pure[key] = op.results[0]
-            self.depth[found] = depth
-        return found
+        return self.pure(op_class, (a, b), INDEX, NO_OVERFLOW)
 
     def _divided(self, atom: FloorDiv | Mod, operands: Sequence[SSAValue]) -> SSAValue:
         """Floor division or modulo; of a number that may be negative by way of a correction."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math, vector
@@ -18,7 +17,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     f32,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.hints import isa
@@ -28,6 +27,7 @@ from tcopt.dialects.target import target_facts_of
 from tcopt.passes.kernel.math.polynomials.builder import FloatBuilder, expansions, wide_expansions
 from tcopt.passes.kernel.math.polynomials.power import expand_power
 from tcopt.support.errors import InputError
+from tcopt.support.pure_values import PureValues
 from tcopt.support.rewriting import rewrite
 
 
@@ -39,14 +39,13 @@ class _Builders:
 
     def __init__(self, fused: bool):
         self.fused = fused
-        self._constants: dict[tuple[Block | None, Attribute], Any] = {}
+        self._constants: dict[Block | None, PureValues] = {}
 
     def at(self, op: Operation) -> FloatBuilder:
         """A builder for values like the operands of an op, in front of it."""
         type = op.operands[0].type
         shape = type if isa(type, VectorType) else None
-        kind = f32 if shape is None else shape.shape
-        constants = self._constants.setdefault((op.parent, kind), {})
+        constants = self._constants.setdefault(op.parent, PureValues())
         return FloatBuilder(shape, self.fused, constants=constants)
 
 

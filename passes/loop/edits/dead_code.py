@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 from xdsl.ir import Block, Operation
-from xdsl.traits import IsTerminator, Pure, is_side_effect_free
+from xdsl.traits import IsTerminator, is_side_effect_free
 
 from tcopt.dialects import loop
+from tcopt.support.pure_values import is_pure
 from tcopt.support.quick_ir import erase_op
 from tcopt.support.rewriting import erase
 
@@ -53,7 +54,7 @@ def _is_plain(kind: type[Operation]) -> bool:
     """Whether ops of a kind do nothing but make their results."""
     if kind.has_trait(IsTerminator):
         return False
-    return issubclass(kind, loop.LoadOp | loop.AllocOp) or kind.has_trait(Pure)
+    return issubclass(kind, loop.LoadOp | loop.AllocOp) or is_pure(kind)
 
 
 def _is_never_read(op: loop.AllocOp) -> bool:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.traits import Pure
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
@@ -27,6 +25,7 @@ from tcopt.support.affine import (
     used_dims,
 )
 from tcopt.support.literals import segment_sizes
+from tcopt.support.pure_values import is_pure
 
 
 class UnrolledAccess(NamedTuple):
@@ -164,11 +163,6 @@ class PlainPlan:
     def __init__(self, op: Operation):
         self.operands = tuple(op.operands)
         self.result_types = [result.type for result in op.results]
-        self.is_pure = _is_pure(type(op))
+        self.is_pure = is_pure(type(op))
         self.moves = len(op.operands) == 1 and len(op.results) == 1
         """Whether it makes one value of one other."""
-
-
-@cache
-def _is_pure(kind: type[Operation]) -> bool:
-    return kind.has_trait(Pure)

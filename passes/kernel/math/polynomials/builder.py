@@ -23,6 +23,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import arith_
 from tcopt.support.memo import memo
+from tcopt.support.pure_values import PureValues
 from tcopt.support.registration import Registry
 from tcopt.support.registry import import_all
 
@@ -86,11 +87,8 @@ class FloatBuilder:
     ops: list[Operation] = field(default_factory=list[Operation])
     exact: list[SSAValue] = field(default_factory=list[SSAValue])
     """Products that needed no rounding."""
-    constants: dict[tuple[Attribute, float, bool], SSAValue] = field(
-        default_factory=dict[tuple[Attribute, float, bool], SSAValue]
-    )
-    """Constants of this shape that are there already, by element type, value and sign; those
-    that are made join them."""
+    constants: PureValues = field(default_factory=PureValues)
+    """Constants that are there already; those that are made join them."""
 
     def type_of(self, element: Attribute) -> Attribute:
         """The type of values with these elements."""
@@ -103,13 +101,9 @@ class FloatBuilder:
 
     def constant(self, value: float, element: Attribute = f32) -> SSAValue:
         """A constant in every element."""
-        key = (element, value, copysign(1.0, value) < 0)
-        known = self.constants.get(key)
-        if known is None:
-            type = self.type_of(element)
-            known = self.add_op(arith.ConstantOp(_constant_attr(*key, type)))
-            self.constants[key] = known
-        return known
+        type = self.type_of(element)
+        number = _constant_attr(element, value, copysign(1.0, value) < 0, type)
+        return self.constants.make(arith.ConstantOp, (), type, {"value": number}, self.ops.append)
 
     def _values(self, *numbers: Number) -> list[SSAValue]:
         kind = next(n.type for n in numbers if isinstance(n, SSAValue))

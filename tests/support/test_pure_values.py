@@ -1,0 +1,43 @@
+"""A pure value is made once, and only for what computes the same."""
+
+from xdsl.dialects import arith, test
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, f64, i32
+from xdsl.ir import Operation
+
+from tcopt.support.pure_values import PureValues, is_pure
+
+
+def test_equal_values_are_made_once() -> None:
+    """What differs in operands, type or properties is another value; zeros have signs."""
+    made: list[Operation] = []
+    values = PureValues()
+
+    def number(value: float, type=f32):
+        attribute = FloatAttr(value, type)
+        return values.make(arith.ConstantOp, (), type, {"value": attribute}, made.append)
+
+    zero, one = number(0.0), number(1.0)
+    assert number(1.0) is one and number(0.0) is zero
+    assert len({zero, one, number(-0.0), number(1.0, f64)}) == 4 == len(made)
+    a, b = (
+        values.make(kind, (one, zero), f32, {}, made.append)
+        for kind in (arith.AddfOp, arith.MulfOp)
+    )
+    swapped = values.make(arith.AddfOp, (zero, one), f32, {}, made.append)
+    assert len({a, b, swapped, values.make(arith.AddfOp, (one, zero), f32, {}, made.append)}) == 3
+
+
+def test_known_values() -> None:
+    """An op's value is that of the first which computes the same; attributes count."""
+    values = PureValues()
+    first, second = (arith.ConstantOp(IntegerAttr(1, i32)) for _ in range(2))
+    marked = arith.ConstantOp(IntegerAttr(1, i32))
+    marked.attributes["mark"] = IntegerAttr(0, i32)
+    assert values.known(first) is values.known(second) is first.result
+    assert values.known(marked) is marked.result
+
+
+def test_purity() -> None:
+    """It is asked of the class's traits."""
+    assert is_pure(arith.AddiOp) and is_pure(test.TestPureOp)
+    assert not is_pure(test.TestOp)
