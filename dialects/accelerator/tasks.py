@@ -73,7 +73,8 @@ class Task:
         cycles: for which the unit is busy by itself.
         port_cycles: of a channel of the port, after which its latency passes.
         channel: which one.
-        after: numbers of tasks that are done before it starts, by what else the machine has.
+        after: numbers of tasks that are done before it starts, by what else the machine has;
+            `causes`: what that is, in words, for each.
         is_end: whether the program is over when it is done.
         text: what it does, in words.
         source: the instruction.
@@ -90,6 +91,11 @@ class Task:
     channel: str = "port"
     bytes: int = 0
     after: tuple[int, ...] = ()
+    causes: tuple[str, ...] = ()
     is_end: bool = False
     text: str = ""
     source: Any = field(default=None, compare=False, repr=False)
+
+    def cause(self, position: int) -> str:
+        """What it waits for where that is a task of `after`."""
+        return self.causes[position] if self.causes else f"task {self.after[position]}"

@@ -11,6 +11,7 @@ Passes and schedule rules read these numbers and never a target's name.
 
 from xdsl.ir import Dialect
 
+from tcopt.dialects.target.accelerator import AcceleratorFacts
 from tcopt.dialects.target.cpu import CpuTargetAttr, cpu_target_of
 from tcopt.dialects.target.facts import ACCELERATOR_ATTRIBUTE, TARGET_ATTRIBUTE
 from tcopt.dialects.target.gpu import GpuTargetAttr, gpu_target_of
@@ -27,6 +28,7 @@ __all__ = [
     "ACCELERATOR_ATTRIBUTE",
     "DIALECT",
     "TARGET_ATTRIBUTE",
+    "AcceleratorFacts",
     "CpuTargetAttr",
     "GpuTargetAttr",
     "TargetFacts",

@@ -178,8 +178,7 @@ class VdlaTargetAttr(AcceleratorFacts):
     @property
     def order(self) -> Tokens:
         """There are tokens both ways between neighbours."""
-        there: list[tuple[str, str]] = list(pairwise(_CHAIN))
-        pairs = [*there, *((b, a) for a, b in there)]
+        pairs = [pair for a, b in pairwise(_CHAIN) for pair in ((a, b), (b, a))]
         return Tokens(dict.fromkeys(pairs, self.tokens.data))
 
     @property

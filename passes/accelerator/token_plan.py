@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tcopt.dialects.accelerator.dependences import Dependence, dependences_of
 from tcopt.dialects.accelerator.tasks import Machine, Queue, Task
-from tcopt.passes.accelerator.dependences import Dependence, dependences_of
 from tcopt.support.errors import UnsupportedError
 
 Pair = tuple[str, str]
@@ -91,6 +91,27 @@ def plan_tokens(name: str, machine: Machine, tasks: Sequence[Task]) -> TokenPlan
     return _Planner(name, machine, tasks, dependences).run()
 
 
+def needed(tasks: Sequence[Task], dependences: Iterable[Dependence]) -> Iterator[Dependence]:
+    """Dependences without those that follow from others: a task also comes after all that those
+    before it came after."""
+    by_task: dict[int, list[Dependence]] = defaultdict(list)
+    for each in dependences:
+        by_task[each.second].append(each)
+    known: list[dict[str, int]] = []
+    newest: dict[str, dict[str, int]] = {}
+    for task in tasks:
+        clock = dict(newest.get(task.unit, {}))
+        for each in sorted(by_task[task.number], key=lambda each: -each.first):
+            if clock.get(tasks[each.first].unit, -1) >= each.first:
+                continue
+            for unit, number in known[each.first].items():
+                clock[unit] = max(clock.get(unit, -1), number)
+            yield each
+        clock[task.unit] = task.number
+        known.append(clock)
+        newest[task.unit] = clock
+
+
 class Staircase:
     """Tokens of one pair of units, each from later and to later than the one before."""
 
@@ -139,7 +160,7 @@ class _Planner:
             self.by_unit[task.unit].append(task.number)
 
     def run(self) -> TokenPlan:
-        for each in self.plan.dependences:
+        for each in needed(self.tasks, self.plan.dependences):
             pair = (self.tasks[each.first].unit, self.tasks[each.second].unit)
             if pair in self.queues:
                 self.needs[pair].add(Token(each.first, each.second))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.backends.accelerator import execution
+from tcopt.backends.accelerator.check import facts_for
+from tcopt.backends.accelerator.simulator import orders
 from tcopt.backends.vdla.simulator.function import Plans, run_stream
 from tcopt.backends.vdla.source import machine_of, stream_for
+from tcopt.dialects import accelerator
+from tcopt.dialects.accelerator.reading import read_program
 from tcopt.dialects.vdla import ProgramOp, StoreOp
 from tcopt.support.errors import MismatchError
 from tcopt.tools.execution.stage_runs import Call, place_of, private_copies, written_outputs
@@ -20,28 +25,30 @@ Array = NDArray[Any]
 _ORDERS = 3
 
 
-def run_program(program: ProgramOp, arrays: Sequence[Array], written: Sequence[int]) -> Call:
-    """Run a program in its own order, and if it has tokens in others that these allow.
+AcceleratorProgram = ProgramOp | accelerator.ProgramOp
+
+
+def run_program(
+    program: AcceleratorProgram, arrays: Sequence[Array], written: Sequence[int]
+) -> Call:
+    """Run a program in its own order, and if its units wait for each other in others.
 
     Raises:
         VerificationError: an instruction reads what nobody has written, or what is not there.
         MismatchError: the order of the units shows in a result.
     """
-    target = machine_of(program)
-    stream = stream_for(program, target)
     started = time.perf_counter()
-    plans: Plans = {}
+    run = _stream(program) if isinstance(program, ProgramOp) else _described(program)
     in_order = _signed_copies(arrays)
-    run_stream(stream, target, in_order, plans=plans)
-    has_tokens = any(each.pops or each.pushes for each in stream.instructions)
-    for seed in range(_ORDERS if has_tokens else 0):
+    names = run(in_order, None)
+    for seed in range(_ORDERS if names else 0):
         again = _signed_copies(arrays)
-        run_stream(stream, target, again, seed=seed, plans=plans)
+        run(again, seed)
         for number in written:
             if not np.array_equal(again[number], in_order[number]):
                 raise MismatchError(
-                    f"{stream.buffers[number].name} of @{stream.name} depends on the order in "
-                    "which the units run",
+                    f"{names[number]} of @{program.sym_name.data} depends on the order in which "
+                    "the units run",
                     where=place_of(program),
                 )
     seconds = time.perf_counter() - started
@@ -49,8 +56,44 @@ def run_program(program: ProgramOp, arrays: Sequence[Array], written: Sequence[i
     return Call(*written_outputs(program, arrays, after, written), seconds=seconds)
 
 
-def stored_buffers(program: ProgramOp) -> tuple[int, ...]:
+Run = Callable[[Sequence[Array], "int | None"], Sequence[str]]
+"""Runs a program on buffers, in its own order or in that of a seed; the names of its buffers if
+units wait for each other, so that there are other orders."""
+
+
+def _stream(program: ProgramOp) -> Run:
+    target = machine_of(program)
+    stream = stream_for(program, target)
+    plans: Plans = {}
+    has_tokens = any(each.pops or each.pushes for each in stream.instructions)
+
+    def run(arrays: Sequence[Array], seed: int | None) -> Sequence[str]:
+        run_stream(stream, target, arrays, seed=seed, plans=plans)
+        return [buffer.name for buffer in stream.buffers] if has_tokens else []
+
+    return run
+
+
+def _described(program: accelerator.ProgramOp) -> Run:
+    facts = facts_for(program)
+    read = read_program(program, facts)
+    waits = any(task.pops or task.after for task in read.tasks)
+    names = [value.name_hint or "a buffer" for value in program.body.block.args]
+
+    def run(arrays: Sequence[Array], seed: int | None) -> Sequence[str]:
+        order = None
+        if seed is not None:
+            order = orders.adversarial_order(read.machine, read.tasks, seed)
+        execution.run_program(program, facts, arrays, order)
+        return names if waits else []
+
+    return run
+
+
+def stored_buffers(program: AcceleratorProgram) -> tuple[int, ...]:
     """The arguments that a program stores to."""
+    if isinstance(program, accelerator.ProgramOp):
+        return program.stored
     stored = {op.buffer for op in program.instructions if isinstance(op, StoreOp)}
     return tuple(n for n, value in enumerate(program.body.block.args) if value in stored)
 

@@ -23,12 +23,15 @@ from tcopt.dialects import loop, te
 from tcopt.dialects.float_precision import precision_of, rounds
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.group import GroupOp
-from tcopt.dialects.vdla import ProgramOp
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
 from tcopt.support.closeness import Tolerance, difference
 from tcopt.support.errors import MismatchError, UnsupportedError
 from tcopt.support.strings import StringTable, strings_in
-from tcopt.tools.execution.accelerator_runs import run_program, stored_buffers
+from tcopt.tools.execution.accelerator_runs import (
+    AcceleratorProgram,
+    run_program,
+    stored_buffers,
+)
 from tcopt.tools.execution.executors import functions, level_of, outputs_of
 from tcopt.tools.execution.fingerprints import digest, fingerprint
 from tcopt.tools.execution.host_program import WEIGHTS, HostProgram, planned, unwritten
@@ -270,7 +273,7 @@ class _Current:
         call = self.tracer._known.get(key)
         if call is None:
             before = self.tracer._seconds.get(name)
-            if isinstance(function, ProgramOp):
+            if isinstance(function, AcceleratorProgram):
                 call = run_program(function, arrays, written)
             elif isinstance(function, loop.FuncOp):
                 call = run_plain(function, arrays, written, before, self.stage_shapes(name))
@@ -372,7 +375,7 @@ def _weights(module: ModuleOp) -> Any:
 
 def _written(function: Operation, count: int) -> tuple[int, ...]:
     """The arguments that a function of the loop level writes to; all of another level's."""
-    if isinstance(function, ProgramOp):
+    if isinstance(function, AcceleratorProgram):
         return stored_buffers(function)
     if not isinstance(function, loop.FuncOp):
         return tuple(range(count))

@@ -38,7 +38,7 @@ class Slice:
     Attributes:
         track: a unit, `fetch` or `port`.
         cause: `work`, or what is waited for: `instruction`, `port`, `latency`, the name of a queue
-            of tokens, of commands (`queue UNIT`) or `task N`.
+            of tokens, of commands (`queue UNIT`), or what else a task comes after (`Task.causes`).
         task: the number of the task; -1 for a fetch.
         awaited: the task that ended the wait, -1 where none did.
     """
@@ -192,7 +192,10 @@ class _Simulation:
             self.fetched.extend(range(first, last))
             self.dispatch()
 
-        self.ask(FETCH, self.machine.port.channels[0], cycles, granted, -1)
+        if cycles:
+            self.ask(FETCH, self.machine.port.channels[0], cycles, granted, -1)
+        else:
+            self.at(started, arrived)
 
     def dispatch(self) -> None:
         """Hand the next instruction to its unit, unless the queue in front of it is full."""
@@ -252,7 +255,7 @@ class _Simulation:
     def note_waits(self, unit: _Unit, task: Task) -> None:
         """Divide the time since the instruction was taken by what came last."""
         arrivals = [(*self.tokens[name][0][::-1], name) for name in task.pops]
-        arrivals += [(self.done[number], number, f"task {number}") for number in task.after]
+        arrivals += [(self.done[n], n, task.cause(at)) for at, n in enumerate(task.after)]
         for time, sender, cause in sorted(arrivals):
             if time > unit.since:
                 self.wait(unit, cause, sender, time)

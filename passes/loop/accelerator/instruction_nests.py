@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -85,7 +85,11 @@ class Nest:
     """
 
     def __init__(
-        self, loops: Sequence[loop.ForOp], guards: Sequence[loop.GuardOp], call: loop.IntrinOp
+        self,
+        loops: Sequence[loop.ForOp],
+        guards: Sequence[loop.GuardOp],
+        call: loop.IntrinOp,
+        granule: Granule,
     ):
         self.loops, self.call = tuple(loops), call
         self._conditions = [
@@ -93,7 +97,7 @@ class Nest:
             for guard in guards
             for expr, extent in zip(guard.map.data.results, guard.condition_extents, strict=True)
         ]
-        self._operands = [_Operand(tile, call) for tile in call.tiles]
+        self._operands = [_Operand(tile, call, granule(tile)) for tile in call.tiles]
 
     @cached_property
     def declared(self) -> Intrinsic:
@@ -151,7 +155,11 @@ class Nest:
         return [Work(self.call, buffers, tuple(first), ends, axes, is_inside)]
 
 
-def nest_at(op: Operation) -> Nest | None:
+Granule = Callable[[Tile], "int | None"]
+"""Elements that places in the buffer of a tile are counted in; None for those of the tile."""
+
+
+def nest_at(op: Operation, granule: Granule = lambda tile: None) -> Nest | None:
     """The nest that begins with a loop, guard or call; None if it is no such nest."""
     path = path_to_call(op)
     if path is None:
@@ -159,19 +167,19 @@ def nest_at(op: Operation) -> Nest | None:
     call = path[-1]
     assert isinstance(call, loop.IntrinOp)
     loops = [each for each in path if isinstance(each, loop.ForOp)]
-    return Nest(loops, [each for each in path if isinstance(each, loop.GuardOp)], call)
+    return Nest(loops, [each for each in path if isinstance(each, loop.GuardOp)], call, granule)
 
 
 class _Operand:
     """A tile of a call, whose place is asked for in entries.
 
     Attributes:
-        size: entries of its buffer.
+        elements: what its place is counted in. size: so many are in its buffer.
         limits: for a tile that may lie outside of its buffer, along each dimension where that may
             be: the first index, its least value and the end of its values inside.
     """
 
-    def __init__(self, tile: Tile, call: loop.IntrinOp):
+    def __init__(self, tile: Tile, call: loop.IntrinOp, granule: int | None = None):
         self.tile, self.call = tile, call
         type_ = tile.buffer.type
         assert isa(type_, MemRefType)
@@ -179,7 +187,7 @@ class _Operand:
         strides = [prod(shape[dim + 1 :]) for dim in range(len(shape))]
         self.forms = [Form.of(expr, call.indices) for expr in tile.first]
         self.strides = strides
-        self.elements = prod(tile.extents)
+        self.elements = granule or prod(tile.extents)
         self.size = prod(shape) // self.elements
         self._check_order()
         self.limits = [
@@ -190,7 +198,7 @@ class _Operand:
 
     def _check_order(self) -> None:
         """Check that the elements of a tile lie one after the other, as those of an entry."""
-        inner = self.elements
+        inner = prod(self.tile.extents)
         for row, extent in zip(self.tile.steps, self.tile.extents, strict=True):
             inner //= extent
             step = sum(n * stride for n, stride in zip(row, self.strides, strict=True))

@@ -1,0 +1,44 @@
+"""The proof of a program of an accelerator that its facts describe."""
+
+from __future__ import annotations
+
+from tcopt.backends.accelerator.simulator.proof import Proof, prove
+from tcopt.dialects.accelerator import ProgramOp
+from tcopt.dialects.accelerator.instructions import facts_of
+from tcopt.dialects.accelerator.reading import Reading, read_program
+from tcopt.dialects.target import AcceleratorFacts
+from tcopt.support.errors import UnsupportedError, VerificationError
+from tcopt.support.locations import describe_location, nearest_location
+
+
+def facts_for(program: ProgramOp) -> AcceleratorFacts:
+    """The accelerator that a program names.
+
+    Raises:
+        UnsupportedError: it names none.
+    """
+    if (facts := facts_of(program)) is None:
+        raise UnsupportedError("the program names no accelerator", op=program)
+    return facts
+
+
+def check_program(program: ProgramOp) -> tuple[Reading, Proof]:
+    """Show that a program computes the same in every interleaving of its units, and ends.
+
+    Raises:
+        VerificationError: the first fault, with the step and where it comes from.
+    """
+    read = read_program(program, facts_for(program))
+    proof = prove(read.machine, read.tasks, limit=1)
+    for found in proof.faults:
+        number, *others = found.tasks
+        step = read.tasks[number].source
+        message = f"{found.kind}: {found.message}"
+        for other in others:
+            place = describe_location(nearest_location(read.tasks[other].source))
+            message += f" of {place}" if place else ""
+        place = describe_location(nearest_location(step))
+        where = f"step {number}{f', {place}' if place else ''}"
+        hint = "order-units lets units wait for each other"
+        raise VerificationError(message, op=step, where=where, hint=hint)
+    return read, proof

@@ -1,0 +1,61 @@
+"""Programs of accelerators as what the host program calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.backends.accelerator.check import check_program
+from tcopt.backends.accelerator.settings import FUNCTION, settings_of
+from tcopt.dialects.accelerator import ProgramOp
+from tcopt.support.host_calls import HOST_CALL, settings_attribute
+from tcopt.support.rewriting import rewrite
+
+
+class EncodeProgram(RewritePattern):
+    """Declare a function that runs a program, which its attribute holds as text.
+
+        accelerator.program @copy(%x: memref<4x8xi8>, %y: memref<4x8xi8>) {...}
+    ->
+        func.func private @copy(memref<4x8xi8>, memref<4x8xi8>) attributes {
+          tcopt.host_call = {function = "accelerator_run", settings = {program = "..."}}}
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ProgramOp, rewriter: PatternRewriter) -> None:
+        check_program(op)
+        function = FuncOp.external(op.sym_name.data, op.function_type.inputs.data, [])
+        function.attributes[HOST_CALL] = DictionaryAttr(
+            {
+                "function": StringAttr(FUNCTION),
+                "settings": settings_attribute(settings_of(op)),
+            }
+        )
+        rewriter.replace(op, function, [])
+
+
+@dataclass(frozen=True)
+class EncodeAcceleratorPass(ModulePass):
+    """Makes programs of an accelerator functions that the host calls and the runtime defines.
+
+        accelerator.program @copy(%x: memref<4x8xi8>, %y: memref<4x8xi8>) {...}
+    ->
+        func.func private @copy(memref<4x8xi8>, memref<4x8xi8>) attributes {
+          tcopt.host_call = {function = "accelerator_run", settings = {program = "..."}}}
+
+    A program is kept as its text, with its accelerator, whose intrinsics say what it computes. One
+    that `accelerator-check` refuses is refused here too.
+
+    Raises:
+        VerificationError: the proof fails.
+    """
+
+    name = "encode-accelerator"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [EncodeProgram()], once=True)

@@ -1,0 +1,73 @@
+"""Programs as settings of a host function: texts, which IR and JSON hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from io import StringIO
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from tcopt.dialects.accelerator import DIALECT, ProgramOp
+from tcopt.dialects.accelerator.instructions import facts_of
+from tcopt.dialects.target import TARGET_ATTRIBUTE, AcceleratorFacts
+from tcopt.support.errors import InputError
+from tcopt.support.parsing import LocatedParser
+from tcopt.support.registry import all_dialects
+
+FUNCTION = "accelerator_run"
+"""The host function that runs a program, see `host_functions.py`."""
+
+Settings = Mapping[str, Any]
+
+
+def settings_of(program: ProgramOp) -> dict[str, str]:
+    """A program and its accelerator as text."""
+    alone = program.clone()
+    alone.location = program.location
+    for old, new in zip(program.steps, alone.steps, strict=True):
+        new.location = old.location
+    facts = facts_of(program)
+    assert facts is not None, "its proof has asked"
+    alone.attributes[TARGET_ATTRIBUTE] = facts
+    stream = StringIO()
+    Printer(stream, print_debuginfo=True).print_op(ModuleOp([alone]))
+    return {"program": stream.getvalue(), "accelerator": facts.name}
+
+
+def program_in(settings: Settings) -> tuple[ProgramOp, AcceleratorFacts]:
+    """The program and accelerator that settings tell.
+
+    Raises:
+        InputError: they tell none.
+    """
+    return _parsed(str(settings.get("program", "")), str(settings.get("accelerator", "")))
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str, accelerator: str) -> tuple[ProgramOp, AcceleratorFacts]:
+    context = Context()
+    context.load_dialect(Builtin)
+    context.load_dialect(DIALECT)
+    dialect = accelerator.partition(".")[0]
+    known = all_dialects()
+    if dialect not in known:
+        raise InputError(
+            f"the accelerator '{accelerator}' is not known",
+            hint="load the plugin that describes it",
+        )
+    context.load_dialect(known[dialect]())
+    try:
+        module = LocatedParser(context, text, "program").parse_module()
+        (program,) = module.ops
+        module.verify()
+    except (ParseError, VerifyException, ValueError) as error:
+        raise InputError(f"this is no program of an accelerator: {error}") from error
+    facts = program.attributes.get(TARGET_ATTRIBUTE)
+    if not isinstance(program, ProgramOp) or not isinstance(facts, AcceleratorFacts):
+        raise InputError("this is no program of an accelerator")
+    return program, facts

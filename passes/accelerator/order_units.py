@@ -1,0 +1,201 @@
+"""How the units of an accelerator wait for each other, from what its instructions touch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects.accelerator import BarrierOp, ProgramOp, RelayOp, StepOp
+from tcopt.dialects.accelerator.dependences import dependences_of
+from tcopt.dialects.accelerator.reading import read_program
+from tcopt.dialects.accelerator.tasks import Machine, Task
+from tcopt.dialects.target import AcceleratorFacts
+from tcopt.dialects.target.accelerator import Barriers, Tokens
+from tcopt.passes.accelerator.token_plan import TokenPlan, plan_tokens
+from tcopt.support.errors import PassFailedError, UnsupportedError
+from tcopt.support.rewriting import rewrite
+
+
+@dataclass(frozen=True)
+class OrderUnitsPass(ModulePass):
+    """Lets units of an accelerator wait for each other where one touches what another does.
+
+        accelerator.run "tile_load_1x8" [4] out tile_data[0 by 1] in %x[0 by 8]
+        accelerator.run "tile_store_1x8" [4] out %y[0 by 8] in tile_data[0 by 1]
+        accelerator.finish
+    ->
+        accelerator.run "tile_load_1x8" [4] out tile_data[0 by 1] in %x[0 by 8]
+        accelerator.barrier
+        accelerator.run "tile_store_1x8" [4] out %y[0 by 8] in tile_data[0 by 1]
+        accelerator.barrier
+        accelerator.finish
+
+    How they wait the accelerator's facts say (`AcceleratorFacts.order`): by tokens, as
+    `insert-tokens` gives them to programs of the VDLA, over an `accelerator.relay` where no queue
+    leads from one unit to another; by barriers, as few as there may be; or not at all, as the
+    machine finds hazards itself. What a program has of either is replaced.
+
+    Options:
+        print_plan: print what waits for what, and why, to stderr.
+    Raises:
+        UnsupportedError: a program names no accelerator, or no tokens lead from a unit to another.
+    """
+
+    name = "order-units"
+
+    print_plan: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for program in op.ops:
+            if isinstance(program, ProgramOp):
+                self._order(program, described(program))
+
+    def _order(self, program: ProgramOp, facts: AcceleratorFacts) -> None:
+        rewrite(program, [RemoveOrder()], once=True)
+        if isinstance(facts.order, Barriers):
+            read = read_program(program, facts)
+            places = barrier_places(read.machine, read.tasks)
+            if self.print_plan:
+                print(f"order-units: @{read.name}: {len(places)} barriers", file=sys.stderr)
+            steps = program.steps
+            rewrite(program, [InsertBarrier({steps[n] for n in places})], once=True)
+        elif isinstance(facts.order, Tokens):
+            self._insert_tokens(program, facts)
+
+    def _insert_tokens(self, program: ProgramOp, facts: AcceleratorFacts) -> None:
+        plan = _plan(program, facts)
+        if plan.relays:
+            steps = program.steps
+            relays = {steps[number]: unit for number, unit in plan.relays.items()}
+            rewrite(program, [InsertRelay(relays)], once=True)
+            plan = _plan(program, facts)
+            if plan.relays:
+                raise PassFailedError("steps that pass tokens on are missing", op=program)
+        if self.print_plan:
+            print(str(plan).replace("insert-tokens", self.name, 1), file=sys.stderr)
+        rewrite(program, [SetTokens(program, plan)], once=True)
+
+
+def described(program: ProgramOp) -> AcceleratorFacts:
+    """The accelerator that a program names.
+
+    Raises:
+        UnsupportedError: it names none.
+    """
+    if (facts := program.facts) is None:
+        raise UnsupportedError(
+            "the program names no accelerator",
+            op=program,
+            hint="name one by the attribute tcopt.target, or the pass set-target",
+        )
+    return facts
+
+
+def barrier_places(machine: Machine, tasks: Sequence[Task]) -> list[int]:
+    """The tasks that a barrier has to be in front of, as few as there may be.
+
+    A barrier comes as late as it may: in front of the first task that depends on one of another
+    unit behind the barrier before.
+    """
+    needs: dict[int, int] = {}
+    for each in dependences_of(machine, tasks):
+        needs[each.second] = max(needs.get(each.second, -1), each.first)
+    places: list[int] = []
+    for task in tasks:
+        if needs.get(task.number, -1) >= (places[-1] if places else 0):
+            places.append(task.number)
+    return places
+
+
+def _plan(program: ProgramOp, facts: AcceleratorFacts) -> TokenPlan:
+    read = read_program(program, facts)
+    return plan_tokens(read.name, read.machine, read.tasks)
+
+
+class RemoveOrder(RewritePattern):
+    """Take away tokens, barriers, and steps that pass tokens on.
+
+        accelerator.barrier
+        accelerator.finish pop(load)
+    ->
+        accelerator.finish
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: StepOp, rewriter: PatternRewriter) -> None:
+        if isinstance(op, BarrierOp | RelayOp):
+            rewriter.erase(op)
+        elif op.waits_for or op.sends_to:
+            op.set_tokens()
+            rewriter.notify_op_modified(op)
+
+
+class InsertBarrier(RewritePattern):
+    """Put a barrier in front of steps.
+
+        accelerator.finish
+    ->
+        accelerator.barrier
+        accelerator.finish
+    """
+
+    def __init__(self, steps: set[StepOp]):
+        self.steps = steps
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: StepOp, rewriter: PatternRewriter) -> None:
+        if op in self.steps:
+            self.steps.remove(op)
+            barrier = BarrierOp()
+            barrier.location = op.location
+            rewriter.insert(barrier)
+
+
+class InsertRelay(RewritePattern):
+    """Let a unit pass tokens on in front of steps.
+
+        accelerator.run "tile_load_1x8" [4] out tile_data[0 by 1] in %y[0 by 8]
+    ->
+        accelerator.relay matrix
+        accelerator.run "tile_load_1x8" [4] out tile_data[0 by 1] in %y[0 by 8]
+    """
+
+    def __init__(self, units: dict[StepOp, str]):
+        self.units = units
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: StepOp, rewriter: PatternRewriter) -> None:
+        unit = self.units.pop(op, None)
+        if unit is not None:
+            relay = RelayOp(unit)
+            relay.location = op.location
+            rewriter.insert(relay)
+
+
+class SetTokens(RewritePattern):
+    """Give a step the tokens that a plan has for it.
+
+        accelerator.finish
+    ->
+        accelerator.finish pop(load)
+    """
+
+    def __init__(self, program: ProgramOp, plan: TokenPlan):
+        pops, pushes = plan.pops(), plan.pushes()
+        self.tokens = {
+            step: (pops.get(number, []), pushes.get(number, []))
+            for number, step in enumerate(program.steps)
+        }
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: StepOp, rewriter: PatternRewriter) -> None:
+        pops, pushes = self.tokens.pop(op, ([], []))
+        if pops or pushes:
+            op.set_tokens(pops, pushes)
+            rewriter.notify_op_modified(op)

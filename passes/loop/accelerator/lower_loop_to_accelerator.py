@@ -1,0 +1,204 @@
+"""Loop functions as programs of an accelerator that its facts describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Region
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects import loop
+from tcopt.dialects.accelerator import (
+    FinishOp,
+    Instruction,
+    Loops,
+    Place,
+    ProgramOp,
+    RunOp,
+    StepOp,
+)
+from tcopt.dialects.intrinsics import Intrinsic
+from tcopt.dialects.loop.intrin import Tile
+from tcopt.dialects.target import TARGET_ATTRIBUTE, AcceleratorFacts, target_facts_of
+from tcopt.passes.loop.accelerator.instruction_nests import Axis, Nest, Work
+from tcopt.passes.loop.accelerator.writing_out import (
+    WritingOut,
+    element_bits,
+    is_for_accelerator,
+)
+from tcopt.support.errors import UnsupportedError
+from tcopt.support.locations import nearest_location
+from tcopt.support.rewriting import rewrite
+
+
+@dataclass(frozen=True)
+class LowerLoopToAcceleratorPass(ModulePass):
+    """Writes loop functions out as programs of the module's accelerator.
+
+    A loop around nothing but one call of an intrinsic is a loop of an instruction, as far as the
+    machine has loops (`Instruction.loops`): loops that go through all operands as one are one, and
+    what is too much for an instruction is several. All other loops are written out, as are loops
+    marked `unrolled`. A buffer in several slots lies in one after the other, each time that the
+    block that holds it is entered. Guards, and tiles that lie outside of their buffers, become
+    shorter loops and iterations that are not inside.
+
+        loop.for %i = 0 to 4 {
+          loop.intrin "tile_load_1x8" outs(%a[%i, 0] by [0, 1] : memref<4x8xi8>)
+            ins(%x[%i - 1, 0] by [0, 1] : memref<8x8xi8>)
+        ->
+        accelerator.run "tile_load_1x8" [4] out tile_data[0 by 1] in %x[-8 by 8] inside [1 to 4]
+
+    Each function becomes one program of its name and arguments; functions without buffers in the
+    accelerator's memories stay. It comes after `lower-blocks` and `place-sram`; `order-units` lets
+    units wait for each other afterwards.
+    """
+
+    name = "lower-loop-to-accelerator"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [LowerFunction()], once=True)
+
+
+@dataclass
+class LowerFunction(RewritePattern):
+    """Make a program of a function all of whose buffers are placed.
+
+    loop.func @f(%x: memref<4x8xi8>, %y: memref<4x8xi8>) {
+      %a = loop.alloc tile_data {places = [0]} : memref<4x8xi8>
+      loop.for %i = 0 to 4 { loop.intrin "tile_load_1x8" outs(%a[%i, 0] ..) ins(%x[%i, 0] ..) }
+      ...
+    ->
+    accelerator.program @f(%x: memref<4x8xi8>, %y: memref<4x8xi8>) {
+      accelerator.run "tile_load_1x8" [4] out tile_data[0 by 1] in %x[0 by 8]
+      ...
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: loop.FuncOp, rewriter: PatternRewriter) -> None:
+        facts = op.attributes.get(TARGET_ATTRIBUTE)
+        module = op.parent_op()
+        if facts is None and isinstance(module, ModuleOp):
+            facts = target_facts_of(module)
+        if isinstance(facts, AcceleratorFacts) and is_for_accelerator(op):
+            rewriter.replace(op, _Lowering(op, facts).program(), [])
+
+
+class _Lowering(WritingOut):
+    """The writing of one program."""
+
+    def __init__(self, function: loop.FuncOp, facts: AcceleratorFacts):
+        super().__init__(function, facts)
+        self.facts = facts
+        self.steps: list[StepOp] = []
+
+    def program(self) -> ProgramOp:
+        """The program."""
+        block = self.run()
+        finish = FinishOp()
+        finish.location = self.function.location
+        block.add_ops([*self.steps, finish])
+        types = self.function.function_type.inputs.data
+        program = ProgramOp(self.function.sym_name.data, types, Region(block))
+        program.location = self.function.location
+        program.attributes.update(self.function.attributes)
+        return program
+
+    def is_instruction(self, declared: Intrinsic) -> bool:
+        return isinstance(declared.instruction, Instruction)
+
+    def granule(self, tile: Tile) -> int | None:
+        """Entries of a memory, elements of a buffer."""
+        alloc = tile.buffer.owner
+        if not isinstance(alloc, loop.AllocOp):
+            return 1
+        memory = self.facts.memories.get(alloc.scope.data.value)
+        return 1 if memory is None else max(8 * memory.entry_bytes // element_bits(tile), 1)
+
+    def check_entry(self, tile: Tile, nest: Nest, bytes_: int, entry_bytes: int) -> None:
+        if bytes_ % entry_bytes:
+            raise UnsupportedError(
+                f"'{nest.declared.name}' works on {bytes_} bytes, which are no whole entries of "
+                f"{entry_bytes}",
+                op=nest.call,
+            )
+
+    def emit(self, work: Work, nest: Nest) -> None:
+        found = nest.declared.instruction
+        assert isinstance(found, Instruction)
+        location = nearest_location(nest.call)
+        for each in pieces_of(work, found.loops):
+            loops = Loops(
+                tuple(axis.extent for axis in each.axes),
+                tuple(axis.inside for axis in each.axes),
+            )
+            if not each.is_inside:
+                loops = Loops(loops.extents, tuple((0, 0) for _ in each.axes))
+                if not each.axes:
+                    loops = Loops((1,), ((0, 0),))
+            places = [self._place(each, number, loops) for number in range(len(each.buffers))]
+            op = RunOp(nest.declared.name, loops, places)
+            op.location = location
+            self.steps.append(op)
+
+    def _place(self, work: Work, number: int, loops: Loops) -> Place:
+        buffer, first = work.buffers[number], work.first[number]
+        steps = tuple(axis.steps[number] for axis in work.axes) or (0,) * len(loops.extents)
+        alloc = buffer.owner
+        if isinstance(alloc, loop.AllocOp):
+            return Place(alloc.scope.data.value, None, first, steps)
+        return Place("", self.buffers[buffer], first, steps)
+
+
+def pieces_of(work: Work, most: Sequence[int]) -> Iterator[Work]:
+    """Work in pieces, each of which is one instruction.
+
+    Args:
+        most: how often each loop of an instruction may run, the outermost first.
+    """
+    axes = merged(work.axes)
+    limits = list(most)[max(len(most) - len(axes), 0) :]
+    if len(axes) > len(limits):
+        # The smallest loop makes the fewest instructions.
+        extents = [axis.extent for axis in axes]
+        for part in replace(work, axes=tuple(axes)).split(extents.index(min(extents))):
+            yield from pieces_of(part, most)
+        return
+    for position, (axis, limit) in enumerate(zip(axes, limits, strict=True)):
+        if axis.extent > limit:
+            for part in chunks(replace(work, axes=tuple(axes)), position, limit):
+                yield from pieces_of(part, most)
+            return
+    yield replace(work, axes=tuple(axes))
+
+
+def merged(axes: Sequence[Axis]) -> list[Axis]:
+    """Neighbouring loops that go through all operands as one, as one; those of one iteration that
+    is inside are left out."""
+    found = [axis for axis in axes if axis.extent > 1 or not axis.is_inside]
+    for place, (outer, inner) in enumerate(pairwise(found)):
+        as_one = tuple(step * inner.extent for step in inner.steps)
+        if inner.is_inside and outer.steps == as_one:
+            low, high = (n * inner.extent for n in outer.inside)
+            whole = Axis(outer.extent * inner.extent, inner.steps, (low, high))
+            return merged([*found[:place], whole, *found[place + 2 :]])
+    return found
+
+
+def chunks(work: Work, position: int, most: int) -> Iterator[Work]:
+    """Work with at most so many iterations of a loop."""
+    axis = work.axes[position]
+    low, high = axis.inside
+    for start in range(0, axis.extent, most):
+        extent = min(most, axis.extent - start)
+        inside = (min(max(low - start, 0), extent), min(max(high - start, 0), extent))
+        part = Axis(extent, axis.steps, inside)
+        yield replace(
+            work,
+            first=tuple(at + start * step for at, step in zip(work.first, axis.steps, strict=True)),
+            axes=(*work.axes[:position], part, *work.axes[position + 1 :]),
+        )

@@ -1,0 +1,1 @@
+"""Schedules for any accelerator with a matrix unit that its facts describe."""
