@@ -18,8 +18,12 @@ def quantised(
     *,
     zero: int = 0,
     element: type[np.generic] = np.int8,
+    shifts: bool = False,
 ) -> onnx.ModelProto:
-    """Convolutions one after the other, with biases and activations, between quantisers."""
+    """Convolutions one after the other, with biases and activations, between quantisers.
+
+    With `shifts` all scales are powers of two, and the last result is added to the data.
+    """
     rng = np.random.default_rng(0)
     values: list[onnx.TensorProto] = []
     nodes: list[onnx.NodeProto] = []
@@ -32,12 +36,15 @@ def quantised(
         nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
         return output
 
-    scale = value("scale", np.array(0.05, np.float32))
+    step = np.float32(0.0625 if shifts else 0.05)
+    scale = value("scale", np.array(step, np.float32))
     point = value("zero", np.array(zero, element))
     data = node("QuantizeLinear", ["x", scale, point], "x_q")
     for n, (inputs, outputs) in enumerate(pairwise(channels)):
         shape = (outputs, inputs, kernel, kernel)
         by_channel = (rng.random(outputs) * 0.004 + 0.001).astype(np.float32)
+        if shifts:
+            by_channel[:] = 2.0**-9
         weight = [
             value(f"w{n}", rng.integers(-127, 128, shape, np.int8)),
             value(f"ws{n}", by_channel),
@@ -45,7 +52,7 @@ def quantised(
         ]
         bias = [
             value(f"b{n}", rng.integers(-1000, 1000, outputs, np.int32)),
-            value(f"bs{n}", by_channel * np.float32(0.05)),
+            value(f"bs{n}", by_channel * step),
             value(f"bz{n}", np.zeros(outputs, np.int32)),
         ]
         operands = [
@@ -56,6 +63,12 @@ def quantised(
         window = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
         result = node("Relu", [node("Conv", operands, f"conv{n}", **window)], f"relu{n}")
         data = node("QuantizeLinear", [result, scale, point], f"q{n}")
+    if shifts:
+        operands = [
+            node("DequantizeLinear", [each, scale, point], f"{each}_r") for each in (data, "x_q")
+        ]
+        total = node("Relu", [node("Add", operands, "sum")], "relu")
+        data = node("QuantizeLinear", [total, scale, point], "sum_q")
     node("DequantizeLinear", [data, scale, point], "y")
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, channels[0], size, size])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)

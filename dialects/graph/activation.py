@@ -10,6 +10,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
+from tcopt.dialects.graph.alu_forms import at_least_zero_on_alu
 from tcopt.dialects.graph.attributes import (
     Float,
     GeluApproximation,
@@ -18,6 +19,7 @@ from tcopt.dialects.graph.attributes import (
 )
 from tcopt.dialects.graph.elementwise import Domain, UnaryOp
 from tcopt.dialects.graph.interfaces import GraphOp, Limits
+from tcopt.dialects.graph.interfaces.placement import Alu, Registers
 from tcopt.dialects.graph.numerics import erf, sigmoid, softplus
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.types import Array
@@ -45,6 +47,10 @@ class ReluOp(UnaryOp):
         """Those of the operand that are not below zero."""
         low, high = operands[0]
         return max(low, 0), max(high, 0)
+
+    def on_alu(self, alu: Alu) -> Registers | str:
+        """Integers that are not below zero."""
+        return at_least_zero_on_alu(alu, self.x)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
         """The integers' sign is the sign."""

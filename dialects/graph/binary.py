@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from tcopt.dialects.graph.alu_forms import sum_on_alu
 from tcopt.dialects.graph.attributes import ComparePredicate, ComparePredicateAttr, flag
 from tcopt.dialects.graph.constant import uniform_value
 from tcopt.dialects.graph.elementwise import (
@@ -21,8 +22,10 @@ from tcopt.dialects.graph.elementwise import (
     same_element_type,
 )
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces.placement import Alu, Registers
 from tcopt.dialects.graph.numerics import truncated_division
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
+from tcopt.dialects.graph.shifted_sums import sum_of_shifted
 from tcopt.dialects.graph.types import (
     AnyTensor,
     Array,
@@ -47,15 +50,18 @@ class AddOp(BinaryOp):
         """If both operands are."""
         return all(operands)
 
+    def on_alu(self, alu: Alu) -> Registers | str:
+        """A sum of 32 bits."""
+        return sum_on_alu(alu, self.lhs, self.rhs)
+
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
-        """Sums of products and a bias of their scale."""
+        """Sums of products and a bias of their scale; narrow integers whose scales are powers of
+        two, shifted to the smaller one, as nothing is rounded then."""
         lhs, rhs = operands
         wide = all(element_type(x.integers) == i32 for x in operands)
-        return (
-            ScaledOps([AddOp(lhs.integers, rhs.integers)])
-            if wide and lhs.scales_like(rhs)
-            else None
-        )
+        if wide and lhs.scales_like(rhs):
+            return ScaledOps([AddOp(lhs.integers, rhs.integers)])
+        return sum_of_shifted(lhs, rhs)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """The value by numpy."""

@@ -17,9 +17,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from tcopt.dialects.graph.alu_forms import requantized_on_alu
 from tcopt.dialects.graph.attributes import flag
 from tcopt.dialects.graph.elementwise import ElementwiseOp
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces.placement import Alu, Registers
 from tcopt.dialects.graph.types import (
     AnyTensor,
     Array,
@@ -82,7 +84,9 @@ class QuantizerOp(ElementwiseOp, ABC):
         shape = broadcast_shapes(*(shape_of(operand) for operand in self.operands))
         return (tensor(shape, centred_type(element) if self.is_centered else element),)
 
-    def _limits(self) -> tuple[int, int]:
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest integer of the zero point's type."""
         limits = np.iinfo(numpy_dtype(element_type(self.zero)))
         return int(limits.min), int(limits.max)
 
@@ -92,7 +96,7 @@ class QuantizerOp(ElementwiseOp, ABC):
 
     def compute(self, x: Array, scale: Array, zero: Array) -> Array:
         """The value by numpy."""
-        low, high = self._limits()
+        low, high = self.limits
         value = np.rint(self.scaled(x.astype(np.float32), scale))
         offset = zero.astype(np.float32)
         if self.is_centered:
@@ -102,13 +106,13 @@ class QuantizerOp(ElementwiseOp, ABC):
     def expression(self, x: te.Expr, scale: te.Expr, zero: te.Expr) -> te.Expr:
         """The value of one element."""
         value = te.round(self.scaled(te.cast(x, f32), scale))
-        low, high = (te.const(limit, f32) for limit in self._limits())
+        low, high = (te.const(limit, f32) for limit in self.limits)
         offset = te.cast(zero, f32)
         if not self.is_centered:
             value = value + offset
         elif isinstance(offset, Const):
             # Limits that are constants need no care for what is not a number.
-            low, high = (te.const(limit - offset.value, f32) for limit in self._limits())
+            low, high = (te.const(limit - offset.value, f32) for limit in self.limits)
         else:
             low, high = low - offset, high - offset
         return te.cast(te.minimum(te.maximum(value, low), high), i32)
@@ -133,6 +137,10 @@ class RequantizeOp(QuantizerOp):
     """
 
     name = "graph.requantize"
+
+    def on_alu(self, alu: Alu) -> Registers | str:
+        """A shift that rounds, where the scale is a power of two."""
+        return requantized_on_alu(self, alu)
 
     def scaled(self, x: Any, scale: Any) -> Any:
         """The product."""

@@ -7,7 +7,9 @@ from typing import ClassVar
 import numpy as np
 from xdsl.irdl import irdl_op_definition
 
+from tcopt.dialects.graph.alu_forms import shifted_on_alu
 from tcopt.dialects.graph.elementwise import BinaryOp, Domain
+from tcopt.dialects.graph.interfaces.placement import Alu, Registers
 from tcopt.dialects.graph.types import Array, bits_of, element_type, is_unsigned_int
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.expr import Const
@@ -20,6 +22,10 @@ class ShiftLeftOp(BinaryOp):
     name = "graph.shift_left"
     DOMAIN: ClassVar[Domain] = Domain.INTEGRAL
     NEUTRAL_RHS: ClassVar[float | None] = 0
+
+    def on_alu(self, alu: Alu) -> Registers | str:
+        """A product with a power of two."""
+        return shifted_on_alu(alu, self.lhs, self.rhs)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """The value by numpy."""

@@ -104,6 +104,22 @@ class MatrixUnit:
 
 
 @dataclass(frozen=True)
+class Alu:
+    """A unit that computes element by element on the sums of the matrix unit, where they are.
+
+    Attributes:
+        number_cycles: of a step, for as many elements as the matrix unit has sums in one, where
+            one of the operands is a number of the instruction.
+        register_cycles: where both operands are in registers.
+        loads_bytes: whether bytes in memory can be loaded as operands.
+    """
+
+    number_cycles: int = 1
+    register_cycles: int = 1
+    loads_bytes: bool = False
+
+
+@dataclass(frozen=True)
 class MatrixInstructions:
     """The intrinsics of a matrix unit by what they do, and the memories of its operands, which are
     memory scopes."""
@@ -160,6 +176,11 @@ class AcceleratorFacts(TargetFacts):
     @property
     def matrix_unit(self) -> MatrixUnit | None:
         """What computes sums of products; None where nothing does."""
+        return None
+
+    @property
+    def alu(self) -> Alu | None:
+        """What computes on these sums before they are stored; None where nothing does."""
         return None
 
     @property

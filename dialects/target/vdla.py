@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.target.accelerator import AcceleratorFacts, Fetch, MatrixUnit, Port, Tokens
+from tcopt.dialects.target.accelerator import AcceleratorFacts, Alu, Fetch, MatrixUnit, Port, Tokens
 from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least
 from tcopt.dialects.target.hardware import PlacedMemory
 
@@ -190,6 +190,12 @@ class VdlaTargetAttr(AcceleratorFacts):
     def matrix_unit(self) -> MatrixUnit:
         rows, lanes, inner = self.unit
         return MatrixUnit(rows, lanes, inner, self.gemm_cycles.data, self.stored_types)
+
+    @property
+    def alu(self) -> Alu | None:
+        if not self.has("alu"):
+            return None
+        return Alu(self.alu_imm.data, self.alu_reg.data, self.has("load_i8"))
 
     @property
     def memory_port(self) -> Port:

@@ -13,21 +13,25 @@ from tcopt.backends.vdla.settings import FUNCTION
 from tcopt.runtime.program import Program
 
 MODELS = {
-    "two convolutions": quantised((16, 32, 16), 8),
-    "bytes without a sign": quantised((16, 24), 7, zero=3, element=np.uint8),
-    "a first layer": quantised((3, 16), 16, kernel=7, stride=2, pad=3, zero=120, element=np.uint8),
+    "two convolutions": ("vdla", quantised((16, 32, 16), 8)),
+    "bytes without a sign": ("vdla", quantised((16, 24), 7, zero=3, element=np.uint8)),
+    "a first layer": (
+        "vdla",
+        quantised((3, 16), 16, kernel=7, stride=2, pad=3, zero=120, element=np.uint8),
+    ),
+    "an alu": ("vdla:vta", quantised((16, 24, 16), 7, shifts=True)),
 }
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_models_are_what_the_cpu_computes(name: str, tmp_path: Path) -> None:
     """Each convolution is a call of the accelerator, in memory and in a file."""
-    source = MODELS[name]
+    target, source = MODELS[name]
     shape = [d.dim_value for d in source.graph.input[0].type.tensor_type.shape.dim]
     feeds = {"x": np.random.default_rng(1).normal(size=shape).astype(np.float32)}
     (expected,) = tcopt.compile(source, cache=False, workers=0).run(feeds)
     passes = {"instead-of:partition": "partition{all-of-them=true}"}
-    model = tcopt.compile(source, "vdla", cache=False, workers=0, passes=passes)
+    model = tcopt.compile(source, target, cache=False, workers=0, passes=passes)
     program = model.program
     assert isinstance(program, Program)
     convolutions = sum(node.op_type == "Conv" for node in source.graph.node)

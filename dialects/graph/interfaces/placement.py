@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.dialects.graph.types import Array
 
 if TYPE_CHECKING:
     from tcopt.dialects.graph.interfaces.graph_op import GraphOp
@@ -29,6 +31,47 @@ class Offload:
     products: int
 
 
+@dataclass(frozen=True)
+class Registers:
+    """Integers of 32 bits in registers of an alu, on blocks of channels.
+
+    Attributes:
+        value: what is in the registers.
+        offset: what is still to be added, in the shape of the operator that it is for.
+        limits: what is to be the least and the greatest, after that.
+        bound: the greatest magnitude of the integers.
+    """
+
+    value: SSAValue
+    offset: Array
+    bound: int
+    limits: tuple[int, int] | None = None
+
+
+class Alu(Protocol):
+    """An alu that adds and compares integers of 32 bits, and shifts them, as operators see it."""
+
+    def number(self, value: SSAValue) -> Array | None:
+        """The value of what is made of constants."""
+        ...
+
+    def operand(self, value: SSAValue) -> Registers | None:
+        """An operand in registers; None if it cannot be there."""
+        ...
+
+    def settled(self, registers: Registers) -> Registers:
+        """The same with nothing left to be added or compared."""
+        ...
+
+    def add(self, op: GraphOp) -> SSAValue:
+        """Let the alu compute an operation; its result."""
+        ...
+
+    def constant(self, number: int) -> SSAValue:
+        """A number of 32 bits."""
+        ...
+
+
 class PlacementInterface(Operation):
     """What the partition of a model between processors asks."""
 
@@ -37,3 +80,7 @@ class PlacementInterface(Operation):
         others and sums in 32 bits, where pads are zeros; or why there is no such form.
         """
         return "it is no sum of products"
+
+    def on_alu(self, alu: Alu) -> Registers | str:
+        """The same integers by sums, comparisons and shifts; or why there is no such form."""
+        return f"{self.name} is nothing that an alu computes"

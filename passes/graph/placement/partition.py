@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,12 +12,17 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.group import PLACE, GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import Offload
+from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.types import bytes_of, type_of
 from tcopt.dialects.target import accelerator_of
-from tcopt.dialects.target.accelerator import AcceleratorFacts, MatrixUnit
+from tcopt.dialects.target.accelerator import AcceleratorFacts
+from tcopt.passes.graph.folding.constants import Constants
+from tcopt.passes.graph.placement.alu_chains import Chain, plain_source
+from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
+from tcopt.support.minimum_cut import UNLIMITED, Network
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
 
@@ -49,14 +53,19 @@ class PartitionPass(ModulePass):
         %c = graph.layout_transform %p {src = "NCHW16c", dst = "NCHW"} : tensor<1x32x8x8xi32>
 
     An operator says itself whether a matrix unit computes it, and in which form
-    (`GraphOp.on_matrix_unit`). It is given to the accelerator where its products there, or what it
-    moves through the port if that takes longer, and what the host does to lay data out in blocks
-    and back, take fewer cycles than its products on the host. Results are sums of 32 bits, which
-    the host goes on with, so they are the same integers. A group's place is its attribute `place`;
-    the function that it becomes has the accelerator as its target.
+    (`GraphOp.on_matrix_unit`). Where results are sums of 32 bits the host goes on with them. Where
+    the accelerator has an alu and stores bytes, operators that follow are computed there as far as
+    results are bytes again, and others go on with these in blocks; they say themselves how
+    (`GraphOp.on_alu`). Results are the same integers. A group's place is its attribute `place`; the
+    function that it becomes has the accelerator as its target.
+
+    Operators are given to the accelerator so that the whole takes the fewest cycles, by a minimum
+    cut: those of the products there, or of what is moved through the port if that takes longer,
+    and of the alu; those of the products on the host; and what the host does to lay values out in
+    blocks and back wherever they are wanted on the other side.
 
     Nothing is done in a module that names no accelerator (`tcopt.accelerator`, see
-    `set-accelerator`), or one that does not store 32 bits.
+    `set-accelerator`).
 
     Options:
         host_products: how many products the host computes in a cycle of the accelerator.
@@ -75,87 +84,179 @@ class PartitionPass(ModulePass):
         facts = accelerator_of(op)
         if not isinstance(facts, AcceleratorFacts) or facts.matrix_unit is None:
             return
+        constants = Constants(op)
         for body in function_bodies(op):
-            plan = plan_partition(body, facts, self.host_products, every=self.all_of_them)
+            plan = plan_partition(
+                body, facts, constants, self.host_products, every=self.all_of_them
+            )
             if self.print_plan:
                 print(plan, file=sys.stderr)
             rewrite(body, [PlaceOnAccelerator(plan)], once=True)
+            for each in plan.placements.keys() - plan.chosen:
+                plan.placements[each].chain.drop()
 
 
 @dataclass(frozen=True)
 class Placement:
-    """An operator that an accelerator can compute.
+    """What an accelerator can compute: an operator, with what it does with its sums.
 
     Attributes:
-        form: how it does.
-        there: cycles if the accelerator computes it, with what it costs to cross over.
+        there: cycles if the accelerator computes it.
         here: cycles if the host does.
     """
 
-    form: Offload
+    chain: Chain
     there: int
     here: int
-    is_there: bool
 
 
 @dataclass
 class PartitionPlan:
-    """Which operators an accelerator computes."""
+    """Which operators an accelerator computes.
+
+    Attributes:
+        placements: by the operator that the matrix unit computes, in the order of the graph.
+        chosen: those that the accelerator gets.
+    """
 
     place: str
     placements: dict[Operation, Placement] = field(default_factory=dict[Operation, Placement])
+    chosen: set[Operation] = field(default_factory=set[Operation])
 
     def __str__(self) -> str:
-        chosen = sum(each.is_there for each in self.placements.values())
-        lines = [f"partition: {chosen} of {len(self.placements)} ops on {self.place}"]
+        count, total = len(self.chosen), len(self.placements)
+        lines = [f"partition: {count} of {total} ops on {self.place}"]
         for op, each in self.placements.items():
-            where = self.place if each.is_there else "host"
+            where = self.place if op in self.chosen else "host"
+            chain = each.chain.followed[1:]
+            also = f", with {len(chain)} that follow" if chain else ""
             lines.append(
-                f"  {where}: {op.name} -> {op.results[0].type}: {each.there} cycles on "
+                f"  {where}: {op.name} -> {op.results[0].type}{also}: {each.there} cycles on "
                 f"{self.place}, {each.here} on the host"
             )
         return "\n".join(lines)
 
 
 def plan_partition(
-    body: Block, facts: AcceleratorFacts, host_products: int, *, every: bool = False
+    body: Block,
+    facts: AcceleratorFacts,
+    constants: Constants,
+    host_products: int,
+    *,
+    every: bool = False,
 ) -> PartitionPlan:
     """Choose the operators of a function's body that the accelerator computes."""
-    plan, unit = PartitionPlan(facts.kind), facts.matrix_unit
-    assert unit is not None, "asked before"
-    for op in body.ops:
-        if not isinstance(op, GraphOp):
+    plan = PartitionPlan(facts.kind)
+    ranges = IntegerRanges(constants)
+    taken: set[Operation] = set()
+    # From the end, so that what adds two results belongs to the one that is computed last.
+    for op in reversed(list(body.ops)):
+        if not isinstance(op, GraphOp) or op in taken:
             continue
-        form = op.on_matrix_unit(unit.inner, unit.lanes)
-        if "i32" not in unit.results and not isinstance(form, str):
-            form = f"{facts.kind} stores no sums of 32 bits"
-        if isinstance(form, str):
+        chain = _chain(op, facts, constants, ranges, taken)
+        if isinstance(chain, str):
             if op.COUNTS_ON:
-                remark(PartitionPass.name, op, f"on the host: {form}", missed=True)
+                remark(PartitionPass.name, op, f"on the host: {chain}", missed=True)
             continue
-        there, here = _cycles(op, form, facts, unit), op.work() // (2 * host_products)
-        placement = Placement(form, there, here, every or there < here)
-        plan.placements[op] = placement
-        where = facts.kind if placement.is_there else "the host"
-        text = f"on {where}: {there} cycles on {facts.kind}, {here} on the host"
-        remark(PartitionPass.name, op, text, missed=not placement.is_there)
+        taken.update(chain.followed)
+        there = _cycles(chain, facts)
+        plan.placements[op] = Placement(chain, there, _host_cycles(chain, host_products))
+    plan.placements = dict(reversed(plan.placements.items()))
+    plan.chosen = {*plan.placements} if every else _cheapest(body, plan)
+    for op, each in plan.placements.items():
+        is_there = op in plan.chosen
+        where = facts.kind if is_there else "the host"
+        text = f"on {where}: {each.there} cycles on {facts.kind}, {each.here} on the host"
+        remark(PartitionPass.name, op, text, missed=not is_there)
     return plan
 
 
-def _cycles(op: GraphOp, form: Offload, facts: AcceleratorFacts, unit: MatrixUnit) -> int:
-    """Cycles for which the accelerator and the host are busy with an operator."""
-    products = form.products * unit.cycles // unit.products
-    moved = sum(_bytes(value) for each in form.body for value in _outside(each, form))
+def _chain(
+    op: GraphOp,
+    facts: AcceleratorFacts,
+    constants: Constants,
+    ranges: IntegerRanges,
+    taken: set[Operation],
+) -> Chain | str:
+    """An operator as the accelerator computes it, or why it cannot."""
+    unit = facts.matrix_unit
+    assert unit is not None, "asked before"
+    form = op.on_matrix_unit(unit.inner, unit.lanes)
+    if isinstance(form, str):
+        return form
+    reason = f"{facts.kind} stores no sums of 32 bits"
+    if facts.alu is not None and "i8" in unit.results:
+        chain = Chain(op, form, unit, facts.alu, constants, ranges, taken=taken)
+        reason = chain.follow()
+        if reason is None:
+            return chain
+        chain.drop()
+        form = op.on_matrix_unit(unit.inner, unit.lanes)
+        assert not isinstance(form, str)
+    if "i32" in unit.results:
+        return Chain(op, form, unit, None, constants, ranges)
+    return reason
+
+
+def _cycles(chain: Chain, facts: AcceleratorFacts) -> int:
+    """Cycles for which the accelerator is busy."""
+    products = chain.form.products * chain.unit.cycles // chain.unit.products
+    moved = sum(_bytes(value) for each in chain.body for value in each.operands
+                if value.owner not in chain.body)  # fmt: skip
+    moved += _bytes(chain.body[-1].results[0])
     port = facts.transfer_cycles(1, moved)
-    data = [op.operands[0], *(value for each in form.body for value in each.results)]
-    crossing = 2 * sum(map(_bytes, data)) // HOST_BYTES
-    return max(products, port) + crossing + CALL + facts.instruction_fetch.start
+    return max(products + chain.cycles(), port) + CALL + facts.instruction_fetch.start
 
 
-def _outside(op: GraphOp, form: Offload) -> Iterator[SSAValue]:
-    """What an op of the accelerator reads and writes in memory."""
-    yield from (value for value in op.operands if value.owner not in form.body)
-    yield from op.results
+def _host_cycles(chain: Chain, host_products: int) -> int:
+    """Cycles for which the host would be busy."""
+    after = sum(_bytes(value) for each in chain.followed[1:] for value in each.results)
+    return chain.op.work() // (2 * host_products) + after // HOST_BYTES
+
+
+def _cheapest(body: Block, plan: PartitionPlan) -> set[Operation]:
+    """What the accelerator computes where the whole takes the fewest cycles."""
+    network = Network()
+    makers: dict[SSAValue, Operation] = {
+        each.chain.end.results[0]: op for op, each in plan.placements.items()
+    }
+    wanted: dict[SSAValue, set[int]] = {}
+    for op, each in plan.placements.items():
+        network.connect(network.source, network.node(op), each.here)
+        network.connect(network.node(op), network.sink, each.there)
+        for value in each.chain.reads:
+            wanted.setdefault(plain_source(value), set()).add(network.node(op))
+    inside: set[Operation] = {op for each in plan.placements.values() for op in each.chain.followed}
+    for value in (*makers, *(value for value in wanted if value not in makers)):
+        maker = network.node(makers[value]) if value in makers else network.sink
+        users = set(wanted.get(value, ()))
+        if value in makers and _is_read_elsewhere(value, inside):
+            users.add(network.sink)
+        _connect(network, value, maker, users - {maker})
+    host = network.sink_side()
+    return {op for op in plan.placements if network.node(op) not in host}
+
+
+def _is_read_elsewhere(value: SSAValue, inside: set[Operation]) -> bool:
+    """Whether the host reads a value, as it is or converted."""
+    for use in value.uses:
+        op = use.operation
+        if op.parent is None or op in inside:
+            continue
+        if not isinstance(op, CastOp) or _is_read_elsewhere(op.results[0], inside):
+            return True
+    return False
+
+
+def _connect(network: Network, value: SSAValue, maker: int, users: set[int]) -> None:
+    """Let a cut pay once for a value that is wanted on the other side."""
+    cost = 2 * _bytes(value) // HOST_BYTES
+    to_host, to_accelerator = network.node((value, "host")), network.node((value, "there"))
+    network.connect(maker, to_host, cost)
+    network.connect(to_accelerator, maker, cost)
+    for user in users:
+        network.connect(to_host, user, UNLIMITED)
+        network.connect(user, to_accelerator, UNLIMITED)
 
 
 def _bytes(value: SSAValue) -> int:
@@ -170,25 +271,43 @@ class PlaceOnAccelerator(RewritePattern):
         %b = graph.layout_transform %x {src = "NCHW", dst = "NCHW16c"} : tensor<1x1x8x8x16xi8>
         %p = graph.group kind = complex_out_fusable {...} attributes {place = "vdla"} : ...
         %c = graph.layout_transform %p {src = "NCHW16c", dst = "NCHW"} : tensor<1x32x8x8xi32>
+
+    What another group stores in blocks is read as it lies.
     """
 
     def __init__(self, plan: PartitionPlan):
         self.plan = plan
+        self.ends = {plan.placements[op].chain.end: plan.placements[op] for op in plan.chosen}
+        self.blocks: dict[SSAValue, SSAValue] = {}
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
-        placement = self.plan.placements.pop(op, None)
-        if placement is None or not placement.is_there:
+        placement = self.ends.pop(op, None)
+        if placement is None:
             return
-        form = placement.form
-        results = form.body[-1].results
-        types = [value.type for value in results]
-        group = GroupOp(op.fusion_kind, [*form.body, YieldOp(*results)], types)
+        chain = placement.chain
+        before = [each for each in chain.before if not self._is_there(each)]
+        result = chain.body[-1].results[0]
+        group = GroupOp(chain.op.fusion_kind, [*chain.body, YieldOp(result)], [result.type])
         group.attributes[PLACE] = StringAttr(self.plan.place)
-        group.location = op.location
-        for each in (*form.before, *form.body, *form.after):
-            each.location = op.location
-        for old, new in zip(results, group.results, strict=True):
-            for each in form.after:
-                each.operands = [new if value is old else value for value in each.operands]
-        rewriter.replace(op, [*form.before, group, *form.after])
+        (stored,) = group.results
+        after = list(chain.after(stored))
+        for each in (*before, *chain.body, group, *after):
+            each.location = chain.op.location
+        old = [each for each in chain.followed if each is not op]
+        rewriter.replace(op, [*before, group, *after])
+        self.blocks[plain_source(after[-1].results[0])] = stored
+        for each in reversed(old):
+            rewriter.erase(each)
+
+    def _is_there(self, op: GraphOp) -> bool:
+        """Whether a layout is one that another group stores; then that is read."""
+        if not isinstance(op, LayoutTransformOp):
+            return False
+        found = self.blocks.get(plain_source(op.x))
+        if found is None or found.type != op.results[0].type:
+            return False
+        source = found.owner
+        op.results[0].replace_all_uses_with(found)
+        op.drop_all_references()
+        return isinstance(source, GroupOp)

@@ -66,7 +66,7 @@ module attributes {tcopt.accelerator = #target.vdla<inp_bytes = 32768, wgt_bytes
 
 // -----
 
-// An accelerator that stores no sums of 32 bits gets nothing.
+// An accelerator that stores no sums of 32 bits gets nothing where nothing makes bytes of them.
 // CHECK-LABEL: func.func @bytes
 // CHECK-NEXT:    graph.conv
 // PLAN: partition: 0 of 0 ops on vdla
@@ -74,5 +74,62 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
   func.func @bytes(%x: tensor<1x32x8x8xi8>, %w: tensor<48x32x3x3xi8>) -> tensor<1x48x6x6xi32> {
     %c = graph.conv %x, %w {result_element = i32} : tensor<1x48x6x6xi32>
     return %c : tensor<1x48x6x6xi32>
+  }
+}
+
+// -----
+
+// Bias, scale and limits go with the sums to an alu; half of the last place is added with the bias,
+// and ties to even take one away again. What follows reads the bytes in blocks as they are stored.
+// CHECK-LABEL: func.func @chain
+// CHECK:         %[[B:.*]] = graph.constant dense<{{.*}}12{{.*}}> : tensor<i32>
+// CHECK:         %[[P:.*]] = graph.group kind = complex_out_fusable {
+// CHECK-NEXT:      %[[C:.*]] = graph.blocked_conv
+// CHECK-NEXT:      %[[V:.*]] = graph.add %[[C]], %[[B]] : tensor<1x1x8x8x16xi32>
+// CHECK-NEXT:      %[[L:.*]] = graph.shift_left %[[V]], %{{.*}} : tensor<1x1x8x8x16xi32>
+// CHECK-NEXT:      %[[T:.*]] = graph.shift_right %[[L]], %{{.*}} : tensor<1x1x8x8x16xi32>
+// CHECK-NEXT:      %[[S:.*]] = graph.add %[[V]], %[[T]] : tensor<1x1x8x8x16xi32>
+// CHECK-NEXT:      %[[R:.*]] = graph.shift_right %[[S]], %{{.*}} : tensor<1x1x8x8x16xi32>
+// CHECK-NEXT:      %[[M:.*]] = graph.max %[[R]], %{{.*}} : tensor<1x1x8x8x16xi32>
+// CHECK-NEXT:      %[[N:.*]] = graph.min %[[M]], %{{.*}} : tensor<1x1x8x8x16xi32>
+// CHECK-NEXT:      %[[Q:.*]] = graph.cast %[[N]] : tensor<1x1x8x8x16xi8>
+// CHECK-NEXT:      graph.yield %[[Q]] : tensor<1x1x8x8x16xi8>
+// CHECK:         graph.group kind = complex_out_fusable {
+// CHECK-NEXT:      graph.blocked_conv %[[P]], %{{.*}} {result_element = i32}
+// CHECK:           graph.cast %[[P]] : tensor<1x1x8x8x16xi32>
+// PLAN: partition: 2 of 2 ops on vdla
+// PLAN-NEXT: vdla: graph.conv -> tensor<1x16x8x8xi32>, with 4 that follow: {{.*}} cycles on vdla
+// PLAN-NEXT: vdla: graph.conv -> tensor<1x16x8x8xi32>, with 2 that follow: {{.*}} cycles on vdla
+module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "alu,load_i8", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  func.func @chain(%x: tensor<1x32x8x8xi8>, %w: tensor<16x32x3x3xi8>, %v: tensor<16x16x1x1xi8>) -> tensor<1x16x8x8xi16> {
+    %b = graph.constant dense<4> : tensor<16x1x1xi32>
+    %s = graph.constant dense<6.250000e-02> : tensor<f32>
+    %z = graph.constant dense<0> : tensor<i8>
+    %0 = graph.conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : tensor<1x16x8x8xi32>
+    %1 = graph.add %0, %b : tensor<1x16x8x8xi32>
+    %2 = graph.requantize %1, %s, %z {centered} : tensor<1x16x8x8xi16>
+    %3 = graph.relu %2 : tensor<1x16x8x8xi16>
+    %4 = graph.cast %3 : tensor<1x16x8x8xi8>
+    %5 = graph.conv %4, %v {result_element = i32} : tensor<1x16x8x8xi32>
+    %6 = graph.cast %4 : tensor<1x16x8x8xi32>
+    %7 = graph.add %5, %6 : tensor<1x16x8x8xi32>
+    %8 = graph.requantize %7, %s, %z {centered} : tensor<1x16x8x8xi16>
+    return %8 : tensor<1x16x8x8xi16>
+  }
+}
+
+// -----
+
+// A scale that is no power of two stays on the host.
+// CHECK-LABEL: func.func @scale
+// CHECK-NOT:     graph.group
+// CHECK:         graph.conv
+module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "alu,load_i8", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  func.func @scale(%x: tensor<1x32x8x8xi8>, %w: tensor<16x32x3x3xi8>) -> tensor<1x16x8x8xi16> {
+    %s = graph.constant dense<7.000000e-02> : tensor<f32>
+    %z = graph.constant dense<0> : tensor<i8>
+    %0 = graph.conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : tensor<1x16x8x8xi32>
+    %2 = graph.requantize %0, %s, %z {centered} : tensor<1x16x8x8xi16>
+    return %2 : tensor<1x16x8x8xi16>
   }
 }

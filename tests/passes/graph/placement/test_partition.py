@@ -81,3 +81,68 @@ def test_convolutions_on_a_matrix_unit_are_exact(fields: dict[str, object], seed
     assert any(isinstance(op, graph.GroupOp) for op in module.walk())
     (found,) = run_module(module, feeds)
     np.testing.assert_array_equal(found, expected)
+
+
+CHAIN = """
+module attributes {{tcopt.accelerator = #target.vdla<results = "i8", features = "alu,load_i8",
+    inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>}} {{
+  func.func @main(%x: tensor<1x4x5x5xi8>, %w: tensor<{outputs}x4x1x1xi8>,
+      %y: tensor<1x{outputs}x5x5xi8>) -> tensor<1x{outputs}x5x5x{stored}> {{
+    %b = graph.constant dense<{bias}> : tensor<{outputs}x1x1xi32>
+    %s = graph.constant dense<{scale}> : tensor<f32>
+    %t = graph.constant dense<{second}> : tensor<f32>
+    %z = graph.constant dense<{zero}> : tensor<i8>
+    %0 = graph.conv %x, %w {{result_element = i32}} : tensor<1x{outputs}x5x5xi32>
+    %1 = graph.add %0, %b : tensor<1x{outputs}x5x5xi32>
+    %2 = graph.requantize %1, %s, %z {{centered}} : tensor<1x{outputs}x5x5xi16>
+    %3 = graph.cast %2 : tensor<1x{outputs}x5x5xi32>
+    %4 = graph.cast %y : tensor<1x{outputs}x5x5xi32>
+    %n = graph.constant dense<{places}> : tensor<i32>
+    %5 = graph.shift_left %4, %n : tensor<1x{outputs}x5x5xi32>
+    %6 = graph.add %5, %3 : tensor<1x{outputs}x5x5xi32>
+    %7 = graph.relu %6 : tensor<1x{outputs}x5x5xi32>
+    %8 = graph.requantize %7, %t, %u {attributes}: tensor<1x{outputs}x5x5x{stored}>
+    return %8 : tensor<1x{outputs}x5x5x{stored}>
+  }}
+}}
+"""
+
+
+@given(
+    outputs=st.sampled_from([3, 16, 20]),
+    scales=st.tuples(st.integers(-9, 1), st.integers(-5, 1)),
+    places=st.integers(0, 3),
+    zero=st.integers(-3, 3),
+    centered=st.booleans(),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=30)
+def test_what_follows_on_an_alu_is_exact(
+    outputs: int, scales: tuple[int, int], places: int, zero: int, centered: bool, seed: int
+) -> None:
+    """Sums are small, so that many lie half way between two results."""
+    rng = np.random.default_rng(seed)
+    fields = {
+        "outputs": outputs,
+        "stored": "i16" if centered else "i8",
+        "attributes": "{centered} " if centered else "",
+        "bias": rng.integers(-40, 40, (outputs, 1, 1)).tolist(),
+        "scale": 2.0 ** scales[0],
+        "second": 2.0 ** scales[1],
+        "places": places,
+        "zero": 0 if centered else zero,
+    }
+    text = CHAIN.replace("%u", "%z").format(**fields)
+    context = new_context()
+    module = LocatedParser(context, text, "chain.mlir").parse_module()
+    feeds = [
+        rng.integers(-16, 16, (1, 4, 5, 5), np.int8),
+        rng.integers(-16, 16, (outputs, 4, 1, 1), np.int8),
+        rng.integers(-128, 128, (1, outputs, 5, 5), np.int8),
+    ]
+    (expected,) = run_module(module, feeds)
+    PartitionPass(all_of_them=True).apply(context, module)
+    module.verify()
+    assert not any(isinstance(op, graph.ConvOp) for op in module.walk())
+    (found,) = run_module(module, feeds)
+    np.testing.assert_array_equal(found, expected)

@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.utils.hints import isa
 
 from accelerator_programs import TO_LOOP, Conv, program_of
+from tcopt.backends.accelerator.simulator.timing import simulate
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.backends.vdla.simulator.function import run_stream
-from tcopt.backends.vdla.simulator.timing import simulate
 from tcopt.backends.vdla.source import stream_for
 from tcopt.compiler import Phase, lower
 from tcopt.dialects.loop import FuncOp

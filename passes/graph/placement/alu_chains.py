@@ -1,0 +1,244 @@
+"""What an accelerator does with the sums of an operator before it stores them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field, replace
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import i8, i32
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.dialects.graph.binary import AddOp, MaxOp, MinOp
+from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces.placement import Offload, Registers
+from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.types import Array, element_type, shape_of
+from tcopt.dialects.target.accelerator import Alu, MatrixUnit
+from tcopt.passes.graph.folding.constants import Constants
+from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
+
+_BYTES = (-128, 127)
+_IMMEDIATE = 1 << 15
+_PRODUCT = 1 << 14
+"""The largest product of two bytes."""
+
+
+@dataclass
+class Chain:
+    """An operator with what follows it, as the accelerator computes them: bytes in, bytes out.
+
+    It is an `Alu` for the operators that follow.
+
+    Attributes:
+        op: what the matrix unit computes.
+        unit, alu: the units; without an alu nothing follows.
+        before: ops on the host that make operands, and constants.
+        body: what the accelerator computes, the result last.
+        followed: ops of the graph that the body stands for, `op` first.
+        reads: values of the graph that it reads as they are known there.
+        taken: ops of the graph that others stand for.
+    """
+
+    op: GraphOp
+    form: Offload
+    unit: MatrixUnit
+    alu: Alu | None
+    constants: Constants
+    ranges: IntegerRanges
+    before: list[GraphOp] = field(default_factory=list[GraphOp])
+    body: list[GraphOp] = field(default_factory=list[GraphOp])
+    followed: list[GraphOp] = field(default_factory=list[GraphOp])
+    reads: list[SSAValue] = field(default_factory=list[SSAValue])
+    taken: Container[Operation] = ()
+    _known: dict[SSAValue, Registers] = field(default_factory=dict[SSAValue, Registers])
+    _numbers: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
+
+    def __post_init__(self) -> None:
+        self.before, self.body = list(self.form.before), list(self.form.body)
+        self.followed, self.reads = [self.op], [self.op.operands[0]]
+
+    def follow(self) -> str | None:
+        """Follow the operator as far as results are bytes again; or why they never are."""
+        product = self.form.body[-1].results[0]
+        terms = self.form.products // max(prod(shape_of(product)), 1)
+        bound = terms * _PRODUCT
+        value = self.op.results[0]
+        self._known[value] = Registers(product, np.zeros((), np.int64), bound)
+        reason = "nothing makes bytes of its sums"
+        found: tuple[Registers, int, int, int, int] | None = None
+        while True:
+            limits = self.ranges.of(value)
+            if limits is not None and _BYTES[0] <= limits[0] and limits[1] <= _BYTES[1]:
+                sizes = len(self.before), len(self.body), len(self.followed), len(self.reads)
+                found = self._known[value], *sizes
+            users = self._users(value)
+            if len(users) != 1 or shape_of(users[0].results[0]) != self.op.shape:
+                break
+            registers = users[0].on_alu(self)
+            if isinstance(registers, str):
+                reason = registers
+                break
+            value = users[0].results[0]
+            self._known[value] = registers
+            self.followed.append(users[0])
+        if found is None:
+            return reason
+        registers, *kept = found
+        for ops, count in zip((self.before, self.body), kept, strict=False):
+            _drop(ops[count:])
+            del ops[count:]
+        self._numbers = {n: v for n, v in self._numbers.items() if v.owner in self.before}
+        del self.followed[kept[2] :]
+        del self.reads[kept[3] :]
+        self.add(CastOp(self.settled(registers).value, i8))
+        return None
+
+    @property
+    def end(self) -> GraphOp:
+        """The op of the graph whose result the accelerator stores."""
+        return self.followed[-1]
+
+    def after(self, result: SSAValue) -> Iterator[GraphOp]:
+        """Ops on the host that make the result of the graph's op of what is stored."""
+        (back,) = self.form.after
+        assert isinstance(back, LayoutTransformOp)
+        source, target = (each.data for each in (back.src, back.dst))
+        plain = LayoutTransformOp(result, src=source, dst=target, shape=self.op.shape)
+        yield plain
+        if element_type(self.end.results[0]) != element_type(result):
+            yield CastOp(plain, element_type(self.end.results[0]))
+
+    def cycles(self) -> int:
+        """Cycles of the alu, and those in which registers are reset."""
+        total = 0
+        lanes = self.unit.lanes * self.unit.rows
+        whole = prod(shape_of(self.body[-1].results[0]))
+        for each in self.body[len(self.form.body) : -1]:
+            if self.alu is None or isinstance(each, CastOp):
+                continue
+            by_number = any(prod(shape_of(value)) == 1 for value in each.operands)
+            total += self.alu.number_cycles if by_number else self.alu.register_cycles
+        return (total + self.unit.cycles) * whole // lanes
+
+    def drop(self) -> None:
+        """Forget ops that were made."""
+        _drop([*self.before, *self.body])
+
+    # As operators see it.
+
+    def number(self, value: SSAValue) -> Array | None:
+        """The value of what is made of constants, one number or one for each channel."""
+        array = self.ranges.array(value)
+        if array is None or array.ndim > len(self.op.shape):
+            return None
+        shape = (1,) * (len(self.op.shape) - array.ndim) + array.shape
+        varies = any(extent != 1 for dim, extent in enumerate(shape) if dim != 1)
+        return None if varies else array
+
+    def operand(self, value: SSAValue) -> Registers | None:
+        """An operand in registers."""
+        if value not in self._known:
+            found = self._loaded(value)
+            if found is None and isinstance(value.owner, GraphOp):
+                made = value.owner.on_alu(self)
+                found = None if isinstance(made, str) else made
+            if found is None:
+                return None
+            self._known[value] = found
+        return self._known[value]
+
+    def settled(self, registers: Registers) -> Registers:
+        """The same with nothing left to be added or compared."""
+        value, offset = registers.value, registers.offset
+        if offset.any():
+            value = self.add(AddOp(value, self._table(offset)))
+        if registers.limits is None:
+            return replace(registers, value=value, offset=np.zeros((), np.int64))
+        low, high = registers.limits
+        bound = registers.bound
+        if low > -bound:
+            value = self.add(MaxOp(value, self.constant(low)))
+        if high < bound:
+            value = self.add(MinOp(value, self.constant(high)))
+        bound = min(bound, max(abs(low), abs(high)))
+        return Registers(value, np.zeros((), np.int64), bound)
+
+    def add(self, op: GraphOp) -> SSAValue:
+        """Let the alu compute an operation."""
+        self.body.append(op)
+        return op.results[0]
+
+    def constant(self, number: int) -> SSAValue:
+        """A number of 32 bits."""
+        if number not in self._numbers:
+            made = ConstantOp.literal(np.array(number, np.int32))
+            self.before.append(made)
+            self._numbers[number] = made.results[0]
+        return self._numbers[number]
+
+    def _loaded(self, value: SSAValue) -> Registers | None:
+        """Bytes of the graph in registers, laid out as the results are."""
+        limits = self.ranges.of(value)
+        if limits is None or shape_of(value) != self.op.shape:
+            return None
+        if not (_BYTES[0] <= limits[0] and limits[1] <= _BYTES[1]):
+            return None
+        if self.alu is None or not self.alu.loads_bytes:
+            return None
+        (back,) = self.form.after
+        assert isinstance(back, LayoutTransformOp)
+        self.reads.append(value)
+        narrow = value
+        if element_type(value) != i8:
+            cast = CastOp(value, i8)
+            self.before.append(cast)
+            narrow = cast.results[0]
+        blocks = LayoutTransformOp(narrow, src=back.dst.data, dst=back.src.data)
+        self.before.append(blocks)
+        wide = self.add(CastOp(blocks, i32))
+        return Registers(wide, np.zeros((), np.int64), max(map(abs, limits)))
+
+    def _table(self, numbers: Array) -> SSAValue:
+        """Numbers to be added: one, or one for each channel."""
+        if numbers.min() == numbers.max() and abs(int(numbers.flat[0])) < _IMMEDIATE:
+            return self.constant(int(numbers.flat[0]))
+        channels, *_, lanes = shape_of(self.form.body[-1].results[0])[1:]
+        rank = len(self.op.shape)
+        plain = np.broadcast_to(numbers, (1, self.op.shape[1], *[1] * (rank - 2))).reshape(-1)
+        filled = np.zeros(channels * lanes, np.int32)
+        filled[: plain.size] = plain
+        shape = (1, channels, *[1] * (rank - 2), lanes)
+        made = self.constants.make(filled.reshape(shape), "offsets")
+        self.before.append(made)
+        return made.results[0]
+
+    def _users(self, value: SSAValue) -> list[GraphOp]:
+        """The ops of the graph that use a value; none where something else does."""
+        body = self.op.parent
+        users = dict.fromkeys(use.operation for use in value.uses)
+        here = [op for op in users if op.parent is body]
+        found = [
+            op
+            for op in here
+            if isinstance(op, GraphOp) and len(op.results) == 1 and op not in self.taken
+        ]
+        return found if len(found) == len(here) else []
+
+
+def _drop(ops: list[GraphOp]) -> None:
+    """Erase ops that are in no block, so that they use nothing any more."""
+    for op in reversed(ops):
+        op.drop_all_references()
+
+
+def plain_source(value: SSAValue) -> SSAValue:
+    """The value that casts between integers made one of."""
+    owner: Operation | object = value.owner
+    while isinstance(owner, CastOp):
+        value = owner.x
+        owner = value.owner
+    return value
