@@ -135,6 +135,7 @@ def rewrite(
     *,
     once: bool = False,
     inner_first: bool = False,
+    backward: bool = False,
 ) -> bool:
     """Rewrite what is inside of an op or a block, until no pattern finds anything more.
 
@@ -144,12 +145,14 @@ def rewrite(
     Args:
         once: visit each op that is there at the start once, and nothing else.
         inner_first: visit an op after what is inside of it, not before.
+        backward: visit the last op first, so users before what they use.
     Returns:
         Whether anything was rewritten.
     Raises:
         PassFailedError: the patterns do not come to an end.
     """
-    return _Driver(patterns, once).run(root, walk_inner_first if inner_first else walk_ops)
+    walk = walk_inner_first if inner_first else walk_ops
+    return _Driver(patterns, once).run(root, walk, backward=backward)
 
 
 @dataclass
@@ -240,7 +243,11 @@ class _Driver(PatternRewriter):
         self._point: InsertPoint | None = point
 
     def run(
-        self, root: Operation | Block, walk: Callable[[Operation], Iterator[Operation]]
+        self,
+        root: Operation | Block,
+        walk: Callable[[Operation], Iterator[Operation]],
+        *,
+        backward: bool,
     ) -> bool:
         """Rewrite what is inside, in the order of a walk."""
         places, applicable = self._places, self._by_kind
@@ -251,6 +258,8 @@ class _Driver(PatternRewriter):
                     places[op] = len(places)
         if isinstance(root, Operation):
             places.pop(root, None)
+        if backward:
+            places = self._places = {op: place for place, op in enumerate(reversed(places))}
         # In order, this is a heap.
         self._heap = [(place, 0, op) for op, place in places.items()]
         self._waiting.update(places)

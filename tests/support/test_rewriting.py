@@ -197,6 +197,19 @@ def test_equal_ops_are_inserted_once() -> None:
     module.verify()
 
 
+def test_ops_can_be_visited_backward() -> None:
+    """Users come before what they use, and inner ops before those around them."""
+    seen: list[str] = []
+
+    class See(RewritePattern):
+        def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+            seen.append(op.name)
+
+    module = parse()
+    assert not rewrite(module, [See()], once=True, backward=True)
+    assert seen == [op.name for op in module.walk()][:0:-1]
+
+
 @pytest.mark.parametrize(
     ("limit", "kept", "last"),
     [

@@ -1,17 +1,20 @@
 """Padding moved from the windows that need it to the ops that produce what they read.
 
-A walk by hand, users first: borders that were given are what those before are asked for.
+A plan says which values get borders, found from users to producers: the border of a
+concatenation is asked of its parts. A pattern then gives them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects.graph.attributes import FusionKind
 from tcopt.dialects.graph.borders import Border
@@ -20,7 +23,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.slice import ConcatOp, PadOp, SliceOp
 from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import function_bodies, rewrite
 
 
 @dataclass(frozen=True)
@@ -49,143 +52,198 @@ class PropagatePaddingPass(ModulePass):
     of single elements would have to step over it.
     Inputs and results of the function, and values that are viewed under another shape, stay
     as they are.
+
+    Options:
+        print_plan: print the borders to stderr before they are given.
     """
 
     name = "propagate-padding"
 
+    print_plan: bool = False
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
-                _Propagation(function.body.block).run()
+        for body in function_bodies(op):
+            plan = plan_borders(body)
+            if self.print_plan:
+                print(plan, file=sys.stderr)
+            if plan.borders:
+                rewrite(body, [GiveBorder(plan)], once=True, backward=True)
 
 
-class _Propagation:
-    """The propagation in one function, users before producers."""
+@dataclass
+class PaddingPlan:
+    """Which results of a block get borders.
 
-    def __init__(self, body: Block):
-        self.body = body
-        self.nonnegative: set[SSAValue] = set()
+    Attributes:
+        borders: of each such op, users before producers.
+        inside: the users that read inside of a value's border; others read a slice.
+    """
 
-    def run(self) -> None:
-        for op in self.body.ops:
-            if isinstance(op, GraphOp) and op.is_nonnegative(
-                [operand in self.nonnegative for operand in op.operands]
-            ):
-                self.nonnegative.update(op.results)
-        for op in reversed(list(self.body.ops)):
-            if isinstance(op, GraphOp) and not op.is_border:
-                border = self._wanted(op)
-                if border is not None:
-                    self._give(op, border)
+    borders: dict[GraphOp, Border] = field(default_factory=dict[GraphOp, Border])
+    inside: dict[GraphOp, set[GraphOp]] = field(default_factory=dict[GraphOp, set[GraphOp]])
 
-    def _wanted(self, op: GraphOp) -> Border | None:
-        """The border that the users of an op's result want around it."""
-        if isinstance(op, ConstantOp) or op.is_view or len(op.results) != 1:
-            return None
-        if op.fusion_kind not in (FusionKind.COMPLEX_OUT_FUSABLE, FusionKind.INJECTIVE):
-            return None
-        users = [use.operation for use in op.results[0].uses]
-        if any(user.parent is not self.body for user in users):
-            return None  # Inside of a group of another processor.
-        if not all(isinstance(u, GraphOp) and not _needs_memory(u) for u in users):
-            return None
-        borders = [(user, self._border(user, op.results[0])) for user in users]
-        known = [(user, border) for user, border in borders if border is not None]
-        known.sort(key=lambda each: not _copies(each[0]))
-        total = Border((), ())
-        for _, border in known:
-            if total.suits(border):
-                total = border if total.is_empty else total.union(border)
-        if total.is_empty:
-            return None
-        copied = any(_copies(user) for user, _ in known)
-        if not copied and any(border.is_empty for _, border in known):
-            return None
-        return total
+    def __str__(self) -> str:
+        lines = [f"propagate-padding: {len(self.borders)} borders"]
+        for op, border in reversed(self.borders.items()):
+            number = f" of {border.value:g}" if border.value else ""
+            readers = ", ".join(user.name for user in _users(op) if user in self.inside[op])
+            lines.append(
+                f"  {op.name} {op.type}: {list(border.low)}, {list(border.high)}{number}"
+                f" for {readers}"
+            )
+        return "\n".join(lines)
 
-    def _border(self, user: Operation, value: SSAValue) -> Border | None:
-        """The border that one user could read; None if it reads the value itself."""
+
+def plan_borders(body: Block) -> PaddingPlan:
+    """Choose the results that get borders, by the rules of `propagate-padding`."""
+    plan = PaddingPlan()
+    nonnegative: set[SSAValue] = set()
+    for op in body.ops:
+        if isinstance(op, GraphOp) and op.is_nonnegative(
+            [operand in nonnegative for operand in op.operands]
+        ):
+            nonnegative.update(op.results)
+    for op in reversed(body.ops):
+        if isinstance(op, GraphOp) and _may_have_border(op):
+            borders = _borders(op, plan, op.results[0] in nonnegative)
+            total = Border((), ())
+            for border in borders.values():
+                if total.suits(border):
+                    total = border if total.is_empty else total.union(border)
+            if not total.is_empty:
+                plan.borders[op] = total
+                plan.inside[op] = {user for user, own in borders.items() if own.suits(total)}
+    return plan
+
+
+def _may_have_border(op: GraphOp) -> bool:
+    """Whether an op can store its result inside of a border, and its users can read it there."""
+    if op.is_border or isinstance(op, ConstantOp) or op.is_view or len(op.results) != 1:
+        return False
+    if op.fusion_kind not in (FusionKind.COMPLEX_OUT_FUSABLE, FusionKind.INJECTIVE):
+        return False
+    # A user in another block is inside of a group of another processor.
+    return all(
+        isinstance(user, GraphOp) and user.parent is op.parent and not _needs_memory(user)
+        for user in _users(op)
+    )
+
+
+def _borders(op: GraphOp, plan: PaddingPlan, is_nonnegative: bool) -> dict[GraphOp, Border]:
+    """The borders inside of which users could read an op's result, those that copy first."""
+    value = op.results[0]
+    copied, others = dict[GraphOp, Border](), dict[GraphOp, Border]()
+    for user in _users(op):
         assert isinstance(user, GraphOp)
-        if any(operand is value for operand in user.operands[1:]):
-            return None
-        if isinstance(user, PadOp) and user.is_border:
-            return Border(user.low.get_values(), user.high.get_values(), user.number or 0)
-        return user.border(value in self.nonnegative)
+        of_whole = plan.borders.get(user)
+        if of_whole is not None and _borders_parts(user, of_whole):
+            copied[user] = of_whole
+        elif all(operand is not value for operand in user.operands[1:]):
+            own = _own_border(user) or user.border(is_nonnegative)
+            if own is not None:
+                (copied if user.copies_to_pad or user.is_border else others)[user] = own
+    if not copied and any(border.is_empty for border in others.values()):
+        return {}
+    return copied | others
 
-    def _give(self, op: GraphOp, border: Border) -> None:
-        """Put a border around an op's result and let all its users read that."""
-        value = op.results[0]
-        users = list(dict.fromkeys(use.operation for use in value.uses))
-        inside = self._bordered(op, border)
+
+class GiveBorder(RewritePattern):
+    """Put the planned border around a result, and let its users read that.
+
+        %r = graph.relu %c : tensor<1x4x8x8x16xf32>
+        %y = graph.blocked_conv %r, %w {pads = [1, 1, 1, 1]} : tensor<1x4x8x8x16xf32>
+    ->
+        %r = graph.relu %c : tensor<1x4x8x8x16xf32>
+        %p = graph.pad %r {low = [0, 0, 1, 1, 0], high = [0, 0, 1, 1, 0]} : ...10x10x16xf32>
+        %y = graph.blocked_conv %p, %w : tensor<1x4x8x8x16xf32>
+
+    Users come before producers, as the parts of a concatenation get its border.
+    """
+
+    def __init__(self, plan: PaddingPlan):
+        self.plan = plan
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
+        border = self.plan.borders.get(op)
+        if border is None:
+            return
+        value, users = op.results[0], _users(op)
+        inside = _bordered(op, border, rewriter)
         for user in users:
-            own = self._border(user, value)
-            if own is not None and not own.suits(border):
-                own = None
-            if isinstance(user, PadOp) and own == border:
-                user.results[0].replace_all_uses_with(inside)
-                erase(user)
-            elif own is None or isinstance(user, PadOp):
+            if _own_border(user) == border:
+                rewriter.replace(user, (), (inside,))
+            elif user in self.plan.inside[op] and not isinstance(user, PadOp):
+                assert isinstance(user, GraphOp)
+                new = user.inside_border(inside, border)
+                new.location = user.location
+                rewriter.replace(user, new)
+            else:
                 part = SliceOp(inside, border.low, shape_of(value))
-                self._insert(part, user, before=True)
+                _insert(part, user, rewriter, before=True)
                 for position, operand in enumerate(user.operands):
                     if operand is value:
                         user.operands[position] = part.results[0]
-            else:
-                assert isinstance(user, GraphOp)
-                self._replace(user, user.inside_border(inside, border))
-        if isinstance(op, ConcatOp) and not value.uses:
-            erase(op)
+        if isinstance(op, ConcatOp) and not value.first_use:
+            rewriter.erase(op)
         remark("propagate-padding", op, f"border {list(border.low)}, {list(border.high)}")
 
-    def _bordered(self, op: GraphOp, border: Border) -> SSAValue:
-        """An op's result inside of a border, defined right after the op."""
-        if isinstance(op, ConcatOp) and not self._crosses(op, border):
-            found = {x: self._pad(x, border, op, before=True) for x in dict.fromkeys(op.inputs)}
-            last = ConcatOp([found[x] for x in op.inputs], axis=op.axis.value.data)
-            self._insert(last, op)
-            return last.results[0]
-        return self._pad(op.results[0], border, op)
 
-    def _pad(
-        self, x: SSAValue, border: Border, beside: GraphOp, *, before: bool = False
-    ) -> SSAValue:
-        """A value inside of a border, defined beside an op."""
-        number: ConstantOp | None = None
-        if border.value:
-            number = ConstantOp.literal(border.value, element_type(x))
-            self._insert(number, beside, before=before)
-        pad = PadOp(x, number, low=border.low, high=border.high)
-        self._insert(pad, beside if number is None or before else number, before=before)
-        if number is not None:
-            pad.location, pad.result.name_hint = beside.location, number.result.name_hint
-            number.result.name_hint = None
-        return pad.results[0]
+def _bordered(op: GraphOp, border: Border, rewriter: PatternRewriter) -> SSAValue:
+    """An op's result inside of a border, defined right after the op."""
+    if isinstance(op, ConcatOp) and _borders_parts(op, border):
+        parts = dict.fromkeys(op.inputs)
+        found = {x: _pad(x, border, op, rewriter, before=True) for x in parts}
+        last = ConcatOp([found[x] for x in op.inputs], axis=op.axis.value.data)
+        _insert(last, op, rewriter)
+        return last.results[0]
+    return _pad(op.results[0], border, op, rewriter)
 
-    def _crosses(self, op: ConcatOp, border: Border) -> bool:
-        """Whether parts have neighbours where the border would be, or are not contiguous."""
-        axis = op.axis.value.data
-        return bool(border.low[axis] or border.high[axis] or not op.is_contiguous)
 
-    # Edits
+def _pad(
+    x: SSAValue, border: Border, beside: GraphOp, rewriter: PatternRewriter, *, before: bool = False
+) -> SSAValue:
+    """A value inside of a border, defined beside an op."""
+    number: ConstantOp | None = None
+    if border.value:
+        number = ConstantOp.literal(border.value, element_type(x))
+        _insert(number, beside, rewriter, before=before)
+    pad = PadOp(x, number, low=border.low, high=border.high)
+    _insert(pad, beside if number is None or before else number, rewriter, before=before)
+    if number is not None:
+        pad.location, pad.result.name_hint = beside.location, number.result.name_hint
+        number.result.name_hint = None
+    return pad.results[0]
 
-    def _insert(self, new: GraphOp, beside: Operation, *, before: bool = False) -> None:
-        new.location = beside.location
-        insert = self.body.insert_op_before if before else self.body.insert_op_after
-        insert(new, beside)
-        new.results[0].name_hint = beside.results[0].name_hint if not before else None
 
-    def _replace(self, old: GraphOp, new: GraphOp) -> None:
-        self._insert(new, old)
-        if old.results[0] in self.nonnegative:
-            self.nonnegative.add(new.results[0])
-        old.results[0].replace_all_uses_with(new.results[0])
-        erase(old)
+def _insert(
+    new: GraphOp, beside: Operation, rewriter: PatternRewriter, *, before: bool = False
+) -> None:
+    new.location = beside.location
+    rewriter.insert(new, InsertPoint.before(beside) if before else InsertPoint.after(beside))
+    new.results[0].name_hint = beside.results[0].name_hint if not before else None
+
+
+def _users(op: Operation) -> list[Operation]:
+    return list(dict.fromkeys(use.operation for use in op.results[0].uses))
+
+
+def _borders_parts(op: GraphOp, border: Border) -> bool:
+    """Whether a border around an op's result is one around each of its operands: around
+    contiguous parts without neighbours where it is."""
+    if not isinstance(op, ConcatOp):
+        return False
+    axis = op.axis.value.data
+    return not (border.low[axis] or border.high[axis]) and op.is_contiguous
+
+
+def _own_border(user: Operation) -> Border | None:
+    """The border that an op is."""
+    if not isinstance(user, PadOp) or not user.is_border:
+        return None
+    return Border(user.low.get_values(), user.high.get_values(), user.number or 0)
 
 
 def _needs_memory(user: GraphOp) -> bool:
     """Whether an op reads its operands as they lie in memory, so that a slice is a copy."""
     return user.is_view or user.fusion_kind is FusionKind.OPAQUE
-
-
-def _copies(user: Operation) -> bool:
-    return isinstance(user, GraphOp) and (user.copies_to_pad or user.is_border)

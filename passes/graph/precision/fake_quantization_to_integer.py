@@ -1,19 +1,21 @@
 """Operators on dequantised values as operators on the integers.
 
-A walk by hand: which values are known as integers, with their limits, is threaded through.
+A plan says what is computed on integers, by which ops, found with the limits of these integers.
+A pattern then puts them in place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, i16, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.binary import AddOp, DivOp, SubOp
 from tcopt.dialects.graph.cast import CastOp
@@ -30,7 +32,7 @@ from tcopt.dialects.graph.scaled import Scaled
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase
+from tcopt.support.rewriting import erase_unused, function_bodies, rewrite
 
 _SCALES = 65536
 """Elements of scales and zero points, which are evaluated here."""
@@ -65,21 +67,79 @@ class FakeQuantizationToIntegerPass(ModulePass):
     Operators on integers that the model has itself, with their own subtractions of zero points,
     get the same centred integers. Values of 16 bits stay as they are: sums of their products do
     not fit into 32.
+
+    Options:
+        print_plan: print what is computed on integers to stderr before it is.
     """
 
     name = "fake-quantization-to-integer"
     moves_values: ClassVar[bool] = True
 
+    print_plan: bool = False
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.ops:
-            if isinstance(function, func.FuncOp) and function.body.blocks:
-                _Conversion(function.body.block, Constants(op)).run()
+        for body in function_bodies(op):
+            plan = plan_integers(body, Constants(op))
+            if self.print_plan:
+                print(plan, file=sys.stderr)
+            if plan.ops:
+                rewrite(body, [UseIntegers(plan)], once=True)
+                erase_unused(body, GraphOp)
+
+
+@dataclass
+class IntegerPlan:
+    """What takes the place of ops of a block.
+
+    Attributes:
+        ops: new ones, in no block yet, that come in front of each op.
+        results: the values that are used in place of an op's.
+    """
+
+    ops: dict[Operation, list[Operation]] = field(default_factory=dict[Operation, list[Operation]])
+    results: dict[Operation, SSAValue] = field(default_factory=dict[Operation, SSAValue])
+
+    def __str__(self) -> str:
+        lines = [f"fake-quantization-to-integer: {len(self.results)} ops on integers"]
+        for op in self.results:
+            made = [f"{new.name} {new.results[0].type}" for new in self.ops.get(op, [])]
+            lines.append(f"  {op.name} by {', '.join(made) or 'what is known'}")
+        return "\n".join(lines)
+
+
+def plan_integers(body: Block, constants: Constants) -> IntegerPlan:
+    """Choose what is computed on integers, by the rules of `fake-quantization-to-integer`."""
+    return _Conversion(body, constants).run()
+
+
+class UseIntegers(RewritePattern):
+    """Put the planned ops in front of an op, and their result in the place of its own.
+
+        %c = graph.conv %x, %w : tensor<1x8x4x4xf32>
+    ->
+        %0 = graph.conv %a, %b {result_element = i32} : tensor<1x8x4x4xi32>
+        %1 = graph.mul %sx, %sw : tensor<f32>
+        %c = graph.dequantize %0, %1, %zero : tensor<1x8x4x4xf32>
+
+    The op itself is left without a use; the pass erases it then.
+    """
+
+    def __init__(self, plan: IntegerPlan):
+        self.plan = plan
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
+        rewriter.insert(self.plan.ops.pop(op, ()))
+        result = self.plan.results.get(op)
+        if result is not None:
+            rewriter.replace_all_uses_with(op.results[0], result)
 
 
 class _Conversion:
     """The conversion of one function, in order.
 
     Attributes:
+        plan: what is found so far.
         scaled: real values that are known as integers.
         centred: for 8-bit values, their zero point and the centred integers.
         limits: the least and the greatest number of centred integers.
@@ -88,14 +148,15 @@ class _Conversion:
     def __init__(self, body: Block, constants: Constants):
         self.body = body
         self.constants = constants
+        self.plan = IntegerPlan()
         self.scaled: dict[SSAValue, Scaled] = {}
         self.centred: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
         self.limits: dict[SSAValue, tuple[int, int]] = {}
         self.arrays: dict[SSAValue, Array | None] = {}
 
-    def run(self) -> None:
-        """Convert what can be, then drop what nothing uses any more."""
-        for op in list(self.body.ops):
+    def run(self) -> IntegerPlan:
+        """Convert what can be."""
+        for op in self.body.ops:
             if isinstance(op, DequantizeOp):
                 self.dequantize(op)
             elif isinstance(op, QuantizerOp):
@@ -104,9 +165,7 @@ class _Conversion:
                 self.subtract(op)
             elif isinstance(op, GraphOp):
                 self.on_integers(op)
-        for op in reversed(list(self.body.ops)):
-            if isinstance(op, GraphOp) and not any(result.uses for result in op.results):
-                erase(op)
+        return self.plan
 
     # Operators
 
@@ -131,7 +190,8 @@ class _Conversion:
         if zero is not None:
             self.limits[integers] = _without(zero)
         shifted = self.insert(AddOp(integers, self.insert(CastOp(op.zero, i16), op)), op)
-        self.centred[self.replace(op, CastOp(shifted, element))] = op.zero, integers
+        self.replace(op, CastOp(shifted, element))
+        self.centred[op.results[0]] = op.zero, integers
 
     def quantized(self, op: QuantizerOp) -> SSAValue:
         """The centred result of a quantisation."""
@@ -154,7 +214,7 @@ class _Conversion:
             return
         zero, integers = self.centred[cast.x]
         if op.type == integers.type and self.same(op.rhs, zero):
-            op.results[0].replace_all_uses_with(integers)
+            self.plan.results[op] = integers
 
     def on_integers(self, op: GraphOp) -> None:
         """An operator all of whose operands are known as integers."""
@@ -180,7 +240,8 @@ class _Conversion:
         """Let users that need real numbers make them of the integers."""
         zero = ConstantOp.literal(np.zeros((), numpy_dtype(element_type(made.integers))))
         new = DequantizeOp(made.integers, made.scale, self.insert(zero, op))
-        self.scaled[self.replace(op, new)] = made
+        self.replace(op, new)
+        self.scaled[op.results[0]] = made
 
     # Zero points
 
@@ -225,18 +286,15 @@ class _Conversion:
         known = [array for array in operands if array is not None]
         return op.evaluate(*known)[0] if known and len(known) == len(operands) else None
 
-    def insert(self, op: Operation, before: Operation) -> SSAValue:
-        """Add an op in front of another; its result."""
-        op.location = before.location
-        self.body.insert_op_before(op, before)
-        return op.results[0]
+    def insert(self, new: Operation, before: Operation) -> SSAValue:
+        """Plan an op in front of another; its result."""
+        self.plan.ops.setdefault(before, []).append(new)
+        return new.results[0]
 
-    def replace(self, op: GraphOp, new: GraphOp) -> SSAValue:
-        """Put an op in the place of one; its result."""
-        result = self.insert(new, op)
+    def replace(self, op: GraphOp, new: GraphOp) -> None:
+        """Plan an op in the place of one."""
+        result = self.plan.results[op] = self.insert(new, op)
         result.name_hint = op.results[0].name_hint
-        op.results[0].replace_all_uses_with(result)
-        return result
 
 
 def _without(zero: Array) -> tuple[int, int]:
