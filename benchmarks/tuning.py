@@ -4,11 +4,17 @@
     python benchmarks/tuning.py search --only matmul --trials 64         # strategies, three seeds
     python benchmarks/tuning.py search --only conv --filter 'C[369]$' --json found.json
     python benchmarks/tuning.py warm --only conv --trials 32            # after others, or not
+    python benchmarks/tuning.py gains --trials 256 --json gains.json     # tuned against default
+    python benchmarks/tuning.py record --tables tables --trials 400     # measured choices
+    python benchmarks/tuning.py replay --tables tables --seeds 20       # searches over these
 
 `search` tunes the kernel of each case that takes longest, once for each strategy and seed, from
 nothing. `warm` tunes each twice: from nothing, and with the trials of all other cases as examples.
-What counts is how fast the best is against the default when it is measured once more at the end.
-Times are as noisy as the machine: leave it alone meanwhile.
+What counts is how fast the best of each search is against the default when all of a case are
+measured in turns at the end; two of which one is less than a hundredth faster are equal.
+`gains` is one search of each case, with the part of the machine's limits that is reached before and
+after. Times are as noisy as the machine: leave it alone meanwhile. `replay` has no clock: a table
+says what each choice took when it was made.
 """
 
 from __future__ import annotations
@@ -38,21 +44,31 @@ from tcopt.tools.command_line.cli import ArgumentParser, run_tool
 from tcopt.tools.command_line.text_tables import render
 from tcopt.tools.tuning.plots import Curve, draw_curves
 from tcopt.tuner.arms import arms_of
+from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings
+from tcopt.tuner.measure.outcomes import OK
 from tcopt.tuner.model import Group, Ranker, Settings
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.search.proposer import Arm
 from tcopt.tuner.session import Session, SessionSettings, State
 from tcopt.tuner.task_search import Strategy, TaskSearch
 from tcopt.tuner.tasks import Task, tasks_of
+from tuning_limits import limits_of, shares_table
+from tuning_replay import replay
+from tuning_tables import CaseTable, record
 
 PROG = "tuning"
+
+SUITES = ("conv", "depthwise", "matmul", "memory", "windows")
 
 MARKS = (16, 32, 64, 128, 256, 512, 1000)
 """Trials after which the best is shown."""
 
 SCORED = 100_000
 """Choices that `speed` scores."""
+
+EQUAL = 0.99
+"""Times that differ by less are equal."""
 
 NEVER = 1e9
 """Seconds: trials end these searches."""
@@ -66,8 +82,13 @@ class Run:
         ratios: of the trials in their order: times as parts of the default's.
         seconds: at which each was there.
         failures: how many did not run.
-        confirmed: how many times as fast as the default the best is when it is measured again: the
+        rule, values: what was found: a rule and its choice, of the best few when they were measured
+            again.
+        confirmed: how many times as fast as the default that is when it is measured again: the
             best of many noisy times is better than it is.
+        default_ns: what the default took meanwhile.
+        before, after: the parts of the machine's limits that the default reaches, and what was
+            found; 0 where they were not asked for.
     """
 
     case: str
@@ -79,8 +100,12 @@ class Run:
     ratios: tuple[float, ...]
     seconds: tuple[float, ...]
     failures: int
-    choice: str
+    rule: str
+    values: tuple[tuple[str, int], ...]
     confirmed: float
+    default_ns: float = 0.0
+    before: float = 0.0
+    after: float = 0.0
 
     def speed(self, trials: int) -> float:
         """How many times as fast as the default the best of the first trials is."""
@@ -97,7 +122,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(PROG, __doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    add("what", choices=("speed", "search", "warm"))
+    add("what", choices=("speed", "search", "warm", "gains", "record", "replay"))
+    add("--tables", metavar="FOLDER", help="of measured choices: record writes, replay reads")
     add("--only", nargs="+", metavar="SUITE", help="suites (conv, depthwise, matmul)")
     add("--filter", default="", metavar="REGEX", help="cases whose names match")
     add("--trials", type=int, default=64, help="of each search (64)")
@@ -111,18 +137,31 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(args: argparse.Namespace) -> int:
-    tasks = dict(_tasks(_cases(args), args.target))
+    tables = _tables(args) if args.what == "replay" else []
+    known = {table.case for table in tables}
+    cases = [case for case in _cases(args) if not known or case.name in known]
+    tasks = dict(_tasks(cases, args.target))
     if not tasks:
         raise InputError("no case has a kernel with choices", hint="--only matmul")
     if args.what == "speed":
         return _score(tasks)
+    if args.what == "replay":
+        fitting = [table for table in tables if table.case in tasks]
+        print(replay(tasks, fitting, _strategies(args), args.trials, args.seeds))
+        return 0
     runs: list[Run] = []
     with LocalMeasurer(MeasureSettings(threads=args.threads)) as measurer:
+        if args.what == "record":
+            return _record(args, tasks, measurer)
         if args.what == "search":
             runs = _search(args, tasks, measurer)
+        elif args.what == "gains":
+            runs = _gains(args, tasks, measurer)
         else:
             runs = _warm(args, tasks, measurer)
     print(_table(runs))
+    if args.what == "gains":
+        print(shares_table(runs))
     print(_summary(runs))
     if args.json:
         facts = {"machine": machine_facts(), "threads": args.threads}
@@ -138,7 +177,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _cases(args: argparse.Namespace) -> list[Case]:
-    wanted = args.only or ["conv", "depthwise", "matmul"]
+    wanted = args.only or list(SUITES)
     suites = all_suites()
     if unknown := sorted(set(wanted) - set(suites)):
         raise InputError(f"there is no suite '{unknown[0]}'", hint=f"there are {', '.join(suites)}")
@@ -151,8 +190,8 @@ def _tasks(cases: Iterable[Case], target: str) -> Iterable[tuple[str, Task]]:
     for case in cases:
         known = ("accuracy", "precision", "shapes", "dims")
         options = {name: case.options[name] for name in known if name in case.options}
-        task = max(tasks_of(case.build(), target, **options), key=lambda each: each.work)
-        if sum(arm.space.size for arm in arms_of(task)) > 1:
+        task = max(tasks_of(case.build(), target, **options), key=lambda t: t.work, default=None)
+        if task is not None and sum(arm.space.size for arm in arms_of(task)) > 1:
             yield case.name, replace(task, ns=1.0)
         else:
             print(f"{case.name}: nothing to choose", file=sys.stderr)
@@ -202,31 +241,84 @@ def _seconds(arm: Arm) -> tuple[float, float]:
 # Searches.
 
 
+def _strategies(args: argparse.Namespace) -> list[Strategy]:
+    return [Strategy(s) for s in args.strategies] if args.strategies else list(Strategy)
+
+
 def _search(args: argparse.Namespace, tasks: dict[str, Task], measurer: LocalMeasurer) -> list[Run]:
-    strategies = [Strategy(s) for s in args.strategies] if args.strategies else list(Strategy)
     found: list[Run] = []
     for name, task in tasks.items():
+        own: list[Run] = []
         for seed in range(args.seeds):
-            for strategy in strategies:
+            for strategy in _strategies(args):
                 run, _ = _one(name, task, strategy, seed, args.trials, measurer, ())
-                found.append(_told(run))
+                own.append(_told(run))
+        found += _together(task, own, measurer)
+    return found
+
+
+def _gains(args: argparse.Namespace, tasks: dict[str, Task], measurer: LocalMeasurer) -> list[Run]:
+    """One search of each case, by a model that knows those before."""
+    found: list[Run] = []
+    taught: list[Group] = []
+    for name, task in tasks.items():
+        run, groups = _one(name, task, Strategy.MODEL, 0, args.trials, measurer, taught)
+        taught += groups
+        (run,) = _together(task, [replace(run, warm=False)], measurer)
+        found.append(_told(replace(run, **limits_of(task, run, args.threads))))
+    return found
+
+
+def _together(task: Task, runs: Sequence[Run], measurer: LocalMeasurer) -> list[Run]:
+    """Searches of one kernel with what they found measured again, all in turns."""
+    rules = [(run.rule, run.values) for run in runs]
+    wanted = {f"{rule} {values}": Candidate(task, rule, dict(values)) for rule, values in rules}
+    outcomes = dict(zip(wanted, measurer.measure(list(wanted.values())), strict=True))
+    found: list[Run] = []
+    for run in runs:
+        outcome = outcomes[f"{run.rule} {run.values}"]
+        confirmed = max(1 / outcome.ratio, 1.0) if outcome.status == OK else 1.0
+        ns = median(outcome.default_ns) if outcome.default_ns else 0.0
+        found.append(replace(run, confirmed=confirmed, default_ns=ns))
+    return found
+
+
+def _record(args: argparse.Namespace, tasks: dict[str, Task], measurer: LocalMeasurer) -> int:
+    folder = _folder(args)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, task in tasks.items():
+        table = record(name, task, args.trials, measurer)
+        table.write(folder / f"{name}.json.gz")
+        print(f"{name}: {len(table.rows)} choices", file=sys.stderr, flush=True)
+    return 0
+
+
+def _folder(args: argparse.Namespace) -> Path:
+    if not args.tables:
+        raise InputError(f"{args.what} needs a folder of tables", hint="--tables FOLDER")
+    return Path(args.tables)
+
+
+def _tables(args: argparse.Namespace) -> list[CaseTable]:
+    found = [CaseTable.read(path) for path in sorted(_folder(args).glob("*.json.gz"))]
+    if not found:
+        raise InputError(f"'{args.tables}' has no tables", hint="make some: tuning.py record")
     return found
 
 
 def _warm(args: argparse.Namespace, tasks: dict[str, Task], measurer: LocalMeasurer) -> list[Run]:
-    found: list[Run] = []
-    taught: dict[str, list[Group]] = {}
-    for name, task in tasks.items():
-        for seed in range(args.seeds):
-            run, groups = _one(name, task, Strategy.MODEL, seed, args.trials, measurer, ())
-            found.append(_told(run))
-            taught.setdefault(name, []).extend(groups)
-    for name, task in tasks.items():
-        others = [g for other, groups in taught.items() if other != name for g in groups]
-        for seed in range(args.seeds):
-            run, _ = _one(name, task, Strategy.MODEL, seed, args.trials, measurer, others)
-            found.append(_told(run))
-    return found
+    runs: dict[str, list[Run]] = {name: [] for name in tasks}
+    taught: dict[str, list[Group]] = {name: [] for name in tasks}
+    for is_warm in (False, True):
+        for name, task in tasks.items():
+            others = [g for other, groups in taught.items() if other != name for g in groups]
+            for seed in range(args.seeds):
+                given = others if is_warm else ()
+                run, groups = _one(name, task, Strategy.MODEL, seed, args.trials, measurer, given)
+                runs[name].append(_told(run))
+                if not is_warm:
+                    taught[name] += groups
+    return [r for name, task in tasks.items() for r in _together(task, runs[name], measurer)]
 
 
 def _one(
@@ -249,9 +341,9 @@ def _one(
 
     session.run(NEVER, trials, note)
     again = session.confirm()
-    confirmed = 1 / again[0][1].ratio if again else 1.0
-    best = again[0][1] if again else search.best
-    choice = "" if best is None else f"{best.rule} {dict(best.choice)}"
+    best = again[0][1] if again else search.default or search.best
+    usual = search.proposer.default()
+    rule, values = (best.rule, best.choice) if best is not None else (usual.rule, usual.choice)
     ratios = tuple(trial.part for trial in search.trials)
     failures = sum(not trial.ran for trial in search.trials)
     run = Run(
@@ -264,8 +356,9 @@ def _one(
         ratios,
         tuple(seconds),
         failures,
-        choice,
-        confirmed,
+        rule,
+        tuple(values.items()),
+        1 / again[0][1].ratio if again else 1.0,
     )
     return run, search.groups()
 
@@ -273,7 +366,8 @@ def _one(
 def _told(run: Run) -> Run:
     kind = "warm" if run.warm else run.strategy
     best = f"{run.speed(len(run.ratios)):.3f}x, confirmed {run.confirmed:.3f}x"
-    line = f"{run.case} {kind} seed {run.seed}: {best}, {len(run.ratios)} trials, {run.choice}"
+    line = f"{run.case} {kind} seed {run.seed}: {best}, {len(run.ratios)} trials, "
+    line += f"{run.rule} {dict(run.values)}"
     print(line, file=sys.stderr, flush=True)
     return run
 
@@ -313,7 +407,7 @@ def _summary(runs: Sequence[Run]) -> str:
     for first, second in (("model", "random"), ("model", "estimate"), ("warm", "model")):
         both = [case for case, kind in ends if kind == first and (case, second) in ends]
         if both:
-            won = sum(ends[case, first] >= ends[case, second] for case in both)
+            won = sum(ends[case, first] >= EQUAL * ends[case, second] for case in both)
             ratio = geometric_mean(ends[case, first] / ends[case, second] for case in both)
             lines.append(
                 f"{first} at least as good as {second} in {won} of {len(both)} kernels, "

@@ -4,27 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tcopt.compiler.passes import run_passes, shared_context
 from tcopt.compiler.units import caller_of
 from tcopt.dialects import loop, te
 from tcopt.dialects.target import TARGET_ATTRIBUTE
-from tcopt.schedules.passes.schedule import spaces_of
-from tcopt.schedules.rules.rule import facts_of, rules_for, target_kind
-from tcopt.support.errors import InputError
+from tcopt.schedules.passes.schedule import find_schedule, spaces_of
+from tcopt.schedules.rules.rule import (
+    AnyRule,
+    facts_of,
+    is_last_resort,
+    rules_for,
+    target_kind,
+)
+from tcopt.schedules.spaces.space import Choice, Space
+from tcopt.support.errors import InputError, ScheduleError
 from tcopt.support.parsing import TextParser
 from tcopt.support.phases import Phase
+from tcopt.tuner.search.moves import draw_valid
 from tcopt.tuner.search.proposer import Arm
 from tcopt.tuner.tasks import Task
 
 _NAME = "candidate"
 
+_COMPARED = 2
+"""Choices at random that tell whether two rules write the same schedules."""
+
 
 def arms_of(task: Task) -> list[Arm]:
     """The rules that take a task, the one that schedules it by default first, templates last.
 
-    A rule that leaves nothing open has one choice.
+    A rule that leaves nothing open has one choice. One that has another rule write its schedules,
+    and one that is there for what no other takes, are left out where there are others.
     """
     return arms_in(*lowered(task.text, task.phases))
 
@@ -35,7 +48,44 @@ def arms_in(function: loop.FuncOp, module: ModuleOp) -> list[Arm]:
     facts, kind = facts_of(target), target_kind(target)
     rules = rules_for(kind)
     rules += [rule for rule in rules_for(kind, templates=True) if rule not in rules]
-    return [Arm(rule.name, space, facts) for rule, space in spaces_of(function, rules, facts)]
+    takers = _different(spaces_of(function, rules, facts), function, rules, facts)
+    able = [each for each in takers if not is_last_resort(each[0])] or takers
+    return [Arm(rule.name, space, facts) for rule, space in able]
+
+
+def _different(
+    takers: Sequence[tuple[AnyRule, Space]],
+    function: loop.FuncOp,
+    rules: Sequence[AnyRule],
+    facts: object,
+) -> list[tuple[AnyRule, Space]]:
+    """The rules but those whose choices are those of a rule in front, with the same schedules.
+
+    Where they agree in their knobs, the default and some choices at random tell.
+    """
+    found: list[tuple[AnyRule, Space]] = []
+    for rule, space in takers:
+        twins = [each for each, other in found if other.knobs == space.knobs and space.knobs]
+        points = draw_valid(space, _COMPARED, np.random.default_rng(0)) if twins else ()
+        choices = [space.default(), *map(space.choice, points)] if twins else []
+
+        def steps(by: AnyRule, choices: Sequence[Choice] = choices) -> list[str]:
+            return [_steps(function, rules, facts, by, choice) for choice in choices]
+
+        if not any(steps(rule) == steps(twin) for twin in twins):
+            found.append((rule, space))
+    return found
+
+
+def _steps(
+    function: loop.FuncOp, rules: Sequence[AnyRule], facts: object, rule: AnyRule, choice: Choice
+) -> str:
+    """What a rule writes for a choice, as text; why it does not, if so."""
+    try:
+        schedule = find_schedule(function, rules, facts, rule=rule.name, choice=choice)
+    except (InputError, ScheduleError) as error:
+        return error.message.replace(rule.name, "")
+    return "" if schedule is None else str(schedule.sequence.body)
 
 
 def lowered(text: str, phases: Sequence[tuple[str, str]]) -> tuple[loop.FuncOp, ModuleOp]:

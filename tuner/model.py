@@ -32,6 +32,9 @@ LABELS = 31
 HALF_LIFE = 64
 """Own trials after which what others teach counts half."""
 
+TAUGHT = 64
+"""Own trials that all others count as at first, however many they are."""
+
 LEAST_EXAMPLES = 16
 """With fewer nothing is learned: the rules' estimates order choices better."""
 
@@ -41,7 +44,7 @@ MOST_EXAMPLES = 4096
 MOST_OF_GROUP = 2048
 """Examples of a group; LightGBM refuses more than 10,000."""
 
-FAINT = 1e-3
+FAINT = 1e-5
 """Weights below which examples teach nothing."""
 
 
@@ -180,9 +183,11 @@ def label(speeds: NDArray[np.float64]) -> NDArray[np.int32]:
 
 def _choose(groups: Sequence[Group], workload: str, trials: int) -> list[tuple[Group, float]]:
     """The examples to learn from, the own ones first, with their weights."""
-    fade = 2.0 ** (-trials / HALF_LIFE)
     own = [(group, 1.0) for group in groups if group.workload == workload]
-    others = [(group, fade) for group in groups if group.workload != workload and fade > FAINT]
+    rest = [group for group in groups if group.workload != workload]
+    taught = sum(len(group.speeds) for group in rest)
+    fade = min(1.0, TAUGHT / max(taught, 1)) * 2.0 ** (-trials / HALF_LIFE)
+    others = [(group, fade) for group in rest if fade > FAINT]
     found: list[tuple[Group, float]] = []
     room = MOST_EXAMPLES
     # The last ones first: they are of the code as it is.

@@ -44,6 +44,7 @@ class Progress:
         size: how many choices there are.
         floor: the least part of that which the machine's limits allow; 0 if that is not known.
         rounds: of its trials: times as parts of the default's, infinite for failures.
+        besides: the same of what was measured, and counts as no trial.
         seconds: spent on them.
         done: whether nothing is left to try.
     """
@@ -52,6 +53,7 @@ class Progress:
     size: int
     floor: float = 0.0
     rounds: list[list[float]] = field(default_factory=list[list[float]])
+    besides: list[float] = field(default_factory=list[float])
     seconds: float = 0.0
     done: bool = False
 
@@ -62,7 +64,7 @@ class Progress:
     @property
     def best(self) -> float:
         """The least part of the default's time; 1 where nothing is faster."""
-        return min((r for each in self.rounds for r in each), default=1.0) if self.rounds else 1.0
+        return min((r for each in (*self.rounds, self.besides) for r in each), default=1.0)
 
     @property
     def best_ns(self) -> float:
@@ -74,10 +76,11 @@ class Progress:
         """That a trial takes, as far as is known."""
         return self.seconds / self.trials if self.trials else GUESSED_S
 
-    def add(self, ratios: Sequence[float], seconds: float) -> None:
+    def add(self, ratios: Sequence[float], seconds: float, besides: Sequence[float] = ()) -> None:
         """A round was measured."""
         if ratios:
             self.rounds.append(list(ratios))
+        self.besides += besides
         self.seconds += seconds
 
 

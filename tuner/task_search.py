@@ -23,6 +23,15 @@ ROUNDS_OF_GROUP = 8
 YOUNG = 64
 """Trials of a task up to which more of a batch is explored."""
 
+KNOWN = 3
+"""Trials of a rule that tell what to expect of it."""
+
+STEEP = 4
+"""A rule whose best takes twice as long is drawn from 16 times less often."""
+
+SELDOM = 0.05
+"""But not more seldom than that."""
+
 GOOD = 16
 """Trials, the best ones, that searches begin at."""
 
@@ -130,9 +139,13 @@ class TaskSearch:
     def propose(self, count: int, ranker: Ranker | None = None) -> list[Proposal]:
         """What to measure next; less than asked for where little is left.
 
+        In front of the first batch is what rules choose that leave nothing open: it counts as no
+        trial.
+
         Args:
             ranker: a model that has learned; without one the rules' estimates say.
         """
+        single = [] if self.trials else self.proposer.single()
         if self.strategy is Strategy.RANDOM:
             found = self.proposer.random(count)
         elif self.strategy is Strategy.ESTIMATE:
@@ -140,23 +153,43 @@ class TaskSearch:
         elif ranker is None or not ranker.is_ready:
             found = self.proposer.first(count, self.winners)
         else:
-            first = [] if self.trials else self.proposer.start(max(count // 2, 1), self.winners)
-            found = first + self._by_model(count - len(first), ranker)
+            found = [] if self.trials else self._begin(count)
+            found += self._by_model(count - len(found), ranker)
         self.progress.done = not found
-        return found
+        return single + found
+
+    def _begin(self, count: int) -> list[Proposal]:
+        """Of the first batch what others' trials say nothing of: the default, what was best
+        elsewhere, and what estimates find best."""
+        found = self.proposer.start(max(count // 2, 1), self.winners)
+        return found + self.proposer.best_by_estimate(max(count // 2 - len(found), 0))
 
     def _by_model(self, count: int, ranker: Ranker) -> list[Proposal]:
         def score(arm: Arm, points: Points) -> Scores:
             return ranker.predict(arm.features_of(points))
 
         share = EARLY if len(self.trials) < YOUNG else EXPLORED
-        return self.proposer.best_by_score(count, score, self.good(), share)
+        return self.proposer.best_by_score(count, score, self.good(), share, self._worth())
+
+    def _worth(self) -> dict[str, float]:
+        """How often to draw from each rule: seldom from one whose best is far from the best."""
+        parts: dict[str, list[float]] = {}
+        for trial in self.trials:
+            parts.setdefault(trial.rule, []).append(trial.part)
+        best = min((min(own) for own in parts.values()), default=1.0)
+        return {
+            rule: max((best / min(own)) ** STEEP, SELDOM)
+            for rule, own in parts.items()
+            if len(own) >= KNOWN
+        }
 
     def add(self, trials: Sequence[Trial], seconds: float) -> None:
         """A round was measured; trials whose rule has no such choice any more are left out."""
         number = len(self.progress.rounds)
         kept = [trial for trial in trials if self._place(trial) is not None]
-        self.progress.add([trial.part for trial in kept], seconds)
+        counted = [trial.part for trial in kept if self._counts(trial)]
+        besides = [trial.part for trial in kept if not self._counts(trial)]
+        self.progress.add(counted, seconds, besides)
         for arm in self.arms:
             own = [trial for trial in kept if trial.rule == arm.rule]
             if own:
@@ -166,6 +199,11 @@ class TaskSearch:
                 self.trials += own
         for trial in kept:
             self.proposer.saw(trial.rule, trial.choice)
+
+    def _counts(self, trial: Trial) -> bool:
+        """Whether there was something to choose."""
+        arm = self.proposer.arm(trial.rule)
+        return arm is not None and arm.is_open
 
     def _place(self, trial: Trial) -> Points | None:
         arm = self.proposer.arm(trial.rule)

@@ -22,7 +22,8 @@ decisions from a choice alone:
 
 `space` looks at the function, declines or not, and edits nothing. What is chosen is recorded in the
 schedule, and others are tried by asking the rule again. A rule with `template = True` is a template
-for any function, and asked only where schedules are searched.
+for any function, and asked only where schedules are searched. One with `last_resort = True` is
+there for what no other takes, and not searched where there is another.
 
 A pass on graphs that chooses a form of an operator counts on a rule that carries it out. A rule
 says which forms it is for (`provides`), and may look at an operator first (`accepts`).
@@ -195,6 +196,11 @@ def rules_for(kind: str, *, templates: bool = False) -> list[AnyRule]:
 def is_template(rule: AnyRule) -> bool:
     """Whether a rule is asked only where schedules are searched."""
     return bool(getattr(rule, "template", False))
+
+
+def is_last_resort(rule: AnyRule) -> bool:
+    """Whether a rule is there for what no other takes."""
+    return bool(getattr(rule, "last_resort", False))
 
 
 def space_of(rule: AnyRule, sch: Schedule, facts: object) -> Space | Declined | None:

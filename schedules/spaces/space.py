@@ -206,6 +206,12 @@ class Space(Grid, ABC):
         """The knobs that the estimate weighs; the others follow from them by default."""
         return tuple(knob.name for knob in self.knobs)
 
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """The knobs that `nest` does not tell all about. Choices that agree in these, and whose
+        loops are the same, are one schedule: who searches tries one of them."""
+        return tuple(knob.name for knob in self.knobs)
+
     def usual(self, k: Point) -> Column:
         """Whether the default may have these values of the leading knobs; others are for those
         who measure."""

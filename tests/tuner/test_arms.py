@@ -66,6 +66,6 @@ def test_templates_are_searched_and_compiled_but_write_no_default(tmp_path: Path
     with RULES.override(("cpu", _Template.name), (1000, _Template())):
         rules = [arm.rule for arm in arms_of(task)]
         assert rules[0] == "cpu-matmul"
-        assert rules.index(_Template.name) > rules.index("cpu-fallback")
+        assert rules.index(_Template.name) > rules.index("cpu-reduction")
         assert build(task.text, task.phases, rule=_Template.name).rule == _Template.name
         assert build(task.text, task.phases).rule == "cpu-matmul"

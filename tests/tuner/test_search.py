@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
 import pytest
 
 from tcopt.schedules.spaces.closed import Closed
-from tcopt.schedules.spaces.space import Choice, Column, Knob, Point
+from tcopt.schedules.spaces.space import Choice, Column, Knob, LoopLevel, Operand, Point, Space
+from tcopt.support.columns import where
 from tcopt.support.errors import InputError
+from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.search.annealing import anneal
+from tcopt.tuner.search.distinct import signatures
 from tcopt.tuner.search.enumeration import Enumeration
 from tcopt.tuner.search.evolution import evolve
 from tcopt.tuner.search.moves import best_of, cross, draw_valid, is_valid, mutate
 from tcopt.tuner.search.proposer import Arm, Proposer
-from tcopt.tuner.task_search import Strategy, TaskSearch
+from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
 from tuner_simulation import MACHINE, best_speed, new_search, simulate
 from tuner_spaces import ProductSpace
 
@@ -30,6 +34,34 @@ class RareSpace(ProductSpace):
 
     def usual(self, k: Point) -> Column:
         return super().valid(k)
+
+
+class TwoLoops(Space):
+    """The order of two loops, and a knob that they do not tell of."""
+
+    def __init__(self, first: int, second: int):
+        self.extents = first, second
+        super().__init__([Knob("order", (0, 1), ("as they are", "swapped")), Knob("copy", (0, 1))])
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        return ("copy",)
+
+    def valid(self, k: Point) -> Column:
+        return True
+
+    def estimate(self, k: Point) -> Column:
+        return k.order
+
+    def nest(self, k: Point) -> Sequence[LoopLevel]:
+        first, second = self.extents
+        return [
+            LoopLevel(where(k.order == 0, 0, 1), where(k.order == 0, first, second)),
+            LoopLevel(where(k.order == 0, 1, 0), where(k.order == 0, second, first)),
+        ]
+
+    def operands(self) -> Sequence[Operand]:
+        return [Operand(self.extents, 4, ((1, 0), (0, 1)), is_output=True)]
 
 
 class TinySpace(ProductSpace):
@@ -88,11 +120,41 @@ def test_the_best_are_in_order_and_once() -> None:
     assert scores.tolist() == [3.0, 2.0, 1.0]
 
 
-def test_small_spaces_are_enumerated() -> None:
+def test_small_spaces_are_enumerated(rng: np.random.Generator) -> None:
     assert Enumeration.suits(SPACE) and not Enumeration.suits(WIDE)
     points = Enumeration(SPACE).points
     assert is_valid(SPACE, points).all()
-    assert len(points) == len(np.unique(points, axis=0)) == sum(1 for _ in SPACE.choices())
+    found = signatures(SPACE, points)
+    assert len(points) == len(set(found))
+    assert set(signatures(SPACE, draw_valid(SPACE, 2000, rng))) <= set(found)
+
+
+def test_choices_that_make_the_same_loops_are_one() -> None:
+    """An order of two loops of which one has a single iteration is no other order."""
+    points = TwoLoops(8, 1).points(range(4))
+    assert len(set(signatures(TwoLoops(8, 1), points).tolist())) == 2
+    assert len(set(signatures(TwoLoops(8, 4), points).tolist())) == 4
+    proposer = Proposer([Arm("a", TwoLoops(8, 1), MACHINE)])
+    assert len(proposer.best_by_score(8, lambda arm, p: arm.by_estimate(p))) == 2
+    assert proposer.random(4) == []
+
+
+def test_what_has_one_choice_is_measured_once_and_counts_as_no_trial() -> None:
+    arms = [Arm("a", SPACE, MACHINE), Arm("only", Closed(), MACHINE)]
+    for strategy in Strategy:
+        search = TaskSearch("task", arms, Progress(1.0, 0), strategy)
+        found = search.propose(4)
+        assert [p.rule for p in found].count("only") == 1 and len(found) == 5
+        search.add([Trial(p.rule, p.choice, p.origin, "ok", 0.5, high=1.0) for p in found], 1.0)
+        assert search.progress.trials == 4 and len(search.trials) == 5
+        assert "only" not in {p.rule for p in search.propose(4)}
+        assert search.progress.best == 0.5
+
+
+def test_a_rule_that_is_slow_is_seldom_drawn() -> None:
+    proposer = Proposer([Arm("a", SPACE, MACHINE), Arm("b", WIDE, MACHINE)], seed=3)
+    rules = [p.rule for p in proposer.random(200, {"b": 0.05})]
+    assert 0 < rules.count("b") < 40
 
 
 def test_annealing_and_evolution_come_near_the_optimum(rng: np.random.Generator) -> None:
@@ -166,7 +228,7 @@ def test_a_model_finds_good_choices_in_fewer_trials(wide: bool) -> None:
     space = ProductSpace(197, 768, 768, wide=wide)
     speeds: dict[Strategy, list[float]] = {}
     for strategy in Strategy:
-        runs = [simulate(new_search(space, strategy, seed), 80) for seed in range(3)]
+        runs = [simulate(new_search(space, strategy, seed), 80) for seed in range(2)]
         speeds[strategy] = [median(run[n] for run in runs) for n in range(min(map(len, runs)))]
     learned, drawn = speeds[Strategy.MODEL], speeds[Strategy.RANDOM]
     assert learned[56] > drawn[-1]
@@ -192,7 +254,7 @@ def test_the_default_is_measured_first_also_where_a_model_knows_better() -> None
     search = new_search(SPACE)
     simulate(search, 8, other.groups())
     assert search.trials[0].choice == SPACE.default() and search.default == search.trials[0]
-    assert [trial.origin for trial in search.trials].count("model") >= 5
+    assert [trial.origin for trial in search.trials].count("model") >= 2
 
 
 def test_failures_are_no_best() -> None:

@@ -1,4 +1,4 @@
-"""All choices of a small space."""
+"""All choices of a small space, or those of a space that are to be had."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from tcopt.schedules.spaces.space import Space
+from tcopt.tuner.search.distinct import first_of_each
 from tcopt.tuner.search.moves import Points, Score, Scores, best_of, is_valid
 
 SMALL = 200_000
@@ -16,10 +17,16 @@ _CHUNK = 1 << 14
 
 
 class Enumeration:
-    """The valid choices of a small space, made once."""
+    """The valid choices of a small space, made once.
 
-    def __init__(self, space: Space):
+    Args:
+        points: the choices that there are, where they are not all of the space.
+    """
+
+    def __init__(self, space: Space, points: Points | None = None):
         self.space = space
+        if points is not None:
+            self.points = points
 
     @staticmethod
     def suits(space: Space) -> bool:
@@ -28,12 +35,25 @@ class Enumeration:
 
     @cached_property
     def points(self) -> Points:
-        """All of them, by their numbers."""
+        """One of each schedule, by their numbers."""
         found: list[Points] = []
         for start in range(0, self.space.size, _CHUNK):
             points = self.space.points(range(start, min(start + _CHUNK, self.space.size)))
             found.append(points[is_valid(self.space, points)])
-        return np.concatenate(found)
+        return first_of_each(self.space, np.concatenate(found))
+
+    def draw(self, count: int, rng: np.random.Generator) -> Points:
+        """Choices at random, some maybe more than once."""
+        if not len(self.points):
+            return self.points
+        return self.points[rng.integers(0, len(self.points), count)]
+
+    def around(self, point: Points, rng: np.random.Generator) -> Points:
+        """The choices that differ least from one, in a random order."""
+        apart = np.count_nonzero(self.points != point, axis=1)
+        apart[apart == 0] = point.size + 1
+        near = np.flatnonzero(apart <= max(apart.min(initial=1), 1))
+        return self.points[rng.permutation(near)]
 
     def best(self, score: Score, count: int) -> tuple[Points, Scores]:
         """The choices of the highest scores."""

@@ -18,6 +18,7 @@ from tcopt.support.errors import InputError
 from tcopt.tuner.features import SpaceFeatures
 from tcopt.tuner.footprints import Floats
 from tcopt.tuner.search.annealing import Annealing, anneal
+from tcopt.tuner.search.distinct import signatures
 from tcopt.tuner.search.enumeration import Enumeration
 from tcopt.tuner.search.evolution import evolve
 from tcopt.tuner.search.moves import Points, Score, Scores, draw_valid, is_valid, mutate
@@ -33,6 +34,9 @@ EARLY = 0.3
 
 EXPLORED = 0.15
 """How many of later ones are not the model's: drawn, or next to the best measured."""
+
+OTHERS = 4
+"""Of so many that estimates find best one is of a rule that is not the default's."""
 
 ALIKE = 4
 """At most a fourth of a batch are alike in their leading knobs: one tells of the others."""
@@ -60,16 +64,18 @@ class Proposal:
     Attributes:
         origin: why: default, estimate, winner, random, neighbour or model.
         score: of the model that ranked it; 0 of others.
+        schedule: equal for choices of the rule that are the same schedule; 0 if that is not known.
     """
 
     rule: str
     choice: Mapping[str, int]
     origin: str
     score: float = 0.0
+    schedule: int = 0
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for the same schedule of the same rule."""
+        """Equal for the same choice of the same rule."""
         return (self.rule, *self.choice.values())
 
 
@@ -78,12 +84,15 @@ class Arm:
 
     Args:
         facts: what rules know of the target.
+        points: the choices that may be made, where they are not all of the space.
     """
 
-    def __init__(self, rule: str, space: Space, facts: object):
+    def __init__(self, rule: str, space: Space, facts: object, points: Points | None = None):
         self.rule, self.space = rule, space
         self.features = SpaceFeatures(rule, space, facts)
-        self.enumeration = Enumeration(space) if Enumeration.suits(space) else None
+        self._is_part = points is not None
+        suits = self._is_part or Enumeration.suits(space)
+        self.enumeration = Enumeration(space, points) if suits else None
 
     @cached_property
     def default(self) -> dict[str, int]:
@@ -91,9 +100,16 @@ class Arm:
         chosen = self.space.default()
         return {knob.name: chosen[knob.name] for knob in self.space.knobs}
 
-    def proposal(self, point: Points, origin: str, score: float = 0.0) -> Proposal:
-        """The choice at one row of positions."""
-        return Proposal(self.rule, self.space.choice(point), origin, score)
+    def proposals(
+        self, points: Points, origin: str, scores: Scores | None = None
+    ) -> list[Proposal]:
+        """The choices at rows of positions."""
+        scores = np.zeros(len(points)) if scores is None else scores
+        rows = zip(points, scores, signatures(self.space, points), strict=True)
+        return [
+            Proposal(self.rule, self.space.choice(p), origin, float(score), int(schedule))
+            for p, score, schedule in rows
+        ]
 
     def features_of(self, points: Points) -> Floats:
         """Features of choices; those of all of a small space are kept."""
@@ -107,6 +123,30 @@ class Arm:
     def _all_features(self) -> Floats:
         assert self.enumeration is not None
         return self.features(self.enumeration.points)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is more than one choice."""
+        return self.space.size > 1
+
+    def draw(self, count: int, rng: np.random.Generator) -> Points:
+        """Valid choices at random, some maybe more than once."""
+        if self.enumeration is not None:
+            return self.enumeration.draw(count, rng)
+        return draw_valid(self.space, count, rng)
+
+    def around(self, choice: Choice, rng: np.random.Generator) -> Points:
+        """Some valid choices next to one, which differ from it in one knob."""
+        point = self.space.point(choice)
+        if self._is_part and self.enumeration is not None:
+            return self.enumeration.around(point, rng)
+        moved = mutate(self.space, np.repeat(point[None], _TRIES, axis=0), rng)
+        return moved[is_valid(self.space, moved)]
+
+    def schedule_of(self, choice: Choice) -> int:
+        """Equal for choices that are the same schedule."""
+        ordered = {knob.name: choice[knob.name] for knob in self.space.knobs}
+        return int(signatures(self.space, self.space.point(ordered)[None])[0])
 
     def by_estimate(self, points: Points) -> Scores:
         """Scores by what the rule itself says."""
@@ -163,12 +203,15 @@ class Proposer:
     def saw(self, rule: str, choice: Choice) -> None:
         """Note what was measured before."""
         if (arm := self.arm(rule)) is not None:
-            ordered = {k.name: choice[k.name] for k in arm.space.knobs if k.name in choice}
-            self._seen.add(Proposal(rule, ordered, "").key)
+            self._seen.add((rule, arm.schedule_of(choice)))
 
     def forget(self, proposal: Proposal) -> None:
         """Let a choice be proposed again."""
-        self._seen.discard(proposal.key)
+        self._seen.discard(self._key(proposal))
+
+    def _key(self, proposal: Proposal) -> tuple[object, ...]:
+        arm = self._by_rule[proposal.rule]
+        return proposal.rule, proposal.schedule or arm.schedule_of(proposal.choice)
 
     def first(self, count: int, winners: Iterable[tuple[str, Choice]] = ()) -> list[Proposal]:
         """What to measure where nothing is known: the default, what is best by the rules' own
@@ -193,8 +236,12 @@ class Proposer:
             except InputError:
                 continue
             if is_valid(arm.space, point[None])[0]:
-                found.append(arm.proposal(point, "winner"))
+                found += arm.proposals(point[None], "winner")
         return self._new(found, most)
+
+    def single(self) -> list[Proposal]:
+        """What the rules choose that leave nothing open."""
+        return self._new(Proposal(a.rule, a.default, "single") for a in self.arms if not a.is_open)
 
     def start(self, count: int, winners: Iterable[tuple[str, Choice]] = ()) -> list[Proposal]:
         """The default, and what won on tasks like this one."""
@@ -202,15 +249,15 @@ class Proposer:
         return found + self.known(winners, count - len(found))
 
     def best_by_estimate(self, count: int) -> list[Proposal]:
-        """What the rules' own estimates find best, of each rule in turn, the default's every
-        other time."""
-        queues = [self._queue_by_estimate(arm, count) for arm in self.arms]
+        """What the rules' own estimates find best, the other rules' in turn every fourth time, and
+        not too many alike while there are others."""
+        queues = [self._queue_by_estimate(arm, count) for arm in self.arms if arm.is_open]
         found: list[Proposal] = []
         turn = 0
         while len(found) < count and any(queues):
             others = [q for q in queues[1:] if q]
-            wants_first = turn % 2 == 0 or not others
-            queue = queues[0] if wants_first and queues[0] else others[turn // 2 % len(others)]
+            wants_first = turn % OTHERS or not others
+            queue = queues[0] if wants_first and queues[0] else others[turn // OTHERS % len(others)]
             found += self._new([queue.pop(0)])
             turn += 1
         return found
@@ -221,6 +268,7 @@ class Proposer:
         score: ScoreOf,
         good: Sequence[tuple[str, Choice]] = (),
         share: float = EXPLORED,
+        worth: Mapping[str, float] | None = None,
     ) -> list[Proposal]:
         """A batch by a model, with some that are not.
 
@@ -228,6 +276,7 @@ class Proposer:
             score: the model's.
             good: what was measured and good, the best first.
             share: of the batch that is not the model's.
+            worth: how often rules are drawn from, as parts of how often they would be.
         """
         explored = round(share * count)
         scored: list[Proposal] = []
@@ -237,20 +286,18 @@ class Proposer:
             points, scores = arm.search(
                 lambda p, arm=arm: score(arm, p), known, _SPARE * count, chains, self._rng
             )
-            scored += [
-                arm.proposal(p, "model", float(s)) for p, s in zip(points, scores, strict=True)
-            ]
+            scored += arm.proposals(points, "model", scores)
         scored.sort(key=lambda proposal: -proposal.score)
         found = self._new(self._unlike(scored, max(count // ALIKE, 1)), count - explored)
         found += self.neighbours(good, (count - len(found)) // 2)
-        found += self.random(min(explored, count - len(found)))
+        found += self.random(min(explored, count - len(found)), worth)
         return found + self._new(scored, count - len(found))
 
     def _unlike(self, proposals: Iterable[Proposal], most: int) -> Iterator[Proposal]:
         """Proposals, but not too many that have the knobs in common that count most."""
         alike: Counter[tuple[object, ...]] = Counter()
         for proposal in proposals:
-            if proposal.key in self._seen:
+            if self._key(proposal) in self._seen:
                 continue
             leading = self._by_rule[proposal.rule].space.leading
             kind = (proposal.rule, *(proposal.choice[name] for name in leading))
@@ -258,18 +305,26 @@ class Proposer:
             if alike[kind] <= most:
                 yield proposal
 
-    def random(self, count: int) -> list[Proposal]:
-        """Choices drawn from all rules, as often as they have choices, but no rule never."""
-        sizes = np.log2(np.asarray([float(arm.space.size) + 1 for arm in self.arms]))
+    def random(self, count: int, worth: Mapping[str, float] | None = None) -> list[Proposal]:
+        """Choices drawn from all rules, as often as they have choices, but no rule never.
+
+        Args:
+            worth: by rule, by what part less often.
+        """
+        arms = [arm for arm in self.arms if arm.is_open]
+        if not arms:
+            return []
+        sizes = np.log2(np.asarray([float(arm.space.size) for arm in arms]))
+        sizes *= [1.0 if worth is None else worth.get(arm.rule, 1.0) for arm in arms]
         found: list[Proposal] = []
         for _ in range(_TRIES):
             missing = count - len(found)
             if missing <= 0:
                 break
-            picked = self._rng.choice(len(self.arms), missing, p=sizes / sizes.sum())
-            for number, arm in enumerate(self.arms):
-                points = draw_valid(arm.space, int(np.sum(picked == number)), self._rng)
-                found += self._new(arm.proposal(p, "random") for p in points)
+            picked = self._rng.choice(len(arms), missing, p=sizes / sizes.sum())
+            for number, arm in enumerate(arms):
+                points = arm.draw(int(np.sum(picked == number)), self._rng)
+                found += self._new(arm.proposals(points, "random"))
         return found
 
     def neighbours(self, good: Sequence[tuple[str, Choice]], count: int) -> list[Proposal]:
@@ -279,10 +334,8 @@ class Proposer:
             arm = self.arm(rule)
             if arm is None or count <= 0:
                 continue
-            around = np.repeat(arm.space.point(choice)[None], _TRIES, axis=0)
-            moved = mutate(arm.space, around, self._rng)
-            moved = moved[is_valid(arm.space, moved)]
-            proposals = [arm.proposal(p, "neighbour") for p in moved]
+            around = arm.around(choice, self._rng)[:_TRIES]
+            proposals = arm.proposals(around, "neighbour")
             found += self._new(proposals, min(1, count - len(found)))
         return found
 
@@ -299,8 +352,11 @@ class Proposer:
         none = arm.space.draw(0, self._rng)
         most = _SPARE * count + len(self._seen)
         points, _ = arm.search(score, none, most, CHAINS // 4, self._rng)
-        found = [arm.proposal(p, "estimate") for p in points]
-        return [p for p in found if p.key not in self._seen]
+        found = arm.proposals(points, "estimate")
+        unlike = list(self._unlike(found, max(count // ALIKE, 1)))
+        rest = {p.schedule for p in unlike}
+        alike = (p for p in found if p.schedule not in rest and self._key(p) not in self._seen)
+        return [*unlike, *alike]
 
     def _shares(self, good: Sequence[tuple[str, Choice]]) -> list[int]:
         """Chains for each arm: half evenly, half by how many of the best are a rule's."""
@@ -315,7 +371,7 @@ class Proposer:
         for proposal in proposals:
             if most is not None and len(found) >= most:
                 break
-            if proposal.key not in self._seen:
-                self._seen.add(proposal.key)
+            if self._key(proposal) not in self._seen:
+                self._seen.add(self._key(proposal))
                 found.append(proposal)
         return found

@@ -121,6 +121,12 @@ class GenericSpace(Space):
             found = found * self.size_of(k, variable, inner)
         return found
 
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """Where other blocks are computed, and where sums are."""
+        names = [knob.name for knob in self.knobs]
+        return tuple(n for n in names if n in ("sums", "epilogue") or n.endswith(".at"))
+
     def valid(self, k: Point) -> Column:
         extents = self.pattern.extents
         fine: Column = True

@@ -137,6 +137,10 @@ class MatmulSpace(Space):
     def leading(self) -> tuple[str, ...]:
         return ("rows", "vectors")
 
+    @property
+    def untold(self) -> tuple[str, ...]:
+        return ("chunks", "streams", "copy", "prefetch")
+
     def valid(self, k: Point) -> Column:
         depth = self.product.depth // self.product.group // k.parts
         tiles = ceil_div(self.product.height, k.rows)

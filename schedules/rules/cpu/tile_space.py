@@ -137,6 +137,10 @@ class TileSpace(Space):
     def leading(self) -> tuple[str, ...]:
         return ("vectors", "rows", "spans", "order")
 
+    @property
+    def untold(self) -> tuple[str, ...]:
+        return ()
+
     def valid(self, k: Point) -> Column:
         tile = self._tile(k)
         limit = max(MOST_PRODUCTS, self._plan.tile.accumulators)

@@ -15,6 +15,7 @@ class Fallback:
     """Rule for whatever no other rule takes."""
 
     name = "gpu-fallback"
+    last_resort = True
 
     def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
         for block in sch.blocks():
@@ -27,6 +28,7 @@ class Unfused:
     """Rule for functions whose loops cannot be shown to be independent once they are fused."""
 
     name = "gpu-unfused"
+    last_resort = True
 
     def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
         for block in sch.blocks():
