@@ -1,0 +1,269 @@
+"""An accelerator after Gemmini, in one file: a scratchpad of rows that data and weights share, an
+accumulator whose read-out scales sums and gives bytes, instructions of up to 16 rows, and hazards
+that the machine finds itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.arith import MaxSIOp
+from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr, i8
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_attr_definition, param_def
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects import graph
+from tcopt.dialects.accelerator import Instruction
+from tcopt.dialects.graph.group import PLACE, GroupOp, YieldOp
+from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.intrinsics import Intrinsic, register
+from tcopt.dialects.loop.scopes import Scope, Sharing, register_scope
+from tcopt.dialects.target.accelerator import (
+    AcceleratorFacts,
+    Fetch,
+    Interlocks,
+    Issue,
+    MatrixInstructions,
+    MatrixUnit,
+    Port,
+)
+from tcopt.dialects.target.hardware import PlacedMemory
+from tcopt.dialects.te import api as te
+from tcopt.schedules.api.handles import Block
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.accelerator.contraction import MatrixContraction
+from tcopt.schedules.rules.rule import schedule_rule
+from tcopt.support.pass_specs import specs
+from tcopt.support.phases import Phase, with_passes
+from tcopt.support.registration import Registry
+from tcopt.support.rewriting import rewrite
+from tcopt.support.target_registry import register_target
+from tcopt.targets.accelerator import AcceleratorKind
+
+SIZE = 16
+PAD, SUMS = "scratchpad_rows", "accumulator_rows"
+for _name in (PAD, SUMS):
+    register_scope(Scope(_name, Sharing.ALL, is_placed=True))
+
+
+@irdl_attr_definition
+class ScalingFacts(AcceleratorFacts):
+    """Three units, as load, execute and store controllers; addresses are rows."""
+
+    name = "scaling.machine"
+    DEFAULTS: ClassVar = {"pad_rows": 4096, "sum_rows": 512, "latency": 30}
+
+    pad_rows: IntAttr = param_def()
+    sum_rows: IntAttr = param_def()
+    latency: IntAttr = param_def()
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return frozenset({"scaling"})
+
+    @property
+    def units(self) -> Sequence[str]:
+        return ("load", "execute", "store")
+
+    @property
+    def memories(self) -> Mapping[str, PlacedMemory]:
+        return {
+            PAD: PlacedMemory(self.pad_rows.data, SIZE),
+            SUMS: PlacedMemory(self.sum_rows.data, 4 * SIZE),
+        }
+
+    @property
+    def order(self) -> Interlocks:
+        return Interlocks()
+
+    @property
+    def memory_port(self) -> Port:
+        return Port(self.latency.data)
+
+    @property
+    def instruction_fetch(self) -> Fetch:
+        """The host sends instructions, which wait in the reservation station."""
+        return Fetch(burst=1, cycles=0, depth=16)
+
+    def transfer_cycles(self, rows: int, row_bytes: int) -> int:
+        return rows * -(-row_bytes // SIZE)
+
+    def issue_cycles(self, issue: Issue) -> int:
+        """Weights are shifted in, then a row goes through in a cycle."""
+        return SIZE + issue.steps if issue.unit == "execute" else 0
+
+    @property
+    def matrix_unit(self) -> MatrixUnit:
+        names = MatrixInstructions(
+            PAD, PAD, SUMS, "scaling_move_in", "scaling_move_weights_in",
+            "scaling_clear", "scaling_multiply", "scaling_move_out",
+        )  # fmt: skip
+        return MatrixUnit(1, SIZE, SIZE, results=("i32", "i8"), instructions=names)
+
+
+MACHINES: Registry[str, ScalingFacts] = Registry("scaling machine", in_keys=True)
+MACHINES["scaling"] = ScalingFacts.of_facts({})
+
+
+def declare(name: str, unit: str, behaviour: Any, inputs: Any = None, **more: Any) -> None:
+    loops = (SIZE,) if unit != "load" else (4, SIZE)
+    register(
+        Intrinsic(
+            name,
+            inputs=inputs or {},
+            behaviour=behaviour,
+            requires=[{"scaling"}],
+            instruction=Instruction(unit, loops),
+            **more,
+        )
+    )
+
+
+def multiplied(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+    i = te.reduce_axis(SIZE, "i")
+
+    def lane(o: te.Axis) -> te.Reduce:
+        return te.sum(te.cast(x[i], "i32") * te.cast(w[o, i], "i32"), axis=i)
+
+    return te.compute((SIZE,), lane)
+
+
+ROW, BLOCK = ((SIZE,), "i8"), ((SIZE, SIZE), "i8")
+declare(
+    "scaling_move_in", "load", lambda x: te.compute((SIZE,), lambda i: x[i]),
+    {"x": ROW}, padded=["x"], scopes={"out": PAD},
+)  # fmt: skip
+declare(
+    "scaling_move_weights_in", "load", lambda x: te.compute((SIZE, SIZE), lambda o, i: x[o, i]),
+    {"x": BLOCK}, scopes={"out": PAD},
+)  # fmt: skip
+declare(
+    "scaling_clear", "execute", lambda: te.compute((SIZE,), lambda o: te.cast(0, "i32")),
+    scopes={"out": SUMS},
+)  # fmt: skip
+declare(
+    "scaling_multiply", "execute", multiplied, {"x": ROW, "w": BLOCK},
+    scopes={"out": SUMS, "x": PAD, "w": PAD},
+)  # fmt: skip
+declare(
+    "scaling_move_out", "store", lambda x: te.compute((SIZE,), lambda o: x[o]),
+    {"x": ((SIZE,), "i32")}, scopes={"x": SUMS},
+)  # fmt: skip
+
+
+def read_out(name: str, *, relu: bool) -> None:
+    """Bytes of sums: a bias is added, what is below 0 may become 0, the rest is scaled by a
+    factor for each channel, rounded and limited."""
+
+    def behaviour(x: te.Tensor, bias: te.Tensor, scale: te.Tensor) -> te.Tensor:
+        def lane(o: te.Axis) -> te.Expr:
+            total = x[o] + bias[o]
+            if relu:
+                total = te.maximum(total, te.cast(0, "i32"))
+            rounded = te.round(te.cast(total, "f32") * scale[o]) + te.const(0.0, "f32")
+            limited = te.maximum(rounded, te.const(-128.0, "f32"))
+            limited = te.minimum(limited, te.const(127.0, "f32"))
+            return te.cast(te.cast(limited, "i32"), "i8")
+
+        return te.compute((SIZE,), lane)
+
+    operands = {"x": ((SIZE,), "i32"), "bias": ((SIZE,), "i32"), "scale": ((SIZE,), "f32")}
+    declare(name, "store", behaviour, operands, scopes={"x": SUMS})
+
+
+read_out("scaling_read_out", relu=False)
+read_out("scaling_read_out_relu", relu=True)
+
+
+@schedule_rule(target="scaling", priority=100)
+class ReadOutContraction(MatrixContraction):
+    """Products whose sums are stored, or read out scaled."""
+
+    name = "scaling-contraction"
+
+    def stores(self, sch: Schedule, block: Block, facts: ScalingFacts) -> bool:
+        """What `place-read-out` gives it is what a read-out does."""
+        self.relu = any(isinstance(op, MaxSIOp) for op in sch.block_op(block).walk())
+        return True
+
+    def store_instruction(
+        self, facts: ScalingFacts, instructions: MatrixInstructions, is_computed: bool
+    ) -> str:
+        if not is_computed:
+            return instructions.store
+        return "scaling_read_out_relu" if self.relu else "scaling_read_out"
+
+
+@dataclass(frozen=True)
+class PlaceReadOutPass(ModulePass):
+    """Gives the accelerator what it does to sums when they are read out, bias and relu included."""
+
+    name = "place-read-out"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite(op, [PlaceReadOut()], once=True)
+
+
+class PlaceReadOut(RewritePattern):
+    """Put a requantisation to bytes into the group that gives its sums."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: graph.RequantizeOp, rewriter: PatternRewriter) -> None:
+        relu = op.x.owner if isinstance(op.x.owner, graph.ReluOp) else None
+        add = (op.x if relu is None else relu.operands[0]).owner
+        if not isinstance(add, graph.AddOp) or element_type(op.result) != i8:
+            return
+        back, zero = add.operands[0].owner, op.zero.owner
+        group = back.operands[0].owner if isinstance(back, graph.LayoutTransformOp) else None
+        placed = isinstance(group, GroupOp) and group.attributes.get(PLACE) == StringAttr("scaling")
+        is_zero = isinstance(zero, graph.ConstantOp) and not np.any(zero.evaluate()[0])
+        if not placed or not is_zero or not all(has_one_use(each) for each in (back, add, relu)):
+            return
+        assert isinstance(group, GroupOp) and isinstance(back, graph.LayoutTransformOp)
+        before: list[Operation] = []
+        channels = shape_of(op.x)[1]
+        bias = self.blocks(add.operands[1], channels, before)
+        scale = self.blocks(op.scale, channels, before)
+        made: list[Operation] = [each.clone() for each in group.body.block.ops][:-1]
+        made.append(graph.AddOp(made[-1].results[0], bias))
+        if relu is not None:
+            made.append(graph.ReluOp(made[-1].results[0]))
+        made.append(graph.RequantizeOp(made[-1].results[0], scale, op.zero))
+        new = GroupOp(group.kind.data, [*made, YieldOp(made[-1].results[0])])
+        new.attributes.update(group.attributes)
+        form = {"src": back.src.data, "dst": back.dst.data, "shape": shape_of(op.x)}
+        rewriter.replace(op, [*before, new, graph.LayoutTransformOp(new.results[0], **form)])
+
+    def blocks(self, value: SSAValue, channels: int, before: list[Operation]) -> SSAValue:
+        """One number for each channel, in blocks of channels."""
+        if channels not in shape_of(value):
+            value = self.add(graph.ExpandOp(value, (1, channels, 1, 1)), before)
+        column = self.add(graph.ReshapeOp(value, (1, channels, 1, 1)), before)
+        form = graph.LayoutTransformOp(column, src="NCHW", dst=f"NCHW{SIZE}c")
+        return self.add(form, before)
+
+    def add(self, op: Operation, to: list[Operation]) -> SSAValue:
+        to.append(op)
+        return op.results[0]
+
+
+def has_one_use(op: Operation | None) -> bool:
+    return op is None or len(list(op.results[0].uses)) == 1
+
+
+@register_target
+class Scaling(AcceleratorKind):
+    """This CPU, and a machine that scales on read-out."""
+
+    name = "scaling"
+    facts = ScalingFacts
+    machines = MACHINES
+
+    def pipeline(self, machine: str, accuracy: str, precision: str) -> list[Phase]:
+        phases = super().pipeline(machine, accuracy, precision)
+        return with_passes(phases, {"after:partition": specs("place-read-out", "dce")})
