@@ -21,10 +21,10 @@
 // PLAN-NEXT:   load->compute: 2
 // PLAN-NEXT:     4 after 3 (RAW wgt)
 // PLAN-NEXT:     7 after 6 (RAW inp)
-// PLAN-NEXT:   compute->store: 1
-// PLAN-NEXT:     8 after 7 (RAW acc)
 // PLAN-NEXT:   compute->load: 1
 // PLAN-NEXT:     6 after 4 (WAR inp)
+// PLAN-NEXT:   compute->store: 1
+// PLAN-NEXT:     8 after 7 (RAW acc)
 // PLAN-NEXT:   store->compute: 1
 // PLAN-NEXT:     9 after 8 (end)
 
