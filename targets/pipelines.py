@@ -40,7 +40,8 @@ def make_phases(
         graph: passes of the graph level, `fuse-ops` the last.
         kernel: passes from scheduled loops to the kernel level.
         accuracy, precision: as `TargetKind.pipeline` takes them; `winograd` is told the first, and
-            for the second `lower-precision` runs before `pack-dots`.
+            for the second `lower-precision` runs before `pack-dots`, of which `winograd` is told
+            where it runs before that.
     """
     phases = [
         Phase("import"),
@@ -54,6 +55,7 @@ def make_phases(
     if accuracy != DEFAULT:
         phases = configured(phases, "winograd", accuracy=accuracy)
     if precision != PRECISE:
+        phases = configured(phases, "winograd", precision=precision)
         lower = (PassSpec.of("lower-precision", to=precision),)
         phases = with_passes(phases, {"before:pack-dots": lower})
     return phases

@@ -21,6 +21,7 @@ class Layer:
         phases: of the result, in each dimension.
         inner: channels in a block of inputs; a vector unless given.
         element_bytes: size of a weight.
+        terms: products that one instruction of the direct form adds to a sum.
     """
 
     images: int
@@ -33,6 +34,7 @@ class Layer:
     phases: int = 1
     inner: int | None = None
     element_bytes: int = 4
+    terms: int = 1
 
     @property
     def pixels(self) -> int:

@@ -34,7 +34,7 @@ class VectorCosts:
 
     def direct(self, layer: Layer) -> float:
         """Its products, or the reading of its weights."""
-        products = layer.places * layer.pixels * layer.inputs * layer.outputs
+        products = layer.places * layer.pixels * layer.inputs * layer.outputs / layer.terms
         compute = products / (UNITS * self.units.lanes() * self._efficiency(layer.width))
         return max(compute, self._reading(layer.places, layer))
 

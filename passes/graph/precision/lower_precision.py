@@ -19,7 +19,8 @@ from tcopt.support.pure_values import insert_once
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import rewrite
 
-_TYPES: dict[str, Attribute] = {"bf16": bf16, "f16": f16}
+NARROW_TYPES: dict[str, Attribute] = {"bf16": bf16, "f16": f16}
+"""What operands can be rounded to, by the precision's name."""
 
 
 @dataclass
@@ -78,7 +79,7 @@ class LowerPrecisionPass(ModulePass):
     to: str = "bf16"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.to not in _TYPES:
-            known = ", ".join(_TYPES)
+        if self.to not in NARROW_TYPES:
+            known = ", ".join(NARROW_TYPES)
             raise PassFailedError(f"lower-precision: to = '{self.to}' is none of {known}")
-        rewrite(op, [RoundOperands(_TYPES[self.to])], once=True)
+        rewrite(op, [RoundOperands(NARROW_TYPES[self.to])], once=True)

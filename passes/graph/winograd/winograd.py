@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -16,12 +17,14 @@ from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.forms import WINOGRAD, form_declined
 from tcopt.dialects.graph.tuning import WINOGRAD as WINOGRAD_CHOICE
 from tcopt.dialects.graph.tuning import tuned
-from tcopt.dialects.graph.types import bytes_of
+from tcopt.dialects.graph.types import bytes_of, numpy_dtype
+from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
+from tcopt.passes.graph.precision.lower_precision import NARROW_TYPES
 from tcopt.passes.graph.windows.split_groups import split_groups
 from tcopt.passes.graph.winograd.winograd_forms import Convolution, Form, form_of
-from tcopt.support.accuracy import ACCURACIES
+from tcopt.support.accuracy import ACCURACIES, PRECISE, PRECISIONS
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
@@ -56,12 +59,14 @@ class UseWinograd(RewritePattern):
         accuracy: which tiles may be used.
         tile: the one to use wherever it is possible; 0 to weigh costs.
         resident: bytes of the constants of the function.
+        narrow: what the direct form would round its operands to; None for nothing.
     """
 
     target: TargetFacts | None
     accuracy: str
     tile: int
     resident: int
+    narrow: Attribute | None = None
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: Convolution, rewriter: PatternRewriter) -> None:
@@ -111,7 +116,10 @@ class UseWinograd(RewritePattern):
         if not tiles:
             remark(name, op, "direct: no tile is accurate and small enough", missed=True)
             return 0
-        direct, times = estimates(form.layer(op, self.resident), costs, tiles)
+        layer = form.layer(op, self.resident)
+        direct, times = estimates(layer, costs, tiles)
+        if self.narrow is not None:
+            direct = costs.direct(self.rounded(layer, self.narrow))
         own = KERNEL_CYCLES if form.groups > 1 else 0
         times = {m: time + own for m, time in times.items()}
         best = min(times, key=times.__getitem__)
@@ -122,6 +130,18 @@ class UseWinograd(RewritePattern):
         r = form.taps
         remark(name, op, f"F({best}x{best}, {r}x{r}): estimated speed-ups are {shown}")
         return best
+
+    def rounded(self, layer: Layer, element: Attribute) -> Layer:
+        """A layer whose operands have fewer bits, for its direct form."""
+        capabilities = frozenset[str]() if self.target is None else self.target.capabilities
+        dot = find_dot(capabilities, (element, element), f32)
+        size = numpy_dtype(element).itemsize
+        return replace(
+            layer,
+            element_bytes=size,
+            resident=layer.resident * size // layer.element_bytes,
+            terms=1 if dot is None else dot.operands[1].shape[0],
+        )
 
 
 def allowed_tiles(accuracy: str, taps: int, phases: int = 1) -> list[int]:
@@ -184,18 +204,23 @@ class WinogradPass(ModulePass):
         %y = graph.winograd_plain_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]}
             : tensor<8x64x56x56xf32>
 
+    Where `lower-precision` follows, the direct form has operands of fewer bits, of which the target
+    may add several products at once; what is computed through tiles is not rounded.
+
     What `tune.winograd` of an op chooses goes before estimates, as far as the accuracy allows it.
 
     Options:
         accuracy: `strict` loses nothing against a direct convolution, such as F(2x2, 3x3);
             `default` allows F(4x4, 3x3) and what has as many products, `fast` F(6x6, 3x3).
         tile: use this tile wherever it is possible, instead of weighing costs.
+        precision: what direct convolutions will be rounded to.
     """
 
     name = "winograd"
 
     accuracy: str = "default"
     tile: int = 0
+    precision: str = PRECISE
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.accuracy not in ACCURACIES:
@@ -204,9 +229,14 @@ class WinogradPass(ModulePass):
         if self.tile and self.tile not in TILES:
             known = ", ".join(map(str, TILES))
             raise PassFailedError(f"winograd: tile = {self.tile} is none of {known}")
+        if self.precision not in PRECISIONS:
+            known = ", ".join(PRECISIONS)
+            raise PassFailedError(f"winograd: precision = '{self.precision}' is none of {known}")
         target = target_facts_of(op)
         if target is None and not self.tile:
             return
+        narrow = None if self.precision == PRECISE else NARROW_TYPES[self.precision]
         for body in function_bodies(op):
             resident = sum(bytes_of(op.type) for op in body.ops if isinstance(op, ConstantOp))
-            rewrite(body, [UseWinograd(target, self.accuracy, self.tile, resident)], once=True)
+            use = UseWinograd(target, self.accuracy, self.tile, resident, narrow)
+            rewrite(body, [use], once=True)

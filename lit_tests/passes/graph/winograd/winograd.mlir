@@ -5,6 +5,9 @@
 // RUN: tcopt %s -p 'winograd{accuracy=exact}' --verify-diagnostics | filecheck %s --check-prefix=BAD
 // RUN: tcopt %s -p 'winograd{tile=3}' | filecheck %s --check-prefix=THREE
 // RUN: tcopt %s -p 'winograd{tile=8}' --verify-diagnostics | filecheck %s --check-prefix=TILE
+// RUN: tcopt %s -p 'set-target{cpu=znver4},winograd{precision=bf16}' | filecheck %s --check-prefix=PAIRS
+// RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},winograd{precision=bf16}' | filecheck %s --check-prefix=WIDE
+// RUN: tcopt %s -p 'winograd{precision=f8}' --verify-diagnostics | filecheck %s --check-prefix=FEW
 
 // Many tiles: F(4x4) by default, F(2x2) where nothing may be lost, nothing without a target.
 // CHECK-LABEL: func.func @large
@@ -16,6 +19,9 @@
 // TWO-LABEL:    func.func @large
 // TWO:          graph.winograd_conv %x, %{{.*}} {tile = 2, pads = [1, 1, 1, 1]}
 // BAD:          winograd: accuracy = 'exact' is none of strict, default, fast
+// PAIRS-LABEL:  func.func @large
+// PAIRS:        graph.winograd_conv
+// FEW:          winograd: precision = 'f8' is none of f32, bf16, f16
 // TILE:         winograd: tile = 8 is none of 2, 3, 4, 5, 6, 7
 func.func @large(%x: tensor<1x4x56x56x16xf32>) -> tensor<1x4x56x56x16xf32> {
   %w = graph.constant dense<0.5> : tensor<4x4x3x3x16x16xf32>
@@ -131,4 +137,17 @@ func.func @volume(%x: tensor<1x3x8x56x56xf32>) -> tensor<1x4x8x56x56x16xf32> {
   %w = graph.constant dense<0.5> : tensor<4x3x3x3x3x16xf32>
   %y = graph.blocked_conv %x, %w {plain, pads = [1, 1, 1, 1, 1, 1]} : tensor<1x4x8x56x56x16xf32>
   return %y : tensor<1x4x8x56x56x16xf32>
+}
+
+// Where a target adds two products of rounded operands at once, the direct form is twice as fast.
+// CHECK-LABEL: func.func @few_channels
+// CHECK:       graph.winograd_conv
+// WIDE-LABEL:  func.func @few_channels
+// WIDE:        graph.winograd_conv
+// PAIRS-LABEL: func.func @few_channels
+// PAIRS:       graph.blocked_conv
+func.func @few_channels(%x: tensor<1x1x56x56x16xf32>) -> tensor<1x1x56x56x16xf32> {
+  %w = graph.constant dense<0.5> : tensor<1x1x3x3x16x16xf32>
+  %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x1x56x56x16xf32>
+  return %y : tensor<1x1x56x56x16xf32>
 }
