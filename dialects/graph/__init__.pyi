@@ -47,7 +47,9 @@ from tcopt.dialects.graph.contraction import ContractionOp as ContractionOp
 from tcopt.dialects.graph.conv import ConvOp as ConvOp
 from tcopt.dialects.graph.conv import ConvolutionOp as ConvolutionOp
 from tcopt.dialects.graph.conv_transpose import ConvTransposeOp as ConvTransposeOp
-from tcopt.dialects.graph.cumulate import CumulateOp as CumulateOp
+from tcopt.dialects.graph.cumulative import CumprodOp as CumprodOp
+from tcopt.dialects.graph.cumulative import CumsumOp as CumsumOp
+from tcopt.dialects.graph.cumulative import CumulativeOp as CumulativeOp
 from tcopt.dialects.graph.determinant import DeterminantOp as DeterminantOp
 from tcopt.dialects.graph.dims import DimsAttr as DimsAttr
 from tcopt.dialects.graph.elementwise import BinaryOp as BinaryOp
@@ -85,7 +87,7 @@ from tcopt.dialects.graph.norm import NormalizationOp as NormalizationOp
 from tcopt.dialects.graph.norm import RmsNormOp as RmsNormOp
 from tcopt.dialects.graph.norm import TrailingNormOp as TrailingNormOp
 from tcopt.dialects.graph.opaque import OpaqueOp as OpaqueOp
-from tcopt.dialects.graph.outside import OutsideOp as OutsideOp
+from tcopt.dialects.graph.out_of_bounds import OutOfBoundsOp as OutOfBoundsOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp as PackedMatmulOp
 from tcopt.dialects.graph.pool import PoolOp as PoolOp
 from tcopt.dialects.graph.quantize import DequantizeOp as DequantizeOp

@@ -109,13 +109,6 @@ class SamplePadding(StrEnum):
     REFLECTION = "reflection"
 
 
-class CumulateKind(StrEnum):
-    """What graph.cumulate makes of the elements so far."""
-
-    SUM = "sum"
-    PROD = "prod"
-
-
 class PoolKind(StrEnum):
     """What a pooling window computes; `lp` is the p-norm."""
 
@@ -226,13 +219,6 @@ class SamplePaddingAttr(EnumAttribute[SamplePadding], SpacedOpaqueSyntaxAttribut
 
 
 @irdl_attr_definition
-class CumulateKindAttr(EnumAttribute[CumulateKind], SpacedOpaqueSyntaxAttribute):
-    """The kind of a cumulation."""
-
-    name = "graph.cumulate_kind"
-
-
-@irdl_attr_definition
 class PoolKindAttr(EnumAttribute[PoolKind], SpacedOpaqueSyntaxAttribute):
     """The kind of a pooling."""
 
@@ -282,7 +268,6 @@ ATTRIBUTES: list[type[Attribute]] = [
     ExtremumAttr,
     ScatterReductionAttr,
     TreeAggregateAttr,
-    CumulateKindAttr,
     SamplePaddingAttr,
     PoolKindAttr,
     PadModeAttr,

@@ -3,7 +3,7 @@
 What a tensor expression cannot say (sorting, scattering, suppression) is written as loops over
 buffers, in Python that reads like the kernel:
 
-    k = KernelWriter("cumulate", {"x": (memref_type, f32), "y": (memref_type, f32)})
+    k = KernelWriter("cumsum", {"x": (memref_type, f32), "y": (memref_type, f32)})
     total = k.variable(f32, 0)
     with k.loop(100) as i:
         total.set(total.get() + k["x"][i])

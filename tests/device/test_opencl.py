@@ -51,7 +51,7 @@ def test_operators_written_as_loops() -> None:
     program = tcopt.compile(model, "opencl").program
     assert isinstance(program, DeviceProgram)
     launches = [step for step in program.steps if isinstance(step, Launch)]
-    grids = [(s.grid[0], s.block[0]) for s in launches if re.match("top_k|cumulate", s.kernel)]
+    grids = [(s.grid[0], s.block[0]) for s in launches if re.match("top_k|cumsum", s.kernel)]
     assert grids == [(2, 64), (2, 64)]
 
 

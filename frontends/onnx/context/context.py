@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.dialects.graph.host_call import HostCallOp
-from tcopt.dialects.graph.outside import OutsideOp
+from tcopt.dialects.graph.out_of_bounds import OutOfBoundsOp
 from tcopt.dialects.graph.scan import ScanOp
 from tcopt.dialects.graph.slice import ConcatOp
 from tcopt.dialects.graph.types import AnyTensor, numpy_dtype, tensor
@@ -281,7 +281,7 @@ class NodeContext:
         known = self.known(value)
         message = f"{self.op_type}: {what} should be from {low} to {high}"
         if known is None:
-            refused = self.emit(OutsideOp(value, low=low, high=high))
+            refused = self.emit(OutOfBoundsOp(value, low=low, high=high))
             self.builder.checks.append((f"{message} (at {self.where})", refused))
             return
         known = known[(0,) * known.ndim] if not any(known.strides) else known

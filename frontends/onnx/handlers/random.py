@@ -139,7 +139,7 @@ def multinomial(ctx: NodeContext) -> SSAValue:
     ctx.check(classes > 0 and count > 0, "there is nothing to draw")
     wide = cast(ctx, x, f64 if ctx.element(x) == f64 else f32)
     shares = ctx.emit(graph.SoftmaxOp(wide, axis=1))
-    sums = ctx.emit(graph.CumulateOp(shares, kind="sum", axis=1))
+    sums = ctx.emit(graph.CumsumOp(shares, axis=1))
     total = ctx.emit(graph.SliceOp(sums, [0, classes - 1], [batch, 1]))
     drawn = Source(ctx).uniform((batch, count), ctx.element(wide))
     drawn = reshaped(ctx, ctx.emit(graph.MulOp(drawn, total)), (batch, count, 1))

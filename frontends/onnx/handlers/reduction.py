@@ -72,13 +72,12 @@ for _op_type, _kind in {"ArgMax": "max", "ArgMin": "min"}.items():
     register_handler(_op_type, _arg_reduce(_kind))
 
 
-def _cumulate(kind: str) -> Handler:
+def _cumulative(op: type[graph.CumsumOp | graph.CumprodOp]) -> Handler:
     def run(ctx: NodeContext) -> SSAValue:
         x = ctx.input(0)
         return ctx.emit(
-            graph.CumulateOp(
+            op(
                 x,
-                kind=kind,
                 axis=ctx.axis(ctx.constant_int(1, "the axis"), ctx.rank(x)),
                 exclusive=ctx.get_bool("exclusive"),
                 reverse=ctx.get_bool("reverse"),
@@ -88,5 +87,5 @@ def _cumulate(kind: str) -> Handler:
     return run
 
 
-for _op_type, _kind in {"CumSum": "sum", "CumProd": "prod"}.items():
-    register_handler(_op_type, _cumulate(_kind))
+register_handler("CumSum", _cumulative(graph.CumsumOp))
+register_handler("CumProd", _cumulative(graph.CumprodOp))

@@ -93,7 +93,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
         rows = ctx.host("string_ranks", [rows], ctx.shape(rows), i64)
     count = ctx.shape(rows)[0]
     sorted_places, starts, number = _groups(ctx, rows)
-    group = ctx.emit(graph.CumulateOp(cast(ctx, starts, i64), kind="sum", axis=0))
+    group = ctx.emit(graph.CumsumOp(cast(ctx, starts, i64), axis=0))
     group = ctx.emit(graph.SubOp(group, _number(ctx, 1)))
     # By sorted place: where each group starts, and its first element's place.
     begins, _ = nonzero_indices(ctx, starts)
@@ -103,7 +103,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
     if not ctx.get_bool("sorted"):
         own = ctx.emit(graph.IotaOp((count,), i64))
         is_first = ctx.emit(graph.CompareOp(_gather(ctx, first, inverse), own, predicate="eq"))
-        rank = ctx.emit(graph.CumulateOp(cast(ctx, is_first, i64), kind="sum", axis=0))
+        rank = ctx.emit(graph.CumsumOp(cast(ctx, is_first, i64), axis=0))
         rank = ctx.emit(graph.SubOp(rank, _number(ctx, 1)))
         # What a place's group is called now: the rank of the group's first element.
         counts_of_place = _gather(ctx, counts, inverse)

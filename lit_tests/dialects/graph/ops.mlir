@@ -110,8 +110,8 @@ func.func @opaque(%x: tensor<4x9xf32>, %i: tensor<2x9xi64>, %u: tensor<2x9xf32>)
   %0, %1 = graph.top_k %x {k = 3, smallest} : tensor<4x3xf32>, tensor<4x3xi64>
   // CHECK: graph.scatter_elements %x, %i, %u {reduction = add} : tensor<4x9xf32>
   %2 = graph.scatter_elements %x, %i, %u {reduction = add} : tensor<4x9xf32>
-  // CHECK: graph.cumulate %{{.*}} {kind = prod, axis = 1, exclusive} : tensor<4x9xf32>
-  %3 = graph.cumulate %2 {kind = prod, axis = 1, exclusive} : tensor<4x9xf32>
+  // CHECK: graph.cumprod %{{.*}} {axis = 1, exclusive} : tensor<4x9xf32>
+  %3 = graph.cumprod %2 {axis = 1, exclusive} : tensor<4x9xf32>
   return %0, %1, %3 : tensor<4x3xf32>, tensor<4x3xi64>, tensor<4x9xf32>
 }
 

@@ -336,11 +336,11 @@ def test_gather_outside_reads_the_nearest_element():
 def test_outside(dtype):
     limits = np.iinfo(dtype)
     inside = np.array([[0, 3], [4, 99]], dtype)
-    run(graph.OutsideOp, inside, low=-100, high=99)
+    run(graph.OutOfBoundsOp, inside, low=-100, high=99)
     for number in (limits.min, limits.max, 100):
-        run(graph.OutsideOp, np.array([1, number, 2], dtype), low=-100, high=99)
-    run(graph.OutsideOp, inside, low=0, high=-1)
-    run(graph.OutsideOp, inside[0, 1], low=3, high=3)
+        run(graph.OutOfBoundsOp, np.array([1, number, 2], dtype), low=-100, high=99)
+    run(graph.OutOfBoundsOp, inside, low=0, high=-1)
+    run(graph.OutOfBoundsOp, inside[0, 1], low=3, high=3)
 
 
 def test_constants():

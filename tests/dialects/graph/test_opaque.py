@@ -108,17 +108,17 @@ def test_scatter_nd(reduction, depth):
     run(graph.ScatterNdOp, f32(*shape), places, updates, reduction=reduction)
 
 
-@pytest.mark.parametrize("kind", ["sum", "prod"])
+@pytest.mark.parametrize("op", [graph.CumsumOp, graph.CumprodOp])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_cumulate(kind, exclusive, reverse):
-    options = {"kind": kind, "exclusive": exclusive, "reverse": reverse}
-    run(graph.CumulateOp, f32(2, 5, 3), axis=-2, **options)
-    run(graph.CumulateOp, f32(2, 3, 2, 32), axis=1, **options)
-    run(graph.CumulateOp, f32(2, 3, 29), axis=1, **options)
-    run(graph.CumulateOp, f32(5, 8).astype(np.float16), axis=0, atol=2e-2, **options)
-    run(graph.CumulateOp, RNG.integers(-3, 4, (6,)), axis=0, **options)
-    run(graph.CumulateOp, f32(2, 8).astype(np.float16), axis=1, atol=2e-2, **options)
+def test_cumulative(op, exclusive, reverse):
+    options = {"exclusive": exclusive, "reverse": reverse}
+    run(op, f32(2, 5, 3), axis=-2, **options)
+    run(op, f32(2, 3, 2, 32), axis=1, **options)
+    run(op, f32(2, 3, 29), axis=1, **options)
+    run(op, f32(5, 8).astype(np.float16), axis=0, atol=2e-2, **options)
+    run(op, RNG.integers(-3, 4, (6,)), axis=0, **options)
+    run(op, f32(2, 8).astype(np.float16), axis=1, atol=2e-2, **options)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 64), (6, 40)])
@@ -251,7 +251,7 @@ def test_neighbours_are_vectors(columns):
     that is computed would make a gather of each vector."""
     data = f32(5, columns)
     scatter = graph.ScatterNdOp(*map(value, (data, np.array([[1]]), data[:1])))
-    for op in (graph.CumulateOp(value(data), kind="sum", axis=0), scatter):
+    for op in (graph.CumsumOp(value(data), axis=0), scatter):
         loops = [each for each in op.define("f").walk() if isinstance(each, loop.ForOp)]
         vectors = [each for each in loops if each.loop_kind is loop.LoopKind.VECTORIZED]
         # Rows of one element are copied as one row.

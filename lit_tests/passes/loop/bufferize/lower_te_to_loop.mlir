@@ -117,10 +117,10 @@ func.func @main(%x: tensor<2x2xf32>) -> tensor<1x4xf32> {
 // An operator that is written as loops puts a result where it has to be, through views as well.
 // CHECK-LABEL: func.func @main(%x: memref<8x4xf32>, %out: memref<32xf32>) {
 // CHECK-NEXT:    %0 = memref.reinterpret_cast %out to offset: [0], sizes: [8, 4], strides: [4, 1]
-// CHECK-NEXT:    loop.call @cumulate(%x, %0) : memref<8x4xf32>, memref<8x4xf32>
+// CHECK-NEXT:    loop.call @cumsum(%x, %0) : memref<8x4xf32>, memref<8x4xf32>
 // CHECK-NEXT:    func.return
 func.func @main(%x: tensor<8x4xf32>) -> tensor<32xf32> {
-  %0 = graph.cumulate %x {kind = sum, axis = 0} : tensor<8x4xf32>
+  %0 = graph.cumsum %x {axis = 0} : tensor<8x4xf32>
   %1 = graph.reshape %0 : tensor<32xf32>
   return %1 : tensor<32xf32>
 }

@@ -21,16 +21,16 @@ from tcopt.dialects.te.scalar import width_of
 
 
 @irdl_op_definition
-class OutsideOp(GraphOp):
+class OutOfBoundsOp(GraphOp):
     """Whether any element of x, which holds integers, is below `low` or above `high`.
 
-        %refused = graph.outside %indices {low = -100, high = 99} : tensor<1xi1>
+        %refused = graph.out_of_bounds %indices {low = -100, high = 99} : tensor<1xi1>
 
     Operators read the nearest element at an index outside; a result of this beside the model's
     own ("graph.checks") is how a program tells that there was one.
     """
 
-    name = "graph.outside"
+    name = "graph.out_of_bounds"
 
     FUSION: ClassVar[FusionKind] = FusionKind.REDUCTION
 
@@ -79,4 +79,4 @@ class OutsideOp(GraphOp):
                 refused = te.any(value < te.const(low, x.dtype), value > te.const(high, x.dtype))
             return te.max(refused, axes) if axes else refused
 
-        return te.compute((1,), body, name="outside")
+        return te.compute((1,), body, name="out_of_bounds")

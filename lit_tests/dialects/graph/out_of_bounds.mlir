@@ -3,8 +3,8 @@
 // A check says between what numbers its operand should be; its result is one condition.
 // CHECK-LABEL: func.func @check
 func.func @check(%x: tensor<4x3xi64>) -> tensor<1xi1> {
-  // CHECK: graph.outside %x {low = -100, high = 99} : tensor<1xi1>
-  %0 = graph.outside %x {low = -100, high = 99} : tensor<1xi1>
+  // CHECK: graph.out_of_bounds %x {low = -100, high = 99} : tensor<1xi1>
+  %0 = graph.out_of_bounds %x {low = -100, high = 99} : tensor<1xi1>
   return %0 : tensor<1xi1>
 }
 
@@ -13,7 +13,7 @@ func.func @check(%x: tensor<4x3xi64>) -> tensor<1xi1> {
 // Floats are no places.
 // CHECK: takes integers, not tensor<4xf32>
 func.func @floats(%x: tensor<4xf32>) -> tensor<1xi1> {
-  %0 = graph.outside %x {low = 0, high = 3} : tensor<1xi1>
+  %0 = graph.out_of_bounds %x {low = 0, high = 3} : tensor<1xi1>
   return %0 : tensor<1xi1>
 }
 
@@ -22,6 +22,6 @@ func.func @floats(%x: tensor<4xf32>) -> tensor<1xi1> {
 // Where there is nothing there is nothing to check.
 // CHECK: tensor<0xi64> has no elements
 func.func @empty(%x: tensor<0xi64>) -> tensor<1xi1> {
-  %0 = graph.outside %x {low = 0, high = 3} : tensor<1xi1>
+  %0 = graph.out_of_bounds %x {low = 0, high = 3} : tensor<1xi1>
   return %0 : tensor<1xi1>
 }

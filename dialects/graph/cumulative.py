@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, UnitAttr, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
-from tcopt.dialects.graph.attributes import (
-    CumulateKind,
-    CumulateKindAttr,
-    Int,
-    flag,
-    integer,
-)
+from tcopt.dialects.graph.attributes import Int, flag, integer
 from tcopt.dialects.graph.opaque import OpaqueOp
 from tcopt.dialects.graph.types import (
     AnyTensor,
@@ -29,18 +25,13 @@ from tcopt.dialects.graph.types import (
 from tcopt.dialects.loop.writer import Buffer, KernelWriter, RowPart, Scalar
 
 
-@irdl_op_definition
-class CumulateOp(OpaqueOp):
-    """The sum or product of the elements up to each one along an axis.
+class CumulativeOp(OpaqueOp):
+    """What the elements up to each one along an axis make together; 16-bit floats in f32."""
 
-    `exclusive` leaves the own element out, `reverse` runs from the end. 16-bit floats are summed
-    in f32.
-    """
-
-    name = "graph.cumulate"
+    NUMPY: ClassVar[Callable[..., Array]]
+    NEUTRAL: ClassVar[int]
 
     x = operand_def(TensorType)
-    kind = prop_def(CumulateKindAttr)
     axis = prop_def(Int)
     exclusive = opt_prop_def(UnitAttr)
     reverse = opt_prop_def(UnitAttr)
@@ -50,7 +41,6 @@ class CumulateOp(OpaqueOp):
         self,
         x: SSAValue | Operation,
         *,
-        kind: str,
         axis: int,
         exclusive: bool = False,
         reverse: bool = False,
@@ -59,7 +49,6 @@ class CumulateOp(OpaqueOp):
         super().__init__(
             [value],
             {
-                "kind": CumulateKindAttr(CumulateKind(kind)),
                 "axis": integer(normalize_axis(axis, len(shape_of(value)))),
                 "exclusive": flag(exclusive),
                 "reverse": flag(reverse),
@@ -73,32 +62,36 @@ class CumulateOp(OpaqueOp):
 
     def compute_all(self, x: Array) -> Sequence[Array]:
         """The value by numpy."""
-        axis, is_sum = self.axis.value.data, self.kind.data is CumulateKind.SUM
+        axis = self.axis.value.data
         if self.reverse is not None:
             x = np.flip(x, axis)
-        total = (np.cumsum if is_sum else np.cumprod)(x, axis=axis, dtype=x.dtype)
+        total = type(self).NUMPY(x, axis=axis, dtype=x.dtype)
         if self.exclusive is not None:
-            neutral = np.full_like(x.take([0], axis), 0 if is_sum else 1)
+            neutral = np.full_like(x.take([0], axis), self.NEUTRAL)
             total = np.concatenate([neutral, total], axis).take(range(x.shape[axis]), axis)
         return (np.flip(total, axis) if self.reverse is not None else total,)
+
+    @staticmethod
+    @abstractmethod
+    def combine(before: Scalar, value: Scalar) -> Scalar:
+        """What was there before, with another element."""
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
         """Lines along the axis are independent: those that lie side by side go on together."""
         x, result = buffers
         axis, extent = self.axis.value.data, x.shape[self.axis.value.data]
-        is_sum = self.kind.data is CumulateKind.SUM
         wide = f32 if is_half(element_type(self.x)) else element_type(self.x)
         if axis < len(x.shape) - 1:
             self._write_rows(k, wide, x, result)
             return
         beside = [n for d, n in enumerate(x.shape) if d != axis]
         with k.loops(beside, parallel=True) as line:
-            total = k.variable(wide, 0 if is_sum else 1)
+            total = k.variable(wide, self.NEUTRAL)
             with k.loop(extent) as step:
                 place = (extent - 1) - step if self.reverse is not None else step
                 at = [*line[:axis], place, *line[axis:]]
                 value, before = x[at].cast(wide), total.get()
-                total.set(before + value if is_sum else before * value)
+                total.set(self.combine(before, value))
                 chosen = before if self.exclusive is not None else total.get()
                 result[at] = chosen.cast(element_type(self.x))
 
@@ -121,14 +114,50 @@ class CumulateOp(OpaqueOp):
     ) -> None:
         """Some neighbours from one end of the axis to the other."""
         (x, result), axis = buffers, self.axis.value.data
-        extent, is_sum = x.shape[axis], self.kind.data is CumulateKind.SUM
+        extent = x.shape[axis]
         total = part.variables(wide)
         with part.places() as (_, lane):
-            total[lane] = 0 if is_sum else 1
+            total[lane] = self.NEUTRAL
         with k.loop(extent) as step, part.places() as (place, lane):
             row = (extent - 1) - step if self.reverse is not None else step
             at = [*line[:axis], row, *line[axis:], place]
             value, before = x[at].cast(wide), total[lane]
-            total[lane] = before + value if is_sum else before * value
+            total[lane] = self.combine(before, value)
             chosen = before if self.exclusive is not None else total[lane]
             result[at] = chosen.cast(element_type(self.x))
+
+
+@irdl_op_definition
+class CumsumOp(CumulativeOp):
+    """The sum of the elements up to each one along an axis.
+
+    `exclusive` leaves the own element out, `reverse` runs from the end. 16-bit floats are summed
+    in f32.
+    """
+
+    name = "graph.cumsum"
+    NUMPY: ClassVar[Callable[..., Array]] = np.cumsum
+    NEUTRAL: ClassVar[int] = 0
+
+    @staticmethod
+    def combine(before: Scalar, value: Scalar) -> Scalar:
+        """Their sum."""
+        return before + value
+
+
+@irdl_op_definition
+class CumprodOp(CumulativeOp):
+    """The product of the elements up to each one along an axis.
+
+    `exclusive` leaves the own element out, `reverse` runs from the end. 16-bit floats are
+    multiplied in f32.
+    """
+
+    name = "graph.cumprod"
+    NUMPY: ClassVar[Callable[..., Array]] = np.cumprod
+    NEUTRAL: ClassVar[int] = 1
+
+    @staticmethod
+    def combine(before: Scalar, value: Scalar) -> Scalar:
+        """Their product."""
+        return before * value
