@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, ValueInfoProto
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from tcopt.compiler.content import Source
@@ -68,7 +68,8 @@ class Imported:
         self._source = source
         self._shapes = shapes
         self._values = values
-        self._names: tuple[list[Dims], list[Dims]] = ([], [])
+        self._arguments: list[Dims] = []
+        self._results: dict[str, Dims] = {}
         self._counts: tuple[Mapping[str, Count], Mapping[str, Count]] = ({}, {})
 
     def module(self) -> ModuleOp:
@@ -88,24 +89,28 @@ class Imported:
         module, self.rest = found.module, found.rest
         self._counts = found.input_counts, found.output_counts
         (main,) = (op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == "main")
-        self._names = dims_of(main)
+        self._arguments, results = dims_of(main)
+        # By name: a pass may have put other results among them.
+        self._results = dict(zip(_result_names(module), results, strict=False))
         return module
 
     def describe(self, program: WholeProgram) -> None:
         """Tell the program of the module what its inputs and outputs are of the model's."""
-        arguments, results = self._names
         program.inputs = [
             # A key lies behind what the model has.
             s._replace(dims=d)
-            for s, d in zip(program.inputs, arguments, strict=False)
+            for s, d in zip(program.inputs, self._arguments, strict=False)
         ]
-        program.outputs = [
-            # Checks lie behind what the model has.
-            s._replace(dims=d)
-            for s, d in zip(program.outputs, results, strict=False)
-        ]
+        program.outputs = [s._replace(dims=self._results.get(s.name, ())) for s in program.outputs]
         if any(self._counts) and self.model is not None:
             program.signature = _signature(self.model.graph, program, *self._counts)
+
+
+def _result_names(module: ModuleOp) -> list[str]:
+    """What a module calls its results."""
+    told = module.attributes["graph.outputs"]
+    assert isinstance(told, ArrayAttr)
+    return [entry.data for entry in told if isinstance(entry, StringAttr)]
 
 
 def _signature(

@@ -12,7 +12,7 @@ from pathlib import Path
 from tcopt.support.integrity import Stamp, sources, stamp
 
 _ROOT = Path(__file__).parent.parent
-_TOOLS = ("tools", "tuner")
+_TOOLS = ("tools", "tuner", "quantization")
 """Folders of the package that no program depends on."""
 
 _FRONT_ENDS = ("frontends",)

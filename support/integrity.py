@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, cast
 
 _PACKAGE = "tcopt"
-_FREE = (f"{_PACKAGE}.tools", f"{_PACKAGE}.tuner")
+_FREE = (f"{_PACKAGE}.tools", f"{_PACKAGE}.tuner", f"{_PACKAGE}.quantization")
 """Modules that make no code."""
 
 _WRITTEN_BY_PYTHON = frozenset(

@@ -62,6 +62,7 @@ from tcopt.dialects.graph.gather import IndexingOp as IndexingOp
 from tcopt.dialects.graph.gather import OneHotOp as OneHotOp
 from tcopt.dialects.graph.group import GroupOp as GroupOp
 from tcopt.dialects.graph.group import YieldOp as YieldOp
+from tcopt.dialects.graph.histogram import HistogramOp as HistogramOp
 from tcopt.dialects.graph.host_call import HostCallOp as HostCallOp
 from tcopt.dialects.graph.interfaces.folding import FoldingInterface as FoldingInterface
 from tcopt.dialects.graph.interfaces.fusion import FusionInterface as FusionInterface

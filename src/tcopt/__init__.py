@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tcopt.dialects.te import api as te
     from tcopt.runtime import Cancellation, Model, load
     from tcopt.schedules import Schedule
+    from tcopt.tools.quantizing.entry import quantize
     from tcopt.tools.tuning.entry import tune
 
 _HOMES = {
@@ -31,12 +32,23 @@ _HOMES = {
     "Model": "tcopt.runtime",
     "load": "tcopt.runtime",
     "Schedule": "tcopt.schedules",
+    "quantize": "tcopt.tools.quantizing.entry",
     "tune": "tcopt.tools.tuning.entry",
 }
 
 watch()
 
-__all__ = ["Cancellation", "Model", "Schedule", "compile", "load", "pipeline", "te", "tune"]
+__all__ = [
+    "Cancellation",
+    "Model",
+    "Schedule",
+    "compile",
+    "load",
+    "pipeline",
+    "quantize",
+    "te",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:

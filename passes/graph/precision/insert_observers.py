@@ -1,0 +1,190 @@
+"""Results of a function as what is to be known of them.
+
+A walk by hand: it changes the results of one function, and what the module says of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FunctionType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    f32,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.histogram import HistogramOp
+from tcopt.dialects.graph.reduce import ReduceOp
+from tcopt.dialects.graph.types import element_type, is_float, shape_of
+from tcopt.support.errors import PassFailedError
+from tcopt.support.rewriting import insert
+
+_OUTPUTS, _CHECKS = "graph.outputs", "graph.checks"
+WHOLE = "all"
+"""In place of an axis: one number for the whole tensor."""
+
+BINS = 4096
+
+
+@dataclass(frozen=True)
+class InsertObserversPass(ModulePass):
+    """Put observers in the place of results, which say what is to be known of these.
+
+    Results of @main from number `keep` on are not given any more, but for each its `statistics`:
+    numbers (`minimum`, `maximum`, `mean`), by default of all elements, and by `axes` for each place
+    along an axis of its own; and a `histogram` of the range from its least to its greatest element.
+    What observes the result `x` is the result `x:minimum` and so on. So a calibration runs in
+    compiled code, and no tensor leaves it.
+
+        func.func @main(%x: tensor<1x8x4x4xf32>) -> tensor<1x8x4x4xf32> {  // graph.outputs = ["y"]
+          %y = graph.relu %x : tensor<1x8x4x4xf32>
+          return %y : tensor<1x8x4x4xf32>
+        }
+    ->
+        func.func @main(%x: tensor<1x8x4x4xf32>) -> (tensor<f32>, tensor<f32>) {
+          %y = graph.relu %x : tensor<1x8x4x4xf32>
+          %0 = graph.reduce %y {kind = min, axes = [0, 1, 2, 3]} : tensor<f32>
+          %1 = graph.reduce %y {kind = max, axes = [0, 1, 2, 3]} : tensor<f32>
+          return %0, %1 : tensor<f32>, tensor<f32>  // graph.outputs = ["y:minimum", "y:maximum"]
+        }
+
+    Args:
+        keep: how many results stay as they are.
+        statistics: what is to be known of the others.
+        axes: for each of the others, the axis that has a number for each place, from the end if it
+            is negative, or `all`; by default `all` for each.
+        bins: of histograms.
+    """
+
+    name = "insert-observers"
+
+    keep: int = 0
+    statistics: tuple[str, ...] = ("minimum", "maximum")
+    axes: tuple[str, ...] = ()
+    bins: int = BINS
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for statistic in self.statistics:
+            if statistic not in _OBSERVERS:
+                raise PassFailedError(
+                    f"there is no statistic '{statistic}'",
+                    hint=f"there are {', '.join(_OBSERVERS)}",
+                )
+        for function in op.ops:
+            if isinstance(function, FuncOp) and function.sym_name.data == "main":
+                _Observation(self, op, function).run()
+
+
+class _Observation:
+    """The change of one function's results."""
+
+    def __init__(self, options: InsertObserversPass, module: ModuleOp, function: FuncOp):
+        self.options = options
+        self.module = module
+        self.function = function
+        last = function.body.block.last_op
+        assert isinstance(last, ReturnOp)
+        self.last = last
+
+    def run(self) -> None:
+        """Change the results, their names, and the function's type."""
+        names, checks = self._names(), self._checks()
+        given = list(self.last.arguments)
+        end = len(given) - checks
+        keep = self.options.keep
+        axes = self.options.axes or (WHOLE,) * max(end - keep, 0)
+        if len(axes) != end - keep:
+            raise PassFailedError(
+                f"{len(axes)} axes for {end - keep} results that are observed", op=self.function
+            )
+        made: list[tuple[str, SSAValue]] = list(zip(names[:keep], given[:keep], strict=True))
+        for name, value, axis in zip(names[keep:end], given[keep:end], axes, strict=True):
+            made += self._observed(name, value, axis)
+        made += zip(names[end:], given[end:], strict=True)
+        values = [value for _, value in made]
+        self._forget_attributes(keep, len(values))
+        self.last.operands = values
+        inputs = self.function.function_type.inputs
+        results = [value.type for value in values]
+        self.function.properties["function_type"] = FunctionType.from_lists([*inputs], results)
+        if _OUTPUTS in self.module.attributes:
+            told = ArrayAttr([StringAttr(name) for name, _ in made])
+            self.module.attributes[_OUTPUTS] = told
+
+    def _observed(self, name: str, value: SSAValue, axis: str) -> Iterator[tuple[str, SSAValue]]:
+        if not is_float(element_type(value)):
+            raise PassFailedError(f"'{name}' is {value.type}, which is no tensor of floats")
+        if 0 in shape_of(value):
+            raise PassFailedError(f"'{name}' is {value.type}, of which there is nothing to say")
+        if element_type(value) != f32:
+            value = self._add(CastOp(value, f32))
+        reduced = self._reduced(value, axis)
+        for statistic in self.options.statistics:
+            yield f"{name}:{statistic}", _OBSERVERS[statistic](self, value, reduced)
+
+    def _reduced(self, value: SSAValue, axis: str) -> tuple[int, ...]:
+        """The axes that a number is about."""
+        rank = len(shape_of(value))
+        if axis == WHOLE:
+            return tuple(range(rank))
+        try:
+            own = range(rank)[int(axis)]
+        except (ValueError, IndexError):
+            raise PassFailedError(f"{value.type} has no axis {axis}", op=self.function) from None
+        return tuple(place for place in range(rank) if place != own)
+
+    def reduce(self, value: SSAValue, kind: str, axes: tuple[int, ...]) -> SSAValue:
+        """A reduction; of no axes it is the value."""
+        return self._add(ReduceOp(value, kind=kind, axes=axes)) if axes else value
+
+    def histogram(self, value: SSAValue) -> SSAValue:
+        """Counts from the least element to the greatest."""
+        axes = tuple(range(len(shape_of(value))))
+        limits = [self.reduce(value, kind, axes) for kind in ("min", "max")]
+        return self._add(HistogramOp(value, *limits, bins=self.options.bins))
+
+    def _add(self, op: Operation) -> SSAValue:
+        return insert(op, self.last)
+
+    def _names(self) -> list[str]:
+        told = self.module.attributes.get(_OUTPUTS)
+        if isinstance(told, ArrayAttr):
+            entries = cast("Iterable[Attribute]", told)
+            names = [entry.data for entry in entries if isinstance(entry, StringAttr)]
+            # Checks have names, or none.
+            return [*names, *[""] * (len(self.last.arguments) - len(names))]
+        return [f"result{number}" for number in range(len(self.last.arguments))]
+
+    def _checks(self) -> int:
+        told = self.module.attributes.get(_CHECKS)
+        return told.value.data if isinstance(told, IntegerAttr) else 0
+
+    def _forget_attributes(self, keep: int, count: int) -> None:
+        """Attributes of results that are there no more."""
+        given = self.function.res_attrs
+        if given is None:
+            return
+        del self.function.properties["res_attrs"]
+        kept = list(given)[:keep]
+        if kept and len(kept) == count:
+            self.function.properties["res_attrs"] = ArrayAttr(kept)
+
+
+_Observer = Callable[[_Observation, SSAValue, tuple[int, ...]], SSAValue]
+
+_OBSERVERS: dict[str, _Observer] = {
+    "minimum": lambda made, value, axes: made.reduce(value, "min", axes),
+    "maximum": lambda made, value, axes: made.reduce(value, "max", axes),
+    "mean": lambda made, value, axes: made.reduce(value, "mean", axes),
+    "histogram": lambda made, value, axes: made.histogram(value),
+}

@@ -1,0 +1,1 @@
+"""Quantisation of models: ranges found by calibration, layers in 8 bits where these pay."""

@@ -1,0 +1,116 @@
+"""Calibration data: what a model is run on to see what its values are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.runtime.specs import TensorSpec
+from tcopt.support.errors import InputError
+
+Array = NDArray[Any]
+Feeds = Mapping[str, Array]
+Data = Feeds | Sequence[Feeds]
+
+
+def samples_of(data: Data, inputs: Sequence[TensorSpec], batch: int | None = None) -> list[Feeds]:
+    """The runs that calibration data is for.
+
+    Data is arrays by the names of inputs, or several of these. An array has the shape of its input
+    and makes one run, or has one axis more, in front, along which runs lie, or several times the
+    input's first extent, of which each run gets a part.
+
+    Args:
+        inputs: of the model.
+        batch: the extent of a run where the model leaves an input's first one open; by default all
+            of the array is one run.
+    Raises:
+        InputError: data of another form, of other inputs, none at all, or not finite.
+    """
+    found: list[Feeds] = []
+    several = [data] if isinstance(data, Mapping) else data
+    for given in several:
+        found += _runs(given, inputs, batch)
+    if not found:
+        raise InputError("there is no calibration data")
+    return found
+
+
+def _runs(given: Feeds, inputs: Sequence[TensorSpec], batch: int | None) -> list[Feeds]:
+    names = [spec.name for spec in inputs]
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise InputError(
+            f"the calibration data has nothing for {_listed(missing)}",
+            hint=f"the model's inputs are {_listed(names)}",
+        )
+    more = [name for name in given if name not in names]
+    if more:
+        raise InputError(
+            f"the calibration data has {_listed(more)}, which the model does not have",
+            hint=f"the model's inputs are {_listed(names)}",
+        )
+    parts = {spec.name: _parts(spec, np.asarray(given[spec.name]), batch) for spec in inputs}
+    counts = {name: len(rows) for name, rows in parts.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{count} for '{name}'" for name, count in counts.items())
+        raise InputError(f"the calibration data has different numbers of runs: {told}")
+    runs = next(iter(counts.values()), 0)
+    return [{name: rows[place] for name, rows in parts.items()} for place in range(runs)]
+
+
+def _parts(spec: TensorSpec, array: Array, batch: int | None) -> list[Array]:
+    """The runs of one input."""
+    where = f"the calibration data of '{spec.name}'"
+    if array.dtype != spec.dtype:
+        raise InputError(
+            f"{where} is {array.dtype}, the model wants {np.dtype(spec.dtype)}",
+            hint=f"convert it, array.astype('{np.dtype(spec.dtype)}')",
+        )
+    if not array.size:
+        raise InputError(f"{where} is empty: {list(array.shape)}")
+    if array.dtype.kind == "f":
+        _check_finite(array, where)
+    if spec.any_rank:
+        return [array]
+    shape = tuple(spec.shape)
+    if array.ndim == len(shape) + 1 and _fits(array.shape[1:], shape):
+        return list(array)
+    if array.ndim == len(shape) and array.ndim and _fits(array.shape[1:], shape[1:]):
+        rows = shape[0] if isinstance(shape[0], int) else batch or array.shape[0]
+        if rows and array.shape[0] % rows == 0:
+            return [array[at : at + rows] for at in range(0, array.shape[0], rows)]
+    if array.ndim == len(shape) and _fits(array.shape, shape):
+        return [array]
+    raise InputError(
+        f"{where} has shape {list(array.shape)}, the model wants {_shape_text(shape)}",
+        hint="give that shape, several times its first extent, or one axis more in front of it",
+    )
+
+
+def _check_finite(array: Array, where: str) -> None:
+    finite = np.isfinite(array)
+    if finite.all():
+        return
+    place = [int(n) for n in np.unravel_index(int(np.argmin(finite)), array.shape)]
+    what = "NaN" if np.isnan(array[tuple(place)]) else "infinity"
+    raise InputError(
+        f"{where} has {int((~finite).sum())} elements that are not finite, the first is {what} at "
+        f"{place}"
+    )
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[int | str | None]) -> bool:
+    pairs = zip(shape, wanted, strict=False)
+    return len(shape) == len(wanted) and all(w == n or not isinstance(w, int) for n, w in pairs)
+
+
+def _shape_text(shape: Sequence[int | str | None]) -> str:
+    return f"[{', '.join('?' if n is None else str(n) for n in shape)}]"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

@@ -1,0 +1,60 @@
+"""How far quantised results are from those in real numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Results = Mapping[str, Array]
+
+
+@dataclass
+class ErrorSum:
+    """Squares of differences, and of what they are differences from, over several runs."""
+
+    changes: float = 0.0
+    squares: float = 0.0
+
+    def add(self, actual: Array, expected: Array) -> None:
+        """Add a run; values that are no floats count as one where they differ."""
+        if expected.dtype.kind != "f":
+            self.changes += float(np.count_nonzero(actual != expected))
+            self.squares += expected.size
+            return
+        wide = expected.astype(np.float64)
+        self.changes += float(np.square(actual - wide).sum())
+        self.squares += float(np.square(wide).sum())
+
+    @property
+    def relative(self) -> float:
+        """The root of the mean square of differences, as a part of that of values."""
+        if not self.changes:
+            return 0.0
+        return float(np.sqrt(self.changes / self.squares)) if self.squares else float("inf")
+
+    @property
+    def sqnr_db(self) -> float:
+        """The ratio of signal to quantisation noise, in decibels."""
+        if not self.changes:
+            return float("inf")
+        return 10 * float(np.log10(self.squares / self.changes)) if self.squares else -float("inf")
+
+
+def output_error(
+    actual: Sequence[Results], expected: Sequence[Results], names: Collection[str] | None = None
+) -> float:
+    """The relative error of the output that has the largest, over all runs.
+
+    Args:
+        names: of the outputs, by default all.
+    """
+    sums: dict[str, ErrorSum] = {}
+    for ours, theirs in zip(actual, expected, strict=True):
+        for name in theirs if names is None else names:
+            sums.setdefault(name, ErrorSum()).add(ours[name], theirs[name])
+    return max((found.relative for found in sums.values()), default=0.0)

@@ -1,0 +1,190 @@
+"""Which nodes are layers that integers can compute, and what hands their values on.
+
+A layer is a product that sums: its data and weights become 8-bit integers. A carrier gives elements
+that it was given, so that these can be integers before it. Both are rules by operator; another one
+is another function with `@layer_rule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onnx import NodeProto
+
+from tcopt.quantization.onnx_graph import OnnxGraph, attributes_of, is_standard, labelled
+from tcopt.support.registration import Registry
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A constant operand of a layer.
+
+    Attributes:
+        place: which input it is.
+        axis: along which channels of the result lie, each with a scale of its own; None where one
+            scale has to do.
+        terms: axes that are summed over, beside channels of the data.
+    """
+
+    place: int
+    axis: int | None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A node that integers can compute.
+
+    Attributes:
+        name: of the node, or what it is called instead.
+        data: which inputs are activations.
+        bias: which input is added to the result for each channel, if it is a constant.
+        channel: the axis of the data whose elements meet different weights.
+    """
+
+    name: str
+    node: NodeProto
+    data: tuple[int, ...]
+    weight: Weight | None = None
+    bias: int | None = None
+    channel: int = 1
+
+    @property
+    def operator(self) -> str:
+        return self.node.op_type
+
+    @property
+    def result(self) -> str:
+        """The value that it computes."""
+        return self.node.output[0]
+
+    @property
+    def sources(self) -> list[str]:
+        """The values that its data are."""
+        return [self.node.input[place] for place in self.data]
+
+
+Operands = tuple[tuple[int, ...], Weight | None, int | None, int]
+"""As a rule gives them: `data`, `weight`, `bias` and `channel` of a `Layer`."""
+Rule = Callable[[OnnxGraph, NodeProto], Operands | None]
+RULES: Registry[str, Rule] = Registry("layer rule")
+
+
+def layer_rule(operator: str) -> Callable[[Rule], Rule]:
+    """Register the rule of an operator."""
+
+    def register(rule: Rule) -> Rule:
+        RULES[operator] = rule
+        return rule
+
+    return register
+
+
+def layers_of(graph: OnnxGraph) -> list[Layer]:
+    """The layers of a model, in order."""
+    found: list[Layer] = []
+    for name, node in labelled(graph):
+        rule = RULES.get(node.op_type)
+        if rule is None or not is_standard(node, node.op_type):
+            continue
+        operands = rule(graph, node)
+        if operands is None:
+            continue
+        data, weight, bias, channel = operands
+        values = [node.input[place] for place in data]
+        weights = [] if weight is None else [node.input[weight.place]]
+        if all(graph.is_float(value) for value in (*values, *weights)):
+            found.append(Layer(name, node, data, weight, bias, channel))
+    return found
+
+
+def _given(node: NodeProto, place: int) -> str:
+    return node.input[place] if place < len(node.input) else ""
+
+
+def _bias(graph: OnnxGraph, node: NodeProto) -> int | None:
+    """The third operand, if it is a vector that is known."""
+    name = _given(node, 2)
+    return 2 if name in graph.constants and graph.rank(name) == 1 else None
+
+
+@layer_rule("Conv")
+def conv(graph: OnnxGraph, node: NodeProto) -> Operands | None:
+    """Weights with the channels of the result first."""
+    if node.input[1] not in graph.constants:
+        return None
+    return (0,), Weight(1, 0), _bias(graph, node), 1
+
+
+@layer_rule("ConvTranspose")
+def conv_transpose(graph: OnnxGraph, node: NodeProto) -> Operands | None:
+    """Weights with the channels of the data first, and of the result second."""
+    if node.input[1] not in graph.constants:
+        return None
+    axis = 1 if attributes_of(node).get("group", 1) == 1 else None
+    return (0,), Weight(1, axis), _bias(graph, node), 1
+
+
+@layer_rule("Gemm")
+def gemm(graph: OnnxGraph, node: NodeProto) -> Operands | None:
+    """A matrix product with a bias, if neither is scaled."""
+    attributes = attributes_of(node)
+    scaled = any(attributes.get(name, 1.0) != 1.0 for name in ("alpha", "beta"))
+    if scaled or attributes.get("transA", 0) or node.input[1] not in graph.constants:
+        return None
+    axis = 0 if attributes.get("transB", 0) else 1
+    return (0,), Weight(1, axis), _bias(graph, node), 1
+
+
+@layer_rule("MatMul")
+def matmul(graph: OnnxGraph, node: NodeProto) -> Operands | None:
+    """Of data and weights on either side, or of data and data."""
+    known = [name in graph.constants for name in node.input]
+    if all(known):
+        return None
+    if known[1]:
+        axis = 1 if graph.rank(node.input[1]) == 2 else None
+        return (0,), Weight(1, axis), None, -1
+    if known[0]:
+        return (1,), Weight(0, None), None, -2
+    return (0, 1), None, None, -1
+
+
+# Carriers
+
+Carried = Callable[[OnnxGraph, NodeProto], tuple[int, ...]]
+CARRIERS: Registry[str, Carried] = Registry("carrier of quantised values")
+"""By operator, which of a node's inputs its result has elements of."""
+
+
+def _first(graph: OnnxGraph, node: NodeProto) -> tuple[int, ...]:
+    return (0,)
+
+
+def _all(graph: OnnxGraph, node: NodeProto) -> tuple[int, ...]:
+    return tuple(range(len(node.input)))
+
+
+def _nearest(graph: OnnxGraph, node: NodeProto) -> tuple[int, ...]:
+    attributes = attributes_of(node)
+    own = attributes.get("coordinate_transformation_mode", b"") != b"tf_crop_and_resize"
+    return (0,) if own and attributes.get("mode", b"nearest") == b"nearest" else ()
+
+
+for _operator in (
+    "MaxPool", "Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice", "Identity",
+    "DepthToSpace", "SpaceToDepth", "Expand", "Tile",
+):  # fmt: skip
+    CARRIERS[_operator] = _first
+CARRIERS["Concat"] = _all
+CARRIERS["Resize"] = _nearest
+
+
+def carried(graph: OnnxGraph, value: str) -> list[str]:
+    """The values whose elements a value has, where a carrier computes it; else none."""
+    node = graph.producers.get(value)
+    if node is None or node.op_type not in CARRIERS or not is_standard(node, node.op_type):
+        return []
+    if len([name for name in node.output if name]) != 1:
+        return []
+    return [node.input[place] for place in CARRIERS[node.op_type](graph, node)]

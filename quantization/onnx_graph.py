@@ -1,0 +1,312 @@
+"""An ONNX model that is edited: its nodes, values and constants by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
+
+from tcopt.frontends.onnx.model.loading import MODEL_SIZE_LIMIT, domain_opsets, load_model
+from tcopt.frontends.onnx.model.node_facts import STANDARD_DOMAINS
+from tcopt.frontends.onnx.nodes.ordering import in_order, node_label
+from tcopt.frontends.onnx.nodes.subgraphs import used_names
+from tcopt.support.errors import ImportModelError, UnsupportedError
+from tcopt.support.files import open_source
+
+Array = NDArray[Any]
+
+OPSET = 13
+"""From this version on, what is quantised may have a scale for each channel."""
+_IR_OF_OPSET = 7
+
+
+@dataclass(frozen=True)
+class ValueFacts:
+    """What is known of a value without running the model.
+
+    Attributes:
+        dtype: its element type, as `TensorProto` numbers them; 0 if it is not known.
+        rank: None if it is not known.
+    """
+
+    dtype: int = 0
+    rank: int | None = None
+
+
+class OnnxGraph:
+    """The main graph of a model, which this one owns.
+
+    Nodes of inner graphs stay as they are; what they use of the main graph is looked at.
+
+    Attributes:
+        model: the model as it stands.
+        facts: of values, as far as they can be inferred.
+    """
+
+    def __init__(self, model: ModelProto, facts: Mapping[str, ValueFacts] | None = None):
+        self.model = model
+        self.constants: dict[str, TensorProto] = {}
+        self.producers: dict[str, NodeProto] = {}
+        self.users: dict[str, list[NodeProto]] = {}
+        self._names: set[str] = set()
+        self.refresh()
+        self.facts = _inferred(model) if facts is None else facts
+
+    @property
+    def graph(self) -> GraphProto:
+        """The main graph."""
+        return self.model.graph
+
+    @property
+    def nodes(self) -> list[NodeProto]:
+        """Its nodes, in an order in which they can be computed."""
+        return list(self.graph.node)
+
+    @property
+    def opset(self) -> int:
+        """The version of the standard operators."""
+        return domain_opsets(self.model)[""]
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of inputs that are no weights."""
+        return [info.name for info in self.graph.input if info.name not in self.constants]
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the model's outputs."""
+        return [info.name for info in self.graph.output]
+
+    def refresh(self) -> None:
+        """Look at the nodes anew, after they have been changed."""
+        self.constants = {tensor.name: tensor for tensor in self.graph.initializer}
+        self.producers = {}
+        self.users = {}
+        for node in self.graph.node:
+            if is_standard(node, "Constant") and node.attribute[0].HasField("t"):
+                self.constants[node.output[0]] = node.attribute[0].t
+            for name in filter(None, node.output):
+                self.producers[name] = node
+            for name in dict.fromkeys(used_names(node)):
+                self.users.setdefault(name, []).append(node)
+        infos = (*self.graph.input, *self.graph.output, *self.graph.value_info)
+        self._names = {info.name for info in infos} | self.producers.keys() | self.constants.keys()
+        self._names |= {node.name for node in self.graph.node}
+
+    def array(self, name: str) -> Array | None:
+        """The value of a constant."""
+        tensor = self.constants.get(name)
+        return None if tensor is None else numpy_helper.to_array(tensor)
+
+    def is_output(self, name: str) -> bool:
+        """Whether a value is a result of the model."""
+        return name in self.output_names
+
+    def is_float(self, name: str) -> bool:
+        """Whether a value is known to have elements of f32."""
+        if name in self.constants:
+            return self.constants[name].data_type == TensorProto.FLOAT
+        return self.facts.get(name, ValueFacts()).dtype == TensorProto.FLOAT
+
+    def rank(self, name: str) -> int | None:
+        """How many dimensions a value has, if that is known."""
+        if name in self.constants:
+            return len(self.constants[name].dims)
+        return self.facts.get(name, ValueFacts()).rank
+
+    def fresh(self, base: str) -> str:
+        """A name that nothing has yet."""
+        name, number = base, 0
+        while name in self._names:
+            number += 1
+            name = f"{base}_{number}"
+        self._names.add(name)
+        return name
+
+    def add_constant(self, base: str, value: Array) -> str:
+        """A weight; its name."""
+        name = self.fresh(base)
+        tensor = numpy_helper.from_array(np.ascontiguousarray(value), name)
+        self.graph.initializer.append(tensor)
+        self.constants[name] = self.graph.initializer[-1]
+        return name
+
+    def set_constant(self, node: NodeProto, place: int, value: Array) -> None:
+        """Give a node another constant; others that have the old one keep it."""
+        old = node.input[place]
+        used = self.users.get(old, [])
+        own = sum(list(each.input).count(old) for each in used) == 1
+        if own and old in {tensor.name for tensor in self.graph.initializer}:
+            self.constants[old].CopyFrom(numpy_helper.from_array(np.ascontiguousarray(value), old))
+            return
+        node.input[place] = self.add_constant(old, value)
+        self.refresh()
+
+    def add_node(self, operator: str, inputs: Iterable[str], base: str, **attributes: Any) -> str:
+        """A node at the end; `sort` gives it its place. The name of its result."""
+        name = self.fresh(base)
+        node = helper.make_node(operator, list(inputs), [name], name=name, **attributes)
+        self.graph.node.append(node)
+        return name
+
+    def sort(self) -> None:
+        """Put the nodes into an order in which they can be computed, and forget unused weights."""
+        available = {*self.constants, *(info.name for info in self.graph.input)}
+        available -= self.producers.keys()
+        available |= {tensor.name for tensor in self.graph.initializer} | {""}
+
+        def report(node: NodeProto, what: str) -> None:
+            raise ImportModelError(what, where=node_label(node))
+
+        nodes = [*self.graph.node]
+        ordered, _ = in_order(nodes, available, report)
+        used = {name for node in ordered for name in used_names(node)} | set(self.output_names)
+        kept = [
+            _copy(node)
+            for node in ordered
+            if not is_standard(node, "Constant") or used.intersection(node.output)
+        ]
+        del self.graph.node[:]
+        self.graph.node.extend(kept)
+        inputs = {info.name for info in self.graph.input}
+        weights = [t for t in self.graph.initializer if t.name in used or t.name in inputs]
+        if len(weights) < len(self.graph.initializer):
+            weights = [_copy(tensor) for tensor in weights]
+            del self.graph.initializer[:]
+            self.graph.initializer.extend(weights)
+        self.refresh()
+
+    def name_nodes(self) -> dict[str, str]:
+        """Give each node a name that no other has; the names that were changed, by the new ones."""
+        changed: dict[str, str] = {}
+        for name, node in labelled(self):
+            if node.name != name:
+                changed[name] = node.name
+                node.name = name
+        return changed
+
+    def copy(self) -> OnnxGraph:
+        """The same model, to be changed on its own."""
+        model = ModelProto()
+        model.CopyFrom(self.model)
+        return OnnxGraph(model, self.facts)
+
+
+def is_standard(node: NodeProto, *operators: str) -> bool:
+    """Whether a node is one of these operators of ONNX itself."""
+    return node.op_type in operators and node.domain in STANDARD_DOMAINS
+
+
+def attributes_of(node: NodeProto) -> dict[str, Any]:
+    """The attributes of a node, as Python values."""
+    return {each.name: helper.get_attribute_value(each) for each in node.attribute}
+
+
+def open_graph(source: str | Path | bytes | ModelProto, *, follow_links: bool = False) -> OnnxGraph:
+    """A model to be quantised, with all its weights in it.
+
+    Models of opsets before 13 are converted, as scales by channel need it.
+
+    Raises:
+        InputError: there is no such file.
+        ImportModelError: it is no ONNX model.
+        UnsupportedError: it cannot be converted, or is too large for one file.
+    """
+    _, reader = load_model(source, follow_links=follow_links)
+    model = ModelProto()
+    if isinstance(source, ModelProto):
+        model.CopyFrom(source)
+    else:
+        model.ParseFromString(_bytes(source))
+    size = 0
+    for tensor in model.graph.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            value = reader.read(tensor, tensor.name)
+            tensor.CopyFrom(numpy_helper.from_array(np.array(value), tensor.name))
+        size += len(tensor.raw_data)
+        if size > MODEL_SIZE_LIMIT:
+            raise UnsupportedError("a model of more than 2 GB is not quantised")
+    if domain_opsets(model)[""] < OPSET:
+        model = _converted(model)
+    model.ir_version = max(model.ir_version, _IR_OF_OPSET)
+    return OnnxGraph(model)
+
+
+def _bytes(source: str | Path | bytes) -> bytes:
+    if not isinstance(source, str | Path):
+        return bytes(source)
+    with open_source(source) as stream:
+        return stream.read()
+
+
+def _converted(model: ModelProto) -> ModelProto:
+    """The model in the oldest opset that can be quantised by channel."""
+    try:
+        return onnx.version_converter.convert_version(model, OPSET)
+    except Exception as error:
+        raise UnsupportedError(
+            f"the model is of opset {domain_opsets(model)['']}, and cannot be converted to "
+            f"{OPSET}: {str(error).strip().splitlines()[0][:200]}",
+            hint=f"export it for opset {OPSET} or later",
+        ) from error
+
+
+def _inferred(model: ModelProto) -> dict[str, ValueFacts]:
+    """Element types and ranks, of a model without the content of its weights."""
+    try:
+        typed = shape_inference.infer_shapes(model)
+    except Exception:
+        # What cannot be inferred is not known; the import says what is wrong with the model.
+        typed = model
+    found: dict[str, ValueFacts] = {}
+    for info in (*typed.graph.value_info, *typed.graph.input, *typed.graph.output):
+        tensor = info.type.tensor_type
+        rank = len(tensor.shape.dim) if tensor.HasField("shape") else None
+        found[info.name] = ValueFacts(tensor.elem_type, rank)
+    return found
+
+
+def _copy(message: Any) -> Any:
+    made = type(message)()
+    made.CopyFrom(message)
+    return made
+
+
+def check_model(model: ModelProto) -> None:
+    """Let ONNX's checker read a model that was made.
+
+    Raises:
+        ImportModelError: it has an objection.
+    """
+    try:
+        onnx.checker.check_model(model)  # pyright: ignore[reportUnknownMemberType]
+    except Exception as error:
+        first = str(error).strip().splitlines()[0]
+        raise ImportModelError(f"the model does not pass ONNX's checker: {first[:300]}") from error
+
+
+def labelled(graph: OnnxGraph) -> Iterator[tuple[str, NodeProto]]:
+    """The nodes by names, each of which is one node's only."""
+    seen: set[str] = set()
+    for node in graph.nodes:
+        label, number = node_label(node), 0
+        name = label
+        while name in seen:
+            number += 1
+            name = f"{label}#{number}"
+        seen.add(name)
+        yield name, node

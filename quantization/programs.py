@@ -1,0 +1,131 @@
+"""Models compiled for calibration data, a program for each combination of shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, ValueInfoProto
+
+import tcopt
+from tcopt.frontends.onnx.model.errors import MissingValuesError
+from tcopt.quantization.data import Feeds
+from tcopt.quantization.onnx_graph import OnnxGraph
+from tcopt.runtime import Model
+from tcopt.support.errors import UnsupportedError
+
+Array = NDArray[Any]
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+FIRST = "before:graph"
+"""Where of the pipeline passes run on the model as it was imported."""
+
+
+class Programs:
+    """The programs of a model, compiled when they are first asked for.
+
+    Args:
+        options: of `tcopt.compile`.
+    """
+
+    def __init__(self, model: ModelProto, **options: Any):
+        self._model = model
+        self._options = options
+        self._programs: dict[tuple[Shapes, tuple[bytes, ...]], Model] = {}
+        self._by_value: set[str] = set()
+
+    def program(self, feeds: Feeds) -> Model:
+        """The program for the shapes of a run.
+
+        Raises:
+            UnsupportedError: the shapes inside depend on data.
+        """
+        shapes = tuple((name, array.shape) for name, array in sorted(feeds.items()))
+        while True:
+            values = {name: feeds[name] for name in sorted(self._by_value)}
+            key = shapes, tuple(array.tobytes() for array in values.values())
+            if key in self._programs:
+                return self._programs[key]
+            try:
+                model = tcopt.compile(
+                    self._model, shapes=dict(shapes), values=values, **self._options
+                )
+                if len(model.parts) > 1:
+                    raise UnsupportedError(
+                        "the shapes inside of the model depend on data, so it is not calibrated"
+                    )
+                self._programs[key] = model
+            except MissingValuesError as missing:
+                fresh = {name for name in missing.inputs if name in feeds} - self._by_value
+                if not fresh:
+                    raise
+                self._by_value |= fresh
+
+    def run(self, feeds: Feeds) -> dict[str, Array]:
+        """The results of a run by their names."""
+        model = self.program(feeds)
+        results = model.run(feeds)
+        return {
+            spec.name: np.asarray(value) for spec, value in zip(model.outputs, results, strict=True)
+        }
+
+
+def with_outputs(graph: OnnxGraph, names: Sequence[str]) -> ModelProto:
+    """A model that gives more of its values, behind its own outputs."""
+    model = ModelProto()
+    model.CopyFrom(graph.model)
+    model.graph.output.extend(ValueInfoProto(name=name) for name in names)
+    return model
+
+
+def observed(
+    graph: OnnxGraph,
+    axes: Mapping[str, int | None],
+    statistics: Sequence[str],
+    samples: Sequence[Feeds],
+    **options: Any,
+) -> list[dict[str, dict[str, Array]]]:
+    """What is to be known of values in each run, computed in compiled code.
+
+    Args:
+        axes: by value, the axis whose places are told apart, None for none.
+        statistics: as the pass `insert-observers` names them.
+    Returns:
+        For each run, by value and statistic.
+    """
+    if not axes:
+        return [{} for _ in samples]
+    own = set(graph.output_names)
+    # The same value may not be two outputs: of outputs the model's own place is observed.
+    renamed = _with_copies(graph, [name for name in axes if name in own or _is_input(graph, name)])
+    names = [renamed[1].get(name, name) for name in axes]
+    given = with_outputs(renamed[0], names)
+    del given.graph.output[: len(own)]
+    listed = ",".join(f'"{"all" if axis is None else axis}"' for axis in axes.values())
+    kinds = ",".join(statistics)
+    passes = {FIRST: f"insert-observers{{statistics={kinds} axes={listed}}}"}
+    programs = Programs(given, passes=passes, **options)
+    found: list[dict[str, dict[str, Array]]] = []
+    for feeds in samples:
+        results = programs.run(feeds)
+        found.append(
+            {
+                value: {kind: results[f"{name}:{kind}"] for kind in statistics}
+                for value, name in zip(axes, names, strict=True)
+            }
+        )
+    return found
+
+
+def _is_input(graph: OnnxGraph, name: str) -> bool:
+    return name in graph.input_names
+
+
+def _with_copies(graph: OnnxGraph, names: Sequence[str]) -> tuple[OnnxGraph, dict[str, str]]:
+    """A model in which some values have another name too."""
+    if not names:
+        return graph, {}
+    made = graph.copy()
+    return made, {name: made.add_node("Identity", [name], f"{name}_observed") for name in names}

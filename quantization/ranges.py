@@ -1,0 +1,208 @@
+"""Which range of a tensor's values integers should cover: calibration methods.
+
+A method is given how values are distributed, and gives the ends of a range. What lies outside is
+cut off there. Another one is another function with `@calibration_method`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.quantization.parameters import Integer, parameters_for
+from tcopt.support.errors import InputError
+from tcopt.support.registration import Registry
+
+Array = NDArray[Any]
+_BINS = 2048
+_SHARES = tuple(float(n) for n in np.linspace(0.02, 1.0, 99))
+"""Parts of an end of a range that are tried."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How the values of a tensor are distributed.
+
+    Attributes:
+        low, high: the least and the greatest.
+        counts: of equal parts of the range between them.
+    """
+
+    low: float
+    high: float
+    counts: Array
+
+    @property
+    def centres(self) -> Array:
+        """The value in the middle of each part."""
+        width = (self.high - self.low) / len(self.counts)
+        return np.asarray(self.low + width * (np.arange(len(self.counts)) + 0.5))
+
+    def quantile(self, part: float) -> float:
+        """The value below which a part of all values lies."""
+        total = np.cumsum(self.counts)
+        if not total[-1]:
+            return self.low
+        edges = np.linspace(self.low, self.high, len(self.counts) + 1)
+        sums = np.concatenate([np.zeros(1), total])
+        return float(np.interp(float(part * total[-1]), sums, edges))
+
+
+def merged(distributions: list[Distribution], bins: int = _BINS) -> Distribution:
+    """What several batches have together; each part counts where its middle lies."""
+    low = min(d.low for d in distributions)
+    high = max(d.high for d in distributions)
+    counts = np.zeros(bins, np.float64)
+    span = high - low
+    for each in distributions:
+        places = (each.centres - low) * (bins / span) if span > 0 else np.zeros(len(each.counts))
+        places = np.clip(places, 0, bins - 1).astype(np.int64)
+        counts += np.bincount(places, each.counts, bins)
+    return Distribution(low, high, counts)
+
+
+@dataclass(frozen=True)
+class RangeSettings:
+    """What a method is to know beside the values.
+
+    Attributes:
+        integer, symmetric, power_of_two: as `parameters_for` takes them.
+        percentile: the part of all values that is kept, in percent.
+    """
+
+    integer: Integer = Integer.UINT8
+    symmetric: bool = False
+    power_of_two: bool = False
+    percentile: float = 99.99
+
+
+Method = Callable[[Distribution, RangeSettings], tuple[float, float]]
+METHODS: Registry[str, Method] = Registry("calibration method")
+
+
+def calibration_method(name: str) -> Callable[[Method], Method]:
+    """Register a method."""
+
+    def register(method: Method) -> Method:
+        METHODS[name] = method
+        return method
+
+    return register
+
+
+def find_method(name: str) -> Method:
+    """A method by its name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in METHODS:
+        hint = f"it is one of {', '.join(sorted(METHODS))}"
+        raise InputError(f"there is no calibration method '{name}'", hint=hint)
+    return METHODS[name]
+
+
+@calibration_method("minmax")
+def min_max(values: Distribution, settings: RangeSettings) -> tuple[float, float]:
+    """From the least to the greatest value."""
+    return values.low, values.high
+
+
+@calibration_method("percentile")
+def percentile(values: Distribution, settings: RangeSettings) -> tuple[float, float]:
+    """What is beyond a percentile, in equal parts at both ends, is cut off."""
+    beyond = (1 - settings.percentile / 100) / 2
+    if settings.symmetric or values.low >= 0 or values.high <= 0:
+        beyond *= 2
+    low = values.low if values.low >= 0 else values.quantile(beyond)
+    high = values.high if values.high <= 0 else values.quantile(1 - beyond)
+    return low, high
+
+
+@calibration_method("mse")
+def least_squares(values: Distribution, settings: RangeSettings) -> tuple[float, float]:
+    """The range with the least square of what quantisation changes."""
+    low, high = min(values.low, 0.0), max(values.high, 0.0)
+    return _searched(low, high, lambda a, b: squared_error(values, a, b, settings))
+
+
+def _searched(
+    low: float, high: float, score: Callable[[float, float], float]
+) -> tuple[float, float]:
+    """The range of the least score, by moving both ends towards zero, together and then each."""
+    best = score(low, high)
+    for low_moves, high_moves in ((True, True), (True, False), (False, True)):
+        first = low, high
+        for share in _SHARES:
+            ends = first[0] * (share if low_moves else 1), first[1] * (share if high_moves else 1)
+            found = score(*ends)
+            if found < best:
+                best, (low, high) = found, ends
+    return low, high
+
+
+def squared_error(values: Distribution, low: float, high: float, settings: RangeSettings) -> float:
+    """The mean square of what quantisation to a range changes."""
+    made = parameters_for(
+        low,
+        high,
+        settings.integer,
+        symmetric=settings.symmetric,
+        power_of_two=settings.power_of_two,
+    )
+    centres = values.centres
+    scale, zero = float(made.scale), int(made.zero)
+    least, most = made.limits
+    rounded = (np.clip(np.rint(centres / scale) + zero, least, most) - zero) * scale
+    # Values within a part are spread evenly over it, so more than its middle is to be rounded.
+    return float(np.sum(values.counts * (rounded - centres) ** 2) / max(values.counts.sum(), 1))
+
+
+@calibration_method("entropy")
+def entropy(values: Distribution, settings: RangeSettings) -> tuple[float, float]:
+    """The range whose quantised distribution tells least from that of the values.
+
+    What is cut off counts at the end of the range, and the divergence of Kullback and Leibler from
+    the distribution in 256 steps is the least, as TensorRT's calibration has it.
+    """
+    low, high = min(values.low, 0.0), max(values.high, 0.0)
+    if settings.symmetric:
+        high = max(-low, high)
+        low = -high
+    if high <= low:
+        return low, high
+    centres = values.centres
+    return _searched(low, high, lambda a, b: _divergence(values, centres, a, b))
+
+
+def _divergence(values: Distribution, centres: Array, low: float, high: float) -> float:
+    inside = (centres >= low) & (centres <= high)
+    kept = values.counts[inside]
+    if not kept.sum():
+        return np.inf
+    reference = kept.astype(np.float64).copy()
+    reference[0] += values.counts[centres < low].sum()
+    reference[-1] += values.counts[centres > high].sum()
+    steps = np.minimum((centres[inside] - low) * (256 / (high - low)), 255).astype(np.int64)
+    used = kept > 0
+    sums = np.bincount(steps, kept, 256)
+    places = np.bincount(steps, used, 256)
+    shared = np.where(used, sums[steps] / np.maximum(places[steps], 1), 0.0)
+    p, q = reference / reference.sum(), shared / shared.sum()
+    some = p > 0
+    # Where the quantised one has nothing, a small probability stands for it.
+    return float(np.sum(p[some] * np.log(p[some] / np.maximum(q[some], 1e-9))))
+
+
+def chosen_range(method: str, values: Distribution, settings: RangeSettings) -> tuple[float, float]:
+    """The range that a method gives; of powers of two the better of two neighbours."""
+    low, high = find_method(method)(values, settings)
+    if not settings.power_of_two or method == "minmax":
+        return low, high
+    half = low / 2, high / 2
+    errors = [squared_error(values, *ends, settings) for ends in ((low, high), half)]
+    return half if errors[1] < errors[0] else (low, high)

@@ -1,0 +1,225 @@
+"""`tcopt.quantize`: what it makes runs here and in onnxruntime, near the model in floats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+import tcopt
+from quantization_models import Feeds, chain, images, normalized, residual
+from tcopt.quantization.batch_norm import FoldBatchNorm
+from tcopt.quantization.equalization import EqualizeLayers
+from tcopt.quantization.layers import layers_of
+from tcopt.quantization.onnx_graph import open_graph
+from tcopt.quantization.patterns import rewrite
+from tcopt.support.errors import InputError, TcoptError, UnsupportedError
+
+
+def _reference(model: ModelProto, feeds: Feeds) -> np.ndarray:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, feeds)[0]
+
+
+def _first(data: Feeds) -> Feeds:
+    return {name: array[0] for name, array in data.items()}
+
+
+def _error(actual: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((actual - expected) ** 2) / np.mean(expected**2)))
+
+
+def _count(model: ModelProto, operator: str) -> int:
+    return sum(node.op_type == operator for node in model.graph.node)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"method": "minmax", "activations": "int8", "symmetric": True, "per_channel": False},
+        {
+            "method": "entropy",
+            "power_of_two": True,
+            "bias_correction": False,
+            "symmetric_weights": False,
+        },
+    ],
+    ids=["default", "symmetric", "powers"],
+)
+def test_a_quantized_model_is_a_standard_one(settings: dict[str, object]) -> None:
+    model = residual()
+    data = images(model)
+    found = tcopt.quantize(model, data, plan=False, **settings)
+    onnx.checker.check_model(found.model)
+    assert len(found.layers) == 4
+    feeds = _first(data)
+    expected = _reference(model, feeds)
+    ours = tcopt.compile(found.model).run(feeds)[0]
+    theirs = _reference(found.model, feeds)
+    # Steps of 8 bits, of powers of two twice as large, through four layers.
+    assert _error(ours, expected) < 0.1
+    assert found.plan.error < 0.1
+    # Both compute the same integers; a value between two steps may be rounded either way.
+    assert _error(ours, theirs) < 0.02
+
+
+def test_names_and_metadata_survive() -> None:
+    model = residual()
+    model.metadata_props.add(key="author", value="me")
+    model.graph.node[1].name = ""
+    found = tcopt.quantize(model, images(model), plan=False).model
+    assert [(p.key, p.value) for p in found.metadata_props] == [("author", "me")]
+    assert list(found.graph.input) == list(model.graph.input)
+    assert list(found.graph.output) == list(model.graph.output)
+    kept = {node.name for node in found.graph.node}
+    # Batch normalisation became part of the convolution before it.
+    own = {node.name for node in model.graph.node if node.op_type != "BatchNormalization"}
+    assert own <= kept
+
+
+def test_what_carries_values_gets_integers() -> None:
+    model = residual()
+    found = tcopt.quantize(model, images(model), plan=False).model
+    makers = {name: node for node in found.graph.node for name in node.output}
+    (pool,) = (node for node in found.graph.node if node.op_type == "MaxPool")
+    before = makers[pool.input[0]]
+    (after,) = (n for n in found.graph.node if pool.output[0] in n.input)
+    assert (before.op_type, after.op_type) == ("DequantizeLinear", "QuantizeLinear")
+    values = {w.name: onnx.numpy_helper.to_array(w) for w in found.graph.initializer}
+    assert values[before.input[1]] == values[after.input[1]]
+
+
+def test_a_constant_activation_has_a_scale() -> None:
+    net_model = chain()
+    data = {"x": np.zeros((2, 1, 4, 8, 8), np.float32)}
+    found = tcopt.quantize(net_model, data, plan=False)
+    result = tcopt.compile(found.model).run(_first(data))[0]
+    assert np.isfinite(result).all()
+
+
+def test_open_extents_and_old_opsets_are_taken() -> None:
+    model = residual(batch="batch")
+    del model.opset_import[:]
+    model.opset_import.append(helper.make_opsetid("", 11))
+    data = {"x": images(residual(), 4)["x"].reshape(4, 3, 12, 12)}
+    found = tcopt.quantize(model, data, plan=False, batch=2)
+    feeds = {"x": data["x"][:3]}
+    ours = tcopt.compile(found.model).run(feeds)[0]
+    assert _error(ours, _reference(model, feeds)) < 0.1
+
+
+def test_batch_normalization_folds_exactly() -> None:
+    model = residual()
+    graph = open_graph(model)
+    assert rewrite(graph, [FoldBatchNorm()]) == 1
+    graph.sort()
+    feeds = _first(images(model))
+    np.testing.assert_allclose(
+        _reference(graph.model, feeds), _reference(model, feeds), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_equalized_layers_compute_the_same_with_ranges_alike() -> None:
+    model = chain(spread=4.0)
+    graph = open_graph(model)
+    assert rewrite(graph, [EqualizeLayers()]) > 0
+    graph.sort()
+    feeds = _first(images(model))
+    np.testing.assert_allclose(
+        _reference(graph.model, feeds), _reference(model, feeds), rtol=1e-3, atol=1e-4
+    )
+    first, _, last = layers_of(graph)
+    out = np.abs(graph.array(first.node.input[1])).max(axis=(1, 2, 3))
+    assert out.max() / out.min() < 20
+    assert last.name == "Conv_4"
+
+
+def test_equalization_helps_weights_with_one_scale() -> None:
+    model = chain(spread=4.0)
+    data = images(model)
+    plain, equal = (
+        tcopt.quantize(model, data, plan=False, per_channel=False, equalize=equalize).plan.error
+        for equalize in (False, True)
+    )
+    assert equal < plain / 2
+
+
+def test_smoothing_helps_channels_that_stand_out() -> None:
+    model = normalized()
+    data = images(model)
+    plain, smooth = (
+        tcopt.quantize(model, data, plan=False, method="minmax", smooth=strength)
+        for strength in (None, 0.5)
+    )
+    assert smooth.plan.error < plain.plan.error / 1.5
+    feeds = _first(data)
+    assert _error(_reference(smooth.model, feeds), _reference(model, feeds)) < 0.05
+
+
+def test_biases_are_corrected_for_what_weights_lose() -> None:
+    model = chain(spread=3.0)
+    data = {"x": images(model)["x"] + 2}
+    without, with_correction = (
+        tcopt.quantize(model, data, plan=False, per_channel=False, bias_correction=correct)
+        for correct in (False, True)
+    )
+    assert with_correction.plan.error < without.plan.error
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"method": "best"}, InputError, "no calibration method 'best'"),
+        ({"activations": "int4"}, InputError, "not stored as 'int4'"),
+        ({"percentile": 3}, InputError, "a percentile"),
+        ({"smooth": 2.0}, InputError, "a strength of smoothing"),
+        ({"mehtod": "mse"}, InputError, "no setting 'mehtod'"),
+        ({"floats": ["nothing"]}, InputError, "no layer 'nothing'"),
+        ({"max_error": 0.0}, InputError, "an accepted error"),
+        ({"min_gain": 1.5}, InputError, "a gain is"),
+        ({"samples": 0}, InputError, "from 1 on"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(
+    change: dict[str, object], error: type[TcoptError], message: str
+) -> None:
+    model = chain()
+    with pytest.raises(error, match=message):
+        tcopt.quantize(model, images(model), plan=False, **change)
+
+
+def test_models_that_cannot_be_quantized_are_refused(tmp_path: Path) -> None:
+    relu = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Relu", ["x"], ["y"])],
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    data = {"x": np.ones(2, np.float32)}
+    with pytest.raises(UnsupportedError, match="no layer to quantise"):
+        tcopt.quantize(relu, data, plan=False)
+    model = chain()
+    made = tcopt.quantize(model, images(model), plan=False).model
+    place = tmp_path / "again.onnx"
+    with pytest.raises(InputError, match=r"quantised already, it has (Deq|Q)uantizeLinear"):
+        tcopt.quantize(made, images(model), plan=False, output=place)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_values_that_are_not_finite_inside_are_named() -> None:
+    model = chain()
+    data = {"x": np.full((1, 4, 8, 8), 3e38, np.float32)}
+    with pytest.raises(InputError, match="is not finite in run 0"):
+        tcopt.quantize(model, data, plan=False)

@@ -1,0 +1,332 @@
+"""`tcopt.quantize`: a model with layers in 8 bits, as a model with QuantizeLinear nodes.
+
+found = tcopt.quantize("model.onnx", {"image": images}, output="model.int8.onnx")
+print(found.plan.error, found.plan.quantized)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto
+
+from tcopt.compiler.content import Source
+from tcopt.compiler.driver import declared_specs
+from tcopt.frontends.onnx.model.loading import MODEL_SIZE_LIMIT
+from tcopt.quantization.batch_norm import FoldBatchNorm
+from tcopt.quantization.bias_correction import bias_shifts
+from tcopt.quantization.calibration import calibrate
+from tcopt.quantization.data import Data, Feeds, samples_of
+from tcopt.quantization.equalization import EqualizeLayers
+from tcopt.quantization.integer_models import in_floats, integer_node, switched_pairs
+from tcopt.quantization.layers import RULES, Layer, layers_of
+from tcopt.quantization.onnx_graph import OnnxGraph, check_model, open_graph
+from tcopt.quantization.parameters import Integer
+from tcopt.quantization.patterns import rewrite
+from tcopt.quantization.plan import LayerPlan, Plan
+from tcopt.quantization.ranges import RangeSettings, find_method
+from tcopt.quantization.realization import Realization, quantized
+from tcopt.quantization.sensitivity import Sensitivity, switched_model
+from tcopt.quantization.smoothing import smooth
+from tcopt.quantization.weights import WeightSettings
+from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.files import open_output
+from tcopt.tools.quantizing.measuring import Measurement, PlanSettings
+
+Told = Callable[[str], object]
+
+SAMPLES = 4
+"""Runs of the data that errors are taken from, by default."""
+
+
+@dataclass(frozen=True)
+class QuantizeSettings:
+    """How to quantise; see `quantize`."""
+
+    method: str = "mse"
+    percentile: float = 99.99
+    activations: str = Integer.UINT8.value
+    symmetric: bool = False
+    per_channel: bool = True
+    symmetric_weights: bool = True
+    power_of_two: bool = False
+    bias_correction: bool = True
+    equalize: bool = False
+    smooth: float | None = None
+    floats: Collection[str] = ()
+    batch: int | None = None
+    samples: int = SAMPLES
+
+    @property
+    def ranges(self) -> RangeSettings:
+        """What calibration is to know.
+
+        Raises:
+            InputError: a setting has a value that it may not have.
+        """
+        names = [each.value for each in Integer]
+        if self.activations not in names:
+            hint = f"it is one of {', '.join(names)}"
+            raise InputError(f"activations are not stored as '{self.activations}'", hint=hint)
+        if not 50 < self.percentile <= 100:
+            raise InputError(f"a percentile is above 50 and up to 100, not {self.percentile:g}")
+        if self.smooth is not None and not 0 <= self.smooth <= 1:
+            raise InputError(f"a strength of smoothing is from 0 to 1, not {self.smooth:g}")
+        if self.samples < 1 or (self.batch is not None and self.batch < 1):
+            raise InputError("numbers of samples and extents of a batch are from 1 on")
+        find_method(self.method)
+        integer = Integer(self.activations)
+        return RangeSettings(integer, self.symmetric, self.power_of_two, self.percentile)
+
+    @property
+    def weights(self) -> WeightSettings:
+        """How weights become integers."""
+        return WeightSettings(
+            self.per_channel,
+            self.symmetric_weights,
+            self.power_of_two,
+            clipped=self.method != "minmax",
+        )
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """What quantising a model came to.
+
+    Attributes:
+        model: with QuantizeLinear and DequantizeLinear.
+        plan: the error of the model on the calibration data; with a plan, what is known of each
+            layer.
+        path: where it was written.
+    """
+
+    model: ModelProto
+    plan: Plan
+    path: Path | None = None
+
+    @property
+    def layers(self) -> list[str]:
+        """The layers in 8 bits, by name."""
+        return self.plan.quantized
+
+
+@dataclass
+class _Prepared:
+    """A model about to be quantised.
+
+    Attributes:
+        names: the names that nodes had, where they were given others.
+    """
+
+    graph: OnnxGraph
+    layers: list[Layer]
+    samples: list[Feeds]
+    names: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def quantize(
+    source: Source,
+    data: Data,
+    *,
+    output: str | Path | None = None,
+    plan: bool = True,
+    max_error: float | None = None,
+    min_gain: float = 0.0,
+    threads: int | None = None,
+    follow_links: bool = False,
+    told: Told | None = None,
+    **settings: Any,
+) -> Quantized:
+    """Quantise layers of an ONNX model to 8 bits, where these pay.
+
+    The result is a standard model with QuantizeLinear and DequantizeLinear, which this compiler
+    takes and others do. Weights are int8, biases int32.
+
+    Args:
+        source: an ONNX file, its bytes, or a decoded model.
+        data: calibration data: arrays by the names of inputs, or several of these; see
+            `tcopt.quantization.data.samples_of`.
+        output: a file to write.
+        plan: whether layers are measured, and those that save no time stay in floats. Otherwise
+            all layers are quantised.
+        max_error: with a plan, the error at the output that is accepted: the root mean square of
+            the difference, as a part of that of the output.
+        min_gain: with a plan, the part of its time that a layer has to save.
+        threads: that times are measured with, by default all.
+        follow_links: as `tcopt.compile` takes it.
+        told: called with a line before each step.
+        settings: `method` of calibration (`minmax`, `percentile`, `entropy`, `mse`), `percentile`,
+            `activations` (`uint8` or `int8`), `symmetric`, `per_channel`, `symmetric_weights`,
+            `power_of_two`, `bias_correction`, `equalize`, `smooth` (the strength, None for none),
+            `floats` (names of layers that stay in floats), `batch` (the extent of a run's first
+            dimension where it is open), `samples` (runs that errors are taken from).
+    Raises:
+        InputError: data or settings that do not fit, or a model that is quantised already.
+        UnsupportedError: a model without a layer to quantise, or none that pays.
+    """
+    told = told or (lambda text: None)
+    known = _settings(settings)
+    _check_limits(max_error, min_gain)
+    ready = _prepared(source, data, known, follow_links)
+    told(f"{len(ready.layers)} layers, {len(ready.samples)} runs of calibration data")
+    realization = _calibrated(ready, known, told)
+    graph, layers = ready.graph, ready.layers
+    names = [layer.name for layer in layers]
+    samples = ready.samples[: known.samples]
+
+    def made(chosen: Sequence[str]) -> OnnxGraph:
+        return quantized(graph, chosen, realization)
+
+    measurement = Measurement(
+        graph, layers, made, samples, PlanSettings(max_error, min_gain, threads)
+    )
+    if plan:
+        sensitivity = Sensitivity(switched_model(graph, layers, realization), samples)
+        found = measurement.plan(sensitivity, told)
+        if not found.quantized:
+            raise _none_pays(found, max_error)
+    else:
+        error = measurement.error(names)
+        rows = [LayerPlan(each.name, each.operator) for each in layers]
+        found = Plan(rows, error)
+    result = made(found.quantized)
+    for node in result.graph.node:
+        node.name = ready.names.get(node.name, node.name)
+    check_model(result.model)
+    path = None if output is None else write_model(result.model, output)
+    return Quantized(result.model, found, path)
+
+
+def report(
+    source: Source,
+    data: Data,
+    *,
+    max_error: float | None = None,
+    min_gain: float = 0.0,
+    threads: int | None = None,
+    follow_links: bool = False,
+    told: Told | None = None,
+    batch: int | None = None,
+    samples: int = SAMPLES,
+) -> Plan:
+    """The plan of a model that is quantised already, with QuantizeLinear and DequantizeLinear.
+
+    What its weights were before is not known, so errors are those of its activations.
+
+    Args: as `quantize`.
+    Raises:
+        InputError: data that does not fit, or a model that is not quantised.
+        UnsupportedError: a model with operators on integers.
+    """
+    told = told or (lambda text: None)
+    _check_limits(max_error, min_gain)
+    graph = open_graph(source, follow_links=follow_links)
+    if integer_node(graph) is None:
+        raise InputError("the model is not quantised", hint="quantise it without --report")
+    runs = samples_of(data, declared_specs(graph.model)[0], batch)[:samples]
+    graph.name_nodes()
+    floats = in_floats(graph)
+    switched, layers = switched_pairs(graph, floats)
+    if not layers:
+        raise _no_layers()
+    told(f"{len(layers)} layers, {len(runs)} runs of calibration data")
+    # All layers or none: this is the model as it is.
+    measurement = Measurement(
+        floats, layers, lambda names: graph, runs, PlanSettings(max_error, min_gain, threads)
+    )
+    return measurement.as_it_is(Sensitivity(switched, runs), told)
+
+
+def _settings(given: dict[str, Any]) -> QuantizeSettings:
+    try:
+        found = QuantizeSettings(**given)
+    except TypeError:
+        names = ", ".join(QuantizeSettings.__dataclass_fields__)
+        unknown = next(name for name in given if name not in QuantizeSettings.__dataclass_fields__)
+        raise InputError(f"there is no setting '{unknown}'", hint=f"there are {names}") from None
+    _ = found.ranges
+    return found
+
+
+def _check_limits(max_error: float | None, min_gain: float) -> None:
+    if max_error is not None and not max_error > 0:
+        raise InputError(f"an accepted error is above 0, not {max_error:g}")
+    if not 0 <= min_gain < 1:
+        raise InputError(f"a gain is from 0 to 1, as a part of a layer's time, not {min_gain:g}")
+
+
+def _prepared(
+    source: Source, data: Data, settings: QuantizeSettings, follow_links: bool
+) -> _Prepared:
+    graph = open_graph(source, follow_links=follow_links)
+    present = integer_node(graph)
+    if present is not None:
+        raise InputError(
+            f"the model is quantised already, it has {present.op_type}",
+            where=present.name or present.op_type,
+            hint="--report says what its layers add to the error and save",
+        )
+    samples = samples_of(data, declared_specs(graph.model)[0], settings.batch)
+    names = graph.name_nodes()
+    rewrite(graph, [FoldBatchNorm()])
+    layers = layers_of(graph)
+    if not layers:
+        raise _no_layers()
+    unknown = sorted(set(settings.floats) - {layer.name for layer in layers})
+    if unknown:
+        raise InputError(f"there is no layer '{unknown[0]}' to be left in floats")
+    layers = [layer for layer in layers if layer.name not in settings.floats]
+    if not layers:
+        raise _no_layers()
+    return _Prepared(graph, layers, samples, names)
+
+
+def _calibrated(ready: _Prepared, settings: QuantizeSettings, told: Told) -> Realization:
+    """The parameters of all layers; the model is equalised and smoothed before, if it is to be."""
+    graph, names = ready.graph, {layer.name for layer in ready.layers}
+    if settings.equalize:
+        told(f"{rewrite(graph, [EqualizeLayers()])} equalisations of pairs of layers")
+    if settings.smooth is not None:
+        told(f"{smooth(graph, ready.samples, settings.smooth)} values smoothed")
+    ready.layers = [layer for layer in layers_of(graph) if layer.name in names]
+    told("calibration")
+    activations = calibrate(graph, ready.layers, ready.samples, settings.method, settings.ranges)
+    shifts = {}
+    if settings.bias_correction:
+        shifts = bias_shifts(graph, ready.layers, ready.samples, settings.weights)
+    return Realization(activations, settings.weights, shifts)
+
+
+def _no_layers() -> UnsupportedError:
+    return UnsupportedError(
+        "the model has no layer to quantise",
+        hint=f"layers are {', '.join(sorted(RULES))} on float32, with weights that are constants",
+    )
+
+
+def _none_pays(plan: Plan, max_error: float | None) -> UnsupportedError:
+    fast = [layer for layer in plan.layers if layer.saved_us > 0]
+    what = "saves time in 8 bits"
+    if fast and max_error is not None:
+        what = f"saves time within an error of {max_error:g}"
+    return UnsupportedError(
+        f"of {len(plan.layers)} layers none {what}, so nothing is quantised",
+        hint="--all quantises all layers, whatever they save and add",
+    )
+
+
+def write_model(model: ModelProto, place: str | Path) -> Path:
+    """Write a model, all of it or nothing.
+
+    Raises:
+        InputError: the place is not writable.
+        UnsupportedError: the model is too large for one file.
+    """
+    if model.ByteSize() > MODEL_SIZE_LIMIT:
+        raise UnsupportedError("the quantised model is larger than protobuf allows (2 GB)")
+    with open_output(place) as stream:
+        stream.write(model.SerializeToString())
+    return Path(place)

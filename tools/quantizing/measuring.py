@@ -1,0 +1,175 @@
+"""The plan of a model, measured: errors by a program with switches, times by profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tcopt.quantization.data import Feeds
+from tcopt.quantization.errors import output_error
+from tcopt.quantization.gains import layer_times, regions_of
+from tcopt.quantization.layers import Layer
+from tcopt.quantization.onnx_graph import OnnxGraph
+from tcopt.quantization.plan import SLOWER, Choice, LayerPlan, Plan, choose
+from tcopt.quantization.programs import Programs
+from tcopt.quantization.sensitivity import LayerError, Sensitivity
+from tcopt.runtime import Model
+from tcopt.tools.benchmarking.turns import take_turns
+
+Told = Callable[[str], object]
+
+_RUNS = 15
+_ROUNDS = 6
+_CORRECTIONS = 2
+"""How often layers that are slower in the model that was chosen are put back into floats."""
+
+
+@dataclass(frozen=True)
+class PlanSettings:
+    """What a plan is to keep to.
+
+    Attributes:
+        max_error: at the output, relative; by default any.
+        min_gain: the part of its time that a layer has to save.
+        threads: that times are measured with, by default all.
+    """
+
+    max_error: float | None = None
+    min_gain: float = 0.0
+    threads: int | None = None
+
+
+class Measurement:
+    """A model in floats and in 8 bits, on some runs of its data.
+
+    Args:
+        floats: the model in floats; its nodes have names of their own.
+        quantized: the model where some layers, by name, are quantised.
+        samples: runs that errors are taken from; times are of the first.
+    """
+
+    def __init__(
+        self,
+        floats: OnnxGraph,
+        layers: Sequence[Layer],
+        quantized: Callable[[Sequence[str]], OnnxGraph],
+        samples: Sequence[Feeds],
+        settings: PlanSettings,
+    ):
+        self.floats = floats
+        self.layers = layers
+        self.names = [layer.name for layer in layers]
+        self.quantized = quantized
+        self.samples = samples
+        self.settings = settings
+        self._programs: dict[tuple[str, ...], Programs] = {}
+
+    def plan(self, sensitivity: Sensitivity, told: Told) -> Plan:
+        """Measure, and choose."""
+        settings = self.settings
+        errors = sensitivity.layer_errors(told)
+        told("times of layers")
+        rows = self._rows(errors)
+        total = sum(self._times(()).values()) / 1e3
+
+        def chosen(rows: Sequence[LayerPlan]) -> Choice:
+            return choose(
+                rows,
+                sensitivity.error,
+                total,
+                max_error=settings.max_error,
+                min_gain=settings.min_gain,
+            )
+
+        choice = chosen(rows)
+        for _ in range(_CORRECTIONS):
+            names = [row.name for row in rows if choice.verdicts[row.name] != SLOWER]
+            slower = self._slower(names) if names and names != self.names else set[str]()
+            if not slower:
+                break
+            rows = [
+                replace(row, int8_us=max(row.int8_us, row.float_us)) if row.name in slower else row
+                for row in rows
+            ]
+            choice = chosen(rows)
+        rows = [replace(row, verdict=choice.verdicts[row.name]) for row in rows]
+        made = Plan(rows, 0.0, choice.curve, choice.chosen)
+        return self.compared(made, told) if made.quantized else made
+
+    def as_it_is(self, sensitivity: Sensitivity, told: Told) -> Plan:
+        """Measure a model all of whose layers are quantised; verdicts say what would be better."""
+        errors = sensitivity.layer_errors(told)
+        told("times of layers")
+        rows, settings = self._rows(errors), self.settings
+        total = sum(self._times(()).values()) / 1e3
+        choice = choose(
+            rows,
+            sensitivity.error,
+            total,
+            max_error=settings.max_error,
+            min_gain=settings.min_gain,
+        )
+        measured = self.compared(Plan(rows, 0.0, choice.curve, choice.chosen), told)
+        return replace(
+            measured, layers=[replace(row, verdict=choice.verdicts[row.name]) for row in rows]
+        )
+
+    def compared(self, plan: Plan, told: Told) -> Plan:
+        """The plan with the error and times of the model that was chosen."""
+        told("the model that was chosen")
+        names = plan.quantized
+        error = self.error(names)
+        sides = {"floats": self._model(()), "chosen": self._model(names)}
+        for model in sides.values():
+            model.threads = self.settings.threads
+        feeds = self.samples[0]
+        times = take_turns({k: lambda m=m: m.run(feeds) for k, m in sides.items()}, _ROUNDS)
+        return replace(
+            plan,
+            error=error,
+            float_ms=times["floats"].median * 1e3,
+            quantized_ms=times["chosen"].median * 1e3,
+        )
+
+    def error(self, names: Sequence[str]) -> float:
+        """The relative error at the output of a model with these layers quantised."""
+        outputs = self.floats.output_names
+        exact = [self._program(()).run(feeds) for feeds in self.samples]
+        found = [self._program(names).run(feeds) for feeds in self.samples]
+        return output_error(found, exact, outputs)
+
+    def _rows(self, errors: dict[str, LayerError]) -> list[LayerPlan]:
+        before, after = self._times(()), self._times(self.names)
+        return [
+            LayerPlan(
+                layer.name,
+                layer.operator,
+                errors[layer.name].output,
+                errors[layer.name].sqnr_db,
+                before[layer.name],
+                after[layer.name],
+            )
+            for layer in self.layers
+        ]
+
+    def _slower(self, names: Sequence[str]) -> set[str]:
+        """Of quantised layers, those that take longer than in floats beside their neighbours."""
+        before, after = self._times(()), self._times(names)
+        return {name for name in names if after[name] >= before[name]}
+
+    def _times(self, names: Sequence[str]) -> dict[str, float]:
+        graph = self.quantized(names) if names else self.floats
+        profile = self._model(names).profile(self.samples[0], _RUNS)
+        return layer_times(profile, regions_of(graph, self.names), self.names)
+
+    def _model(self, names: Sequence[str]) -> Model:
+        model = self._program(names).program(self.samples[0])
+        model.threads = self.settings.threads
+        return model
+
+    def _program(self, names: Sequence[str]) -> Programs:
+        key = tuple(names)
+        if key not in self._programs:
+            graph = self.quantized(names) if names else self.floats
+            self._programs[key] = Programs(graph.model)
+        return self._programs[key]
