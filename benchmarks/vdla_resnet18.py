@@ -1,0 +1,166 @@
+"""ResNet-18 in 8 bits on the CPU and an accelerator: equal to the CPU alone, and where time goes.
+
+    python benchmarks/vdla_resnet18.py [--machine vta --shifts] [--model resnet18.onnx]
+
+The model is quantised by onnxruntime's static quantiser (QDQ, weights and activations signed bytes,
+symmetric), on random images. Scales are those that it finds, and with `--shifts`, which machines
+need that scale results themselves, the next larger power of two. Printed are
+
+- whether results are those of the CPU, and of onnxruntime, bit by bit;
+- how often the accelerator is called, beside the number of convolutions;
+- cycles by unit: of work, and waiting by cause, over all programs that a run calls;
+- milliseconds of these at 100 MHz. The paper's figure 21 has 2,867 for the convolutions on the CPU
+  of a Pynq board and 73 with the accelerator, 40 times less, without the first one, which takes
+  150 on either;
+- seconds of compiling and of the simulator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import numpy_helper
+from onnxruntime import quantization
+
+import tcopt
+from models import resnet18
+from tcopt.backends.vdla import host_functions
+from tcopt.backends.vdla.report import ProgramReport
+from tcopt.backends.vdla.simulator.function import run_stream
+from tcopt.dialects.vdla.stream import Stream
+from tcopt.runtime.program import Program
+from tcopt.tools.benchmarking.accelerator import reports_of
+
+_MEGAHERTZ = 100
+
+
+class Images(quantization.CalibrationDataReader):
+    """Random images that a model is calibrated with."""
+
+    def __init__(self, name: str, shape: tuple[int, ...], count: int = 2):
+        rng = np.random.default_rng(0)
+        self.feeds = iter([{name: rng.normal(size=shape).astype(np.float32)} for _ in range(count)])
+
+    def get_next(self) -> dict[str, Any] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return next(self.feeds, None)
+
+
+def quantised(model: onnx.ModelProto, *, shifts: bool) -> onnx.ModelProto:
+    """A model by onnxruntime's quantiser, with scales that are powers of two if wanted."""
+    (data,) = model.graph.input
+    shape = tuple(d.dim_value for d in data.type.tensor_type.shape.dim)
+    options: dict[str, Any] = {"ActivationSymmetric": True, "WeightSymmetric": True}
+    made = _quantised(model, Images(data.name, shape), options)
+    if not shifts:
+        return made
+    scales = {each.name: numpy_helper.to_array(each) for each in made.graph.initializer}
+    zero = np.array(0, np.int8)
+    overrides: dict[str, Any] = {}
+    for name, scale in scales.items():
+        if name.endswith("_scale") and not name.endswith("_quantized_scale") and scale.ndim == 0:
+            larger = np.array(2.0 ** np.ceil(np.log2(scale)), np.float32)
+            entry = {"scale": larger, "zero_point": zero, "quant_type": _BYTES}
+            overrides[name.removesuffix("_scale")] = [entry]
+    options["TensorQuantOverrides"] = overrides
+    return _quantised(model, Images(data.name, shape), options)
+
+
+_BYTES = quantization.QuantType.QInt8
+
+
+def _quantised(model: onnx.ModelProto, images: Images, options: dict[str, Any]) -> onnx.ModelProto:
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = (Path(folder) / name for name in ("float.onnx", "bytes.onnx"))
+        onnx.save(model, str(source))
+        quantization.quantize_static(
+            str(source),
+            str(target),
+            images,
+            quant_format=quantization.QuantFormat.QDQ,
+            activation_type=_BYTES,
+            weight_type=_BYTES,
+            extra_options=options,
+        )
+        return onnx.load(str(target))
+
+
+def cycles_by_unit(
+    reports: list[ProgramReport], names: Mapping[str, int]
+) -> dict[str, Counter[str]]:
+    """Cycles of each unit over all calls of programs, by what they are spent on."""
+    found: dict[str, Counter[str]] = {}
+    for report in reports:
+        for unit, busy in report.busy.items():
+            counts = found.setdefault(unit, Counter())
+            counts["work"] += busy * names[report.name]
+            for causes in report.stalls.get(unit, {}).values():
+                counts.update({cause: n * names[report.name] for cause, n in causes.items()})
+    return found
+
+
+def main() -> None:
+    """Print the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--machine", default="vdla", help="a machine's name")
+    parser.add_argument("--model", type=Path, help="a model in floats, ResNet-18 by default")
+    parser.add_argument("--shifts", action="store_true", help="scales that are powers of two")
+    parser.add_argument("--every", action="store_true", help="all convolutions, whatever they cost")
+    args = parser.parse_args()
+    logging.disable(logging.WARNING)
+    source = onnx.load(str(args.model)) if args.model else resnet18.build()
+    model = quantised(source, shifts=args.shifts)
+    passes = {"instead-of:partition": "partition{all-of-them=true}"} if args.every else {}
+    start = time.perf_counter()
+    compiled = tcopt.compile(model, f"vdla:{args.machine}", cache=False, passes=passes)
+    compiling = time.perf_counter() - start
+    (data,) = compiled.inputs
+    feeds = {data.name: np.random.default_rng(1).normal(size=data.shape).astype(np.float32)}
+    start = time.perf_counter()
+    names: Counter[str] = Counter()
+
+    def counted(stream: Stream, *args: Any, **kwargs: Any) -> None:
+        names[stream.name] += 1
+        run_stream(stream, *args, **kwargs)
+
+    with patch.object(host_functions, "run_stream", counted):
+        found = compiled.run(feeds)
+    running = time.perf_counter() - start
+    host = tcopt.compile(model, cache=False)
+    expected = host.run(feeds)
+    start = time.perf_counter()
+    host.run(feeds)
+    alone = time.perf_counter() - start
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    other = session.run(None, feeds)
+    program = compiled.program
+    assert isinstance(program, Program)
+    convolutions = sum(node.op_type == "Conv" for node in model.graph.node)
+    same = all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+    most = max(float(np.abs(a - b).max()) for a, b in zip(found, other, strict=True))
+    print(f"results are the CPU's: {same}; they differ from onnxruntime's by at most {most:g}")
+    reports = list(reports_of(program))
+    print(f"calls of the accelerator: {sum(names.values())}, of {len(reports)} programs; "
+          f"convolutions of the model: {convolutions}")  # fmt: skip
+    total = sum(report.cycles * names[report.name] for report in reports)
+    print(f"cycles of the accelerator: {total:,}, {total / _MEGAHERTZ / 1e3:.1f} ms at 100 MHz")
+    for unit, counts in cycles_by_unit(reports, names).items():
+        parts = ", ".join(f"{name} {n / total:.1%}" for name, n in counts.most_common() if n)
+        print(f"  {unit}: {parts}")
+    print(f"compiled in {compiling:.1f} s, simulated in {running:.1f} s, CPU alone {alone:.3f} s")
+    sys.exit(not same)
+
+
+if __name__ == "__main__":
+    main()
