@@ -14,6 +14,7 @@ class Layer:
 
     Attributes:
         paper: share of the roof without and with latency hiding, of the peak of the unit.
+        times: how often ResNet-18 has it.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Layer:
     kernel: int
     stride: int
     paper: tuple[float, float]
+    times: int = 1
 
     @property
     def pad(self) -> int:
@@ -60,16 +62,16 @@ class Layer:
 
 
 LAYERS = (
-    Layer("C2", 56, 64, 64, 3, 1, (0.672, 0.729)),
-    Layer("C3", 56, 64, 64, 1, 1, (0.214, 0.283)),
+    Layer("C2", 56, 64, 64, 3, 1, (0.672, 0.729), 4),
+    Layer("C3", 56, 64, 64, 1, 1, (0.214, 0.283), 0),
     Layer("C4", 56, 64, 128, 3, 2, (0.606, 0.755)),
     Layer("C5", 56, 64, 128, 1, 2, (0.128, 0.182)),
-    Layer("C6", 28, 128, 128, 3, 1, (0.696, 0.821)),
+    Layer("C6", 28, 128, 128, 3, 1, (0.696, 0.821), 3),
     Layer("C7", 28, 128, 256, 3, 2, (0.580, 0.839)),
     Layer("C8", 28, 128, 256, 1, 2, (0.197, 0.296)),
-    Layer("C9", 14, 256, 256, 3, 1, (0.579, 0.882)),
+    Layer("C9", 14, 256, 256, 3, 1, (0.579, 0.882), 3),
     Layer("C10", 14, 256, 512, 3, 2, (0.385, 0.594)),
     Layer("C11", 14, 256, 512, 1, 2, (0.187, 0.290)),
-    Layer("C12", 7, 512, 512, 3, 1, (0.391, 0.632)),
+    Layer("C12", 7, 512, 512, 3, 1, (0.391, 0.632), 3),
 )
 """The paper's are read off its figure 10, which names them C1 to C11."""

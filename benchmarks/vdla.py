@@ -1,19 +1,24 @@
 """ResNet-18's convolutions on the accelerator: cycles, what they could be, and the paper's.
 
-    python benchmarks/vdla.py --machine vdla --plot roofline.png
+    python benchmarks/vdla.py --machine vdla [--latency 64] [--check] [--plot roofline.png]
 
-For each layer of the TVM paper's table 2 (C2 to C12) one row:
+For each layer of the TVM paper's table 2 (C2 to C12) one row. All cycles are from one simulator
+(docs/vdla.md); programs are as the compiler makes them. On machines that store bytes a bias is
+added to the sums, they are shifted and limited (`--no-bias` leaves the first out, as VTA's measured
+programs do).
 
-- `ideal`: cycles of its products, out^2 * outputs * inputs * kernel^2 / 256 for a unit of 16 x 16;
-- `roof`: ideal / max(ideal, counted bytes / bytes of the port a cycle), where bytes are counted as
-  the paper does: data and weights of a byte, sums of four, each once;
-- `serial`: cycles of the compiled stream where units wait for each other as VTA's rule has it, one
-  after the other in one virtual thread; `hidden`: with tokens where entries are shared;
-- of `hidden`: utilisation (ideal / cycles), its share of the roof, what it is bound by,
-  instructions, tokens beside those of VTA's rule, and milliseconds of the proof;
-- the paper's utilisation without and with latency hiding, read off its figure 10.
-
-All cycles are from one simulator (docs/vdla.md).
+- `ideal`: cycles of the products, and those of the alu for each vector of results;
+- `bound`: `ideal`, or what the port takes for data, weights and results, each once, whichever is
+  longer. Without an alu that is the paper's roof, and the share of it is the paper's utilisation of
+  the roof;
+- `serial`: pieces chosen for one slot a buffer, so that nothing is loaded while something is
+  computed; `one slot`: the rule's pieces, in one; `threads`: two virtual threads of one slot each;
+  `slots`: by the rule. Tokens are by entries that are shared in all of them;
+- `neighbours`: the rule's stream with tokens by VTA's rule;
+- `TVM`: with `--machine pynq`, VTA's stream with TVM's published schedule;
+- of `slots`: the share of the bound, what it is bound by, instructions, tokens beside those of
+  VTA's rule, and milliseconds of the proof; the paper's utilisation without and with latency
+  hiding, read off its figure 10.
 """
 
 from __future__ import annotations
@@ -21,131 +26,249 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil, exp, log
 from pathlib import Path
 
-from rich.table import Table
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from table2 import LAYERS, Layer
 from tcopt.backends.vdla.machines import named_machine
-from tcopt.backends.vdla.report import ProgramReport, attainable_cycles, report_of
+from tcopt.backends.vdla.report import ProgramReport, report_of
 from tcopt.backends.vdla.simulator.check import check_stream
-from tcopt.backends.vdla.source import programs_of, stream_for
+from tcopt.backends.vdla.simulator.function import run_stream
+from tcopt.backends.vdla.source import stream_for
 from tcopt.compiler import Phase, lower
+from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
 from tcopt.dialects.vdla import ProgramOp
 from tcopt.passes.vdla.insert_tokens import InsertTokensPass, plan_program
+from tcopt.schedules import Schedule
+from tcopt.schedules.analysis.patterns import match_block
+from tcopt.schedules.rules.vdla.contraction import choose_tile, schedule_tile
+from tcopt.schedules.rules.vdla.roles import Roles, find_roles
 from tcopt.support.parsing import LocatedParser
-from tcopt.tools.command_line.text_tables import render
 from tcopt.tools.passes.driver import new_context
 
-TO_PROGRAM = (
-    "lower-graph-to-te,te-inline,split-axes,merge-axes,lower-te-to-loop,schedule,apply-schedule,"
-    "compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla"
-)
+LOOP = "lower-graph-to-te,te-inline,split-axes,merge-axes,split-operations,lower-te-to-loop"
+PROGRAM = "compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla"
+COLUMNS = ("serial", "one slot", "threads", "slots")
+SHIFT = 8
 
 
-@dataclass(frozen=True)
+@dataclass
 class Result:
     """What was found of a layer.
 
     Attributes:
-        tokens, other_tokens: by regions, and by VTA's rule on the same stream.
+        ideal, bound: cycles.
+        cycles: by column.
+        tokens, other_tokens: of the rule's stream, by regions and by VTA's rule.
         proof: seconds.
     """
 
     layer: Layer
     ideal: int
-    roof: float
-    serial: ProgramReport
-    hidden: ProgramReport
-    tokens: int
-    other_tokens: int
-    proof: float
+    bound: int
+    products: int
+    cycles: dict[str, int] = field(default_factory=dict[str, int])
+    report: ProgramReport | None = None
+    tokens: int = 0
+    other_tokens: int = 0
+    proof: float = 0.0
 
     @property
-    def utilisation(self) -> float:
-        return self.ideal / self.hidden.cycles
+    def share(self) -> float:
+        """Of the bound."""
+        return self.bound / self.cycles["slots"]
 
 
-def program_of(layer: Layer, target: VdlaTargetAttr) -> ProgramOp:
-    """The program of a layer, without tokens, as the compiler makes it."""
-    inner, lanes = target.block_in.data, target.block_out.data
-    blocks_in, blocks_out = ceil(layer.inputs / inner), ceil(layer.outputs / lanes)
-    x = f"1x{blocks_in}x{layer.size}x{layer.size}x{inner}"
-    w = f"{blocks_out}x{blocks_in}x{layer.kernel}x{layer.kernel}x1x{lanes}x{inner}"
-    y = f"1x{blocks_out}x{layer.out}x{layer.out}x{lanes}"
-    text = f"""func.func @main(%x: tensor<{x}xi8>, %w: tensor<{w}xi8>) -> tensor<{y}xi32> {{
-      %0 = graph.blocked_conv %x, %w {{strides = {[layer.stride] * 2}, pads = {[layer.pad] * 4},
-        result_element = i32}} : tensor<{y}xi32> loc("{layer.name}")
-      func.return %0 : tensor<{y}xi32>
-    }}"""
+def graph(layer: Layer, facts: VdlaTargetAttr, *, bias: bool) -> ModuleOp:
+    """The layer as a graph, channels in blocks of the unit; with the alu's work where bytes are
+    stored."""
+    _, lanes, inner = facts.unit
+    c, o, k = ceil(layer.inputs / inner), ceil(layer.outputs / lanes), layer.kernel
+    x = f"1x{c}x{layer.size}x{layer.size}x{inner}"
+    y = f"1x{o}x{layer.out}x{layer.out}x{lanes}"
+    stored, last, after = "i32", "%0", ""
+    if "i32" not in facts.stored_types:
+        stored, last = "i8", "%5"
+        after = f"""
+          %1 = graph.add %0, %b : tensor<{y}xi32>
+          %2 = graph.shift_right {"%1" if bias else "%0"}, %n : tensor<{y}xi32>
+          %3 = graph.max %2, %low : tensor<{y}xi32>
+          %4 = graph.min %3, %high : tensor<{y}xi32>
+          %5 = graph.cast %4 : tensor<{y}xi8>"""
+    text = f"""
+      func.func @main(%x: tensor<{x}xi8>, %w: tensor<{o}x{c}x{k}x{k}x1x{lanes}x{inner}xi8>,
+                      %b: tensor<1x{o}x1x1x{lanes}xi32>) -> tensor<{y}x{stored}> {{
+        %n = graph.constant dense<{SHIFT}> : tensor<i32>
+        %low = graph.constant dense<0> : tensor<i32>
+        %high = graph.constant dense<127> : tensor<i32>
+        %g = graph.group kind = complex_out_fusable {{
+          %0 = graph.blocked_conv %x, %w {{strides = [{layer.stride}, {layer.stride}],
+            pads = {[layer.pad] * 4}, result_element = i32}} : tensor<{y}xi32>{after}
+          graph.yield {last} : tensor<{y}x{stored}>
+        }} : tensor<{y}x{stored}> loc("{layer.name}")
+        func.return %g : tensor<{y}x{stored}>
+      }}"""
     module = LocatedParser(new_context(), text, layer.name).parse_module()
-    module.attributes[TARGET_ATTRIBUTE] = target
-    lower(module, [Phase("program", TO_PROGRAM)])
-    (program,) = programs_of(module)
-    return program
+    module.attributes[TARGET_ATTRIBUTE] = facts
+    return module
 
 
-def measure(layer: Layer, target: VdlaTargetAttr) -> Result:
-    """Compile a layer and simulate it."""
-    program = program_of(layer, target)
-    module = program.parent_op()
-    assert isinstance(module, ModuleOp)
-    reports: dict[str, ProgramReport] = {}
-    counts: dict[str, int] = {}
-    proof = 0.0
-    for rule in ("neighbours", "regions"):
-        counts[rule] = plan_program(program, rule).count
-        InsertTokensPass(rule=rule).apply(new_context(), module)
-        stream = stream_for(program, target)
+def program(module: ModuleOp, column: str, facts: VdlaTargetAttr) -> ProgramOp | None:
+    """The program of a schedule, without tokens; None if there is no such one."""
+    lower(module, [Phase("loop", LOOP)])
+    function = next(op for op in module.ops if isinstance(op, FuncOp))
+    sch = Schedule(function)
+    block = sch.get_block("conv")
+    pattern = match_block(sch.block_op(block))
+    assert pattern is not None
+    roles = find_roles(sch, pattern, facts)
+    assert isinstance(roles, Roles), roles
+    threads = 2 if column == "threads" else 1
+    tile = choose_tile(roles, facts, serial=column == "serial", threads=threads)
+    if tile is None:
+        return None
+    if column == "one slot":
+        tile = replace(tile, slots=(1, 1, 1))
+    schedule_tile(sch, block, roles, tile, facts)
+    for op in list(module.ops):
+        if op is not function:
+            op.detach()
+    lower(module, [Phase("program", PROGRAM)])
+    (made,) = module.ops
+    assert isinstance(made, ProgramOp)
+    return made
+
+
+def measure(
+    layer: Layer, facts: VdlaTargetAttr, columns: Sequence[str], *, bias: bool, check: bool
+) -> Result:
+    """Compile a layer in each way and simulate it."""
+    result = _bounds(layer, facts, bias=bias)
+    for column in columns:
+        module = graph(layer, facts, bias=bias)
+        made = program(module, column, facts)
+        if made is None:
+            continue
+        if column == "slots":
+            result.other_tokens = plan_program(made, "neighbours").count
+            InsertTokensPass(rule="neighbours").apply(new_context(), module)
+            result.cycles["neighbours"] = report_of(stream_for(made, facts), facts).cycles
+            result.tokens = plan_program(made, "regions").count
+        InsertTokensPass().apply(new_context(), module)
+        stream = stream_for(made, facts)
         start = time.perf_counter()
-        check_stream(stream, target)
-        proof = time.perf_counter() - start
-        reports[rule] = report_of(stream, target)
-    unit = target.rows.data * target.block_in.data * target.block_out.data
-    ideal = ceil(layer.products / unit)
-    roof = ideal / attainable_cycles(ideal, layer.counted_bytes, target)
-    serial, hidden = reports["neighbours"], reports["regions"]
-    tokens, other = counts["regions"], counts["neighbours"]
-    return Result(layer, ideal, roof, serial, hidden, tokens, other, proof)
+        check_stream(stream, facts)
+        result.proof = time.perf_counter() - start
+        result.report = report_of(stream, facts)
+        result.cycles[column] = result.report.cycles
+        if check and not is_right(made, layer, facts, bias=bias):
+            raise SystemExit(f"{layer.name}, {column}: results are not numpy's")
+    if facts == named_machine("pynq"):
+        published = _published(layer, facts)
+        if published is not None:
+            result.cycles["TVM"] = published
+    return result
+
+
+def _bounds(layer: Layer, facts: VdlaTargetAttr, *, bias: bool) -> Result:
+    products = layer.cycles(facts) * facts.gemm_cycles.data
+    ideal, moved = products, layer.counted_bytes
+    if "i32" not in facts.stored_types:
+        vectors = layer.out**2 * ceil(layer.outputs / facts.block_out.data)
+        each = facts.gemm_cycles.data + 3 * facts.alu_imm.data + bias * facts.alu_reg.data
+        ideal += vectors * each
+        moved -= 3 * layer.out**2 * layer.outputs
+    port = ceil(moved * facts.port_cycles.data / facts.port_bytes.data)
+    return Result(layer, ideal, max(ideal, port), products)
+
+
+def _published(layer: Layer, facts: VdlaTargetAttr) -> int | None:
+    """Cycles of VTA's stream with the schedule that TVM published for it."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from vdla_programs import PUBLISHED, ConvWriter
+
+    for conv, _ in PUBLISHED:
+        shape = (conv.channels, conv.size, conv.outputs, conv.kernel, conv.stride)
+        if shape == (layer.inputs, layer.size, layer.outputs, layer.kernel, layer.stride):
+            return report_of(stream_for(ConvWriter(conv).write(), facts), facts).cycles
+    return None
+
+
+def is_right(made: ProgramOp, layer: Layer, facts: VdlaTargetAttr, *, bias: bool) -> bool:
+    """Whether a program computes what numpy does, its units in a random order."""
+    rng = np.random.default_rng(0)
+    args = {arg.name_hint: arg.type.get_shape() for arg in made.body.block.args}  # pyright: ignore
+    names = list(args)
+    data, weights = (rng.integers(-128, 128, args[name], np.int8) for name in ("x", "w"))
+    bytes_stored = "i32" not in facts.stored_types
+    result = np.zeros(args[names[-1]], np.int8 if bytes_stored else np.int32)
+    arrays = {"x": data, "w": weights, names[-1]: result}
+    if "b" in args:
+        arrays["b"] = rng.integers(-5000, 5000, args["b"], np.int32)
+    stream = stream_for(made, facts)
+    run_stream(stream, facts, [arrays[str(name)] for name in names], seed=1)
+    around = (layer.pad, layer.pad)
+    padded = np.pad(data.astype(np.int64), ((0, 0), (0, 0), around, around, (0, 0)))
+    total = np.zeros(result.shape, np.int64)
+    end = (layer.out - 1) * layer.stride + 1
+    for dy in range(layer.kernel):
+        for dx in range(layer.kernel):
+            seen = padded[:, :, dy : dy + end : layer.stride, dx : dx + end : layer.stride]
+            total += np.einsum("nchwi,ocji->nohwj", seen, weights[:, :, dy, dx, 0].astype(np.int64))
+    if bytes_stored:
+        added = arrays["b"].reshape(1, -1, 1, 1, total.shape[-1]) if bias else 0
+        total = np.clip((total + added) >> SHIFT, 0, 127)
+    return bool((result == total).all())
 
 
 def table_of(results: Sequence[Result]) -> str:
-    """The results as text."""
-    table = Table()
-    names = "layer,ideal,roof,serial,hidden,utilisation,of the roof,paper,bound by,instructions,"
-    for name in (names + "tokens,VTA's tokens,proof ms").split(","):
-        table.add_column(name, justify="left" if name in ("layer", "bound by") else "right")
+    """The results as a table of Markdown."""
+    columns = list(dict.fromkeys(name for each in results for name in each.cycles))
+    last = ["of the bound", "paper", "bound by", "instructions", "tokens", "VTA's", "proof, ms"]
+    rows = [["layer", "ideal", "bound", *columns, "utilisation", *last]]
+    rows.append(["---"] * len(rows[0]))
     for each in results:
         before, after = each.layer.paper
-        count = len(each.hidden.tasks)
-        table.add_row(
-            each.layer.name,
-            f"{each.ideal:,}",
-            f"{each.roof:.3f}",
-            f"{each.serial.cycles:,}",
-            f"{each.hidden.cycles:,}",
-            f"{each.utilisation:.3f}",
-            f"{each.utilisation / each.roof:.3f}",
-            f"{before:.3f} -> {after:.3f}",
-            each.hidden.bound_by,
-            str(count),
-            str(each.tokens),
-            str(each.other_tokens),
-            f"{1e3 * each.proof:.0f}",
+        assert each.report is not None
+        rows.append(
+            [
+                each.layer.name,
+                f"{each.ideal:,}",
+                f"{each.bound:,}",
+                *(f"{each.cycles[name]:,}" if name in each.cycles else "-" for name in columns),
+                f"{each.products / each.cycles['slots']:.3f}",
+                f"{each.share:.3f}",
+                f"{before:.3f}, {after:.3f}",
+                each.report.bound_by,
+                str(len(each.report.tasks)),
+                str(each.tokens),
+                str(each.other_tokens),
+                f"{1e3 * each.proof:.0f}",
+            ]
         )
-    shares = [log(each.utilisation / each.roof) for each in results]
-    gains = [log(each.serial.cycles / each.hidden.cycles) for each in results]
-    mean = exp(sum(shares) / len(shares))
-    return (
-        render(table)
-        + f"\ngeometric means: {mean:.3f} of the roof, {exp(sum(gains) / len(gains)):.2f} times "
-        "as fast as serial"
-    )
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    lines.append(f"geometric mean of the bound's share: {_mean(r.share for r in results):.3f}")
+    for name in columns:
+        gains = [r.cycles[name] / r.cycles["slots"] for r in results if name in r.cycles]
+        if name != "slots":
+            lines.append(
+                f"by slots {_mean(gains):.2f} times as fast as {name}, {min(gains):.2f} at least"
+            )
+    if len(results) == len(LAYERS):
+        total = sum(r.cycles["slots"] * r.layer.times for r in results)
+        lines.append(f"ResNet-18's convolutions but the first: {total:,} cycles")
+    return "\n".join(lines)
+
+
+def _mean(numbers: Iterable[float]) -> float:
+    logs = [log(n) for n in numbers]
+    return exp(sum(logs) / len(logs))
 
 
 def plot(results: Sequence[Result], target: VdlaTargetAttr, path: Path) -> None:
@@ -167,12 +290,13 @@ def plot(results: Sequence[Result], target: VdlaTargetAttr, path: Path) -> None:
     for label, colour, marker, shares in (
         ("paper, serial", "#c9c9c9", "s", [each.layer.paper[0] for each in results]),
         ("paper, latency hidden", "#7d7d7d", "s", [each.layer.paper[1] for each in results]),
-        ("serial", "#e08a2c", "o", [each.ideal / each.serial.cycles for each in results]),
-        ("latency hidden", "#3b6fb6", "o", [each.utilisation for each in results]),
+        ("serial", "#e08a2c", "o", [each.products / each.cycles["serial"] for each in results]),
+        ("latency hidden", "#3b6fb6", "o", [r.products / r.cycles["slots"] for r in results]),
     ):
         axes.scatter(points, [unit * share for share in shares], 24, colour, marker, label=label)
     for each, at in zip(results, points, strict=True):
-        axes.annotate(each.layer.name, (at, unit * each.utilisation), fontsize=7)
+        height = unit * each.products / each.cycles["slots"]
+        axes.annotate(each.layer.name, (at, height), fontsize=7)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
     axes.set_xlabel("operations a byte, counted as the paper does")
@@ -187,14 +311,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="the accelerator on ResNet-18's convolutions")
     parser.add_argument("--machine", default="vdla", help="a machine's name (vdla)")
     parser.add_argument("--latency", type=int, help="another latency of the port")
+    parser.add_argument("--port-bytes", type=int, help="another width of the port")
     parser.add_argument("--layers", nargs="+", help="of these alone, by name")
+    parser.add_argument("--columns", nargs="+", default=COLUMNS, help="ways to schedule them")
+    parser.add_argument("--no-bias", action="store_true", help="no bias where bytes are stored")
+    parser.add_argument("--check", action="store_true", help="compare results with numpy")
     parser.add_argument("--plot", type=Path, help="write a roofline plot")
     args = parser.parse_args(argv)
     target = named_machine(args.machine)
-    if args.latency is not None:
-        target = VdlaTargetAttr.of_facts({**target.facts(), "latency": args.latency})
+    changed = {"latency": args.latency, "port_bytes": args.port_bytes}
+    numbers = {name: value for name, value in changed.items() if value is not None}
+    if numbers:
+        target = VdlaTargetAttr.of_facts({**target.facts(), **numbers})
     wanted = [each for each in LAYERS if not args.layers or each.name in args.layers]
-    results = [measure(layer, target) for layer in wanted]
+    columns = [name for name in COLUMNS if name in args.columns or name == "slots"]
+    bias = not args.no_bias
+    results = [measure(layer, target, columns, bias=bias, check=args.check) for layer in wanted]
     print(table_of(results))
     if args.plot:
         plot(results, target, args.plot)

@@ -317,3 +317,19 @@ class ConvWriter:
                 [Unit.COMPUTE] if co == 0 else [],
                 [Unit.COMPUTE] if co == conv.tile_co - 1 else [],
             )
+
+
+PUBLISHED = [
+    (Conv(256, 14, 512, 3, 2, 1, 7, 7, 1, 16, 2, 1, alu=True), 399_400),
+    (Conv(512, 7, 512, 3, 1, 1, 7, 7, 1, 16, 2, 1, alu=True), 734_800),
+    (Conv(128, 28, 256, 3, 2, 1, 14, 14, 1, 4, 2, 1, alu=True), 266_900),
+    (Conv(256, 14, 256, 3, 1, 1, 14, 14, 1, 4, 2, 1, alu=True), 493_400),
+    (Conv(64, 56, 128, 3, 2, 1, 7, 28, 1, 4, 2, 1, alu=True), 296_600),
+    (Conv(128, 28, 128, 3, 1, 1, 14, 28, 1, 2, 1, 2, alu=True), 518_300),
+    (Conv(64, 56, 64, 3, 1, 1, 8, 56, 1, 2, 2, 1, alu=True), 569_900),
+    (Conv(64, 56, 128, 1, 2, 0, 7, 28, 1, 4, 1, 2, alu=True), 134_900),
+    (Conv(128, 28, 256, 1, 2, 0, 7, 14, 1, 8, 2, 1, alu=True), 102_900),
+    (Conv(256, 14, 512, 1, 2, 0, 7, 7, 1, 16, 2, 1, alu=True), 108_100),
+]
+"""What TVM published for VTA on a Pynq board at 100 MHz, and the schedules it was measured with:
+TopHub's file vta_v0.10.log. Milliseconds, here as cycles."""

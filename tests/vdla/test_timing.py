@@ -30,7 +30,7 @@ from tcopt.dialects.vdla import (
 from tcopt.dialects.vdla.stream import Stream, stream_of
 from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
 from tcopt.support.errors import VerificationError
-from vdla_programs import Conv, ConvWriter, Writer
+from vdla_programs import PUBLISHED, Conv, ConvWriter, Writer
 from vdla_tokens import insert_tokens
 
 VDLA = MACHINES["vdla"]
@@ -217,22 +217,6 @@ def test_tasks_may_wait_for_tasks() -> None:
 def test_units_that_wait_forever_are_an_error() -> None:
     with pytest.raises(VerificationError, match="the b unit waits forever for a->b"):
         simulate(plain_machine(), [Task(0, "b", pops=("a->b",), text="nothing")])
-
-
-# What TVM published for VTA on a Pynq board at 100 MHz, and the schedules it was measured with:
-# TopHub's file vta_v0.10.log. Milliseconds, here as cycles.
-PUBLISHED = [
-    (Conv(256, 14, 512, 3, 2, 1, 7, 7, 1, 16, 2, 1, alu=True), 399_400),
-    (Conv(512, 7, 512, 3, 1, 1, 7, 7, 1, 16, 2, 1, alu=True), 734_800),
-    (Conv(128, 28, 256, 3, 2, 1, 14, 14, 1, 4, 2, 1, alu=True), 266_900),
-    (Conv(256, 14, 256, 3, 1, 1, 14, 14, 1, 4, 2, 1, alu=True), 493_400),
-    (Conv(64, 56, 128, 3, 2, 1, 7, 28, 1, 4, 2, 1, alu=True), 296_600),
-    (Conv(128, 28, 128, 3, 1, 1, 14, 28, 1, 2, 1, 2, alu=True), 518_300),
-    (Conv(64, 56, 64, 3, 1, 1, 8, 56, 1, 2, 2, 1, alu=True), 569_900),
-    (Conv(64, 56, 128, 1, 2, 0, 7, 28, 1, 4, 1, 2, alu=True), 134_900),
-    (Conv(128, 28, 256, 1, 2, 0, 7, 14, 1, 8, 2, 1, alu=True), 102_900),
-    (Conv(256, 14, 512, 1, 2, 0, 7, 7, 1, 16, 2, 1, alu=True), 108_100),
-]
 
 
 @pytest.mark.parametrize(("conv", "cycles"), PUBLISHED, ids=str)

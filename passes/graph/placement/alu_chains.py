@@ -64,6 +64,8 @@ class Chain:
     def follow(self) -> str | None:
         """Follow the operator as far as results are bytes again; or why they never are."""
         product = self.form.body[-1].results[0]
+        if len(self.form.after) != 1:
+            return "its results are stored in another order than the graph's"
         terms = self.form.products // max(prod(shape_of(product)), 1)
         bound = terms * _PRODUCT
         value = self.op.results[0]
@@ -104,6 +106,12 @@ class Chain:
 
     def after(self, result: SSAValue) -> Iterator[GraphOp]:
         """Ops on the host that make the result of the graph's op of what is stored."""
+        if self.end is self.op:
+            product = self.form.body[-1].results[0]
+            for each in self.form.after:
+                each.operands = [result if value is product else value for value in each.operands]
+                yield each
+            return
         (back,) = self.form.after
         assert isinstance(back, LayoutTransformOp)
         source, target = (each.data for each in (back.src, back.dst))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -144,5 +145,38 @@ def test_what_follows_on_an_alu_is_exact(
     PartitionPass(all_of_them=True).apply(context, module)
     module.verify()
     assert not any(isinstance(op, graph.ConvOp) for op in module.walk())
+    (found,) = run_module(module, feeds)
+    np.testing.assert_array_equal(found, expected)
+
+
+MATMUL = """
+module attributes {{tcopt.accelerator = #target.vdla<inp_bytes = 32768, wgt_bytes = 32768,
+    acc_bytes = 131072, uop_bytes = 256>}} {{
+  func.func @main(%x: tensor<{x}xi8>, %w: tensor<{w}xi8>) -> tensor<{y}xi32> {{
+    %c = graph.matmul %x, %w {{{attributes}result_element = i32}} : tensor<{y}xi32>
+    return %c : tensor<{y}xi32>
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+@pytest.mark.parametrize("rows", [(1,), (2, 3)])
+def test_matrix_products_on_a_matrix_unit_are_exact(
+    rows: tuple[int, ...], by_columns: bool
+) -> None:
+    """Rows, of several batches too, times a matrix that fills no blocks."""
+    context = new_context()
+    shapes = (*rows, 20), ((33, 20) if by_columns else (20, 33)), (*rows, 33)
+    x, w, y = ("x".join(map(str, shape)) for shape in shapes)
+    attributes = "transpose_b, " if by_columns else ""
+    text = MATMUL.format(x=x, w=w, y=y, attributes=attributes)
+    module = LocatedParser(context, text, "matmul.mlir").parse_module()
+    rng = np.random.default_rng(0)
+    feeds = [rng.integers(-128, 128, shape, np.int8) for shape in shapes[:2]]
+    (expected,) = run_module(module, feeds)
+    PartitionPass(all_of_them=True).apply(context, module)
+    module.verify()
+    assert any(isinstance(op, graph.GroupOp) for op in module.walk())
     (found,) = run_module(module, feeds)
     np.testing.assert_array_equal(found, expected)
