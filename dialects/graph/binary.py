@@ -52,7 +52,7 @@ class AddOp(BinaryOp):
 
     def on_alu(self, alu: Alu) -> Registers | str:
         """A sum of 32 bits."""
-        return sum_on_alu(alu, self.lhs, self.rhs)
+        return sum_on_alu(alu, self.lhs, self.rhs, AddOp)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
         """Sums of products and a bias of their scale; narrow integers whose scales are powers of
@@ -61,7 +61,7 @@ class AddOp(BinaryOp):
         wide = all(element_type(x.integers) == i32 for x in operands)
         if wide and lhs.scales_like(rhs):
             return ScaledOps([AddOp(lhs.integers, rhs.integers)])
-        return sum_of_shifted(lhs, rhs)
+        return sum_of_shifted(lhs, rhs, AddOp)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """The value by numpy."""

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.alu_forms import requantized_on_alu
+from tcopt.dialects.graph.alu_scaling import scaled_on_alu
 from tcopt.dialects.graph.attributes import flag
 from tcopt.dialects.graph.elementwise import ElementwiseOp
 from tcopt.dialects.graph.interfaces import GraphOp
@@ -140,7 +140,8 @@ class RequantizeOp(QuantizerOp):
 
     def on_alu(self, alu: Alu) -> Registers | str:
         """A shift that rounds, where the scale is a power of two."""
-        return requantized_on_alu(self, alu)
+        scale, zero = alu.number(self.scale), alu.number(self.zero)
+        return scaled_on_alu(alu, self.x, scale, zero, self.limits, centred=self.is_centered)
 
     def scaled(self, x: Any, scale: Any) -> Any:
         """The product."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from xdsl.dialects.builtin import i32
 from xdsl.irdl import irdl_op_definition
 
-from tcopt.dialects.graph.alu_forms import shifted_on_alu
+from tcopt.dialects.graph.alu_forms import MOST
 from tcopt.dialects.graph.elementwise import BinaryOp, Domain
 from tcopt.dialects.graph.interfaces.placement import Alu, Registers
 from tcopt.dialects.graph.types import Array, bits_of, element_type, is_unsigned_int
@@ -25,7 +26,10 @@ class ShiftLeftOp(BinaryOp):
 
     def on_alu(self, alu: Alu) -> Registers | str:
         """A product with a power of two."""
-        return shifted_on_alu(alu, self.lhs, self.rhs)
+        registers, count = alu.operand(self.lhs), alu.number(self.rhs)
+        if registers is None or count is None or count.size != 1 or element_type(self.lhs) != i32:
+            return "its operand is not in registers, or it shifts by several numbers"
+        return times_power_of_two(alu, alu.settled(registers), int(count.item()))
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """The value by numpy."""
@@ -78,3 +82,14 @@ def _places(rhs: te.Expr) -> tuple[te.Expr, te.Expr]:
     bits = bits_of(rhs.dtype)
     inside = te.all(rhs >= 0, rhs < bits)
     return te.select(inside, rhs, te.const(0, rhs.dtype)), inside
+
+
+def times_power_of_two(alu: Alu, registers: Registers, places: int) -> Registers | str:
+    """What is in registers of an alu, shifted to the left."""
+    bound = registers.bound << max(places, 0)
+    if not 0 <= places <= 30 or bound > MOST:
+        return "bits may be shifted out"
+    if places == 0:
+        return registers
+    value = alu.add(ShiftLeftOp(registers.value, alu.constant(places)))
+    return Registers(value, registers.offset << places, bound)

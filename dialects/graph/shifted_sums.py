@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import Operation, SSAValue
 
+from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
+from tcopt.dialects.graph.shift import ShiftLeftOp
 from tcopt.dialects.graph.types import element_type
 
 _MOST_PLACES = 7
@@ -16,16 +20,17 @@ _MOST_PLACES = 7
 needs real numbers gets these."""
 
 
-def sum_of_shifted(lhs: Scaled, rhs: Scaled) -> ScaledOps | None:
+def sum_of_shifted(
+    lhs: Scaled, rhs: Scaled, add: Callable[[SSAValue, SSAValue], Operation]
+) -> ScaledOps | None:
     """The sum of two narrow tensors, in 32 bits and of the smaller scale; None where scales are no
     powers of two.
 
     In floats the sum is exact too, so the same numbers are rounded afterwards.
-    """
-    from tcopt.dialects.graph.binary import AddOp
-    from tcopt.dialects.graph.cast import CastOp
-    from tcopt.dialects.graph.shift import ShiftLeftOp
 
+    Args:
+        add: makes the operator that adds.
+    """
     exponents = [_exponent(each) for each in (lhs, rhs)]
     if None in exponents or any(element_type(x.integers) != i16 for x in (lhs, rhs)):
         return None
@@ -45,13 +50,11 @@ def sum_of_shifted(lhs: Scaled, rhs: Scaled) -> ScaledOps | None:
             ops += [places, shifted]
             term = shifted.results[0]
         terms.append(term)
-    total = AddOp(*terms)
+    total = add(*terms)
     return ScaledOps([*ops, total], [_literal(np.float32(math.ldexp(1.0, least)))])
 
 
 def _literal(value: np.generic) -> Operation:
-    from tcopt.dialects.graph.constant import ConstantOp
-
     return ConstantOp.literal(np.asarray(value))
 
 
