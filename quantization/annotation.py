@@ -63,7 +63,6 @@ def _carry_back(
             and not graph.is_output(source)
             and source not in wanted
             and source not in graph.constants
-            and graph.is_float(source)
             for source in sources
         )
         if not sources or not free:

@@ -91,9 +91,9 @@ def layers_of(graph: OnnxGraph) -> list[Layer]:
         if operands is None:
             continue
         data, weight, bias, channel = operands
-        values = [node.input[place] for place in data]
-        weights = [] if weight is None else [node.input[weight.place]]
-        if all(graph.is_float(value) for value in (*values, *weights)):
+        # All operands are of one type; that of what other domains compute may not be known.
+        typed = data if weight is None else (weight.place,)
+        if any(graph.is_float(node.input[place]) for place in typed):
             found.append(Layer(name, node, data, weight, bias, channel))
     return found
 
