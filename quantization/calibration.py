@@ -23,28 +23,32 @@ def calibrate(
     graph: OnnxGraph,
     layers: Sequence[Layer],
     samples: Sequence[Feeds],
-    method: str,
+    methods: Sequence[str],
     settings: RangeSettings,
-) -> dict[str, Parameters]:
-    """The parameters of all data of layers, which decide on scales.
+) -> dict[str, dict[str, Parameters]]:
+    """By method, the parameters of all data of layers, which decide on scales.
 
     Raises:
         InputError: a value is not finite on the data.
     """
     names = dict.fromkeys(name for layer in layers for name in layer.sources)
     names = [name for name in names if name not in graph.constants]
-    found = distributions(graph, names, samples, histograms=method != "minmax")
-    made: dict[str, Parameters] = {}
-    for name, values in found.items():
-        low, high = chosen_range(method, values, settings)
-        made[name] = parameters_for(
-            low,
-            high,
-            settings.integer,
-            symmetric=settings.symmetric,
-            power_of_two=settings.power_of_two,
-        )
-    return made
+    found = distributions(graph, names, samples, histograms=set(methods) != {"minmax"})
+    return {
+        method: {name: _parameters(method, values, settings) for name, values in found.items()}
+        for method in methods
+    }
+
+
+def _parameters(method: str, values: Distribution, settings: RangeSettings) -> Parameters:
+    low, high = chosen_range(method, values, settings)
+    return parameters_for(
+        low,
+        high,
+        settings.integer,
+        symmetric=settings.symmetric,
+        power_of_two=settings.power_of_two,
+    )
 
 
 def distributions(

@@ -165,6 +165,13 @@ def test_smoothing_helps_channels_that_stand_out() -> None:
     assert _error(_reference(smooth.model, feeds), _reference(model, feeds)) < 0.05
 
 
+def test_the_best_method_is_that_of_least_error() -> None:
+    model, told = chain(), list[str]()
+    found = tcopt.quantize(model, images(model), plan=False, method="best", told=told.append)
+    errors = [float(line.split(": ")[1]) for line in told if line.startswith("error by")]
+    assert len(errors) == 4 and found.plan.error == pytest.approx(min(errors), rel=1e-2)
+
+
 def test_biases_are_corrected_for_what_weights_lose() -> None:
     model = chain(spread=3.0)
     data = {"x": images(model)["x"] + 2}
@@ -178,7 +185,7 @@ def test_biases_are_corrected_for_what_weights_lose() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"method": "best"}, InputError, "no calibration method 'best'"),
+        ({"method": "good"}, InputError, "no calibration method 'good'"),
         ({"activations": "int4"}, InputError, "not stored as 'int4'"),
         ({"percentile": 3}, InputError, "a percentile"),
         ({"smooth": 2.0}, InputError, "a strength of smoothing"),

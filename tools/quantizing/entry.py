@@ -27,7 +27,7 @@ from tcopt.quantization.onnx_graph import OnnxGraph, check_model, open_graph
 from tcopt.quantization.parameters import Integer
 from tcopt.quantization.patterns import rewrite
 from tcopt.quantization.plan import LayerPlan, Plan
-from tcopt.quantization.ranges import RangeSettings, find_method
+from tcopt.quantization.ranges import METHODS, RangeSettings, find_method
 from tcopt.quantization.realization import Realization, quantized
 from tcopt.quantization.sensitivity import Sensitivity, switched_model
 from tcopt.quantization.smoothing import smooth
@@ -37,6 +37,9 @@ from tcopt.support.files import open_output
 from tcopt.tools.quantizing.measuring import Measurement, PlanSettings
 
 Told = Callable[[str], object]
+
+BEST = "best"
+"""As a method: that whose model has the least error."""
 
 SAMPLES = 4
 """Runs of the data that errors are taken from, by default."""
@@ -77,7 +80,8 @@ class QuantizeSettings:
             raise InputError(f"a strength of smoothing is from 0 to 1, not {self.smooth:g}")
         if self.samples < 1 or (self.batch is not None and self.batch < 1):
             raise InputError("numbers of samples and extents of a batch are from 1 on")
-        find_method(self.method)
+        if self.method != BEST:
+            find_method(self.method)
         integer = Integer(self.activations)
         return RangeSettings(integer, self.symmetric, self.power_of_two, self.percentile)
 
@@ -158,7 +162,8 @@ def quantize(
         threads: that times are measured with, by default all.
         follow_links: as `tcopt.compile` takes it.
         told: called with a line before each step.
-        settings: `method` of calibration (`minmax`, `percentile`, `entropy`, `mse`), `percentile`,
+        settings: `method` of calibration (`minmax`, `percentile`, `entropy`, `mse`, or `best`
+            of these by the error at the output), `percentile`,
             `activations` (`uint8` or `int8`), `symmetric`, `per_channel`, `symmetric_weights`,
             `power_of_two`, `bias_correction`, `equalize`, `smooth` (the strength, None for none),
             `floats` (names of layers that stay in floats), `batch` (the extent of a run's first
@@ -176,13 +181,8 @@ def quantize(
     graph, layers = ready.graph, ready.layers
     names = [layer.name for layer in layers]
     samples = ready.samples[: known.samples]
-
-    def made(chosen: Sequence[str]) -> OnnxGraph:
-        return quantized(graph, chosen, realization)
-
-    measurement = Measurement(
-        graph, layers, made, samples, PlanSettings(max_error, min_gain, threads)
-    )
+    limits = PlanSettings(max_error, min_gain, threads)
+    measurement = _measurement(graph, layers, realization, samples, limits)
     if plan:
         sensitivity = Sensitivity(switched_model(graph, layers, realization), samples)
         found = measurement.plan(sensitivity, told)
@@ -192,7 +192,7 @@ def quantize(
         error = measurement.error(names)
         rows = [LayerPlan(each.name, each.operator) for each in layers]
         found = Plan(rows, error)
-    result = made(found.quantized)
+    result = measurement.quantized(found.quantized)
     for node in result.graph.node:
         node.name = ready.names.get(node.name, node.name)
     check_model(result.model)
@@ -293,11 +293,39 @@ def _calibrated(ready: _Prepared, settings: QuantizeSettings, told: Told) -> Rea
         told(f"{smooth(graph, ready.samples, settings.smooth)} values smoothed")
     ready.layers = [layer for layer in layers_of(graph) if layer.name in names]
     told("calibration")
-    activations = calibrate(graph, ready.layers, ready.samples, settings.method, settings.ranges)
+    methods = sorted(METHODS) if settings.method == BEST else [settings.method]
+    activations = calibrate(graph, ready.layers, ready.samples, methods, settings.ranges)
     shifts = {}
     if settings.bias_correction:
         shifts = bias_shifts(graph, ready.layers, ready.samples, settings.weights)
-    return Realization(activations, settings.weights, shifts)
+    made = {
+        method: Realization(parameters, settings.weights, shifts)
+        for method, parameters in activations.items()
+    }
+    if len(made) == 1:
+        return made[methods[0]]
+    errors: dict[str, float] = {}
+    samples = ready.samples[: settings.samples]
+    for method, realization in made.items():
+        measurement = _measurement(graph, ready.layers, realization, samples, PlanSettings())
+        errors[method] = measurement.error(sorted(names))
+        told(f"error by {method}: {errors[method]:.3g}")
+    return made[min(errors, key=lambda method: errors[method])]
+
+
+def _measurement(
+    graph: OnnxGraph,
+    layers: Sequence[Layer],
+    realization: Realization,
+    samples: Sequence[Feeds],
+    settings: PlanSettings,
+) -> Measurement:
+    """A model in floats beside what its quantisation gives."""
+
+    def made(chosen: Sequence[str]) -> OnnxGraph:
+        return quantized(graph, chosen, realization)
+
+    return Measurement(graph, layers, made, samples, settings)
 
 
 def _no_layers() -> UnsupportedError:
