@@ -68,6 +68,8 @@ class ExpandUnary(RewritePattern):
     op_classes: tuple[type[Operation], ...]
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, self.op_classes):
+            return
         (operand,) = op.operands
         element = get_element_type_or_self(operand.type)
         expansion = expansions()[type(op)]

@@ -20,7 +20,6 @@ from tcopt.dialects.arith_ import ExtSIOp, ExtUIOp
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.updates import Update, neutral, update_of
 from tcopt.passes.loop.analysis.indexing import (
-    IndexedOp,
     Knowledge,
     is_inside,
     simplify_access,
@@ -43,17 +42,17 @@ class SimplifyAccess(RewritePattern):
       %a = loop.load %x[%i] : memref<8xf32>
     """
 
-    op_classes = (
-        loop.LoadOp,
-        loop.StoreOp,
-        loop.PrefetchOp,
-        loop.IndexOp,
-        loop.MaskOp,
-        loop.IntrinOp,
-    )
-
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        assert isinstance(op, IndexedOp)
+    @op_type_rewrite_pattern
+    def match_and_rewrite(
+        self,
+        op: loop.LoadOp
+        | loop.StoreOp
+        | loop.PrefetchOp
+        | loop.IndexOp
+        | loop.MaskOp
+        | loop.IntrinOp,
+        rewriter: PatternRewriter,
+    ) -> None:
         if loop.owning_block(op) is None and simplify_access(op, knowledge_at(op)):
             rewriter.notify_op_modified(op)
 

@@ -410,3 +410,26 @@ loop.func @first_outside(%x: memref<8xf32>, %y: memref<8xf32>) {
     }
   }
 }
+
+// -----
+
+// A guard that is all that another one holds becomes part of it.
+// CHECK-LABEL: loop.func @nested
+// CHECK:       loop.for %j = 0 to 8 {
+// CHECK-NEXT:    loop.guard ([%i + %j] in 9, [%i * 2 + %j] in 12) {
+// CHECK-NEXT:      %a = loop.load %x[%i, %j] : memref<8x8xf32>
+// CHECK-NEXT:      loop.store %a, %y[%i, %j] : memref<8x8xf32>
+// CHECK-NEXT:    }
+// CHECK-NEXT:  }
+loop.func @nested(%x: memref<8x8xf32>, %y: memref<8x8xf32>) {
+  loop.for %i = 0 to 8 {
+    loop.for %j = 0 to 8 {
+      loop.guard ([%i + %j] in 9) {
+        loop.guard ([%i * 2 + %j] in 12) {
+          %a = loop.load %x[%i, %j] : memref<8x8xf32>
+          loop.store %a, %y[%i, %j] : memref<8x8xf32>
+        }
+      }
+    }
+  }
+}
