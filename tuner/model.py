@@ -35,7 +35,7 @@ HALF_LIFE = 64
 TAUGHT = 64
 """Own trials that all others count as at first, however many they are."""
 
-LEAST_EXAMPLES = 16
+LEAST_EXAMPLES = 8
 """With fewer nothing is learned: the rules' estimates order choices better."""
 
 MOST_EXAMPLES = 4096

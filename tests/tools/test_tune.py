@@ -107,7 +107,7 @@ def faster(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return speeds
 
 
-def _tune(model: Path, db: str, gain: float = 0.1, trials: int = 16) -> entry.Tuning:
+def _tune(model: Path, db: str, gain: float = 0.1, trials: int = 32) -> entry.Tuning:
     measurer = ScheduleMeasurer(gain)
     return tcopt.tune(
         model, TARGET, seconds=600, trials=trials, db=db, threads=1, measurer=measurer
@@ -118,7 +118,7 @@ def test_what_is_found_is_kept_and_obeyed(model: Path, db: str, faster: list[flo
     faster[:] = [1.2]
     found = _tune(model, db)
     assert found.accepted and found.path == model.with_name("m.tuned.mlir")
-    assert found.trials == 16 and found.ended == "trials"
+    assert found.trials == 32 and found.ended == "trials"
     (kernel,) = found.kernels
     assert 1.0 < kernel.low <= kernel.gain <= kernel.high
     lock = read_lock(found.path)
@@ -188,7 +188,7 @@ def test_records_that_cannot_be_written_take_nothing_with_them(
         model,
         TARGET,
         seconds=600,
-        trials=16,
+        trials=32,
         db=db,
         threads=1,
         measurer=ScheduleMeasurer(),

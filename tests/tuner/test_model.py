@@ -56,7 +56,7 @@ def test_too_little_teaches_nothing() -> None:
     ranker = Ranker()
     ranker.learn([], "own")
     assert not ranker.is_ready
-    ranker.learn([_group(8, 1)], "own")
+    ranker.learn([_group(7, 1)], "own")
     assert not ranker.is_ready and ranker.importance() == {}
     failed = _group(40, 1)
     ranker.learn([Group("own", "here", failed.features, np.zeros(40))], "own")

@@ -193,8 +193,8 @@ def test_the_first_batch_has_something_of_each() -> None:
     origins = [p.origin for p in found]
     assert found[0].choice == SPACE.default()
     assert origins.count("winner") == 1 and found[1].choice == winner
-    assert origins.count("random") == 4
-    assert origins.count("estimate") == 14
+    assert origins.count("random") == 8
+    assert origins.count("estimate") == 10
 
 
 def test_a_space_that_is_used_up_ends() -> None:

@@ -26,8 +26,8 @@ from tcopt.tuner.search.moves import Points, Score, Scores, draw_valid, is_valid
 CHAINS = 1024
 """That anneal at once."""
 
-FIRST_RANDOM = 0.2
-"""How many of the first batch are drawn."""
+FIRST_RANDOM = 0.4
+"""How many of the first batch are drawn: a model learns little from choices that are alike."""
 
 EARLY = 0.3
 """How many of the next ones are not the model's: it has seen little but what estimates prefer."""
