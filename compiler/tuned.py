@@ -99,11 +99,16 @@ def with_lock(phases: Sequence[Phase], lock: Lock | None) -> list[Phase]:
     return told
 
 
-def _inserted(passes: Passes, spec: PassSpec) -> Passes:
-    """Passes of the graph, with one more where operators are simple."""
+def before_choices(passes: Passes) -> Passes:
+    """The passes of the graph after which operators are simple, and choices about them are read."""
     names = [each.name for each in passes]
     for name in (_SIMPLIFIED, _FIRST_OF_GRAPH):
         if name in names:
-            place = names.index(name) + 1
-            return (*passes[:place], spec, *passes[place:])
-    return (spec, *passes)
+            return passes[: names.index(name) + 1]
+    return ()
+
+
+def _inserted(passes: Passes, spec: PassSpec) -> Passes:
+    """Passes of the graph, with one more where operators are simple."""
+    before = before_choices(passes)
+    return (*before, spec, *passes[len(before) :])

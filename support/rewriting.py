@@ -111,6 +111,18 @@ def inline(op: Operation) -> None:
     erase(op)
 
 
+CHOSEN = "tune."
+"""How attributes begin that say what was chosen for an op: they go to what takes its place, so that
+passes behind find them."""
+
+
+def take_choices(new: Operation, old: Operation) -> None:
+    """Give an op what was chosen for the one whose place it takes, unless it has its own."""
+    for name, value in old.attributes.items():
+        if name.startswith(CHOSEN):
+            new.attributes.setdefault(name, value)
+
+
 def _locate(new: Operation, old: Operation) -> None:
     """Give an op, and what is inside of it, the location of another unless it has one."""
     if new.regions:
@@ -383,7 +395,8 @@ class _Driver(PatternRewriter):
     ) -> None:
         """Put ops in the place of one.
 
-        They take its location, and its results' names go to what takes their place.
+        They take its location, the last one what was chosen for it, and its results' names go to
+        what takes their place.
 
         Args:
             new_results: what does, by default the results of the last of the ops.
@@ -391,6 +404,8 @@ class _Driver(PatternRewriter):
         ops = (new_ops,) if isinstance(new_ops, Operation) else new_ops
         for new in ops:
             _locate(new, op)
+        if ops and op.attributes:
+            take_choices(ops[-1], op)
         self.insert(ops, InsertPoint.before(op))
         results = new_results if new_results is not None else ops[-1].results if ops else ()
         if len(results) != len(op.results):

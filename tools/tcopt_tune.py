@@ -104,6 +104,11 @@ def _tune_parser() -> argparse.ArgumentParser:
         default="model",
         help="what orders schedules; others than the model are for comparing (model)",
     )
+    add(
+        "--no-graph",
+        action="store_true",
+        help="search schedules only: choices about the graph, such as Winograd or direct, are left",
+    )
     add("--explain", action="store_true", help="say what is chosen otherwise than by default")
     return parser
 
@@ -145,6 +150,7 @@ def _run_tune(args: argparse.Namespace) -> int:
             seed=args.seed,
             strategy=args.strategy,
             rounds=max(args.rounds, 12),
+            graph=0.0 if args.no_graph else None,
             told=print,
             feeds=read_arrays(args.input),
             **options,

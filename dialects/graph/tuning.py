@@ -8,8 +8,9 @@
     tune.block      0 leaves an op and its operands without blocks of channels        convert-layout
     tune.fuse       0 gives an op a kernel of its own                                 fuse-ops
 
-`tune-graph` writes them from a table. What a choice asks for that is not possible is a remark, and
-the pass chooses itself.
+`tune-graph` writes them from a table, `apply-tuning` from a model's lock file. What takes an op's
+place takes them over. What a choice asks for that is not possible is a remark, and the pass chooses
+itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
-PREFIX = "tune."
+from tcopt.support.rewriting import CHOSEN
+
+PREFIX = CHOSEN
 """How the attributes' names begin."""
 
 WINOGRAD, PANEL, BLOCK, FUSE = "winograd", "panel", "block", "fuse"

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.passes import ModulePass
 
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.tuning import PREFIX
 from tcopt.dialects.te import FuncOp
 from tcopt.schedules.rules.recorded import CHOICE
 from tcopt.schedules.tuning.lock_file import (
@@ -34,9 +35,6 @@ from tcopt.schedules.tuning.workloads import key_of, target_text, workload_key
 from tcopt.support.canonical_text import canonical_text
 from tcopt.support.errors import InputError
 from tcopt.support.remarks import notice, remark
-
-TUNE = "tune."
-"""What the attributes of operators begin with that passes of the graph obey."""
 
 _NAMED = 3
 
@@ -130,7 +128,7 @@ def _tell_operators(module: ModuleOp, lock: LockFile, target: str) -> None:
     for op in module.walk():
         if isinstance(op, GraphOp) and (found := wanted.get(operator_key(op))) is not None:
             for name, value in (choice_of(found) or {}).items():
-                op.attributes[TUNE + name] = (
+                op.attributes[PREFIX + name] = (
                     IntegerAttr(value, i64) if isinstance(value, int) else StringAttr(value)
                 )
 

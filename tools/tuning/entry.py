@@ -16,17 +16,20 @@ import tcopt
 from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.compiler.content import Source
 from tcopt.compiler.fingerprint import fingerprint
-from tcopt.compiler.tuned import SUFFIX, lock_beside
+from tcopt.compiler.pipeline import pipeline
+from tcopt.compiler.tuned import SUFFIX, find_lock, lock_beside, with_lock
 from tcopt.runtime import Model
 from tcopt.runtime.signature import flatten
 from tcopt.support.errors import InputError
 from tcopt.tools.benchmarking.measure import input_values
 from tcopt.tools.tuning.acceptance import ROUNDS, Verdict, judge
+from tcopt.tools.tuning.graph_search import SHARE, GraphSearch, heavy_operators
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.forecast import Prior
-from tcopt.tuner.lock import LockWriter, TunedKernel, writer_for
+from tcopt.tuner.lock import LockWriter, TunedKernel, TunedOperator, writer_for
 from tcopt.tuner.measure.least_times import amounts_of, least_ns
 from tcopt.tuner.measure.measurer import LocalMeasurer, Measurer, MeasureSettings
+from tcopt.tuner.operators import operators_of
 from tcopt.tuner.past import Past
 from tcopt.tuner.pool.security import Certificates
 from tcopt.tuner.records.store import StoreError
@@ -77,6 +80,7 @@ class TuneSettings:
     seed: int = 0
     strategy: str = Strategy.MODEL.value
     rounds: int = ROUNDS
+    graph: float = SHARE
     session: SessionSettings = field(default_factory=SessionSettings)
 
 
@@ -121,6 +125,7 @@ def tune(
     seed: int = 0,
     strategy: str = Strategy.MODEL.value,
     rounds: int = ROUNDS,
+    graph: float | None = None,
     settings: SessionSettings | None = None,
     measurer: Measurer | None = None,
     told: Callable[[str], object] | None = None,
@@ -149,6 +154,8 @@ def tune(
         seed: of the search.
         strategy: what orders schedules: `model`, which learns; `estimate` or `random`, to compare.
         rounds: of the comparison at the end.
+        graph: the part of the time for choices about operators of the graph; by default a fifth,
+            and none where the number of schedules is limited, or something else measures.
         measurer: what measures instead.
         told: called with lines for people.
         feeds: values of some inputs; others are random. Kernels are measured on values of their
@@ -166,6 +173,7 @@ def tune(
         seed,
         strategy,
         rounds,
+        _graph_share(graph, trials, pool, measurer),
         settings or SessionSettings(seed=seed),
     )
     path = _lock_path(source, output)
@@ -205,11 +213,17 @@ class _Tuner:
         self._settings, self._path, self._tell = settings, path, told
         self._threads = settings.threads or default_threads()
         self._start = time.perf_counter()
+        self._operators: Sequence[TunedOperator] = ()
+        self._interrupted, self._graph_s = False, 0.0
 
     def run(self, callback: Callback | None, measurer: Measurer | None) -> Tuning:
         untuned = self._compile(tuned=False)
         feeds = input_values(untuned, self._given, self._settings.seed)
-        tasks, rest_ns = self._tasks(untuned, feeds)
+        start = time.perf_counter()
+        self._operators = self._search_graph(untuned, feeds)
+        self._graph_s = time.perf_counter() - start
+        base = self._with_operators(self._operators) if self._operators else untuned
+        tasks, rest_ns = self._tasks(base, feeds)
         own = measurer is None
         measurer = measurer or make_measurer(self._threads, self._settings.pool)
         try:
@@ -226,6 +240,61 @@ class _Tuner:
                 measurer.close()
         return self._accept(session, found, untuned, feeds)
 
+    def _search_graph(self, untuned: Model, feeds: Mapping[str, Array]) -> list[TunedOperator]:
+        """Choices about operators that make the model faster."""
+        share = self._settings.graph
+        if share <= 0:
+            return []
+        operators = operators_of(self._source, self._target, **_known(self._options))
+        timed = with_times(self._found_tasks(()), untuned.profile(feeds))
+        search = GraphSearch(
+            lambda chosen: frozenset(task.key for task in self._found_tasks(chosen)),
+            lambda before, after: self._judge_graph(before, after, untuned, feeds),
+            self._tell,
+        )
+        chosen = search.run(heavy_operators(operators, timed), share * self._settings.seconds)
+        self._interrupted = search.interrupted
+        if search.trials:
+            self._tell(f"{len(search.trials)} choices about the graph tried, {len(chosen)} kept")
+        return chosen
+
+    def _judge_graph(
+        self,
+        before: Sequence[TunedOperator],
+        after: Sequence[TunedOperator],
+        untuned: Model,
+        feeds: Mapping[str, Array],
+    ) -> Verdict:
+        old = self._with_operators(before) if before else untuned
+        new = self._with_operators(after)
+        rounds = self._settings.rounds
+        return judge(
+            lambda: flatten(old.run(feeds)), lambda: flatten(new.run(feeds)), rounds=rounds
+        )
+
+    def _with_operators(self, chosen: Sequence[TunedOperator]) -> Model:
+        """The model with choices about operators, and default schedules."""
+        with TemporaryDirectory() as folder:
+            return self._compile(tuned=self._write_operators(folder, chosen))
+
+    def _write_operators(self, folder: str, chosen: Sequence[TunedOperator]) -> Path:
+        writer, path = LockWriter(), Path(folder) / f"model{SUFFIX}"
+        for each in chosen:
+            writer.add_operator(each)
+        writer.write(path)
+        return path
+
+    def _found_tasks(self, chosen: Sequence[TunedOperator]) -> list[Task]:
+        """The kernels of the model with choices about operators."""
+        if not chosen:
+            return tasks_for(self._source, self._target, self._options)
+        names = ("accuracy", "precision")
+        given = {n: self._options[n] for n in names if self._options.get(n)}
+        with TemporaryDirectory() as folder:
+            lock = find_lock(self._source, self._write_operators(folder, chosen))
+            phases = with_lock(pipeline(self._target, **given), lock)
+            return tasks_of(self._source, self._target, phases=phases, **_known(self._options))
+
     def _close(self, past: Past) -> None:
         """Write what is left of the records; where that fails, what was found counts all the
         same."""
@@ -241,8 +310,10 @@ class _Tuner:
 
     @property
     def _search_seconds(self) -> float:
+        """That are left for kernels."""
         seconds = self._settings.seconds
-        return seconds - min(RESERVED * seconds, MOST_RESERVED_S)
+        left = seconds - min(RESERVED * seconds, MOST_RESERVED_S) - self._graph_s
+        return 0.0 if self._interrupted else max(left, 0.0)
 
     def _compile(self, tuned: bool | str | Path) -> Model:
         model = tcopt.compile(self._source, self._target, tuned=tuned, **self._options)
@@ -251,7 +322,7 @@ class _Tuner:
 
     def _tasks(self, model: Model, feeds: Mapping[str, Array]) -> tuple[list[Task], float]:
         """The kernels worth tuning, those that take longest first, and what the others take."""
-        found = tasks_for(self._source, self._target, self._options)
+        found = self._found_tasks(self._operators)
         profile = model.profile(feeds)
         timed = with_times(found, profile)
         total = sum(task.weight for task in timed) or 1.0
@@ -319,7 +390,7 @@ class _Tuner:
         """Compare models; with all kernels, then with those that gain most."""
         verdict: Verdict | None = None
         kept = [self._kernel(session, task, trial) for task, trial in found]
-        for kernels in attempts(kept):
+        for kernels in attempts(kept) or ([[]] if self._operators else []):
             writer = self._writer(kernels)
             verdict = self._judge(writer, untuned, feeds)
             if verdict.accepted:
@@ -343,7 +414,11 @@ class _Tuner:
 
     def _writer(self, kernels: Sequence[TunedKernel]) -> LockWriter:
         name = self._path.name.removesuffix(SUFFIX)
-        writer = writer_for(self._path, name, kernels[0].task.target_key)
+        found = [*kernels, *self._operators]
+        keys = {e.task.target_key if isinstance(e, TunedKernel) else e.target for e in found}
+        writer = writer_for(self._path, name, keys.pop())
+        for each in self._operators:
+            writer.add_operator(each)
         for kernel in kernels:
             writer.add_kernel(kernel)
         return writer
@@ -373,6 +448,14 @@ class _Tuner:
         )
 
 
+def _graph_share(
+    given: float | None, trials: int | None, pool: PoolPlace | None, measurer: Measurer | None
+) -> float:
+    """The part of the time for choices about operators, which are compared on this machine."""
+    usual = SHARE if trials is None and pool is None and measurer is None else 0.0
+    return usual if given is None else given
+
+
 def attempts(kernels: Sequence[TunedKernel]) -> list[Sequence[TunedKernel]]:
     """All kernels, then those that make most of the gain; nothing of none."""
     if not kernels:
@@ -389,8 +472,13 @@ def attempts(kernels: Sequence[TunedKernel]) -> list[Sequence[TunedKernel]]:
 
 def tasks_for(source: Source, target: str, options: Mapping[str, Any]) -> list[Task]:
     """The kernels of a model, with those of the options of `tcopt.compile` that they depend on."""
+    return tasks_of(source, target, **_known(options))
+
+
+def _known(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `tcopt.compile` that kernels depend on."""
     names = ("shapes", "values", "dims", "accuracy", "precision")
-    return tasks_of(source, target, **{n: options[n] for n in names if n in options})
+    return {n: options[n] for n in names if n in options}
 
 
 def make_measurer(threads: int, pool: PoolPlace | None = None) -> Measurer:

@@ -42,7 +42,7 @@ from tcopt.passes.graph.windows.conv_phases import phase_weights, phases_of
 from tcopt.passes.graph.windows.skipped_taps import skipped_dimensions
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase, insert, rewrite
+from tcopt.support.rewriting import erase, insert, rewrite, take_choices
 
 _SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -217,6 +217,7 @@ def _keep_dims(body: Block) -> None:
         if (parts := op.with_dims_kept()) is not None:
             for part in parts:
                 part.location = op.location
+            take_choices(parts[-1], op)
             parts[-1].results[0].name_hint = op.results[0].name_hint
             body.insert_ops_before(parts, op)
             op.results[0].replace_all_uses_with(parts[-1].results[0])
@@ -268,6 +269,7 @@ class _Conversion:
         if new is None:
             return self._use_plain_operands(op)
         new.location = op.location
+        take_choices(new, op)
         self.body.insert_op_before(new, op)
         new.results[0].name_hint = op.results[0].name_hint
         self.blocked[op.results[0]] = new.results[0]

@@ -39,7 +39,7 @@ from tcopt.passes.graph.precision.byte_products import (
 )
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import function_bodies, rewrite
+from tcopt.support.rewriting import function_bodies, rewrite, take_choices
 
 
 @dataclass(frozen=True)
@@ -471,6 +471,8 @@ class _Narrowing:
         """Put a value in the place of an op's result."""
         if value.name_hint is None:
             value.name_hint = op.results[0].name_hint
+        if isinstance(value.owner, GraphOp):
+            take_choices(value.owner, op)
         op.results[0].replace_all_uses_with(value)
         self.erase(op)
 

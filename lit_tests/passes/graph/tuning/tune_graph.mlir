@@ -1,4 +1,4 @@
-// RUN: echo '{"near": {"winograd": 2}, "far": {"winograd": 0}, "wild": {"winograd": 6}, "dense": {"panel": 32}, "loose": {"panel": 0}, "odd": {"panel": 20}, "plain": {"block": 0}, "alone": {"fuse": 0}}' > %t.json
+// RUN: echo '{"near": {"winograd": 2}, "far": {"winograd": 0}, "wild": {"winograd": 6}, "dense": {"panel": 32}, "loose": {"panel": 0}, "odd": {"panel": 20}, "plain": {"block": 0}, "alone": {"fuse": 0}, "moved": {"winograd": 2}}' > %t.json
 // RUN: tcopt %s -p 'tune-graph{table="%t.json"}' --split-input-file | filecheck %s --check-prefix=WRITTEN
 // RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},tune-graph{table="%t.json"},convert-layout,pack-matmul,winograd,fuse-ops' --split-input-file | filecheck %s
 // RUN: echo '{"near": {"winogard": 2}}' > %t.bad.json
@@ -77,4 +77,17 @@ func.func @groups(%x: tensor<8x16xf32>, %w: tensor<16x16xf32>) -> tensor<8x16xf3
   %1 = graph.relu %0 : tensor<8x16xf32> loc("alone")
   %2 = graph.exp %1 : tensor<8x16xf32>
   return %2 : tensor<8x16xf32>
+}
+
+// -----
+
+// What takes an operator's place takes what was chosen for it: blocks of channels, then a tile.
+// WRITTEN-LABEL: func.func @later
+// WRITTEN:       graph.conv {{.*}}tune.winograd = 2
+// CHECK-LABEL:   func.func @later
+// CHECK:         graph.winograd_conv {{.*}}{tile = 2,
+func.func @later(%x: tensor<1x64x56x56xf32>) -> tensor<1x64x56x56xf32> {
+  %w = graph.constant @w : tensor<64x64x3x3xf32>
+  %0 = graph.conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x64x56x56xf32> loc("moved")
+  return %0 : tensor<1x64x56x56xf32>
 }

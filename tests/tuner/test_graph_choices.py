@@ -1,0 +1,156 @@
+"""Choices about operators of the graph: found, searched, and obeyed from a lock file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import tcopt
+from tcopt.compiler.pipeline import pipeline
+from tcopt.compiler.tuned import find_lock, with_lock
+from tcopt.frontends.onnx.building.network import Network
+from tcopt.support.errors import UnsupportedError
+from tcopt.tools.tuning.acceptance import Verdict
+from tcopt.tools.tuning.graph_search import GraphSearch, heavy_operators
+from tcopt.tuner.lock import LockWriter, TunedOperator
+from tcopt.tuner.operators import Operator, operators_of
+from tcopt.tuner.tasks import tasks_of
+
+TARGET = "cpu:skylake-avx512"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A convolution that is transformed by default, and one of single taps."""
+    net = Network("two")
+    x = net.input("x", [1, 32, 20, 20])
+    y = net.add("Relu", net.conv(x, 32, 32, 3, 1, bias=False))
+    path = tmp_path / "two.onnx"
+    onnx.save(net.model(**{net.conv(y, 32, 16, 1, 1, bias=False): [1, 16, 20, 20]}), path)
+    return path
+
+
+def _lock(path: Path, *chosen: TunedOperator) -> Path:
+    writer = LockWriter("two")
+    for each in chosen:
+        writer.add_operator(each)
+    writer.write(path)
+    return path
+
+
+def _texts(model: Path, path: Path | None) -> str:
+    lock = None if path is None else find_lock(model, path)
+    return "".join(t.te_text for t in tasks_of(model, phases=with_lock(pipeline(TARGET), lock)))
+
+
+def test_operators_have_the_choices_that_passes_have(model: Path) -> None:
+    first, second = operators_of(model, TARGET)
+    assert {"winograd": 0} in first.choices and {"winograd": 4} in first.choices
+    assert not any("winograd" in choice for choice in second.choices)
+    assert {"block": 0} in second.choices and {"fuse": 0} in second.choices
+    assert first.nodes and first.nodes != second.nodes
+
+
+def test_a_choice_reaches_the_pass_that_obeys_it(model: Path, tmp_path: Path) -> None:
+    """Also where passes in front put others in an operator's place."""
+    first, _ = operators_of(model, TARGET)
+    texts = {
+        tile: _texts(
+            model,
+            _lock(
+                tmp_path / f"{tile}.mlir",
+                TunedOperator(first.key, first.target, {"winograd": tile}),
+            ),
+        )
+        for tile in (0, 2, 4)
+    }
+    assert len(set(texts.values())) == 3
+    assert "table.scale" not in texts[0] and "table.scale" in texts[2]
+    alone = TunedOperator(first.key, first.target, {"winograd": 0, "fuse": 0})
+    assert _texts(model, _lock(tmp_path / "alone.mlir", alone)) != texts[0]
+
+
+def test_a_compiled_model_obeys_and_computes_the_same(model: Path, tmp_path: Path) -> None:
+    first, _ = operators_of(model)
+    beside = model.with_suffix(".tuned.mlir")
+    x = np.random.default_rng(0).standard_normal((1, 32, 20, 20)).astype(np.float32)
+    before = tcopt.compile(model)
+    tile = 0 if "table.scale" in "".join(t.te_text for t in tasks_of(model)) else 2
+    _lock(beside, TunedOperator(first.key, first.target, {"winograd": tile}))
+    after = tcopt.compile(model)
+    kernels = [{entry.kernel for entry in m.profile({"x": x}).by_kernel()} for m in (before, after)]
+    assert kernels[0] != kernels[1]
+    (one,), (other,) = before.run({"x": x}), after.run({"x": x})
+    np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+
+
+def _verdict(speed: float) -> Verdict:
+    return Verdict(speed, speed - 0.005, speed + 0.005, 1.0, 1 / speed, 12)
+
+
+class _Models:
+    """Models whose speed is the product of what choices bring."""
+
+    def __init__(self, gains: dict[tuple[str, str, int], float]):
+        self.gains = gains
+        self.compared = 0
+
+    def speed(self, chosen: Sequence[TunedOperator]) -> float:
+        found = 1.0
+        for each in chosen:
+            for name, value in each.choice.items():
+                found *= self.gains.get((each.key, name, int(value)), 1.0)
+        return found
+
+    def kernels(self, chosen: Sequence[TunedOperator]) -> frozenset[str]:
+        told = [f"{c.key} {dict(c.choice)}" for c in chosen if self.speed([c]) != 1.0]
+        return frozenset(told)
+
+    def compare(self, old: Sequence[TunedOperator], new: Sequence[TunedOperator]) -> Verdict:
+        self.compared += 1
+        if any(c.choice == {"panel": 99} for c in new):
+            raise UnsupportedError("no such panel")
+        return _verdict(self.speed(new) / self.speed(old))
+
+
+def _operator(key: str, *choices: dict[str, int]) -> Operator:
+    return Operator(key, "t", (key,), choices)
+
+
+def test_what_makes_the_model_faster_is_kept() -> None:
+    gains = {("a", "winograd", 2): 1.1, ("a", "winograd", 4): 1.3, ("a", "block", 0): 0.8}
+    gains |= {("b", "panel", 32): 1.005, ("b", "panel", 99): 2.0}
+    models, told = _Models(gains), list[str]()
+    search = GraphSearch(models.kernels, models.compare, told.append)
+    first = _operator("a", {"winograd": 2}, {"winograd": 4}, {"block": 0}, {"fuse": 0})
+    found = search.run([first, _operator("b", {"panel": 32}, {"panel": 99})], 100.0)
+    assert [(each.key, dict(each.choice)) for each in found] == [("a", {"winograd": 4})]
+    assert found[0].gain == pytest.approx(1.3 / 1.1)
+    assert models.compared == 5  # What changes no kernel is not compared.
+    assert any("no such panel" in line for line in told)
+
+
+def test_time_and_interrupts_end_it() -> None:
+    models = _Models({("a", "winograd", 2): 1.1, ("a", "winograd", 4): 1.3})
+    now = iter(range(10))
+    search = GraphSearch(models.kernels, models.compare, print, clock=lambda: float(next(now)))
+    operator = _operator("a", {"winograd": 2}, {"winograd": 4})
+    assert [dict(each.choice) for each in search.run([operator], 2.0)] == [{"winograd": 2}]
+
+    def interrupt(old: object, new: object) -> Verdict:
+        raise KeyboardInterrupt
+
+    search = GraphSearch(models.kernels, interrupt, print)
+    assert search.run([operator], 10.0) == [] and search.interrupted
+
+
+def test_operators_that_take_long_come_first(model: Path) -> None:
+    first, second = operators_of(model, TARGET)
+    tasks = tasks_of(model, TARGET)
+    slow = [replace(t, ns=99.0 if set(t.nodes) & set(second.nodes) else 1.0) for t in tasks]
+    assert heavy_operators([first, second], slow) == [second]

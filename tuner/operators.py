@@ -1,0 +1,109 @@
+"""The operators of a model that passes of the graph have a choice about, and what it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+
+from tcopt.compiler.content import Source
+from tcopt.compiler.driver import Imported
+from tcopt.compiler.passes import run_passes
+from tcopt.compiler.pipeline import pipeline
+from tcopt.compiler.tuned import before_choices
+from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.conv import ConvOp
+from tcopt.dialects.graph.tuning import BLOCK, FUSE, PANEL, WINOGRAD
+from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.weights import release_weights
+from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
+from tcopt.passes.graph.winograd.winograd import allowed_tiles
+from tcopt.passes.graph.winograd.winograd_forms import form_of
+from tcopt.schedules.passes.apply_tuning import operator_key
+from tcopt.schedules.tuning.workloads import key_of, target_text
+from tcopt.support.accuracy import DEFAULT
+from tcopt.support.origins import node_names
+from tcopt.support.rewriting import function_bodies
+
+MOST_PANEL = 6
+"""Vectors of a panel of weights at most."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Operators of a model that are alike, and so are chosen for together.
+
+    Attributes:
+        key: of the operator, as lock files name it; `target`: the key of the target.
+        nodes: the ONNX nodes that they compute.
+        choices: what may be chosen, one thing at a time.
+    """
+
+    key: str
+    target: str
+    nodes: tuple[str, ...]
+    choices: tuple[Mapping[str, int], ...]
+
+
+def operators_of(
+    source: Source, target: str = "cpu", *, accuracy: str = "", precision: str = "", **options: Any
+) -> list[Operator]:
+    """The operators that sum products, where passes of the graph begin to choose.
+
+    Args:
+        source, target, accuracy, precision: as `tcopt.compile` takes them.
+        options: shapes, values, dims.
+    Raises:
+        TcoptError: the model is malformed or not supported.
+    """
+    given = {k: v for k, v in (("accuracy", accuracy), ("precision", precision)) if v}
+    phases = {phase.name: phase for phase in pipeline(target, **given)}
+    known = {name: options.get(name) or {} for name in ("shapes", "values")}
+    module = Imported(source, known["shapes"], known["values"], dims=options.get("dims")).module()
+    try:
+        run_passes(module, before_choices(phases["graph"].passes))
+        return _operators(module, accuracy or DEFAULT)
+    finally:
+        release_weights(module)
+
+
+def _operators(module: ModuleOp, accuracy: str) -> list[Operator]:
+    facts, target = module.attributes.get(TARGET_ATTRIBUTE), key_of(target_text(module))
+    found: dict[str, Operator] = {}
+    for body in function_bodies(module):
+        for op in body.ops:
+            if not isinstance(op, ContractionOp):
+                continue
+            key, nodes = operator_key(op), node_names(op.location)
+            if key in found:
+                nodes = (*found[key].nodes, *nodes)
+            found[key] = Operator(key, target, nodes, tuple(_choices(op, facts, accuracy)))
+    return [operator for operator in found.values() if operator.choices]
+
+
+def _choices(
+    op: ContractionOp, facts: Attribute | None, accuracy: str
+) -> Iterator[Mapping[str, int]]:
+    """What passes may be told about an operator; what changes nothing is found out later."""
+    if isinstance(op, ConvOp):
+        form = form_of(op)
+        if not isinstance(form, str):
+            yield from (
+                {WINOGRAD: tile} for tile in allowed_tiles(accuracy, form.taps, form.phases)
+            )
+            yield {WINOGRAD: 0}
+        yield {BLOCK: 0}
+    elif is_made_of_constants(op.weights) and len(shape_of(op.weights)) == 2:
+        units = facts.vectors if isinstance(facts, TargetFacts) else None
+        columns = prod(shape_of(op.weights)[1:])
+        if units is not None:
+            lanes = units.lanes(32)
+            widths = range(lanes, min(MOST_PANEL * lanes, columns) + 1, lanes)
+            yield from ({PANEL: width} for width in widths)
+            yield {PANEL: 0}
+    yield {FUSE: 0}
