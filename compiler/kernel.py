@@ -10,6 +10,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tcopt.runtime.device.steps import KernelLaunch
+from tcopt.support.instruction_places import with_nodes
 from tcopt.support.locations import describe_location, nearest_location
 from tcopt.support.remarks import Remark, replay
 
@@ -81,10 +82,24 @@ class Kernel:
             host_call=_call(facts["host_call"]),
         )
 
+    def named(self, nodes: Sequence[Sequence[str]]) -> Kernel:
+        """The kernel as that of a function whose ops come from these nodes."""
+        if self.host_call is None:
+            return self
+        function, settings = self.host_call
+        told = {op_label(n): ", ".join(names) for n, names in enumerate(nodes) if names}
+        return replace(self, host_call=(function, with_nodes(settings, told)))
+
     def replay_remarks(self, name: str, where: str) -> None:
         """Pass the remarks on, as made about the function `name` at a place of a model."""
         if self.remarks:
             replay([replace(r, subject=_named(r.subject, name), where=where) for r in self.remarks])
+
+
+def op_label(number: int) -> str:
+    """What stands for the nodes of an op of a function, by its number, in code for all that are
+    like it."""
+    return f"#{number}"
 
 
 def _call(facts: Sequence[Any] | None) -> tuple[str, Mapping[str, Any]] | None:

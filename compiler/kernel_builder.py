@@ -7,8 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
+from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import (
+    ContainerType,
+    FixedBitwidthType,
+    FunctionType,
+    ModuleOp,
+    ShapedType,
+)
 
 from tcopt.backends.llvm.machine.host import usable_cores
 from tcopt.compiler.extensions import is_plain, obstacles
@@ -19,11 +26,13 @@ from tcopt.compiler.pipeline import kernel_phases
 from tcopt.compiler.units import KernelFunction, Unit, compile_unit, make_unit
 from tcopt.compiler.workers import Workers
 from tcopt.dialects.sched import SequenceOp
+from tcopt.dialects.target import TARGET_ATTRIBUTE
 from tcopt.dialects.te import ComputeOp
 from tcopt.support.canonical_text import CanonicalText
+from tcopt.support.origins import node_names
 from tcopt.support.phases import Phase
 from tcopt.support.registration import told_key
-from tcopt.support.remarks import listening, notice
+from tcopt.support.remarks import Remark, listening, notice, replay
 
 _MOST_WORKERS = 7
 _FEWEST_OPS = 24
@@ -108,6 +117,10 @@ class KernelBuilder:
             TcoptError: a function cannot be compiled.
         """
         texts = CanonicalText(module)
+        nodes = {
+            name: _nodes_of(f) for name, f in functions.items() if TARGET_ATTRIBUTE in f.attributes
+        }
+        forms = {name: f.function_type for name, f in functions.items()}
         places = {name: describe_place(function) for name, function in functions.items()}
         told = sequences or {}
         units = {
@@ -123,9 +136,12 @@ class KernelBuilder:
         self.counts.cached += len(found)
         self.counts.compiled += len(made)
         self._store(made, distinct)
-        kernels = {name: (found | made)[unit.key] for name, unit in units.items()}
+        whole = found | made
+        kernels = {n: whole[unit.key].named(nodes.get(n, ())) for n, unit in units.items()}
         for name, kernel in kernels.items():
             kernel.replay_remarks(name, places[name])
+            if kernel.host_call is not None and listening():
+                _tell_cycles(kernel.host_call, forms[name], name, places[name])
         return kernels
 
     def _compile(self, units: Sequence[Unit]) -> dict[str, Kernel]:
@@ -181,6 +197,26 @@ def _tell_reasons() -> bool:
         told = ", ".join((first, *islice(reasons, _REASONS_TOLD - 1)))
         notice("cache", "kernels", f"neither kept nor given to other processes: {told}")
     return False
+
+
+def _nodes_of(function: KernelFunction) -> list[tuple[str, ...]]:
+    """The nodes of each op of a function."""
+    return [node_names(op.location) for op in function.walk()]
+
+
+def _tell_cycles(
+    call: tuple[str, Mapping[str, Any]], form: FunctionType, name: str, place: str
+) -> None:
+    """A remark on where the cycles of an accelerator's program go."""
+    from tcopt.backends.program_reports import report_of_call
+
+    types = [type_ for type_ in (*form.inputs, *form.outputs) if isinstance(type_, ContainerType)]
+    shapes = [tuple(type_.get_shape()) for type_ in types if isinstance(type_, ShapedType)]
+    elements = [type_.get_element_type() for type_ in types]
+    bits = [each.bitwidth for each in elements if isinstance(each, FixedBitwidthType)]
+    report = report_of_call(*call, shapes, bits)
+    if report is not None:
+        replay([Remark("simulator", f"@{name}", place, report.summary())])
 
 
 def _operators(module: ModuleOp) -> int:

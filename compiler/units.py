@@ -17,17 +17,25 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
+from typing import Any
 
 from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import (
+    FunctionType,
+    ModuleOp,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    SymbolRefAttr,
+)
 from xdsl.ir import Block, Operation, Region
 from xdsl.printer import Printer
 
 from tcopt.backends.llvm.emit.names import symbol_of
-from tcopt.compiler.kernel import Kernel, without_place
+from tcopt.compiler.kernel import Kernel, op_label, without_place
 from tcopt.compiler.passes import run_passes, shared_context
 from tcopt.dialects import loop, te
 from tcopt.dialects.sched import SequenceOp
@@ -35,6 +43,7 @@ from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts, target_facts_of
 from tcopt.schedules.tuning.lock_file import OPTIONAL
 from tcopt.support.canonical_text import CanonicalText, base_name, compile_attributes, symbol_name
 from tcopt.support.errors import InputError, PassFailedError, ScheduleError, TcoptError
+from tcopt.support.instruction_places import with_nodes
 from tcopt.support.origins import node_names
 from tcopt.support.phases import Phase
 from tcopt.support.quick_ir import walk_ops
@@ -210,7 +219,9 @@ def _compile_as_told(
         _rename(sequence, name)
         module.body.block.add_op(sequence)
     placed = function.attributes.pop(TARGET_ATTRIBUTE, None)
+    numbers: dict[str, str] = {}
     if isinstance(placed, TargetFacts):
+        numbers = _number_places(function)
         module.attributes[TARGET_ATTRIBUTE] = placed
         phases = target_named(placed.kind).placed_phases()
     with collect_remarks() as remarks:
@@ -232,8 +243,26 @@ def _compile_as_told(
         remarks=without_place(remarks),
         seconds=seconds,
         launches=made.launches,
-        host_call=made.host_call,
+        host_call=_with_numbers(made.host_call, numbers),
     )
+
+
+def _number_places(function: KernelFunction) -> dict[str, str]:
+    """The number of the first op of each node; ops from unknown places are given one as name."""
+    numbers: dict[str, str] = {}
+    for number, op in enumerate(function.walk()):
+        names = node_names(op.location)
+        if not names:
+            op.location = NameLoc(StringAttr(op_label(number)), NoneAttr())
+        for name in names:
+            numbers.setdefault(name, op_label(number))
+    return numbers
+
+
+def _with_numbers(
+    call: tuple[str, Mapping[str, Any]] | None, numbers: Mapping[str, str]
+) -> tuple[str, Mapping[str, Any]] | None:
+    return None if call is None else (call[0], with_nodes(call[1], numbers))
 
 
 def caller_of(function: KernelFunction, name: str) -> func.FuncOp:

@@ -22,7 +22,9 @@ from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
 from tcopt.tools.compiling import print_extents
 
 if TYPE_CHECKING:
+    from tcopt.backends.accelerator.report import ProgramReport
     from tcopt.runtime import Model
+    from tcopt.runtime.profile import TimedKernel
     from tcopt.tools.benchmarking.measure import Settings
 
 PROG = "tcopt-bench"
@@ -190,10 +192,36 @@ def _profile(args: argparse.Namespace, model: Model, feeds: Feeds, threads: int)
     if args.profile:
         shown = profile.least() if args.least else profile
         print(profile_text(shown, by_kernel=args.by_kernel, rows=args.rows))
+    reports = _accelerator_reports(model, profile.kernels)
+    for report in reports if args.profile else ():
+        print(f"{report.title}: {report.summary()}")
     if args.trace:
-        write_output(args.trace, json.dumps(profile.chrome_trace()))
-        print(f"{args.trace}: {profile.runs} runs of {len(profile.kernels)} kernel calls")
+        trace = profile.chrome_trace()
+        told = f"{args.trace}: {profile.runs} runs of {len(profile.kernels)} kernel calls"
+        if reports:
+            from tcopt.tools.benchmarking.accelerator import trace_of
+
+            trace["traceEvents"] += trace_of(reports, first=max(_processes(trace)) + 1)
+            told += f", {len(reports)} programs of an accelerator, 1 us a cycle"
+        write_output(args.trace, json.dumps(trace))
+        print(told)
     return profile.as_json()
+
+
+def _accelerator_reports(model: Model, kernels: Sequence[TimedKernel]) -> list[ProgramReport]:
+    """Reports of the calls of an accelerator's programs among those of a profile."""
+    from tcopt.runtime.program import Program
+
+    program = model.program
+    if not isinstance(program, Program) or not program.calls:
+        return []
+    from tcopt.tools.benchmarking.accelerator import reports_of
+
+    return list(reports_of(program, kernels))
+
+
+def _processes(trace: Mapping[str, Any]) -> list[int]:
+    return [0, *(event.get("pid", 0) for event in trace["traceEvents"])]
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ from tcopt.dialects.accelerator import DIALECT, ProgramOp
 from tcopt.dialects.accelerator.instructions import facts_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE, AcceleratorFacts
 from tcopt.support.errors import InputError
+from tcopt.support.instruction_places import place_settings
+from tcopt.support.locations import nearest_location
+from tcopt.support.origins import node_names
 from tcopt.support.parsing import LocatedParser
 from tcopt.support.registry import all_dialects
 
@@ -25,18 +28,17 @@ FUNCTION = "accelerator_run"
 Settings = Mapping[str, Any]
 
 
-def settings_of(program: ProgramOp) -> dict[str, str]:
-    """A program and its accelerator as text."""
+def settings_of(program: ProgramOp) -> dict[str, Any]:
+    """A program and its accelerator as text, and where its steps come from."""
     alone = program.clone()
-    alone.location = program.location
-    for old, new in zip(program.steps, alone.steps, strict=True):
-        new.location = old.location
+    places = [", ".join(node_names(nearest_location(step))) for step in program.steps]
     facts = facts_of(program)
     assert facts is not None, "its proof has asked"
     alone.attributes[TARGET_ATTRIBUTE] = facts
     stream = StringIO()
-    Printer(stream, print_debuginfo=True).print_op(ModuleOp([alone]))
-    return {"program": stream.getvalue(), "accelerator": facts.name}
+    Printer(stream).print_op(ModuleOp([alone]))
+    text = {"program": stream.getvalue(), "accelerator": facts.name}
+    return {**text, **place_settings(places)}
 
 
 def program_in(settings: Settings) -> tuple[ProgramOp, AcceleratorFacts]:

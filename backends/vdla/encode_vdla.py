@@ -16,6 +16,9 @@ from tcopt.backends.vdla.simulator.check import check_stream
 from tcopt.backends.vdla.source import machine_of, stream_for
 from tcopt.dialects.vdla import ProgramOp
 from tcopt.support.host_calls import HOST_CALL, settings_attribute
+from tcopt.support.instruction_places import place_settings
+from tcopt.support.locations import nearest_location
+from tcopt.support.origins import node_names
 from tcopt.support.rewriting import rewrite
 
 
@@ -34,6 +37,9 @@ class EncodeProgram(RewritePattern):
         stream = stream_for(op, target)
         check_stream(stream, target)
         settings = settings_of(encode(stream, target), target)
+        settings |= place_settings(
+            [", ".join(node_names(nearest_location(each))) for each in op.instructions]
+        )
         function = FuncOp.external(op.sym_name.data, op.function_type.inputs.data, [])
         function.attributes[HOST_CALL] = DictionaryAttr(
             {"function": StringAttr(FUNCTION), "settings": settings_attribute(settings)}

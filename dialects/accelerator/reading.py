@@ -21,6 +21,7 @@ from tcopt.dialects.accelerator.tasks import Access, Entries, Machine, Task
 from tcopt.dialects.intrinsics import Operand
 from tcopt.dialects.target import AcceleratorFacts
 from tcopt.dialects.target.accelerator import Barriers, Interlocks, Issue
+from tcopt.support.locations import describe_location, nearest_location
 
 BARRIER = "barrier"
 """The unit that barriers are tasks of."""
@@ -41,11 +42,22 @@ class Reading:
     tasks: list[Task]
 
 
-def read_program(program: ProgramOp, facts: AcceleratorFacts) -> Reading:
-    """The tasks of a program for an accelerator, with what it finds itself."""
+def read_program(
+    program: ProgramOp, facts: AcceleratorFacts, places: Sequence[str] = ()
+) -> Reading:
+    """The tasks of a program for an accelerator, with what it finds itself.
+
+    Args:
+        places: where each step comes from, by default what its location says.
+    """
     reader = _Reader(program, facts)
     machine = reader.machine()
-    tasks = [reader.task(number, step) for number, step in enumerate(program.steps)]
+    steps = program.steps
+    places = places or [describe_location(nearest_location(step)) or "" for step in steps]
+    tasks = [
+        replace(reader.task(number, step), place=place)
+        for number, (step, place) in enumerate(zip(steps, places, strict=True))
+    ]
     if isinstance(facts.order, Interlocks):
         tasks = interlocked(machine, tasks)
     return Reading(program.sym_name.data, machine, tasks)

@@ -77,7 +77,8 @@ class Task:
             `causes`: what that is, in words, for each.
         is_end: whether the program is over when it is done.
         text: what it does, in words.
-        source: the instruction.
+        source: the instruction, or the op that it is.
+        place: the ONNX nodes, or the line of a text, that it comes from; empty if none is known.
     """
 
     number: int
@@ -95,6 +96,7 @@ class Task:
     is_end: bool = False
     text: str = ""
     source: Any = field(default=None, compare=False, repr=False)
+    place: str = ""
 
     def cause(self, position: int) -> str:
         """What it waits for where that is a task of `after`."""

@@ -47,12 +47,14 @@ class Instruction:
     Attributes:
         pops: the units whose tokens it waits for. pushes: those that it sends one to.
         op: where it comes from, for messages.
+        place: the same in words, where there is no op.
     """
 
     unit: Unit
     pops: tuple[Unit, ...] = ()
     pushes: tuple[Unit, ...] = ()
     op: Operation | None = field(default=None, compare=False, repr=False)
+    place: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,13 +178,15 @@ class _Reader:
         if isinstance(op, GemmOp):
             dst, src, wgt = _pairs(op.body)
             return Gemm(
-                unit=op.unit, pops=op.pops, pushes=op.pushes, op=op, **_range(op.body),
+                unit=op.unit, pops=op.pops, pushes=op.pushes, op=op,
+                uop_begin=op.body.place, uop_end=op.body.place + op.body.size,
                 loops=_pair(op.body.extents, 1), dst=dst, src=src, wgt=wgt, reset=op.is_reset,
             )  # fmt: skip
         if isinstance(op, AluOp):
             dst, src = _pairs(op.body)
             return Alu(
-                unit=op.unit, pops=op.pops, pushes=op.pushes, op=op, **_range(op.body),
+                unit=op.unit, pops=op.pops, pushes=op.pushes, op=op,
+                uop_begin=op.body.place, uop_end=op.body.place + op.body.size,
                 loops=_pair(op.body.extents, 1), dst=dst, src=src, code=op.code.data,
                 number=op.number,
             )  # fmt: skip
@@ -233,10 +237,6 @@ def micro_ops_of(kernel: KernelOp) -> list[MicroOp]:
     if kernel.kind.data is KernelKind.ALU:
         return [(dst, src, 0) for dst, src in kernel.rows]
     return [(dst, src, wgt) for dst, src, wgt in kernel.rows]
-
-
-def _range(kernel: KernelOp) -> dict[str, int]:
-    return {"uop_begin": kernel.place, "uop_end": kernel.place + kernel.size}
 
 
 def _pairs(kernel: KernelOp) -> list[Pair]:

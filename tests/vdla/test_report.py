@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
+import tcopt
+from quantised_models import quantised
 from tcopt.backends.accelerator.simulator.trace import trace_events
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.report import attainable_cycles, report_of
 from tcopt.dialects.vdla import Unit
 from tcopt.dialects.vdla.stream import stream_of
+from tcopt.runtime.program import Program
+from tcopt.tools.benchmarking.accelerator import reports_of
 from tcopt.tools.tcopt_bench import main
 from vdla_programs import Conv, ConvWriter
 
@@ -77,3 +83,36 @@ def test_bench_refuses_other_texts(
 def test_attainable_cycles() -> None:
     assert attainable_cycles(100, 808, VDLA) == 101
     assert attainable_cycles(1000, 808, VDLA) == 1000
+
+
+def test_a_model_says_where_cycles_go_by_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two layers that are alike have one kernel, and their own nodes; in a trace as well."""
+    source = quantised((16, 16, 16), 5)
+    passes = {"instead-of:partition": "partition{all-of-them=true}"}
+    model = tcopt.compile(source, "vdla", cache=False, workers=0, passes=passes)
+    assert isinstance(model.program, Program)
+    feeds = {"x": np.zeros((1, 16, 5, 5), np.float32)}
+    reports = list(reports_of(model.program, model.profile(feeds, 1).kernels))
+    assert [report.title.split(",")[0] for report in reports] == ["conv0", "conv1"]
+    for report in reports:
+        assert all(task.place.startswith(report.title[:5]) for task in report.tasks)
+    told = [
+        remark.message
+        for call in model.explain().calls
+        for remark in call.remarks
+        if remark.by == "simulator"
+    ]
+    assert [text.split(";")[0] for text in told] == [r.summary().split(";")[0] for r in reports]
+    path = tmp_path / "model.onnx"
+    onnx.save(source, path)
+    trace = tmp_path / "trace.json"
+    inserted = "instead-of:partition=partition{all-of-them=true}"
+    given = ["--target", "vdla", "--insert-passes", inserted, "--rounds", "1", "--no-cache"]
+    assert main([str(path), *given, "--trace", str(trace)]) == 0
+    assert "2 programs of an accelerator" in capsys.readouterr().out
+    events = json.loads(trace.read_text())["traceEvents"]
+    waits = [e for e in events if e["name"] == "wait: load->compute"]
+    assert {e["args"]["location"][:5] for e in waits} == {"conv0", "conv1"}
+    assert {e["pid"] for e in events if e["name"].startswith("token ")} == {2, 3}

@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tcopt.backends.accelerator.simulator.trace import trace_events
-from tcopt.backends.vdla.encoding import decode
+from tcopt.backends.program_reports import report_of_call
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.backends.vdla.report import ProgramReport, report_of
-from tcopt.backends.vdla.settings import FUNCTION, program_in
 from tcopt.backends.vdla.source import machine_of, programs_of, stream_for
 from tcopt.support.errors import InputError
 from tcopt.support.files import write_output
+from tcopt.support.instruction_places import with_nodes
 from tcopt.support.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
 if TYPE_CHECKING:
+    from tcopt.runtime.profile import TimedKernel
     from tcopt.runtime.program import Program
 
 SUFFIX = ".mlir"
@@ -46,26 +47,46 @@ def reports_in(path: Path, machine: str = "") -> list[ProgramReport]:
     return found
 
 
-def reports_of(program: Program) -> Iterator[ProgramReport]:
-    """Reports of the programs that a compiled model calls, each once."""
-    for call in program.calls:
-        if call.function == FUNCTION:
-            shapes = [form.shape for form in call.forms]
-            bits = [8 * form.dtype.itemsize for form in call.forms]
-            encoded, target = program_in(call.settings, shapes, bits)
-            yield report_of(decode(encoded, target), target)
+def reports_of(program: Program, kernels: Sequence[TimedKernel] = ()) -> Iterator[ProgramReport]:
+    """Reports of the programs that a compiled model calls.
+
+    Args:
+        kernels: the calls of a profile, for a report of each with its own nodes; without them a
+            program of several layers that are alike is told once.
+    """
+    programs = {call.symbol: call for call in program.calls}
+    first: dict[str, Sequence[str]] = {}
+    calls = [(each.kernel, each.origin.nodes) for each in kernels]
+    for symbol, nodes in calls or [(symbol, ()) for symbol in programs]:
+        call = programs.get(symbol)
+        if call is None:
+            continue
+        # Layers that are alike have their nodes in the same order.
+        told = dict(zip(first.setdefault(symbol, nodes), nodes, strict=False))
+        shapes = [form.shape for form in call.forms]
+        bits = [8 * form.dtype.itemsize for form in call.forms]
+        settings = with_nodes(call.settings, told)
+        report = report_of_call(call.function, settings, shapes, bits)
+        if report is not None:
+            yield report
+
+
+def trace_of(reports: Sequence[ProgramReport], first: int = 1) -> list[dict[str, Any]]:
+    """Events of a trace with a process for each program, numbered from `first` on."""
+    events: list[dict[str, Any]] = []
+    for number, report in enumerate(reports, first):
+        for event in trace_events(report.machine, report.tasks, report.timeline):
+            if event["name"] == "process_name":
+                event["args"] = {"name": report.title}
+            if "id" in event:
+                event["id"] = f"{number}.{event['id']}"
+            events.append({**event, "pid": number})
+    return events
 
 
 def write_traces(path: str, reports: Sequence[ProgramReport]) -> None:
     """Write a Perfetto trace with a process for each program."""
-    events: list[dict[str, Any]] = []
-    for number, report in enumerate(reports, 1):
-        for event in trace_events(report.machine, report.tasks, report.timeline):
-            if event["name"] == "process_name":
-                event["args"] = {"name": report.name}
-            if "id" in event:
-                event["id"] = f"{number}.{event['id']}"
-            events.append({**event, "pid": number})
+    events = trace_of(reports)
     total = sum(report.cycles for report in reports)
     other = {"cycles": total, "unit": "1 us is one cycle"}
     write_output(path, json.dumps({"traceEvents": events, "otherData": other}))

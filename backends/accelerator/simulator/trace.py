@@ -20,7 +20,6 @@ from xdsl.ir import Operation
 
 from tcopt.backends.accelerator.simulator.timing import LATENCY, PORT, WORK, Slice, Timeline
 from tcopt.dialects.accelerator.tasks import FETCH, Machine, Task
-from tcopt.support.locations import describe_location, nearest_location
 
 Event = dict[str, Any]
 
@@ -90,12 +89,10 @@ def _slice(each: Slice, tasks: Sequence[Task], ids: Mapping[str, int]) -> Event:
 
 
 def _origin(task: Task) -> Event:
-    """The op and location that an instruction comes from."""
-    op = getattr(task.source, "op", None)
-    if not isinstance(op, Operation):
-        return {}
-    place = describe_location(nearest_location(op))
-    return {"op": op.name, **({"location": place} if place else {})}
+    """The op and the place that an instruction comes from."""
+    op = task.source if isinstance(task.source, Operation) else getattr(task.source, "op", None)
+    found = {"op": op.name} if isinstance(op, Operation) else {}
+    return {**found, **({"location": task.place} if task.place else {})}
 
 
 def _arrows(machine: Machine, timeline: Timeline, ids: Mapping[str, int]) -> Iterator[Event]:

@@ -26,6 +26,7 @@ from tcopt.dialects.vdla.tasks.faults import fault
 from tcopt.dialects.vdla.tasks.indices import step_indices
 from tcopt.dialects.vdla.text import describe
 from tcopt.support.errors import TcoptError
+from tcopt.support.locations import describe_location, nearest_location
 
 
 def machine_of(target: VdlaTargetAttr, stream: Stream) -> Machine:
@@ -102,6 +103,7 @@ class _Reader:
             is_end=isinstance(instruction, Finish),
             text=describe(instruction, self.stream.buffers),
             source=instruction,
+            place=place_of(instruction),
         )
 
     def inside(
@@ -194,6 +196,13 @@ class _Reader:
                 )
                 self.faults.append(fault(text, instruction, number))
                 return
+
+
+def place_of(instruction: Instruction) -> str:
+    """Where an instruction comes from; empty if that is not known."""
+    if instruction.op is None:
+        return instruction.place
+    return describe_location(nearest_location(instruction.op)) or ""
 
 
 def space_of(stream: Stream, buffer: int) -> str:

@@ -1,0 +1,135 @@
+"""Where the cycles of a program go: what each unit does and waits for, and for which node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tcopt.backends.accelerator.simulator.timing import WORK, Timeline, simulate
+from tcopt.dialects.accelerator.tasks import Machine, Task
+
+_BOUND = 0.9
+"""A program is bound by what is busy for such a share of its cycles."""
+
+Stalls = Mapping[str, Mapping[str, int]]
+"""Cycles by cause, by node."""
+
+
+@dataclass(frozen=True)
+class ProgramReport:
+    """What a program takes, and why.
+
+    Attributes:
+        cycles: from the call to the end.
+        unit: the one that multiplies. products: cycles for which it does that at least.
+        port: cycles for which the port moves data; `bytes`: how many of them.
+        busy: cycles of work by unit.
+        stalls: cycles that units wait, by unit, cause and node.
+        tasks, machine, timeline: what they were found in.
+    """
+
+    name: str
+    cycles: int
+    unit: str
+    products: int
+    port: int
+    bytes: int
+    busy: Mapping[str, int]
+    stalls: Mapping[str, Stalls]
+    tasks: list[Task]
+    machine: Machine
+    timeline: Timeline
+
+    @property
+    def title(self) -> str:
+        """The nodes that it computes, or its name."""
+        nodes = dict.fromkeys(task.place for task in self.tasks if task.place)
+        return ", ".join(nodes) or self.name
+
+    @property
+    def utilisation(self) -> float:
+        """The share of cycles in which the matrix unit multiplies."""
+        return self.products / max(self.cycles, 1)
+
+    @property
+    def bound_by(self) -> str:
+        """What keeps the program from being quicker: a unit, the port, or what is waited for."""
+        shares = {"the port": self.port, **{f"the {u} unit": n for u, n in self.busy.items()}}
+        name, most = max(shares.items(), key=lambda item: item[1])
+        if most >= _BOUND * self.cycles:
+            return name
+        causes: dict[str, int] = defaultdict(int)
+        for stalls in self.stalls.get(self.unit, {}).values():
+            for cause, cycles in stalls.items():
+                causes[cause] += cycles
+        if not causes:
+            return name
+        cause = max(causes, key=lambda each: causes[each])
+        return f"waits of the {self.unit} unit for {cause}"
+
+    def __str__(self) -> str:
+        share = 100 * self.utilisation
+        lines = [
+            f"@{self.name}: {self.cycles:,} cycles, {self.products:,} of products ({share:.1f}%), "
+            f"{self.port:,} of the port for {self.bytes:,} bytes; bound by {self.bound_by}"
+        ]
+        for unit, nodes in self.stalls.items():
+            lines.append(f"  {unit}: {self.busy.get(unit, 0):,} cycles of work")
+            for node, causes in nodes.items():
+                told = ", ".join(f"{cause} {cycles:,}" for cause, cycles in causes.items())
+                lines.append(f"    waits at {node or 'no node'}: {told}")
+        return "\n".join(lines)
+
+    def summary(self) -> str:
+        """The same in a few words; waits are told by node if there are several."""
+        nodes = {node for stalls in self.stalls.values() for node in stalls} - {""}
+        told: list[str] = []
+        for unit, stalls in self.stalls.items():
+            waits: dict[str, int] = defaultdict(int)
+            for node, causes in stalls.items():
+                place = f" at {node}" if node and len(nodes) > 1 else ""
+                for cause, cycles in causes.items():
+                    waits[f"{cause}{place}"] += cycles
+            if waits:
+                listed = sorted(waits.items(), key=lambda item: -item[1])
+                causes = ", ".join(f"{cause} {cycles:,}" for cause, cycles in listed)
+                told.append(f"{unit} works {self.busy.get(unit, 0):,}, waits for {causes}")
+        return (
+            f"{self.cycles:,} cycles, {100 * self.utilisation:.0f}% of them products; bound by "
+            f"{self.bound_by}; {'; '.join(told)}"
+        )
+
+
+def make_report(
+    name: str, machine: Machine, tasks: list[Task], unit: str, products: int
+) -> ProgramReport:
+    """Simulate tasks and say where their cycles go.
+
+    Raises:
+        VerificationError: units wait for each other forever.
+    """
+    timeline = simulate(machine, tasks)
+    units = list(machine.units)
+    return ProgramReport(
+        name,
+        timeline.cycles,
+        unit,
+        products,
+        max(timeline.busy[channel] for channel in machine.port.channels),
+        sum(task.bytes for task in tasks),
+        {each: timeline.busy[each] for each in units},
+        {each: _stalls(each, tasks, timeline) for each in units},
+        tasks,
+        machine,
+        timeline,
+    )
+
+
+def _stalls(unit: str, tasks: list[Task], timeline: Timeline) -> Stalls:
+    found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for each in timeline.slices:
+        if each.track == unit and each.cause != WORK:
+            node = tasks[each.task].place if each.task >= 0 else ""
+            found[node][each.cause] += each.end - each.start
+    return {node: dict(causes) for node, causes in found.items()}
