@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import i8, i32
+from xdsl.dialects.builtin import IntegerType, i8, i32
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.binary import AddOp, MaxOp, MinOp
@@ -244,9 +244,14 @@ def _drop(ops: list[GraphOp]) -> None:
 
 
 def plain_source(value: SSAValue) -> SSAValue:
-    """The value that casts between integers made one of."""
+    """The value that casts between integers of 8 bits and more made one of."""
     owner: Operation | object = value.owner
-    while isinstance(owner, CastOp):
+    while isinstance(owner, CastOp) and _is_wide(value) and _is_wide(owner.x):
         value = owner.x
         owner = value.owner
     return value
+
+
+def _is_wide(value: SSAValue) -> bool:
+    element = element_type(value)
+    return isinstance(element, IntegerType) and element.bitwidth >= 8

@@ -180,3 +180,35 @@ def test_matrix_products_on_a_matrix_unit_are_exact(
     assert any(isinstance(op, graph.GroupOp) for op in module.walk())
     (found,) = run_module(module, feeds)
     np.testing.assert_array_equal(found, expected)
+
+
+TRUTH = """
+module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "alu,load_i8",
+    inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  func.func @main(%x: tensor<1x16x3x3xi8>, %w: tensor<16x16x1x1xi8>) -> tensor<1x16x3x3xi8> {
+    %s = graph.constant dense<3.125000e-02> : tensor<f32>
+    %z = graph.constant dense<0> : tensor<i8>
+    %0 = graph.conv %x, %w {result_element = i32} : tensor<1x16x3x3xi32>
+    %1 = graph.requantize %0, %s, %z : tensor<1x16x3x3xi8>
+    %2 = graph.cast %1 : tensor<1x16x3x3xi1>
+    %3 = graph.cast %2 : tensor<1x16x3x3xi8>
+    %4 = graph.conv %3, %w {result_element = i32} : tensor<1x16x3x3xi32>
+    %5 = graph.requantize %4, %s, %z : tensor<1x16x3x3xi8>
+    return %5 : tensor<1x16x3x3xi8>
+  }
+}
+"""
+
+
+def test_what_a_conversion_loses_is_not_read_as_it_was() -> None:
+    """Bytes that became truths and bytes again are no others' results in blocks."""
+    context = new_context()
+    module = LocatedParser(context, TRUTH, "truth.mlir").parse_module()
+    rng = np.random.default_rng(0)
+    shapes = (1, 16, 3, 3), (16, 16, 1, 1)
+    feeds = [rng.integers(-4, 4, shape, np.int8) for shape in shapes]
+    (expected,) = run_module(module, feeds)
+    PartitionPass(all_of_them=True).apply(context, module)
+    assert sum(isinstance(op, graph.GroupOp) for op in module.walk()) == 2
+    (found,) = run_module(module, feeds)
+    np.testing.assert_array_equal(found, expected)
