@@ -136,8 +136,3 @@ def unique_operands(
     compact, kept = compact_map(results, len(position))
     values = list(position)
     return compact, [values[i] for i in kept]
-
-
-def index_types(count: int) -> list[IndexType]:
-    """`count` index types."""
-    return [IndexType()] * count

@@ -11,7 +11,7 @@ every floordiv and mod that they decide, so that index arithmetic stays free of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -398,10 +398,3 @@ def compact_map(results: Sequence[AffineExpr], num_dims: int) -> tuple[AffineMap
     for new, old in enumerate(used):
         renumber[old] = AffineDimExpr(new)
     return AffineMap(len(used), 0, tuple(substitute(e, renumber) for e in results)), used
-
-
-def map_results(affine_map: AffineMap, function: Callable[[AffineExpr], AffineExpr]) -> AffineMap:
-    """Apply `function` to each result."""
-    return AffineMap(
-        affine_map.num_dims, affine_map.num_symbols, tuple(map(function, affine_map.results))
-    )

@@ -43,7 +43,7 @@ class DimsAttr(ParametrizedAttribute):
     """The dimensions of a tensor as the model declares them.
 
     A name is an open dimension's, `?` one without a name, a number one that is not open. Names
-    that are no identifiers are quoted: `#graph.dims<batch, "past + 1", ?, 64>`.
+    that are not identifiers are quoted: `#graph.dims<batch, "past + 1", ?, 64>`.
     """
 
     name = DIMS

@@ -217,7 +217,7 @@ class SliceOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.result.type != _slice_type(self.source):
-            raise VerifyException(f"a slice of {self.source.type} is no {self.result.type}")
+            raise VerifyException(f"a slice of {self.source.type} is not {self.result.type}")
         from tcopt.dialects.loop.bounds import verify_in_bounds
 
         assert isa(self.source.type, MemRefType)

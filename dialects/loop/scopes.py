@@ -129,7 +129,7 @@ def scope_named(name: str) -> Scope:
     if found is None:
         known = ", ".join(SCOPES)
         hint = suggest(name, SCOPES) or "a plugin may register more, see docs/plugins.md"
-        raise InputError(f"'{name}' is none of the memory scopes {known}", hint=hint)
+        raise InputError(f"'{name}' is not one of the memory scopes {known}", hint=hint)
     return found
 
 

@@ -183,7 +183,7 @@ class _Lowering:
         facts = accelerator_of(self.module)
         if facts is None or op.attributes[PLACE] != StringAttr(facts.kind):
             raise PassFailedError(
-                f"it is placed on {op.attributes[PLACE]}, which is no accelerator of the module",
+                f"{op.attributes[PLACE]} is not an accelerator of the module",
                 op=op,
                 hint="set-accelerator names one",
             )

@@ -176,11 +176,6 @@ class CudaSteps:
         self._calls = calls
         self._graph = Graph.capture(device.stream.handle, self._enqueue) if calls else None
 
-    @property
-    def is_graph(self) -> bool:
-        """Whether all steps are put on the stream by one call."""
-        return self._graph is not None
-
     def start(self) -> None:
         with self._device.current():
             self._start()

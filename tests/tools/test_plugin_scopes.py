@@ -64,7 +64,7 @@ def test_a_memory_scope_is_one_of_ours(capsys: pytest.CaptureFixture[str]) -> No
     """Steps take it, passes and the interpreters of both levels handle it, code has its space."""
     Path("in.mlir").write_text(SCHEDULED)
     assert driver.main(["in.mlir", "-p", "apply-schedule"]) == 1
-    assert "'tile' is none of the memory scopes global, shared" in capsys.readouterr().err
+    assert "'tile' is not one of the memory scopes global, shared" in capsys.readouterr().err
     loaded = ["--load", str(scope())]
     assert driver.main([*loaded, "in.mlir", "-p", "apply-schedule", "--verify-each=exec"]) == 0
     text = capsys.readouterr().out

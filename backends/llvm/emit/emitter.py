@@ -457,8 +457,3 @@ def known_alignment(buffer: Buffer, offset: Linear) -> int:
     for _, coefficient in offset.terms:
         bits |= coefficient
     return bits & -bits
-
-
-def value_types(values: Iterable[SSAValue]) -> list[str]:
-    """LLVM types of several values."""
-    return [llvm_type(value.type) for value in values]

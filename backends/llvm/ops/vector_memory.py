@@ -115,7 +115,7 @@ def _is_all_on(flags: str) -> bool:
 
 def _run_of(flags: str) -> tuple[int, int] | None:
     """The first lane and the number of lanes that a mask has on if they lie side by side; None
-    for other masks, and for those that are no literals."""
+    for other masks, and for those that are not literals."""
     if not isinstance(flags, Literal):
         return None
     on = [lane for lane, flag in enumerate(flags.lanes) if flag]

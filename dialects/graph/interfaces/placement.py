@@ -79,8 +79,8 @@ class PlacementInterface(Operation):
         """The same by a unit that multiplies a row of `inner` signed bytes by `inner` x `lanes`
         others and sums in 32 bits, where pads are zeros; or why there is no such form.
         """
-        return "it is no sum of products"
+        return "it is not a sum of products"
 
     def on_alu(self, alu: Alu) -> Registers | str:
         """The same integers by sums, comparisons and shifts; or why there is no such form."""
-        return f"{self.name} is nothing that an alu computes"
+        return f"an alu does not compute {self.name}"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -98,8 +98,3 @@ def find_handler(op_type: str, opset: int) -> Handler | None:
         if entry is not None and entry.since <= opset < entry.until:
             return entry.run
     return None
-
-
-def handled_operators() -> Iterable[str]:
-    """Every operator with a handler, sorted."""
-    return sorted({op_type for op_type, _ in HANDLERS})

@@ -29,8 +29,13 @@ def matmul_n_bits(ctx: NodeContext) -> SSAValue:
     depth, columns, size = ctx.get_int("K"), ctx.get_int("N"), ctx.get_int("block_size")
     bits = ctx.get_int("bits", 4)
     ctx.check(bits in (2, 4, 8), f"codes of {bits} bits are not known")
-    ctx.check(size >= 16 and size & (size - 1) == 0, f"block_size {size} is no power of 2 from 16")
-    ctx.check(depth > 0 and columns > 0, f"a matrix of {columns} columns of {depth} is none")
+    ctx.check(
+        size >= 16 and size & (size - 1) == 0,
+        f"block_size {size} is not a power of 2 of at least 16",
+    )
+    ctx.check(
+        depth > 0 and columns > 0, f"a matrix needs rows and columns, not {depth} and {columns}"
+    )
     ctx.check(
         ctx.rank(x) > 0 and ctx.shape(x)[-1] == depth, f"the data has not K = {depth} columns"
     )
@@ -73,7 +78,7 @@ def gather_block_quantized(ctx: NodeContext) -> SSAValue:
     is_packed = ctx.builder.dtype_of(codes) == np.uint8
     ctx.check(gathered != axis, f"slices cannot be taken along axis {axis}, that of the blocks")
     ctx.check(ctx.rank(scales) == rank, f"scales should have {rank} dimensions")
-    ctx.check(size > 0, f"block_size {size} is none")
+    ctx.check(size > 0, f"block_size {size} is not positive")
     if is_packed:
         ctx.check(bits in (2, 4, 8), f"codes of {bits} bits are not known")
         ctx.check(axis == rank - 1, "bytes hold codes of the last axis")

@@ -84,7 +84,7 @@ class Staging:
 
     Args:
         arguments: the tensors that the stage is given.
-        lists: names of the model's inputs that are no tensors.
+        lists: names of the model's inputs that are not tensors.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 // RUN: tcopt %s --split-input-file --verify-diagnostics | filecheck %s
 
-// Names that are no identifiers are quoted, an open dimension without a name is a question mark.
+// Names that are not identifiers are quoted, an open dimension without a name is a question mark.
 // CHECK: func.func @main(%x: tensor<2x6x7xf32> {graph.dims = #graph.dims<batch, "past + 1", ?>}) -> (tensor<2x42xf32> {graph.dims = #graph.dims<batch, 42>})
 func.func @main(%x: tensor<2x6x7xf32> {graph.dims = #graph.dims<batch, "past + 1", ?>})
     -> (tensor<2x42xf32> {graph.dims = #graph.dims<batch, 42>}) {

@@ -65,7 +65,7 @@ te.func @uneven(%x: tensor<3x4xf32>, %w: tensor<5x1xf32>) -> tensor<5x4xf32> {
 
 // -----
 
-// What is no sum of products keeps its axes.
+// What is not a sum of products keeps its axes.
 // CHECK-LABEL: te.func @spread(
 // CHECK-NEXT:    te.compute "y" [%i = 6]
 te.func @spread(%x: tensor<2xf32>) -> tensor<6xf32> {

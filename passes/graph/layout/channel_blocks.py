@@ -31,11 +31,6 @@ def block_of(channels: int, lanes: int) -> int:
     return min(block, lanes)
 
 
-def blocks_of(channels: int, block: int) -> int:
-    """Blocks that hold so many channels."""
-    return -(-channels // block)
-
-
 class SpareLanes:
     """The number in the lanes beyond the last channel of each blocked value.
 

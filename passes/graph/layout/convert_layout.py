@@ -441,7 +441,6 @@ class _Conversion:
         if value not in self.blocked:
             plain, stored = self._layouts(shape_of(value))
             transform = LayoutTransformOp(value, src=plain, dst=stored)
-            transform.location = user.location
             self.blocked[value] = insert(transform, user)
         return self.blocked[value]
 
@@ -453,7 +452,6 @@ class _Conversion:
             shape = shape_of(value)
             plain, stored = self._layouts(shape)
             transform = LayoutTransformOp(self.blocked[value], src=stored, dst=plain, shape=shape)
-            transform.location = user.location
             self.plain[value] = insert(transform, user)
         return self.plain[value]
 

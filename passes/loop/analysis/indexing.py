@@ -104,11 +104,6 @@ class Knowledge:
         if op.loop_kind is loop.LoopKind.VECTORIZED:
             self.lanes.add(op.induction_variable)
 
-    def enter_block(self, op: loop.BlockOp) -> None:
-        """Learn the domains of a block's variables."""
-        for value, extent in zip(op.iter_vars, op.domain, strict=True):
-            self.ranges[value] = (0, max(extent - 1, 0))
-
     @contextmanager
     def inside_guard(
         self, exprs: Sequence[AffineExpr], operands: Operands, extents: Sequence[int]

@@ -44,7 +44,7 @@ class LowerTeToLoopPass(ModulePass):
         %y = memref.alloc() : memref<8xf32>
         loop.call @f(%x, %y) : memref<8x4xf32>, memref<8xf32>
 
-    A result that is another stage inside of a border ("pad") is no nest of its own: that
+    A result that is another stage inside of a border ("pad") is not a nest of its own: that
     stage is written to its place, and a `loop.border` fills what is around it.
 
     The results of the host function become arguments after its inputs, and the call that

@@ -91,7 +91,8 @@ def test_errors_name_the_argument() -> None:
     """Names of scopes and axes are checked like everything else."""
     sch = Schedule(matmul())
     with pytest.raises(
-        ScheduleError, match="set_scope: argument 'scope': 'l1' is none of the memory scopes global"
+        ScheduleError,
+        match="set_scope: argument 'scope': 'l1' is not one of the memory scopes global",
     ):
         sch.set_scope("mm", "l1")
     with pytest.raises(ScheduleError, match=r"bind: argument 'axis': 'x' is none of blockIdx\.x"):
