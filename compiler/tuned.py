@@ -5,14 +5,13 @@ Nothing here imports xDSL, as a program that the cache has is found without it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tcopt.compiler.content import Source
 from tcopt.support.errors import InputError
-from tcopt.support.files import cannot_read, open_file
+from tcopt.support.file_contents import digest_of_content
 from tcopt.support.pass_specs import Passes, PassSpec
 from tcopt.support.phases import Phase
 
@@ -44,7 +43,7 @@ class Lock:
     def spec(self) -> PassSpec:
         """The pass that obeys it."""
         given = {"locked": True} if self.locked else {}
-        return PassSpec.of("apply-tuning", file=str(self.path), **given)
+        return PassSpec.of("apply-tuning", file=str(self.path), digest=self.digest, **given)
 
 
 def lock_beside(model: str | Path) -> Path:
@@ -77,12 +76,7 @@ def find_lock(source: Source, tuned: Tuned, *, locked: bool = False) -> Lock | N
             return None
     else:
         path = Path(tuned)
-    try:
-        with open_file(path) as stream:
-            digest = hashlib.blake2b(stream.read(), digest_size=16).hexdigest()
-    except OSError as error:
-        raise cannot_read(path, error) from error
-    return Lock(path.absolute(), locked, digest)
+    return Lock(path.absolute(), locked, digest_of_content(path))
 
 
 def with_lock(phases: Sequence[Phase], lock: Lock | None) -> list[Phase]:

@@ -61,6 +61,7 @@ class ApplyTuningPass(ModulePass):
 
     Options:
         file: the lock file.
+        digest: of what it held when the model was loaded; by default what it holds now counts.
         locked: every kernel needs an entry, and every schedule has to apply; without it, what
             does not apply is replaced by the default.
     """
@@ -68,10 +69,11 @@ class ApplyTuningPass(ModulePass):
     name = "apply-tuning"
 
     file: str
+    digest: str = ""
     locked: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lock = read_lock(self.file)
+        lock = read_lock(self.file, self.digest)
         target = key_of(target_text(op))
         functions = [each for each in op.ops if isinstance(each, FuncOp)]
         if not functions:

@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import ParseError
 from tcopt.dialects.sched import OperatorOp, SequenceOp
 from tcopt.schedules.rules.recorded import CHOICE
 from tcopt.support.errors import InputError, ParsingError
-from tcopt.support.files import cannot_read, open_file
+from tcopt.support.file_contents import content
 from tcopt.support.locations import describe_location
 from tcopt.support.parsing import LocatedParser
 from tcopt.support.running import new_context
@@ -97,19 +97,16 @@ class LockFile:
     targets: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
 
 
-def read_lock(path: str | Path) -> LockFile:
+def read_lock(path: str | Path, digest: str = "") -> LockFile:
     """Read a lock file.
 
+    Args:
+        digest: of what it held when a model was loaded, which is what counts then.
     Raises:
         InputError: there is no such file, or it is none that this version knows.
         ParsingError: it does not parse; the message names the line.
     """
-    try:
-        with open_file(path) as stream:
-            data = stream.read()
-    except OSError as error:
-        raise cannot_read(path, error) from error
-    return _read(str(path), data)
+    return _read(str(path), content(path, digest))
 
 
 @lru_cache(maxsize=8)

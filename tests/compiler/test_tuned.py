@@ -13,6 +13,7 @@ import pytest
 import tcopt
 from tcopt.compiler.tuned import find_lock, lock_beside
 from tcopt.support.errors import InputError, ParsingError, ScheduleError, TcoptError
+from tcopt.support.file_contents import content, digest_of_content
 from tcopt.tuner.lock import LockWriter, TunedKernel
 from tcopt.tuner.measure.building import build
 from tcopt.tuner.tasks import Task, tasks_of
@@ -106,6 +107,34 @@ def test_a_lock_file_is_part_of_what_the_caches_know(model: Path):
     path.write_text(path.read_text() + "// another line\n")
     again = tcopt.compile(str(model), CPU).program
     assert not again.cached and not again.kernels_compiled
+
+
+def test_models_of_open_shapes_keep_what_they_were_loaded_with(model: Path, tmp_path: Path) -> None:
+    """Each shape is compiled when it comes, whatever became of the file."""
+    path, _ = write_lock(model)
+    opened = tmp_path / "open.onnx"
+    onnx.save(onnx.parser.parse_model(MODEL.replace("[24, ", "[N, ")), opened)
+    loaded = tcopt.compile(str(opened), CPU, tuned=path)
+    path.write_text("no lock file any more")
+    for rows in (24, 7):
+        feeds = {"x": np.ones((rows, 40), np.float32), "w": np.ones((40, 48), np.float32)}
+        (found,) = loaded.run(feeds)
+        np.testing.assert_allclose(found, np.full((rows, 48), 40.0))
+    with pytest.raises(ParsingError, match="mend the line"):
+        tcopt.compile(str(model), CPU, tuned=path)
+
+
+def test_a_file_that_is_another_one_by_now_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.tuned.mlir"
+    path.write_text("one")
+    digest = digest_of_content(path)
+    path.write_text("two")
+    assert content(path, digest) == b"one" and content(path) == b"two"
+    for number in range(20):
+        (tmp_path / "other").write_text(str(number))
+        digest_of_content(tmp_path / "other")
+    with pytest.raises(InputError, match="has changed since the model was loaded"):
+        content(path, digest)
 
 
 def test_steps_may_be_edited_by_hand(model: Path):
