@@ -50,8 +50,8 @@ class Estimator:
         return rows * (facts.row_cycles.data + moved)
 
     def bound(self, tile: Tile) -> float:
-        """About how many cycles the port and the matrix unit are busy: the larger of both as far
-        as pieces have several slots, else one after the other."""
+        """About how many cycles the port and the units are busy: the largest of these as far as
+        pieces have several slots, else one after the other."""
         roles, facts = self.roles, self.facts
         extents = roles.pattern.extents
         outer = _Counts(roles, tile)
@@ -62,7 +62,8 @@ class Estimator:
         ]
         loads = sum(times * cycles for times, cycles in moved)
         results = prod(extents[v] for v in (*roles.outputs, *roles.pixels, *roles.shared))
-        stores = self.port_cycles(1, results * facts.entry_bytes[self.stored])
+        store = load_of(roles.results, sizes_of(roles, tile), 1)
+        stores = outer.sums * self._load_cycles(store, self.stored)
         work = prod(extents) // (extents[roles.lanes] * extents[roles.inner])
         steps = outer.sums * outer.parts
         compute = work * facts.gemm_cycles.data + steps * facts.fill.data
@@ -71,7 +72,13 @@ class Estimator:
         for slots, (times, cycles) in zip(tile.slots, moved, strict=False):
             shown += (times - 1) * cycles if slots == 1 else 0
         shown += stores if tile.slots[2] == 1 else stores // outer.sums
-        return max(loads + stores, compute + shown)
+        # Units have one transfer under way each, and wait for its end.
+        latency = facts.latency.data
+        loading = loads + latency * (
+            outer.data * data.transfers + outer.weights * weights.transfers
+        )
+        storing = stores + latency * outer.sums * store.transfers
+        return max(loads + stores, compute + shown, loading, storing)
 
     def cycles(self, tile: Tile) -> int:
         """Cycles from the first instruction to the last."""
