@@ -85,7 +85,9 @@ def _steps(
         schedule = find_schedule(function, rules, facts, rule=rule.name, choice=choice)
     except (InputError, ScheduleError) as error:
         return error.message.replace(rule.name, "")
-    return "" if schedule is None else str(schedule.sequence.body)
+    assert schedule is not None
+    schedule.sequence.attributes = {}  # They name the rule.
+    return str(schedule.sequence)
 
 
 def lowered(text: str, phases: Sequence[tuple[str, str]]) -> tuple[loop.FuncOp, ModuleOp]:

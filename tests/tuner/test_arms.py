@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tcopt.frontends.onnx.building.network import Network
 from tcopt.schedules import Schedule
 from tcopt.schedules.passes.schedule import find_schedule
 from tcopt.schedules.rules.rule import RULES, Declined, facts_of, rules_for, target_kind
@@ -43,6 +44,17 @@ def test_rules_of_a_task_have_spaces_features_and_schedules(
     named = {name: features[:, i] for i, name in enumerate(NAMES)}
     for name in ("accumulators", "first.traffic.l1", "iterations.tile", "estimate", "code_size"):
         assert named[name].std() > 0, name
+
+
+def test_a_rule_that_writes_what_another_does_is_left_out(tmp_path: Path) -> None:
+    """Windows are tiled alike by the rules of contractions and of reductions."""
+    net = Network("depthwise")
+    x = net.input("x", [1, 32, 7, 7])
+    y = net.conv(x, 32, 32, 3, 1, groups=32, bias=False)
+    (task,) = (t for t in tasks_of(net.model(**{y: [1, 32, 7, 7]}), TARGET) if "conv" in t.name)
+    rules = [arm.rule for arm in arms_of(task)]
+    assert rules[0] == "cpu-contraction" and "cpu-reduction" not in rules
+    assert "cpu-fallback" not in rules
 
 
 def test_what_is_no_task_is_refused() -> None:
