@@ -195,7 +195,11 @@ def _divergence(values: Distribution, centres: Array, low: float, high: float) -
     p, q = reference / reference.sum(), shared / shared.sum()
     some = p > 0
     # Where the quantised one has nothing, a small probability stands for it.
-    return float(np.sum(p[some] * np.log(p[some] / np.maximum(q[some], 1e-9))))
+    found = np.sum(p[some] * np.log(p[some] / np.maximum(q[some], 1e-9)))
+    # Few values differ from their distribution by chance, the more the more parts share a step:
+    # half of that many, over the values, is what a divergence is expected to be from that alone.
+    by_chance = (used.sum() - np.count_nonzero(places)) / (2 * kept.sum())
+    return max(float(found - by_chance), 0.0)
 
 
 def chosen_range(method: str, values: Distribution, settings: RangeSettings) -> tuple[float, float]:

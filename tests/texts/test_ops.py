@@ -6,6 +6,9 @@ test and nothing here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from same_module import difference
 from tcopt.support.errors import TcoptError
+from tcopt.support.plugins import plugins_loaded
 from tcopt.support.verify import verify
 from tcopt.tools.passes.driver import PrintOptions, print_module
 from texts.samples import own_ops, parse, sample
@@ -23,6 +27,13 @@ from texts.strategies import others, property_changes, texts
 
 FORMS = [PrintOptions(generic, locations=True) for generic in (False, True)]
 ODD = 'é "x" \\ \n\t\x00 日本'
+
+
+@pytest.fixture(scope="module", autouse=True)
+def described_accelerator() -> Iterator[None]:
+    """Programs of accelerators are for one that a file describes."""
+    with plugins_loaded([Path(__file__).parents[2] / "examples" / "tile_accelerator.py"]):
+        yield
 
 
 def check(module: ModuleOp) -> None:

@@ -20,6 +20,9 @@ sys.path.append(str(BENCHMARKS))
 from tuning_replay import replay  # noqa: E402
 from tuning_tables import DRAWN, CaseTable, Row, TableMeasurer, table_arms  # noqa: E402
 
+# Both folders have a package `models`, and other tests mean their own, in other processes too.
+sys.path.remove(str(BENCHMARKS))
+
 
 def _table(task: Task) -> CaseTable:
     """Times that grow with how far a tile is from one; what was drawn is slow."""

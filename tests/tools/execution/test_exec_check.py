@@ -220,7 +220,7 @@ TWO_GUARDS = """loop.func @f(%x: memref<8xf32>, %y: memref<8xf32>, %z: memref<8x
             SHIFTED,
             "compact-buffers",
             compact_buffers,
-            "_covers",
+            "_is_private",
             "return all(",
             "return True or all(",
         ),
