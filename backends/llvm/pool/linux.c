@@ -10,6 +10,7 @@ HIDDEN extern const int64 pool_futex;
 int64 syscall(int64 number, ...);
 int32 sched_getcpu(void);
 int32 sched_getaffinity(int32 process, uint64 bytes, uint64 *mask);
+int32 sched_setaffinity(int32 process, uint64 bytes, const uint64 *mask);
 
 static void pool_sleep(uint32 *word, uint32 value) {
   syscall(pool_futex, word, FUTEX_WAIT_PRIVATE, value, NULL);
@@ -31,3 +32,18 @@ static __attribute__((noinline)) int32 pool_cores(void) {
 }
 
 static int32 pool_core(void) { return sched_getcpu(); }
+
+static __attribute__((noinline)) bool pool_leave(int32 core) {
+  uint64 usual[MASK_WORDS] = {0}, others[MASK_WORDS];
+  sched_getaffinity(0, sizeof usual, usual);
+  for (int32 i = 0; i < MASK_WORDS; i++)
+    others[i] = usual[i];
+  if (core < 0 || core >= 64 * MASK_WORDS)
+    return 0;
+  others[core / 64] &= ~((uint64)1 << core % 64);
+  // Without any core left it is refused.
+  if (sched_setaffinity(0, sizeof others, others) != 0)
+    return 0;
+  sched_setaffinity(0, sizeof usual, usual);
+  return 1;
+}

@@ -17,9 +17,9 @@
 // the others'. So successive loops find their data in the cache of the same core, and
 // nobody waits while there is work.
 //
-// A worker that finds itself on the core of the opener takes that core's time from it. So it does
-// not spin there: it sleeps, and is woken where a core is idle. If that core is still the opener's,
-// no other is idle: then it naps, longer each time, and regions do without it meanwhile.
+// A worker that finds itself on the core of the opener takes that core's time from it, and systems
+// can leave it there for long. So it goes to another core; if there is none, or it is back at once,
+// it naps, longer each time, and regions do without it meanwhile.
 
 #include "pool.h"
 
@@ -122,11 +122,16 @@ static bool on_openers_core(void) {
   return core >= 0 && core == __atomic_load_n(&region.core, __ATOMIC_RELAXED);
 }
 
-// Sleeps for a while, whatever happens; returns how long to do so the next time.
-static __attribute__((noinline)) int64 nap(int64 nanoseconds) {
-  Time time = {0, nanoseconds};
+// Leaves the opener's core to it. `before` is what the last call since this worker took part in a
+// region gave, 0 for the first: how long to sleep, whatever happens, before it tries to move.
+static __attribute__((noinline)) int64 leave(int64 before) {
+  if (before == 0 && pool_leave(__atomic_load_n(&region.core, __ATOMIC_RELAXED)))
+    return NAP_NS;
+  Time time = {0, before == 0 ? NAP_NS : before};
   nanosleep(&time, NULL);
-  return nanoseconds < LONGEST_NAP_NS / 2 ? 2 * nanoseconds : LONGEST_NAP_NS;
+  if (on_openers_core())
+    pool_leave(__atomic_load_n(&region.core, __ATOMIC_RELAXED));
+  return time.nanoseconds < LONGEST_NAP_NS / 2 ? 2 * time.nanoseconds : LONGEST_NAP_NS;
 }
 
 // Runs ranges of the open region until no slot has any left.
@@ -171,18 +176,17 @@ static void *worker(void *self) {
   uint32 number = (uint32)(uint64)self;
   uint32 last = -1u;
   Patience patience = {0, 0};
-  int64 nap_ns = NAP_NS;
+  int64 nap_ns = 0;
   for (;;) {
     uint64 state = __atomic_load_n(&region.state, __ATOMIC_ACQUIRE);
     uint32 now = (uint32)(state >> NUMBER_SHIFT);
     uint32 tickets = (uint32)state / TICKET;
     if (tickets != 0 && now != last) {
       if (on_openers_core()) {
-        last = now;
-        nap_ns = nap(nap_ns);
+        nap_ns = leave(nap_ns);
         continue;
       }
-      nap_ns = NAP_NS;
+      nap_ns = 0;
       // The slot that this worker most likely has comes while it enters.
       __builtin_prefetch(&slots[number].range, 1, 3);
       uint64 entered = state - TICKET + 1;
@@ -202,7 +206,7 @@ static void *worker(void *self) {
     } else if (now != last) {
       // A region went by meanwhile, and the next may follow at once: it should not wake this worker.
       last = now;
-      nap_ns = nap(nap_ns);
+      nap_ns = leave(nap_ns);
     } else {
       sleep_until_opened(now);
     }

@@ -30,5 +30,7 @@ static void pool_prepare_sleep(void);
 static int32 pool_cores(void);
 // The core that this thread is on; less than 0 if the system does not say.
 static int32 pool_core(void);
+// Moves this thread to another core than that; whether that was possible.
+static bool pool_leave(int32 core);
 
 #endif

@@ -364,12 +364,12 @@ entry:
   br label %for.cond.outer.outer
 
 for.cond.outer.outer:
-  %nap_ns.0.ph.ph = phi i64 [ 200000, %entry ], [ %nap_ns.0.ph.ph.be, %for.cond.outer.outer.backedge ]
-  %last.0.ph.ph = phi i32 [ -1, %entry ], [ %last.0.ph.ph.be, %for.cond.outer.outer.backedge ]
+  %nap_ns.0.ph.ph = phi i64 [ 0, %entry ], [ %nap_ns.1, %if.end34 ]
+  %last.0.ph.ph = phi i32 [ -1, %entry ], [ %last.2, %if.end34 ]
   br label %for.cond.outer
 
 for.cond.outer:
-  %nap_ns.0.ph = phi i64 [ 200000, %if.end ], [ %nap_ns.0.ph.ph, %for.cond.outer.outer ]
+  %nap_ns.0.ph = phi i64 [ %nap_ns.0.ph.ph, %for.cond.outer.outer ], [ %nap_ns.0.ph.be, %for.cond.outer.backedge ]
   br label %for.cond
 
 for.cond:
@@ -393,21 +393,25 @@ on_openers_core.exit:
   br i1 %cmp1.i, label %if.then6, label %if.end
 
 if.then6:
-  %call7 = tail call fastcc i64 @nap(i64 %nap_ns.0.ph)
-  br label %for.cond.outer.outer.backedge
+  %call7 = tail call fastcc i64 @leave(i64 %nap_ns.0.ph)
+  br label %for.cond.outer.backedge
+
+for.cond.outer.backedge:
+  %nap_ns.0.ph.be = phi i64 [ 0, %if.end ], [ %call7, %if.then6 ]
+  br label %for.cond.outer
 
 if.end:
   tail call void @llvm.prefetch.p0(ptr nonnull %arrayidx, i32 1, i32 3, i32 1)
   %add = add i64 %2, -65535
   %4 = cmpxchg ptr @region, i64 %2, i64 %add acq_rel monotonic, align 128
   %5 = extractvalue { i64, i1 } %4, 1
-  br i1 %5, label %if.end9, label %for.cond.outer
+  br i1 %5, label %if.end9, label %for.cond.outer.backedge
 
 if.end9:
-  %div56.le.le = lshr i32 %conv2, 16
+  %div55.le.le = lshr i32 %conv2, 16
   %6 = load i32, ptr getelementptr inbounds (i8, ptr @region, i64 32), align 32
   %cmp10 = icmp ugt i32 %6, %conv
-  %cond = select i1 %cmp10, i32 %conv, i32 %div56.le.le
+  %cond = select i1 %cmp10, i32 %conv, i32 %div55.le.le
   tail call fastcc void @work(i32 %cond)
   %7 = atomicrmw sub ptr @region, i64 1 acq_rel, align 128
   %and = and i64 %7, 65535
@@ -425,14 +429,14 @@ if.else:
   br i1 %cmp19.not, label %lor.lhs.false, label %if.then22
 
 lor.lhs.false:
-  %call.i.i57 = tail call i32 @sched_getcpu()
-  %cmp.i58 = icmp sgt i32 %call.i.i57, -1
-  br i1 %cmp.i58, label %on_openers_core.exit61, label %if.then22
+  %call.i.i56 = tail call i32 @sched_getcpu()
+  %cmp.i57 = icmp sgt i32 %call.i.i56, -1
+  br i1 %cmp.i57, label %on_openers_core.exit60, label %if.then22
 
-on_openers_core.exit61:
+on_openers_core.exit60:
   %9 = load atomic i32, ptr getelementptr inbounds (i8, ptr @region, i64 36) monotonic, align 4
-  %cmp1.i60 = icmp eq i32 %call.i.i57, %9
-  br i1 %cmp1.i60, label %if.else26, label %if.then22
+  %cmp1.i59 = icmp eq i32 %call.i.i56, %9
+  br i1 %cmp1.i59, label %if.else26, label %if.then22
 
 if.then22:
   %call23 = call fastcc zeroext i1 @spin(ptr nonnull %patience)
@@ -440,7 +444,7 @@ if.then22:
 
 if.end25:
   %10 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 128
-  %call.i.i62 = tail call i64 (i64, ...) @syscall(i64 %1, ptr nonnull getelementptr inbounds (i8, ptr @region, i64 4), i32 128, i32 %conv1, ptr null)
+  %call.i.i61 = tail call i64 (i64, ...) @syscall(i64 %1, ptr nonnull getelementptr inbounds (i8, ptr @region, i64 4), i32 128, i32 %conv1, ptr null)
   %11 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 128
   br label %if.end34
 
@@ -448,38 +452,63 @@ if.else26:
   br i1 %cmp4.not, label %if.else31, label %if.then29
 
 if.then29:
-  %call30 = tail call fastcc i64 @nap(i64 %nap_ns.0.ph)
+  %call30 = tail call fastcc i64 @leave(i64 %nap_ns.0.ph)
   br label %if.end34
 
 if.else31:
   %12 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 128
-  %call.i.i63 = tail call i64 (i64, ...) @syscall(i64 %1, ptr nonnull getelementptr inbounds (i8, ptr @region, i64 4), i32 128, i32 %last.0.ph.ph, ptr null)
+  %call.i.i62 = tail call i64 (i64, ...) @syscall(i64 %1, ptr nonnull getelementptr inbounds (i8, ptr @region, i64 4), i32 128, i32 %last.0.ph.ph, ptr null)
   %13 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 128
   br label %if.end34
 
 if.end34:
-  %nap_ns.1 = phi i64 [ %nap_ns.0.ph, %if.end25 ], [ %call30, %if.then29 ], [ %nap_ns.0.ph, %if.else31 ], [ 200000, %if.end9 ], [ 200000, %if.then16 ]
+  %nap_ns.1 = phi i64 [ %nap_ns.0.ph, %if.end25 ], [ %call30, %if.then29 ], [ %nap_ns.0.ph, %if.else31 ], [ 0, %if.end9 ], [ 0, %if.then16 ]
   %last.2 = phi i32 [ %last.0.ph.ph, %if.end25 ], [ %conv1, %if.then29 ], [ %last.0.ph.ph, %if.else31 ], [ %conv1, %if.end9 ], [ %conv1, %if.then16 ]
   store i64 0, ptr %patience, align 8
-  br label %for.cond.outer.outer.backedge
-
-for.cond.outer.outer.backedge:
-  %nap_ns.0.ph.ph.be = phi i64 [ %call7, %if.then6 ], [ %nap_ns.1, %if.end34 ]
-  %last.0.ph.ph.be = phi i32 [ %conv1, %if.then6 ], [ %last.2, %if.end34 ]
   br label %for.cond.outer.outer
 }
 
-define internal fastcc i64 @nap(i64 %nanoseconds) nounwind {
+define internal fastcc i64 @leave(i64 %before) nounwind {
 entry:
   %time = alloca %struct.Time, align 8
+  %cmp = icmp eq i64 %before, 0
+  br i1 %cmp, label %land.lhs.true, label %if.end
+
+land.lhs.true:
+  %0 = load atomic i32, ptr getelementptr inbounds (i8, ptr @region, i64 36) monotonic, align 4
+  %call = tail call fastcc zeroext i1 @pool_leave(i32 %0)
+  br i1 %call, label %return, label %if.end
+
+if.end:
+  %cond = phi i64 [ 200000, %land.lhs.true ], [ %before, %entry ]
   store i64 0, ptr %time, align 8
-  %nanoseconds1 = getelementptr inbounds i8, ptr %time, i64 8
-  store i64 %nanoseconds, ptr %nanoseconds1, align 8
-  %call = call i32 @nanosleep(ptr nonnull %time, ptr null)
-  %cmp = icmp slt i64 %nanoseconds, 2000000
-  %mul = shl nsw i64 %nanoseconds, 1
-  %cond = select i1 %cmp, i64 %mul, i64 4000000
-  ret i64 %cond
+  %nanoseconds = getelementptr inbounds i8, ptr %time, i64 8
+  store i64 %cond, ptr %nanoseconds, align 8
+  %call2 = call i32 @nanosleep(ptr nonnull %time, ptr null)
+  %call.i.i = call i32 @sched_getcpu()
+  %cmp.i = icmp sgt i32 %call.i.i, -1
+  br i1 %cmp.i, label %on_openers_core.exit, label %if.end7
+
+on_openers_core.exit:
+  %1 = load atomic i32, ptr getelementptr inbounds (i8, ptr @region, i64 36) monotonic, align 4
+  %cmp1.i = icmp eq i32 %call.i.i, %1
+  br i1 %cmp1.i, label %if.then4, label %if.end7
+
+if.then4:
+  %2 = load atomic i32, ptr getelementptr inbounds (i8, ptr @region, i64 36) monotonic, align 4
+  %call6 = call fastcc zeroext i1 @pool_leave(i32 %2)
+  br label %if.end7
+
+if.end7:
+  %3 = load i64, ptr %nanoseconds, align 8
+  %cmp9 = icmp slt i64 %3, 2000000
+  %mul = shl nsw i64 %3, 1
+  %cond14 = select i1 %cmp9, i64 %mul, i64 4000000
+  br label %return
+
+return:
+  %retval.0 = phi i64 [ %cond14, %if.end7 ], [ 200000, %land.lhs.true ]
+  ret i64 %retval.0
 }
 
 define internal fastcc zeroext i1 @spin(ptr %patience) nounwind {
@@ -525,6 +554,52 @@ cleanup8:
   ret i1 %retval.1
 }
 
+define internal fastcc zeroext i1 @pool_leave(i32 %core) nounwind {
+entry:
+  %usual = alloca [16 x i64], align 16
+  %others = alloca [16 x i64], align 16
+  call void @llvm.memset.p0.i64(ptr nonnull align 16 dereferenceable(128) %usual, i8 0, i64 128, i1 false)
+  %call = call i32 @sched_getaffinity(i32 0, i64 128, ptr nonnull %usual)
+  br label %for.body
+
+for.cond.cleanup:
+  %or.cond = icmp ugt i32 %core, 1023
+  br i1 %or.cond, label %cleanup, label %if.end
+
+for.body:
+  %indvars.iv = phi i64 [ 0, %entry ], [ %indvars.iv.next, %for.body ]
+  %arrayidx = getelementptr inbounds [16 x i64], ptr %usual, i64 0, i64 %indvars.iv
+  %0 = load i64, ptr %arrayidx, align 8
+  %arrayidx2 = getelementptr inbounds [16 x i64], ptr %others, i64 0, i64 %indvars.iv
+  store i64 %0, ptr %arrayidx2, align 8
+  %indvars.iv.next = add nuw nsw i64 %indvars.iv, 1
+  %exitcond.not = icmp eq i64 %indvars.iv.next, 16
+  br i1 %exitcond.not, label %for.cond.cleanup, label %for.body
+
+if.end:
+  %rem = and i32 %core, 63
+  %sh_prom = zext nneg i32 %rem to i64
+  %shl = shl nuw i64 1, %sh_prom
+  %not = xor i64 %shl, -1
+  %div21 = lshr i32 %core, 6
+  %idxprom5 = zext nneg i32 %div21 to i64
+  %arrayidx6 = getelementptr inbounds [16 x i64], ptr %others, i64 0, i64 %idxprom5
+  %1 = load i64, ptr %arrayidx6, align 8
+  %and = and i64 %1, %not
+  store i64 %and, ptr %arrayidx6, align 8
+  %call8 = call i32 @sched_setaffinity(i32 0, i64 128, ptr nonnull %others)
+  %cmp9.not = icmp eq i32 %call8, 0
+  br i1 %cmp9.not, label %if.end11, label %cleanup
+
+if.end11:
+  %call13 = call i32 @sched_setaffinity(i32 0, i64 128, ptr nonnull %usual)
+  br label %cleanup
+
+cleanup:
+  %retval.0 = phi i1 [ true, %if.end11 ], [ false, %for.cond.cleanup ], [ false, %if.end ]
+  ret i1 %retval.0
+}
+
 declare hidden void @pool_at_fork(ptr)
 declare hidden void @pool_pause()
 declare i32 @atoi(ptr)
@@ -541,6 +616,7 @@ declare i32 @pthread_detach(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_getcpu()
+declare i32 @sched_setaffinity(i32, i64, ptr)
 declare i32 @sigfillset(ptr)
 declare i64 @llvm.ctpop.i64(i64)
 declare i64 @llvm.umax.i64(i64, i64)

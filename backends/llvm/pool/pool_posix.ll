@@ -378,10 +378,10 @@ for.cond.backedge:
   br label %for.cond
 
 if.end9:
-  %div56 = lshr i32 %conv2, 16
+  %div55 = lshr i32 %conv2, 16
   %4 = load i32, ptr getelementptr inbounds (i8, ptr @region, i64 32), align 32
   %cmp10 = icmp ugt i32 %4, %conv
-  %cond = select i1 %cmp10, i32 %conv, i32 %div56
+  %cond = select i1 %cmp10, i32 %conv, i32 %div55
   tail call fastcc void @work(i32 %cond)
   %5 = atomicrmw sub ptr @region, i64 1 acq_rel, align 128
   %and = and i64 %5, 65535

@@ -37,3 +37,8 @@ static void pool_prepare_sleep(void) {
 static int32 pool_cores(void) { return (int32)sysconf(pool_online); }
 
 static int32 pool_core(void) { return -1; }
+
+static bool pool_leave(int32 core) {
+  (void)core;
+  return 0;
+}

@@ -312,6 +312,7 @@ def test_linked_pools_need_the_c_library_alone(tmp_path):
         "nanosleep",
         "sched_getaffinity",
         "sched_getcpu",
+        "sched_setaffinity",
         "sigfillset",
         "syscall",
     }
