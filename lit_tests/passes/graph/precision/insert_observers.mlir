@@ -31,7 +31,7 @@ module attributes {graph.outputs = ["y", "r", "refused"], graph.checks = 1 : i64
   func.func @main(%x: tensor<2x3xf32>, %i: tensor<4xi64>) -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<1xi1>) {
     %r = graph.relu %x : tensor<2x3xf32>
     %y = graph.sigmoid %r : tensor<2x3xf32>
-    %refused = graph.outside %i {low = 0, high = 3} : tensor<1xi1>
+    %refused = graph.out_of_bounds %i {low = 0, high = 3} : tensor<1xi1>
     return %y, %r, %refused : tensor<2x3xf32>, tensor<2x3xf32>, tensor<1xi1>
   }
 }
