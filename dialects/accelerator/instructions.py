@@ -31,7 +31,7 @@ from tcopt.dialects.accelerator.operands import (
     tile_bytes,
 )
 from tcopt.dialects.intrinsics import Intrinsic, Operand, intrinsic
-from tcopt.dialects.target import TARGET_ATTRIBUTE, AcceleratorFacts
+from tcopt.dialects.target import AcceleratorFacts, target_around
 from tcopt.dialects.target.accelerator import Barriers, Tokens
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.literals import INTEGERS, integers, number_list
@@ -41,13 +41,8 @@ Names = ArrayAttr[StringAttr]
 
 def facts_of(op: Operation) -> AcceleratorFacts | None:
     """The accelerator that an op is for: what the nearest op around it names."""
-    current: Operation | None = op
-    while current is not None:
-        target = current.attributes.get(TARGET_ATTRIBUTE)
-        if target is not None:
-            return target if isinstance(target, AcceleratorFacts) else None
-        current = current.parent_op()
-    return None
+    target = target_around(op)
+    return target if isinstance(target, AcceleratorFacts) else None
 
 
 class StepOp(IRDLOperation, ABC):

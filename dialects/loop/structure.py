@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     I64,
-    FunctionType,
     IndexType,
     IntegerAttr,
-    StringAttr,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -34,8 +33,8 @@ from tcopt.dialects.loop.attrs import (
     ThreadAxisAttr,
 )
 from tcopt.dialects.loop.block import BlockOp
+from tcopt.dialects.loop.buffer_function import BufferFunction
 from tcopt.dialects.loop.types import verify_buffer_type
-from tcopt.support.func_syntax import parse_function, print_function
 from tcopt.support.quick_ir import init_op
 
 PRAGMA_UNROLL = "pragma_unroll"
@@ -43,49 +42,22 @@ PRAGMA_UNROLL = "pragma_unroll"
 
 
 @irdl_op_definition
-class FuncOp(IRDLOperation):
+class FuncOp(BufferFunction):
     """A function over buffers, inputs first and then outputs: one kernel before lowering."""
 
     name = "loop.func"
-
-    sym_name = prop_def(StringAttr)
-    function_type = prop_def(FunctionType)
-    body = region_def("single_block")
+    CALLED: ClassVar[str] = "loop.func"
 
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface(), NoTerminator())
 
-    def __init__(self, name: str, arg_types: Sequence[Attribute], body: Region):
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "function_type": FunctionType.from_lists(arg_types, []),
-            },
-            regions=[body],
-        )
-
     def verify_(self) -> None:
-        if tuple(self.body.block.arg_types) != self.function_type.inputs.data:
-            raise VerifyException("argument types differ from the function type")
-        if self.function_type.outputs.data:
-            raise VerifyException("loop.func writes into its arguments and returns nothing")
-        for type_ in self.function_type.inputs:
-            verify_buffer_type(type_)
+        self.verify_signature(verify_buffer_type)
         seen: set[str] = set()
         for op in self.walk():
             if isinstance(op, BlockOp):
                 if op.block_name.data in seen:
                     raise VerifyException(f'two blocks are named "{op.block_name.data}"')
                 seen.add(op.block_name.data)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> FuncOp:
-        name, type_, body, attributes = parse_function(parser)
-        op = cls(name, type_.inputs.data, body)
-        op.attributes.update(attributes)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        print_function(printer, self.sym_name, self.function_type, self.body, self.attributes)
 
 
 @irdl_op_definition

@@ -19,6 +19,7 @@ from tcopt.dialects.target.hardware import ThreadBlocks, VectorUnits
 from tcopt.dialects.target.interface import (
     TargetFacts,
     accelerator_of,
+    target_around,
     target_facts_of,
     thread_blocks_of,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "accelerator_of",
     "cpu_target_of",
     "gpu_target_of",
+    "target_around",
     "target_facts_of",
     "thread_blocks_of",
     "vdla_target_of",

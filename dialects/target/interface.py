@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.irdl import BaseAttr
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -163,6 +163,17 @@ def target_facts_of(module: ModuleOp) -> TargetFacts | None:
     """What a module says that it is compiled for; None if it says nothing."""
     target = module.attributes.get(TARGET_ATTRIBUTE)
     return target if isinstance(target, TargetFacts) else None
+
+
+def target_around(op: Operation) -> TargetFacts | None:
+    """What an op is for: what it, or the nearest op around it, names; None if none names any."""
+    current: Operation | None = op
+    while current is not None:
+        target = current.attributes.get(TARGET_ATTRIBUTE)
+        if target is not None:
+            return target if isinstance(target, TargetFacts) else None
+        current = current.parent_op()
+    return None
 
 
 def accelerator_of(module: ModuleOp) -> TargetFacts | None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import IntAttr, StringAttr
 from xdsl.ir import Operation
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.target.accelerator import AcceleratorFacts, Alu, Fetch, MatrixUnit, Port, Tokens
-from tcopt.dialects.target.facts import TARGET_ATTRIBUTE, check_least
+from tcopt.dialects.target.facts import check_least
 from tcopt.dialects.target.hardware import PlacedMemory
+from tcopt.dialects.target.interface import target_around
 
 FEATURES = ("alu", "mulh", "load_i8")
 """What a machine may have beside loads, stores and gemm."""
@@ -253,10 +254,5 @@ class VdlaTargetAttr(AcceleratorFacts):
 
 def vdla_target_of(op: Operation) -> VdlaTargetAttr | None:
     """The accelerator that an op is for: what it, or the nearest op around it, names."""
-    current: Operation | None = op
-    while current is not None:
-        target = current.attributes.get(TARGET_ATTRIBUTE)
-        if target is not None or isinstance(current, ModuleOp):
-            return target if isinstance(target, VdlaTargetAttr) else None
-        current = current.parent_op()
-    return None
+    target = target_around(op)
+    return target if isinstance(target, VdlaTargetAttr) else None

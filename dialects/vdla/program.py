@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from xdsl.dialects.builtin import FunctionType, StringAttr
-from xdsl.ir import Attribute, Region
-from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, traits_def
-from xdsl.parser import Parser
-from xdsl.printer import Printer
+from xdsl.irdl import irdl_op_definition, traits_def
 from xdsl.traits import IsolatedFromAbove, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from tcopt.dialects.loop.buffer_function import BufferFunction
 from tcopt.dialects.target import VdlaTargetAttr, vdla_target_of
 from tcopt.dialects.vdla.compute import FinishOp
 from tcopt.dialects.vdla.instruction import InstructionOp
 from tcopt.dialects.vdla.kernel import KernelOp
 from tcopt.dialects.vdla.transfer import verify_buffer
-from tcopt.support.func_syntax import parse_function, print_function
 
 
 @irdl_op_definition
-class ProgramOp(IRDLOperation):
+class ProgramOp(BufferFunction):
     """A program of the accelerator: kernels, and a stream of instructions that ends with finish.
 
         vdla.program @copy(%x: memref<4x16xi32>, %y: memref<4x16xi32>) {
@@ -37,20 +31,7 @@ class ProgramOp(IRDLOperation):
 
     name = "vdla.program"
 
-    sym_name = prop_def(StringAttr)
-    function_type = prop_def(FunctionType)
-    body = region_def("single_block")
-
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
-
-    def __init__(self, name: str, arg_types: Sequence[Attribute], body: Region):
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "function_type": FunctionType.from_lists(arg_types, []),
-            },
-            regions=[body],
-        )
 
     @property
     def instructions(self) -> list[InstructionOp]:
@@ -68,24 +49,9 @@ class ProgramOp(IRDLOperation):
         return vdla_target_of(self)
 
     def verify_(self) -> None:
-        if tuple(self.body.block.arg_types) != self.function_type.inputs.data:
-            raise VerifyException("argument types differ from the function type")
-        if self.function_type.outputs.data:
-            raise VerifyException("a program writes into its arguments and returns nothing")
-        for type_ in self.function_type.inputs:
-            verify_buffer(type_)
+        self.verify_signature(verify_buffer)
         if not isinstance(self.body.block.last_op, FinishOp):
             raise VerifyException("the last op of a program is vdla.finish")
         for op in self.body.block.ops:
             if not isinstance(op, InstructionOp | KernelOp):
                 raise VerifyException(f"'{op.name}' is neither an instruction nor a kernel")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ProgramOp:
-        name, type_, body, attributes = parse_function(parser)
-        op = cls(name, type_.inputs.data, body)
-        op.attributes.update(attributes)
-        return op
-
-    def print(self, printer: Printer) -> None:
-        print_function(printer, self.sym_name, self.function_type, self.body, self.attributes)

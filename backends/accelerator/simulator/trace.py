@@ -138,17 +138,7 @@ def _entries_in_use(machine: Machine, tasks: Sequence[Task], timeline: Timeline)
                 born[access.entries] = when.start
                 read[access.entries] = -1
         bury(slice(None))
-        count = 0
-        for time in sorted(changes):
-            count += changes[time]
-            yield {
-                "ph": "C",
-                "name": f"entries {space}",
-                "pid": _PROCESS,
-                "tid": 0,
-                "ts": time,
-                "args": {"entries": count},
-            }
+        yield from _counter("entries", space, changes)
 
 
 def _counters(timeline: Timeline) -> Iterator[Event]:
@@ -158,14 +148,19 @@ def _counters(timeline: Timeline) -> Iterator[Event]:
         changes[arrow.queue][arrow.sent] += 1
         changes[arrow.queue][arrow.taken] -= 1
     for queue, times in sorted(changes.items()):
-        count = 0
-        for time in sorted(times):
-            count += times[time]
-            yield {
-                "ph": "C",
-                "name": f"tokens {queue}",
-                "pid": _PROCESS,
-                "tid": 0,
-                "ts": time,
-                "args": {"tokens": count},
-            }
+        yield from _counter("tokens", queue, times)
+
+
+def _counter(what: str, where: str, changes: Mapping[int, int]) -> Iterator[Event]:
+    """How many there are at each change."""
+    count = 0
+    for time in sorted(changes):
+        count += changes[time]
+        yield {
+            "ph": "C",
+            "name": f"{what} {where}",
+            "pid": _PROCESS,
+            "tid": 0,
+            "ts": time,
+            "args": {what: count},
+        }

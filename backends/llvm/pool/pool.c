@@ -164,13 +164,6 @@ static __attribute__((noinline)) void work(uint32 home) {
   }
 }
 
-// Sleeps unless a region is opened after number `last`.
-static void sleep_until_opened(uint32 last) {
-  __atomic_fetch_add(&sleepers, 1, __ATOMIC_SEQ_CST);
-  pool_sleep(number_word(), last);
-  __atomic_fetch_sub(&sleepers, 1, __ATOMIC_SEQ_CST);
-}
-
 // What worker number `self` does, from 1 on: take part in regions, spin a while, sleep.
 static void *worker(void *self) {
   uint32 number = (uint32)(uint64)self;
@@ -199,16 +192,19 @@ static void *worker(void *self) {
       if ((before & (INSIDE | AWAITED)) == (AWAITED | 1))
         pool_wake(count_word(), 1);
       last = now;
-    } else if (patience.calls % 64 != 0 || !on_openers_core()) {
-      if (spin(&patience))
-        continue;
-      sleep_until_opened(now);
-    } else if (now != last) {
-      // A region went by meanwhile, and the next may follow at once: it should not wake this worker.
-      last = now;
-      nap_ns = leave(nap_ns);
     } else {
-      sleep_until_opened(now);
+      bool in_the_way = patience.calls % 64 == 0 && on_openers_core();
+      if (in_the_way && now != last) {
+        // A region went by meanwhile, and the next may follow at once: it should not wake this one.
+        last = now;
+        nap_ns = leave(nap_ns);
+      } else if (!in_the_way && spin(&patience)) {
+        continue;
+      } else {
+        __atomic_fetch_add(&sleepers, 1, __ATOMIC_SEQ_CST);
+        pool_sleep(number_word(), now);
+        __atomic_fetch_sub(&sleepers, 1, __ATOMIC_SEQ_CST);
+      }
     }
     patience.calls = 0;
   }

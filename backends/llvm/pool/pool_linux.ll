@@ -364,8 +364,8 @@ entry:
   br label %for.cond.outer.outer
 
 for.cond.outer.outer:
-  %nap_ns.0.ph.ph = phi i64 [ 0, %entry ], [ %nap_ns.1, %if.end34 ]
-  %last.0.ph.ph = phi i32 [ -1, %entry ], [ %last.2, %if.end34 ]
+  %nap_ns.0.ph.ph = phi i64 [ 0, %entry ], [ %nap_ns.3, %if.end48 ]
+  %last.0.ph.ph = phi i32 [ -1, %entry ], [ %last.4, %if.end48 ]
   br label %for.cond.outer
 
 for.cond.outer:
@@ -408,62 +408,57 @@ if.end:
   br i1 %5, label %if.end9, label %for.cond.outer.backedge
 
 if.end9:
-  %div55.le.le = lshr i32 %conv2, 16
+  %div71.le.le = lshr i32 %conv2, 16
   %6 = load i32, ptr getelementptr inbounds (i8, ptr @region, i64 32), align 32
   %cmp10 = icmp ugt i32 %6, %conv
-  %cond = select i1 %cmp10, i32 %conv, i32 %div55.le.le
+  %cond = select i1 %cmp10, i32 %conv, i32 %div71.le.le
   tail call fastcc void @work(i32 %cond)
   %7 = atomicrmw sub ptr @region, i64 1 acq_rel, align 128
   %and = and i64 %7, 65535
   %cmp14 = icmp eq i64 %and, 32769
-  br i1 %cmp14, label %if.then16, label %if.end34
+  br i1 %cmp14, label %if.then16, label %if.end48
 
 if.then16:
   %call.i = tail call i64 (i64, ...) @syscall(i64 %1, ptr nonnull @region, i32 129, i32 1)
-  br label %if.end34
+  br label %if.end48
 
 if.else:
   %8 = load i64, ptr %patience, align 8
   %rem = and i64 %8, 63
-  %cmp19.not = icmp eq i64 %rem, 0
-  br i1 %cmp19.not, label %lor.lhs.false, label %if.then22
+  %cmp19 = icmp eq i64 %rem, 0
+  br i1 %cmp19, label %land.rhs, label %land.lhs.true33
 
-lor.lhs.false:
-  %call.i.i56 = tail call i32 @sched_getcpu()
-  %cmp.i57 = icmp sgt i32 %call.i.i56, -1
-  br i1 %cmp.i57, label %on_openers_core.exit60, label %if.then22
+land.rhs:
+  %call.i.i73 = tail call i32 @sched_getcpu()
+  %cmp.i74 = icmp sgt i32 %call.i.i73, -1
+  br i1 %cmp.i74, label %land.end, label %land.lhs.true33
 
-on_openers_core.exit60:
+land.end:
   %9 = load atomic i32, ptr getelementptr inbounds (i8, ptr @region, i64 36) monotonic, align 4
-  %cmp1.i59 = icmp eq i32 %call.i.i56, %9
-  br i1 %cmp1.i59, label %if.else26, label %if.then22
-
-if.then22:
-  %call23 = call fastcc zeroext i1 @spin(ptr nonnull %patience)
-  br i1 %call23, label %for.cond, label %if.end25
-
-if.end25:
-  %10 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 128
-  %call.i.i61 = tail call i64 (i64, ...) @syscall(i64 %1, ptr nonnull getelementptr inbounds (i8, ptr @region, i64 4), i32 128, i32 %conv1, ptr null)
-  %11 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 128
-  br label %if.end34
-
-if.else26:
-  br i1 %cmp4.not, label %if.else31, label %if.then29
+  %cmp1.i76 = icmp ne i32 %call.i.i73, %9
+  %or.cond72 = select i1 %cmp1.i76, i1 true, i1 %cmp4.not
+  br i1 %or.cond72, label %if.else31, label %if.then29
 
 if.then29:
   %call30 = tail call fastcc i64 @leave(i64 %nap_ns.0.ph)
-  br label %if.end34
+  br label %if.end48
 
 if.else31:
-  %12 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 128
-  %call.i.i62 = tail call i64 (i64, ...) @syscall(i64 %1, ptr nonnull getelementptr inbounds (i8, ptr @region, i64 4), i32 128, i32 %last.0.ph.ph, ptr null)
-  %13 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 128
-  br label %if.end34
+  br i1 %cmp1.i76, label %land.lhs.true33, label %if.else37
 
-if.end34:
-  %nap_ns.1 = phi i64 [ %nap_ns.0.ph, %if.end25 ], [ %call30, %if.then29 ], [ %nap_ns.0.ph, %if.else31 ], [ 0, %if.end9 ], [ 0, %if.then16 ]
-  %last.2 = phi i32 [ %last.0.ph.ph, %if.end25 ], [ %conv1, %if.then29 ], [ %last.0.ph.ph, %if.else31 ], [ %conv1, %if.end9 ], [ %conv1, %if.then16 ]
+land.lhs.true33:
+  %call34 = call fastcc zeroext i1 @spin(ptr nonnull %patience)
+  br i1 %call34, label %for.cond, label %if.else37
+
+if.else37:
+  %10 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 128
+  %call.i78 = tail call i64 (i64, ...) @syscall(i64 %1, ptr nonnull getelementptr inbounds (i8, ptr @region, i64 4), i32 128, i32 %conv1, ptr null)
+  %11 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 128
+  br label %if.end48
+
+if.end48:
+  %nap_ns.3 = phi i64 [ 0, %if.end9 ], [ 0, %if.then16 ], [ %nap_ns.0.ph, %if.else37 ], [ %call30, %if.then29 ]
+  %last.4 = phi i32 [ %conv1, %if.end9 ], [ %conv1, %if.then16 ], [ %last.0.ph.ph, %if.else37 ], [ %conv1, %if.then29 ]
   store i64 0, ptr %patience, align 8
   br label %for.cond.outer.outer
 }

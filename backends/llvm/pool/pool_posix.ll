@@ -354,7 +354,7 @@ entry:
   br label %for.cond.outer
 
 for.cond.outer:
-  %last.0.ph = phi i32 [ %last.2, %if.end34 ], [ -1, %entry ]
+  %last.0.ph = phi i32 [ %last.4, %if.end48 ], [ -1, %entry ]
   br label %for.cond
 
 for.cond:
@@ -365,7 +365,7 @@ for.cond:
   %cmp.not = icmp ult i32 %conv2, 65536
   %cmp4.not = icmp eq i32 %last.0.ph, %conv1
   %or.cond = select i1 %cmp.not, i1 true, i1 %cmp4.not
-  br i1 %or.cond, label %if.then22, label %if.then
+  br i1 %or.cond, label %land.lhs.true33, label %if.then
 
 if.then:
   tail call void @llvm.prefetch.p0(ptr nonnull %arrayidx, i32 1, i32 3, i32 1)
@@ -378,44 +378,44 @@ for.cond.backedge:
   br label %for.cond
 
 if.end9:
-  %div55 = lshr i32 %conv2, 16
+  %div71 = lshr i32 %conv2, 16
   %4 = load i32, ptr getelementptr inbounds (i8, ptr @region, i64 32), align 32
   %cmp10 = icmp ugt i32 %4, %conv
-  %cond = select i1 %cmp10, i32 %conv, i32 %div55
+  %cond = select i1 %cmp10, i32 %conv, i32 %div71
   tail call fastcc void @work(i32 %cond)
   %5 = atomicrmw sub ptr @region, i64 1 acq_rel, align 128
   %and = and i64 %5, 65535
   %cmp14 = icmp eq i64 %and, 32769
-  br i1 %cmp14, label %if.then16, label %if.end34
+  br i1 %cmp14, label %if.then16, label %if.end48
 
 if.then16:
   %call.i = tail call i32 @pthread_mutex_lock(ptr nonnull @mutex)
   %call1.i = tail call i32 @pthread_cond_broadcast(ptr nonnull @condition)
   %call2.i = tail call i32 @pthread_mutex_unlock(ptr nonnull @mutex)
-  br label %if.end34
+  br label %if.end48
 
-if.then22:
-  %call23 = call fastcc zeroext i1 @spin(ptr nonnull %patience)
-  br i1 %call23, label %for.cond.backedge, label %if.end25
+land.lhs.true33:
+  %call34 = call fastcc zeroext i1 @spin(ptr nonnull %patience)
+  br i1 %call34, label %for.cond.backedge, label %if.else37
 
-if.end25:
+if.else37:
   %6 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 128
-  %call.i.i = tail call i32 @pthread_mutex_lock(ptr nonnull @mutex)
+  %call.i72 = tail call i32 @pthread_mutex_lock(ptr nonnull @mutex)
   %7 = load atomic i32, ptr getelementptr inbounds (i8, ptr @region, i64 4) acquire, align 4
-  %cmp.i.i = icmp eq i32 %7, %conv1
-  br i1 %cmp.i.i, label %if.then.i.i, label %sleep_until_opened.exit
+  %cmp.i = icmp eq i32 %7, %conv1
+  br i1 %cmp.i, label %if.then.i, label %pool_sleep.exit
 
-if.then.i.i:
-  %call1.i.i = tail call i32 @pthread_cond_wait(ptr nonnull @condition, ptr nonnull @mutex)
-  br label %sleep_until_opened.exit
+if.then.i:
+  %call1.i74 = tail call i32 @pthread_cond_wait(ptr nonnull @condition, ptr nonnull @mutex)
+  br label %pool_sleep.exit
 
-sleep_until_opened.exit:
-  %call2.i.i = tail call i32 @pthread_mutex_unlock(ptr nonnull @mutex)
+pool_sleep.exit:
+  %call2.i73 = tail call i32 @pthread_mutex_unlock(ptr nonnull @mutex)
   %8 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 128
-  br label %if.end34
+  br label %if.end48
 
-if.end34:
-  %last.2 = phi i32 [ %last.0.ph, %sleep_until_opened.exit ], [ %conv1, %if.end9 ], [ %conv1, %if.then16 ]
+if.end48:
+  %last.4 = phi i32 [ %last.0.ph, %pool_sleep.exit ], [ %conv1, %if.end9 ], [ %conv1, %if.then16 ]
   store i64 0, ptr %patience, align 8
   br label %for.cond.outer
 }

@@ -36,6 +36,7 @@ from tcopt.passes.graph.layout.channel_blocks import (
     fits_concat,
     is_of_bytes,
 )
+from tcopt.passes.graph.layout.kept_dims import keep_dims
 from tcopt.passes.graph.layout.layout_cost import plain_ops
 from tcopt.passes.graph.layout.plain_conv import stays_plain
 from tcopt.passes.graph.windows.conv_phases import phase_weights, phases_of
@@ -104,7 +105,7 @@ class ConvertLayoutPass(ModulePass):
         for function in op.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 body = function.body.block
-                _keep_dims(body)
+                keep_dims(body)
                 plan = plan_layouts(function, machine, store)
                 if self.print_plan:
                     print(plan, file=sys.stderr)
@@ -196,33 +197,6 @@ class ToPlannedLayout(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if op.parent is self.conversion.body and self.conversion.visit(op):
             rewriter.has_done_action = True
-
-
-def _keep_dims(body: Block) -> None:
-    """Let what drops dimensions of a convolution's result do so after it has computed in blocks.
-
-        %r = graph.reduce %c {kind = max, axes = [2]} : tensor<1x64xf32>
-    ->
-        %0 = graph.reduce %c {kind = max, axes = [2], keepdims} : tensor<1x64x1xf32>
-        %r = graph.reshape %0 : tensor<1x64xf32>
-    """
-    convolved: set[SSAValue] = set()
-    for op in list(body.ops):
-        if isinstance(op, GraphOp) and op.makes_blocks:
-            convolved.update(op.results)
-        if not isinstance(op, GraphOp) or convolved.isdisjoint(op.operands):
-            continue
-        if op.is_elementwise:
-            convolved.update(op.results)
-        if (parts := op.with_dims_kept()) is not None:
-            for part in parts:
-                part.location = op.location
-            take_choices(parts[-1], op)
-            parts[-1].results[0].name_hint = op.results[0].name_hint
-            body.insert_ops_before(parts, op)
-            op.results[0].replace_all_uses_with(parts[-1].results[0])
-            op.detach()
-            op.erase()
 
 
 class _Conversion:

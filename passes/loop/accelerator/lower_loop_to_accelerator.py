@@ -24,7 +24,7 @@ from tcopt.dialects.accelerator import (
 )
 from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.dialects.loop.intrin import Tile
-from tcopt.dialects.target import TARGET_ATTRIBUTE, AcceleratorFacts, target_facts_of
+from tcopt.dialects.target import AcceleratorFacts, target_around
 from tcopt.passes.loop.accelerator.instruction_nests import Axis, Nest, Work
 from tcopt.passes.loop.accelerator.writing_out import (
     WritingOut,
@@ -80,10 +80,7 @@ class LowerFunction(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: loop.FuncOp, rewriter: PatternRewriter) -> None:
-        facts = op.attributes.get(TARGET_ATTRIBUTE)
-        module = op.parent_op()
-        if facts is None and isinstance(module, ModuleOp):
-            facts = target_facts_of(module)
+        facts = target_around(op)
         if isinstance(facts, AcceleratorFacts) and is_for_accelerator(op):
             rewriter.replace(op, _Lowering(op, facts).program(), [])
 

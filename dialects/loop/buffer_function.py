@@ -1,0 +1,58 @@
+"""What functions over buffers have in common: loop functions, and programs of accelerators."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import FunctionType, StringAttr
+from xdsl.ir import Attribute, Region
+from xdsl.irdl import IRDLOperation, prop_def, region_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.support.func_syntax import parse_function, print_function
+
+
+class BufferFunction(IRDLOperation, ABC):
+    """A symbol with a body of one block, whose arguments are buffers; it returns nothing.
+
+    Attributes:
+        CALLED: what messages call it.
+    """
+
+    CALLED: ClassVar[str] = "a program"
+
+    sym_name = prop_def(StringAttr)
+    function_type = prop_def(FunctionType)
+    body = region_def("single_block")
+
+    def __init__(self, name: str, arg_types: Sequence[Attribute], body: Region):
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "function_type": FunctionType.from_lists(arg_types, []),
+            },
+            regions=[body],
+        )
+
+    def verify_signature(self, verify_buffer: Callable[[Attribute], None]) -> None:
+        """VerifyException for arguments that are not as declared, or not buffers, and results."""
+        if tuple(self.body.block.arg_types) != self.function_type.inputs.data:
+            raise VerifyException("argument types differ from the function type")
+        if self.function_type.outputs.data:
+            raise VerifyException(f"{self.CALLED} writes into its arguments and returns nothing")
+        for type_ in self.function_type.inputs:
+            verify_buffer(type_)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        name, type_, body, attributes = parse_function(parser)
+        op = cls(name, type_.inputs.data, body)
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        print_function(printer, self.sym_name, self.function_type, self.body, self.attributes)
