@@ -17,13 +17,12 @@ from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.tuned import before_choices
 from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.tuning import BLOCK, FUSE, PANEL, WINOGRAD
 from tcopt.dialects.graph.types import shape_of
 from tcopt.dialects.graph.weights import release_weights
+from tcopt.dialects.graph.winograd_forms import WinogradForm
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
 from tcopt.passes.graph.winograd.winograd import allowed_tiles
-from tcopt.passes.graph.winograd.winograd_forms import form_of
 from tcopt.schedules.passes.apply_tuning import operator_key
 from tcopt.schedules.tuning.workloads import key_of, target_text
 from tcopt.support.accuracy import DEFAULT
@@ -90,9 +89,9 @@ def _choices(
     op: ContractionOp, facts: Attribute | None, accuracy: str
 ) -> Iterator[Mapping[str, int]]:
     """What passes may be told about an operator; what changes nothing is found out later."""
-    if isinstance(op, ConvOp):
-        form = form_of(op)
-        if not isinstance(form, str):
+    if op.makes_blocks:
+        form = op.winograd_form(of_pixels=True)
+        if isinstance(form, WinogradForm):
             yield from (
                 {WINOGRAD: tile} for tile in allowed_tiles(accuracy, form.taps, form.phases)
             )

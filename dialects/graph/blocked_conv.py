@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, UnitAttr
@@ -21,6 +21,9 @@ from tcopt.dialects.graph.stages import narrow, pad_space, tap_axes, window_taps
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
+
+if TYPE_CHECKING:
+    from tcopt.dialects.graph.winograd_forms import WinogradForm
 
 
 @irdl_op_definition
@@ -125,6 +128,18 @@ class BlockedConvOp(ContractionOp):
         """For each spatial dimension, whether taps outside of the data are left out."""
         listed = values_of(self.skips) or ()
         return tuple(d in listed for d in range(self.spatial_rank))
+
+    def winograd_form(self, of_pixels: bool) -> WinogradForm | str | None:
+        """Kernels as wide as they are high, whose strides divide them."""
+        from tcopt.dialects.graph.winograd_forms import form_of_blocked_conv
+
+        return form_of_blocked_conv(self) if not of_pixels else None
+
+    def groups_apart(self) -> Sequence[Operation]:
+        """A convolution for each group, and their concatenation."""
+        from tcopt.dialects.graph.conv_groups import groups_apart
+
+        return groups_apart(self)
 
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O / b, window positions..., b]."""

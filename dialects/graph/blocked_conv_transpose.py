@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
@@ -21,6 +21,9 @@ from tcopt.dialects.graph.stages import narrow, pad_space, tap_axes
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
+
+if TYPE_CHECKING:
+    from tcopt.dialects.graph.winograd_forms import WinogradForm
 
 
 @irdl_op_definition
@@ -94,6 +97,12 @@ class BlockedConvTransposeOp(ContractionOp):
     def places(self) -> tuple[int, ...]:
         """Elements of a phase in each spatial dimension."""
         return self.window.output(shape_of(self.x)[2:-1])
+
+    def winograd_form(self, of_pixels: bool) -> WinogradForm | str | None:
+        """Phases that are filtered alike."""
+        from tcopt.dialects.graph.winograd_forms import form_of_blocked_conv_transpose
+
+        return form_of_blocked_conv_transpose(self) if not of_pixels else None
 
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O / b, places * strides..., b]."""

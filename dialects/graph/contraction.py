@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from xdsl.dialects.builtin import f32, i16, i32
@@ -21,6 +21,9 @@ from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.stages import widen
 from tcopt.dialects.graph.types import Array, element_type, is_half, shape_of, tensor
 from tcopt.dialects.te import api as te
+
+if TYPE_CHECKING:
+    from tcopt.dialects.graph.winograd_forms import WinogradForm
 
 
 class ContractionOp(GraphOp, ABC):
@@ -135,6 +138,41 @@ class ContractionOp(GraphOp, ABC):
         """Ops for the same result, the last of which gives it, whose weights hold `group` terms
         of a sum side by side, as dot product instructions take them; None without such a form."""
         return None
+
+    def in_computed_panels(
+        self, width: int, group: int, insert: Callable[[Operation], SSAValue]
+    ) -> Operation | None:
+        """An op, not yet inserted, for the same result, whose weights are matrices that the network
+        itself puts into panels of `width` columns with `group` terms side by side; None without
+        such a form.
+
+        Args:
+            insert: puts an op that it reads in front of this one, unless an equal one is there.
+        """
+        return None
+
+    @property
+    def summed_axes(self) -> tuple[int, int] | None:
+        """The axis of data and that of weights along which products are summed, counted from the
+        last, where each of the other elements meets each: a product of matrices; None for others.
+        """
+        return None
+
+    def winograd_form(self, of_pixels: bool) -> WinogradForm | str | None:
+        """How the op convolves by kernels that tiles of the result share, or why it does not.
+
+        Args:
+            of_pixels: whether neighbours in memory are pixels, rather than channels of a block.
+
+        Returns:
+            None for what is not a convolution of data that is stored so.
+        """
+        return None
+
+    def groups_apart(self) -> Sequence[Operation]:
+        """Contractions of the groups of one whose Winograd form has several, what they read, and,
+        last, what joins them."""
+        raise NotImplementedError
 
     @property
     def sums_shifts(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
@@ -18,7 +18,8 @@ from tcopt.dialects.graph.binary import MulOp
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.interfaces import LinearWeight
+from tcopt.dialects.graph.interfaces import GraphOp, LinearWeight
+from tcopt.dialects.graph.interfaces.layout import BlockLayouts
 from tcopt.dialects.graph.interfaces.placement import Offload
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.slice import PadOp, SliceOp
@@ -40,6 +41,9 @@ from tcopt.dialects.graph.types import (
 )
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
+
+if TYPE_CHECKING:
+    from tcopt.dialects.graph.winograd_forms import WinogradForm
 
 
 class ConvolutionOp(ContractionOp, ABC):
@@ -113,6 +117,18 @@ class ConvOp(ConvolutionOp):
     def makes_blocks(self) -> bool:
         """Vectors hold output channels."""
         return True
+
+    def contracted_in_blocks(self, layouts: BlockLayouts) -> GraphOp | None:
+        """With its weights in blocks of both channels."""
+        from tcopt.dialects.graph.conv_in_blocks import conv_in_blocks
+
+        return conv_in_blocks(self, layouts)
+
+    def winograd_form(self, of_pixels: bool) -> WinogradForm | str | None:
+        """Kernels of 3x3 on pixels."""
+        from tcopt.dialects.graph.winograd_forms import form_of_conv
+
+        return form_of_conv(self) if of_pixels else None
 
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O, window positions...]."""

@@ -14,7 +14,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Ints, integer, ints, values_of
 from tcopt.dialects.graph.conv import ConvolutionOp, ConvOp, group_channels
-from tcopt.dialects.graph.interfaces import LinearWeight
+from tcopt.dialects.graph.interfaces import GraphOp, LinearWeight
+from tcopt.dialects.graph.interfaces.layout import BlockLayouts
 from tcopt.dialects.graph.interleave import InterleaveOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import PadOp, SliceOp
@@ -71,6 +72,12 @@ class ConvTransposeOp(ConvolutionOp):
     def makes_blocks(self) -> bool:
         """Vectors hold output channels."""
         return True
+
+    def contracted_in_blocks(self, layouts: BlockLayouts) -> GraphOp | None:
+        """By phases, each with weights of its own."""
+        from tcopt.dialects.graph.conv_in_blocks import conv_transpose_in_blocks
+
+        return conv_transpose_in_blocks(self, layouts)
 
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O, (extent - 1) * stride + span + output pad - pads...]."""

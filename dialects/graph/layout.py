@@ -20,6 +20,9 @@ from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
 from tcopt.dialects.te import api as te
 
+SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+"""The letters of spatial dimensions in layouts, by how many there are."""
+
 _PART = re.compile(r"([A-Z])|([1-9][0-9]*)([a-z])")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from tcopt.dialects.graph.interfaces import LinearWeight
 from tcopt.dialects.graph.interfaces.placement import Offload
 from tcopt.dialects.graph.matrix_stages import broadcast_indices, matrix_stage
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
+from tcopt.dialects.graph.slice import PadOp
 from tcopt.dialects.graph.stages import Indices, narrow
 from tcopt.dialects.graph.types import AnyTensor, Array, broadcast_shapes, shape_of, tensor
 from tcopt.dialects.te import api as te
@@ -26,6 +27,9 @@ from tcopt.dialects.te import api as te
 FEW_ROWS = 3
 """Rows of the left operand up to which a variable right operand is not transposed: to read it,
 write it and read it again takes three times as long as to add products along its rows."""
+
+_BATCH = "ABCDEFGH"
+"""Letters of leading dimensions in layouts."""
 
 
 @irdl_op_definition
@@ -80,6 +84,37 @@ class MatmulOp(ContractionOp):
             result_element=self.result_element,
         )
         return panels, product
+
+    def in_computed_panels(
+        self, width: int, group: int, insert: Callable[[Operation], SSAValue]
+    ) -> Operation | None:
+        """A packed product of rows whose length zeros fill to whole groups."""
+        from tcopt.dialects.graph.layout import LayoutTransformOp
+        from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
+
+        lead = len(shape_of(self.rhs)) - 2
+        if lead > len(_BATCH):
+            return None
+        lhs, rank = self.lhs, len(shape_of(self.lhs))
+        if self.transpose_a is not None:
+            lhs = insert(TransposeOp(lhs, _swap_last(range(rank))))
+        if missing := -self.extents[2] % group:
+            lhs = insert(PadOp(lhs, low=[0] * rank, high=[*[0] * (rank - 1), missing]))
+        source, batch = "NK" if self.transpose_b is not None else "KN", _BATCH[:lead]
+        goal = f"{batch}NK{width}n{group}k"
+        return PackedMatmulOp(
+            lhs,
+            insert(LayoutTransformOp(self.rhs, src=batch + source, dst=goal)),
+            columns=self.shape[-1],
+            batch=lead,
+            result_element=self.result_element,
+        )
+
+    @property
+    def summed_axes(self) -> tuple[int, int] | None:
+        """K of both operands."""
+        by_columns = self.transpose_a is not None, self.transpose_b is not None
+        return -2 if by_columns[0] else -1, -1 if by_columns[1] else -2
 
     @property
     def extents(self) -> tuple[int, int, int]:

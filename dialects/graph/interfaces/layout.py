@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 class BlockLayouts(Protocol):
     """The values that an op computes with when it is put in blocks of channels."""
 
+    @property
+    def lanes(self) -> int:
+        """Most channels in a block: those of a full vector."""
+        ...
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Those of the target."""
+        ...
+
     def block_of(self, channels: int) -> int:
         """Channels in a block of a value that has so many."""
         ...
@@ -30,7 +40,12 @@ class BlockLayouts(Protocol):
         """A value as it is without blocks."""
         ...
 
-    def insert(self, op: GraphOp) -> SSAValue:
+    def stays_plain(self, op: GraphOp, wasted: float) -> bool:
+        """Whether an op had better compute on plain data: its results end up plain, and changes of
+        the layout would cost more than the `wasted` cycles that plain data costs it."""
+        ...
+
+    def insert(self, op: Operation) -> SSAValue:
         """Put an op in front of the one that is converted; its result."""
         ...
 

@@ -14,23 +14,18 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.conv import ConvOp
-from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.interfaces.layout import BlockLayouts
-from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.tuning import BLOCK, tuned
-from tcopt.dialects.graph.types import element_type, is_float, is_half, shape_of
+from tcopt.dialects.graph.types import element_type, is_half, shape_of
 from tcopt.dialects.graph.weights import WeightStore, weights_of
 from tcopt.dialects.intrinsics import byte_group
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.layout.channel_blocks import (
-    SMALLEST_BLOCK,
     SpareLanes,
     block_of,
     fits_concat,
@@ -38,14 +33,10 @@ from tcopt.passes.graph.layout.channel_blocks import (
 )
 from tcopt.passes.graph.layout.kept_dims import keep_dims
 from tcopt.passes.graph.layout.layout_cost import plain_ops
-from tcopt.passes.graph.layout.plain_conv import stays_plain
-from tcopt.passes.graph.windows.conv_phases import phase_weights, phases_of
-from tcopt.passes.graph.windows.skipped_taps import skipped_dimensions
+from tcopt.passes.graph.layout.plain_results import stays_plain
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import erase, insert, rewrite, take_choices
-
-_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 
 @dataclass(frozen=True)
@@ -264,81 +255,9 @@ class _Conversion:
             return None
         if isinstance(op, ContractionOp) and not self.machine.accepts(op):
             return None
-        if isinstance(op, ConvOp):
-            return self._convolution(op)
-        if isinstance(op, ConvTransposeOp):
-            return self._transposed(op)
         if op.makes_blocks:
             return op.contracted_in_blocks(_LayoutsFor(self, op))
         return self._between(op)
-
-    # Convolutions
-
-    def _convolution(self, op: ConvOp) -> GraphOp | None:
-        spatial = _SPATIAL.get(len(op.shape) - 2)
-        if spatial is None or 0 in op.shape:
-            return None
-        x, w, groups = shape_of(op.x), shape_of(op.w), op.group_count
-        block = block_of(w[0], self.lanes)
-        if groups == x[1] == w[0] and w[1] == 1 and groups > 1:
-            weights = insert(ReshapeOp(op.w, (w[0], *w[2:])), op)
-            data = self.block(op.x, op)
-            return self._blocked_conv(op, data, weights, f"O{spatial}", f"{block}o")
-        if op.x not in self.computed and stays_plain(op, self.lanes):
-            return None
-        form, inner = f"OI{spatial}", block_of(x[1], self.lanes)
-        is_few = groups == 1 and x[1] < min(inner, SMALLEST_BLOCK) and op.x not in self.computed
-        if is_few and is_float(element_type(op.x)):
-            # Images of one to three channels are read as they are; integers lie side by side.
-            if 2 * w[0] <= self.lanes:
-                return None
-            return self._blocked_conv(op, op.x, op.w, form, f"{block}o")
-        if groups > 1 and w[0] // groups % block:
-            return None
-        if groups > 1 and w[1] % inner:
-            # Single elements are a product of matrices for each group, as they lie.
-            is_product = op.window.is_pointwise and set(op.window.strides) == {1}
-            if is_product or not is_float(element_type(op.x)):
-                return None
-            return self._blocked_conv(op, self.plain_form(op.x, op), op.w, form, f"{block}o")
-        return self._blocked_conv(op, self.block(op.x, op), op.w, form, f"{inner}i{block}o")
-
-    def _transposed(self, op: ConvTransposeOp) -> GraphOp | None:
-        rank = len(op.shape) - 2
-        phases = phases_of(op)
-        if phases is None or rank not in _SPATIAL:
-            return None
-        made = phase_weights(op.w, phases)
-        self.body.insert_ops_before(made, op)
-        block, inner = block_of(op.shape[1], self.lanes), block_of(shape_of(op.x)[1], self.lanes)
-        form = f"O{'PQR'[:rank]}I{_SPATIAL[rank]}"
-        reordered = LayoutTransformOp(made[-1], src=form, dst=f"{form}{inner}i{block}o")
-        return BlockedConvTransposeOp(
-            self.block(op.x, op),
-            insert(reordered, op),
-            starts=phases.starts,
-            pads=phases.pads,
-            result_element=op.result_element,
-        )
-
-    def _blocked_conv(
-        self, op: ConvOp, data: SSAValue, weights: SSAValue, form: str, blocks: str
-    ) -> GraphOp:
-        """The blocked form, with weights laid out as `form` put into `blocks`."""
-        reordered = insert(LayoutTransformOp(weights, src=form, dst=form + blocks), op)
-        window, is_plain = op.window, len(shape_of(data)) == len(op.shape)
-        return BlockedConvOp(
-            data,
-            reordered,
-            strides=window.strides,
-            pads=(*window.low, *window.high),
-            dilations=window.dilations,
-            groups=op.group_count if form.startswith("OI") else 1,
-            plain=is_plain,
-            pad_value=op.pad_value.value.data,
-            skips=skipped_dimensions(op, self.machine.capabilities),
-            result_element=op.result_element,
-        )
 
     # What lies between
 
@@ -346,7 +265,7 @@ class _Conversion:
         if op not in self.wanted and not any(v in self.computed for v in op.operands):
             return None
         rank = len(op.shape)
-        if rank - 2 not in _SPATIAL or not all(self._fits(v, op) for v in op.operands):
+        if rank - 2 not in SPATIAL or not all(self._fits(v, op) for v in op.operands):
             return None
         block = block_of(op.shape[1], self.lanes)
         spare = self._spare_number(op, block)
@@ -404,7 +323,7 @@ class _Conversion:
         if all(extent == 1 for extent in places) and channels % block == 0:
             inner = (channels // block, *places, block)
             return insert(ReshapeOp(value, (*lead, *inner)), user)
-        layout = ("N" if lead else "") + f"C{_SPATIAL[rank - 2]}"
+        layout = ("N" if lead else "") + f"C{SPATIAL[rank - 2]}"
         transform = LayoutTransformOp(value, src=layout, dst=f"{layout}{block}c")
         return insert(transform, user)
 
@@ -436,7 +355,7 @@ class _Conversion:
         return bool(found)
 
     def _layouts(self, shape: Sequence[int]) -> tuple[str, str]:
-        plain = f"NC{_SPATIAL[len(shape) - 2]}"
+        plain = f"NC{SPATIAL[len(shape) - 2]}"
         return plain, f"{plain}{block_of(shape[1], self.lanes)}c"
 
 
@@ -446,6 +365,14 @@ class _LayoutsFor(BlockLayouts):
     def __init__(self, conversion: _Conversion, op: GraphOp):
         self._conversion = conversion
         self._op = op
+
+    @property
+    def lanes(self) -> int:
+        return self._conversion.lanes
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self._conversion.machine.capabilities
 
     def block_of(self, channels: int) -> int:
         return block_of(channels, self._conversion.lanes)
@@ -459,7 +386,10 @@ class _LayoutsFor(BlockLayouts):
     def plain(self, value: SSAValue) -> SSAValue:
         return self._conversion.plain_form(value, self._op)
 
-    def insert(self, op: GraphOp) -> SSAValue:
+    def stays_plain(self, op: GraphOp, wasted: float) -> bool:
+        return stays_plain(op, wasted, self._conversion.lanes)
+
+    def insert(self, op: Operation) -> SSAValue:
         return insert(op, self._op)
 
 

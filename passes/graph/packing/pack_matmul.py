@@ -7,19 +7,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
-from tcopt.dialects.graph.layout import LayoutTransformOp
-from tcopt.dialects.graph.matmul import FEW_ROWS, MatmulOp
-from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
+from tcopt.dialects.graph.matmul import FEW_ROWS
 from tcopt.dialects.graph.quantize import is_quantized
-from tcopt.dialects.graph.shape import TransposeOp
-from tcopt.dialects.graph.slice import PadOp
 from tcopt.dialects.graph.tuning import PANEL, tuned
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.intrinsics import byte_group, find_dot
@@ -117,50 +112,26 @@ class PackComputedMatmul(RewritePattern):
     units: VectorUnits
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: MatmulOp, rewriter: PatternRewriter) -> None:
-        factors = element_type(op.lhs), element_type(op.rhs)
-        if not all(is_quantized(each) for each in factors) or is_made_of_constants(op.rhs):
+    def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
+        factors = element_type(op.operands[0]), element_type(op.weights)
+        if not op.takes_panels or is_made_of_constants(op.weights):
+            return
+        if not all(is_quantized(each) for each in factors):
             return
         dot = find_dot(self.target.capabilities, factors, op.sum_element())
         rows, columns, depth = op.extents
         lanes = self.units.lanes()
-        lead = shape_of(op.rhs)[:-2]
         if dot is None or rows <= FEW_ROWS or columns < lanes // 2 or not math.prod(op.shape):
             return
-        if not depth or len(lead) > len(_BATCH) or form_declined(CONTRACTION, op, self.target):
+        if not depth or form_declined(CONTRACTION, op, self.target):
             return
         (group,) = dot.operands[1].shape
         width = lanes * best_tile(rows, columns, lanes, self.units.registers).vectors
-        source, batch = "NK" if op.transpose_b is not None else "KN", _BATCH[: len(lead)]
-        goal = f"{batch}NK{width}n{group}k"
-        panels = LayoutTransformOp(op.rhs, src=batch + source, dst=goal)
-        lhs = _whole_groups(op, group, rewriter)
-        new = PackedMatmulOp(
-            lhs,
-            insert_once(rewriter, panels),
-            columns=columns,
-            batch=len(lead),
-            result_element=op.result_element,
-        )
+        new = op.in_computed_panels(width, group, lambda each: insert_once(rewriter, each))
+        if new is None:
+            return
         remark(PackMatmulPass.name, op, f"computed panels of {width} columns, for {dot.name}")
         rewriter.replace(op, new)
-
-
-_BATCH = "ABCDEFGH"
-"""Letters of leading dimensions in layouts."""
-
-
-def _whole_groups(op: MatmulOp, group: int, rewriter: PatternRewriter) -> SSAValue:
-    """The left operand by rows, whose length zeros fill to whole groups."""
-    lhs = op.lhs
-    rank = len(shape_of(lhs))
-    if op.transpose_a is not None:
-        swapped = TransposeOp(lhs, [*range(rank - 2), rank - 1, rank - 2])
-        lhs = insert_once(rewriter, swapped)
-    if missing := -op.extents[2] % group:
-        padded = PadOp(lhs, low=[0] * rank, high=[*[0] * (rank - 1), missing])
-        lhs = insert_once(rewriter, padded)
-    return lhs
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.matmul import MatmulOp
 from tcopt.dialects.graph.quantize import DequantizeOp, QuantizerOp
 from tcopt.dialects.graph.types import (
     Array,
@@ -132,7 +131,7 @@ class NarrowContraction(RewritePattern):
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
         form = self.plan.forms.get(op.operands[0])
         forms = self.plan.products.get(op)
-        if forms is not None and isinstance(op, MatmulOp):
+        if forms is not None:
             narrow_product(self.narrowing, op, forms)
             rewriter.has_done_action = True
             return
@@ -181,7 +180,7 @@ class _Narrowing:
         """Products of two computed matrices, and the forms of both."""
         found: dict[ContractionOp, Forms] = {}
         for op in self.body.ops:
-            if not isinstance(op, MatmulOp) or op in self.weights or not is_product(op):
+            if not is_product(op) or op in self.weights:
                 continue
             if any(self.source.value(operand) is not None for operand in op.operands):
                 continue
@@ -189,9 +188,10 @@ class _Narrowing:
             second = None if right is None else right.form(i8)
             if left is None or right is None or second is None:
                 continue
-            is_copied = right.element != i8 and not isinstance(op.rhs.owner, QuantizerOp)
-            if is_copied and op.extents[0] < FEWEST_ROWS:
-                text = f"{op.extents[0]} rows are not worth the signed bytes of a matrix"
+            is_copied = right.element != i8 and not isinstance(op.weights.owner, QuantizerOp)
+            rows = op.shape[-2]
+            if is_copied and rows < FEWEST_ROWS:
+                text = f"{rows} rows are not worth the signed bytes of a matrix"
                 remark(NarrowContractionsPass.name, op, text, missed=True)
                 continue
             first = [form for e in self.elements if (form := left.form(e)) is not None]

@@ -11,19 +11,17 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.conv import ConvOp
+from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import WINOGRAD, form_declined
 from tcopt.dialects.graph.tuning import WINOGRAD as WINOGRAD_CHOICE
 from tcopt.dialects.graph.tuning import tuned
 from tcopt.dialects.graph.types import bytes_of, numpy_dtype
+from tcopt.dialects.graph.winograd_forms import WinogradForm
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
 from tcopt.passes.graph.precision.lower_precision import NARROW_TYPES
-from tcopt.passes.graph.windows.split_groups import split_groups
-from tcopt.passes.graph.winograd.winograd_forms import Convolution, Form, form_of
 from tcopt.support.accuracy import ACCURACIES, PRECISE, PRECISIONS
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
@@ -69,12 +67,12 @@ class UseWinograd(RewritePattern):
     narrow: Attribute | None = None
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: Convolution, rewriter: PatternRewriter) -> None:
+    def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
         # In the layout in which the target contracts channels.
         of_pixels = self.target is not None and not self.target.channel_lanes
-        if isinstance(op, ConvOp) != of_pixels:
+        form = op.winograd_form(of_pixels)
+        if form is None:
             return
-        form = form_of(op)
         if isinstance(form, str):
             remark(WinogradPass.name, op, f"direct: {form}", missed=True)
             return
@@ -90,13 +88,16 @@ class UseWinograd(RewritePattern):
             tile = self.choose(op, form, costs)
         if not tile:
             return
-        parts: Sequence[Convolution] = [op]
-        if isinstance(op, BlockedConvOp) and form.groups > 1:
-            parts = split_groups(op, rewriter)
+        parts = [op]
+        if form.groups > 1:
+            *made, joined = op.groups_apart()
+            rewriter.insert(made)
+            rewriter.replace(op, joined)
+            parts = [each for each in made if isinstance(each, ContractionOp)]
         for part in parts:
             rewriter.replace(part, form.ops(part, tile))
 
-    def wanted(self, op: Convolution, form: Form) -> int | None:
+    def wanted(self, op: ContractionOp, form: WinogradForm) -> int | None:
         """The tile that is chosen for an op; None where none is that may be used."""
         tile = tuned(op, WINOGRAD_CHOICE)
         if tile is None:
@@ -109,7 +110,7 @@ class UseWinograd(RewritePattern):
         remark(WinogradPass.name, op, text)
         return tile
 
-    def choose(self, op: Convolution, form: Form, costs: ConvolutionCosts) -> int:
+    def choose(self, op: ContractionOp, form: WinogradForm, costs: ConvolutionCosts) -> int:
         """The best tile; 0 for the direct form."""
         name = WinogradPass.name
         tiles = allowed_tiles(self.accuracy, form.taps, form.phases)

@@ -28,6 +28,7 @@ from tcopt.dialects import graph
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.types import shape_of, tensor
+from tcopt.dialects.graph.winograd_forms import WinogradForm
 from tcopt.dialects.te import api as te
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.nodes.contrib import register_schema
@@ -95,11 +96,16 @@ class RightProductOp(ContractionOp):
 
     def tensor_expression(self, x, w):
         k = te.reduce_axis(x.shape[1], "k")
-        return te.compute(self.shape, lambda i, j: te.sum(x[i, k] * w[j, k], axis=k), name="p")
+        return te.compute(self.shape, lambda i, j: te.sum(
+            self.widened(x[i, k]) * self.widened(w[j, k]), axis=k), name="p")
 
     @property
     def takes_panels(self):
         return True
+
+    @property
+    def summed_axes(self):
+        return -1, -1
 
     @property
     def extents(self):
@@ -110,13 +116,57 @@ class RightProductOp(ContractionOp):
         return panels, graph.PackedMatmulOp(self.x, panels, columns=self.shape[1])
 
 
-for each, make in (("Mix", MixOp), ("RightProduct", RightProductOp)):
+@irdl_op_definition
+class BlurOp(ContractionOp):
+    """x [N, C, H, W] filtered by w [O, C, 3, 3], as many pixels as before."""
+
+    name = "graph.blur"
+    FUSION: ClassVar = graph.FusionKind.COMPLEX_OUT_FUSABLE
+
+    x = operand_def(TensorType)
+    w = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    def __init__(self, x, w):
+        super().__init__([x, w])
+
+    def infer(self):
+        n, _, *space = shape_of(self.x)
+        return [tensor([n, shape_of(self.w)[0], *space], self.sum_element())]
+
+    def compute(self, x, w):
+        return graph.ConvOp(self.x, self.w, pads=[1] * 4).compute(x, w)
+
+    def tensor_expression(self, x, w):
+        return graph.ConvOp(self.x, self.w, pads=[1] * 4).tensor_expression(x, w)
+
+    @property
+    def makes_blocks(self):
+        return True
+
+    def contracted_in_blocks(self, layouts):
+        outer, inner = (layouts.block_of(n) for n in shape_of(self.w)[:2])
+        form = LayoutTransformOp(self.w, src="OIHW", dst=f"OIHW{inner}i{outer}o")
+        weights = layouts.insert(form)
+        return graph.BlockedConvOp(layouts.blocked(self.x), weights, pads=[1] * 4)
+
+    def winograd_form(self, of_pixels):
+        form = WinogradForm(3, 1, 1, (0, 0), (1, 1, 1, 1), of_pixels=True)
+        return form if of_pixels else None
+
+
+for each in ("Mix", "RightProduct", "Blur"):
     register_schema(f"my.company.{each}", inputs=(2, 2))
 
 
 @handler("my.company.Mix")
 def mix(ctx):
     return ctx.emit(MixOp(ctx.input(0), ctx.input(1)))
+
+
+@handler("my.company.Blur")
+def blur(ctx):
+    return ctx.emit(BlurOp(ctx.input(0), ctx.input(1)))
 
 
 @handler("my.company.RightProduct")
@@ -130,6 +180,20 @@ net (float[1, 16, 6, 5] x) => (float[1, 32, 6, 5] y) {
 }"""
 PRODUCT = """<ir_version: 10, opset_import: ["" : 21, "my.company" : 1]>
 net (float[12, 40] x) => (float[12, 72] y) { p = my.company.RightProduct(x, w) y = Relu(p) }"""
+
+BLUR = """<ir_version: 10, opset_import: ["" : 21, "my.company" : 1]>
+net (float[8, 64, 56, 56] x) => (float[8, 64, 56, 56] y) {
+  b = my.company.Blur(x, w) y = Relu(b)
+}"""
+COMPUTED = """<ir_version: 10, opset_import: ["" : 21, "my.company" : 1]>
+net (float[16, 40] x, float[24, 40] w) => (float[16, 24] y) {
+  s = Constant<value = float {0.03125}>()
+  z = Constant<value = uint8 {120}>()
+  t = Constant<value = int8 {0}>()
+  q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z)
+  p = QuantizeLinear(w, s, t) b = DequantizeLinear(p, s, t)
+  y = my.company.RightProduct(a, b)
+}"""
 
 
 @pytest.fixture
@@ -150,9 +214,9 @@ def model(text: str, **weights: Sequence[int]) -> onnx.ModelProto:
     return proto
 
 
-def lowered(proto: onnx.ModelProto) -> str:
+def lowered(proto: onnx.ModelProto, target: str = "cpu:haswell") -> str:
     module = import_model(proto)
-    for phase in tcopt.pipeline("cpu:haswell")[:2]:
+    for phase in tcopt.pipeline(target)[:2]:
         run_passes(module, phase.passes)
     return str(module)
 
@@ -178,3 +242,24 @@ def test_a_product_of_a_plugin_is_packed(plugin: Path) -> None:
     (w,) = (onnx.numpy_helper.to_array(each) for each in proto.graph.initializer)
     found = tcopt.compile(proto, cache=False, workers=0).run({"x": x})[0]
     np.testing.assert_allclose(found, np.maximum(x @ w.T, 0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["cpu:haswell", "cuda:sm_80"])
+def test_a_convolution_of_a_plugin_goes_through_tiles(plugin: Path, target: str) -> None:
+    proto = model(BLUR, w=(64, 64, 3, 3))
+    text = lowered(proto, target)
+    kind = "winograd_conv" if target.startswith("cpu") else "winograd_plain_conv"
+    assert f"graph.{kind}" in text and "graph.blur" not in text
+
+
+def test_a_product_of_a_plugin_multiplies_computed_bytes(plugin: Path) -> None:
+    proto = model(COMPUTED)
+    text = lowered(proto, "cpu:cascadelake")
+    (line,) = [line for line in text.splitlines() if "graph.right_product" in line]
+    assert "tensor<16x24xi32>" in line and "tensor<24x40xi8>" in text and "i16" not in text
+    rng = np.random.default_rng(3)
+    x, w = (rng.uniform(-3, 3, shape).astype(np.float32) for shape in ((16, 40), (24, 40)))
+    quantized = [np.clip(np.rint(x * 32), -120, 135), np.clip(np.rint(w * 32), -128, 127)]
+    expected = quantized[0] @ quantized[1].T / 1024
+    found = tcopt.compile(proto, cache=False, workers=0).run({"x": x, "w": w})[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

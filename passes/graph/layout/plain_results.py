@@ -1,15 +1,12 @@
-"""Whether a convolution of single elements had better stay on plain data."""
+"""Whether a contraction had better compute on plain data, given that its operands are plain."""
 
 from __future__ import annotations
-
-from math import prod
 
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.conv import ConvOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import bytes_of, shape_of, type_of
+from tcopt.dialects.graph.types import bytes_of, type_of
 from tcopt.passes.graph.layout.channel_blocks import block_of
 from tcopt.support.remarks import remark
 
@@ -17,25 +14,18 @@ MOVED_BYTES = 16
 """Bytes a cycle that a change of layout reads and writes, as measured on data in the second and
 third cache."""
 
-PRODUCTS = 2
-"""Vectors of products that a core computes a cycle."""
 
+def stays_plain(op: GraphOp, wasted: float, lanes: int) -> bool:
+    """Whether changes of the layout cost more than plain data does.
 
-def stays_plain(op: ConvOp, lanes: int) -> bool:
-    """Whether to compute on plain data, given that the operand is plain.
-
-    On plain data it is a product of matrices, whose vectors hold pixels: no data changes its
-    layout, but the last vector of an image may be filled in part only.
+    Args:
+        wasted: cycles that the op loses on plain data.
+        lanes: most channels in a block.
     """
-    window = op.window
-    if op.group_count != 1 or not window.is_pointwise or window.is_padded:
+    if not _ends_plain(op.results[0], lanes):
         return False
-    if set(window.strides) != {1} or not _ends_plain(op.results[0], lanes):
-        return False
-    pixels = prod(op.shape[2:])
-    spare = -pixels % lanes * op.shape[0] * op.shape[1] * shape_of(op.x)[1]
-    moved = 2 * (bytes_of(type_of(op.x)) + bytes_of(type_of(op.results[0])))
-    wasted, changed = spare / lanes / PRODUCTS, moved / MOVED_BYTES
+    moved = 2 * (bytes_of(type_of(op.operands[0])) + bytes_of(type_of(op.results[0])))
+    changed = moved / MOVED_BYTES
     remark(
         "convert-layout",
         op,

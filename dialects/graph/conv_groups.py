@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
-from xdsl.pattern_rewriter import PatternRewriter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.attributes import values_of
-from tcopt.dialects.graph.blocked_conv import BlockedConvOp
-from tcopt.dialects.graph.slice import CACHE_LINE, ConcatOp, SliceOp
-from tcopt.dialects.graph.types import bytes_of, shape_of
+from tcopt.dialects.graph.slice import ConcatOp, SliceOp
+from tcopt.dialects.graph.types import shape_of
+
+if TYPE_CHECKING:
+    from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 
 
-def is_joined_by_groups(op: BlockedConvOp) -> bool:
-    """Whether the results of the groups lie one after the other in the result."""
-    return op.shape[0] == 1 and bytes_of(op.type) // op.group_count % CACHE_LINE == 0
-
-
-def split_groups(op: BlockedConvOp, rewriter: PatternRewriter) -> list[BlockedConvOp]:
-    """Replace a convolution in groups by those of the groups and their concatenation.
+def groups_apart(op: BlockedConvOp) -> Sequence[Operation]:
+    """A convolution in groups as those of the groups and their concatenation.
 
         %y = graph.blocked_conv %x, %w {groups = 2} : tensor<1x4x8x8x8xf32>
     ->
@@ -28,11 +27,11 @@ def split_groups(op: BlockedConvOp, rewriter: PatternRewriter) -> list[BlockedCo
         %y = graph.concat %y0, %y1 {axis = 1} : tensor<1x4x8x8x8xf32>
     """
     window, count = op.window, op.group_count
+    made: list[Operation] = []
     convolutions: list[BlockedConvOp] = []
     for group in range(count):
-        data = rewriter.insert(_part(op.x, 1, group, count))
-        weights = rewriter.insert(_part(op.w, 0, group, count))
-        conv = BlockedConvOp(
+        data, weights = _part(op.x, 1, group, count), _part(op.w, 0, group, count)
+        conv = type(op)(
             data,
             weights,
             strides=window.strides,
@@ -42,9 +41,9 @@ def split_groups(op: BlockedConvOp, rewriter: PatternRewriter) -> list[BlockedCo
             skips=values_of(op.skips) or (),
             result_element=op.result_element,
         )
-        convolutions.append(rewriter.insert(conv))
-    rewriter.replace(op, ConcatOp(convolutions, axis=1))
-    return convolutions
+        made += [data, weights, conv]
+        convolutions.append(conv)
+    return [*made, ConcatOp(convolutions, axis=1)]
 
 
 def _part(value: SSAValue, axis: int, place: int, count: int) -> SliceOp:

@@ -1,0 +1,109 @@
+"""Convolutions, and their transposes, as they compute on channels in blocks."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
+from tcopt.dialects.graph.conv_phases import phase_weights, phases_of
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces.layout import BlockLayouts
+from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
+from tcopt.dialects.graph.shape import ReshapeOp
+from tcopt.dialects.graph.skipped_taps import skipped_dimensions
+from tcopt.dialects.graph.types import element_type, is_float, shape_of
+
+if TYPE_CHECKING:
+    from tcopt.dialects.graph.conv import ConvOp
+    from tcopt.dialects.graph.conv_transpose import ConvTransposeOp
+
+PRODUCTS = 2
+"""Vectors of products that a core computes a cycle."""
+
+
+def conv_in_blocks(op: ConvOp, layouts: BlockLayouts) -> GraphOp | None:
+    """A convolution whose vectors hold output channels; None where it had better stay plain.
+
+    Images of one to three channels are read as they are, and so are groups that do not compute
+    whole blocks of channels.
+    """
+    spatial = SPATIAL.get(len(op.shape) - 2)
+    if spatial is None or 0 in op.shape:
+        return None
+    x, w, groups = shape_of(op.x), shape_of(op.w), op.group_count
+    block = layouts.block_of(w[0])
+    if groups == x[1] == w[0] and w[1] == 1 and groups > 1:
+        weights = layouts.insert(ReshapeOp(op.w, (w[0], *w[2:])))
+        return _conv(op, layouts, layouts.blocked(op.x), weights, f"O{spatial}", f"{block}o")
+    if not layouts.is_blocked(op.x) and _is_product(op):
+        spare = -prod(op.shape[2:]) % layouts.lanes * op.shape[0] * op.shape[1] * x[1]
+        if layouts.stays_plain(op, spare / layouts.lanes / PRODUCTS):
+            return None
+    form, inner = f"OI{spatial}", layouts.block_of(x[1])
+    is_few = groups == 1 and x[1] < layouts.block_of(1) and not layouts.is_blocked(op.x)
+    if is_few and is_float(element_type(op.x)):
+        # Integers lie side by side, whatever their number.
+        if 2 * w[0] <= layouts.lanes:
+            return None
+        return _conv(op, layouts, op.x, op.w, form, f"{block}o")
+    if groups > 1 and w[0] // groups % block:
+        return None
+    if groups > 1 and w[1] % inner:
+        # Single elements are a product of matrices for each group, as they lie.
+        is_product = op.window.is_pointwise and set(op.window.strides) == {1}
+        if is_product or not is_float(element_type(op.x)):
+            return None
+        return _conv(op, layouts, layouts.plain(op.x), op.w, form, f"{block}o")
+    return _conv(op, layouts, layouts.blocked(op.x), op.w, form, f"{inner}i{block}o")
+
+
+def _is_product(op: ConvOp) -> bool:
+    """Whether it is a product of matrices on plain data, whose vectors hold pixels."""
+    window = op.window
+    is_plain = op.group_count == 1 and window.is_pointwise and not window.is_padded
+    return is_plain and set(window.strides) == {1}
+
+
+def _conv(
+    op: ConvOp, layouts: BlockLayouts, data: SSAValue, weights: SSAValue, form: str, blocks: str
+) -> GraphOp:
+    """The blocked form, with weights laid out as `form` put into `blocks`."""
+    reordered = layouts.insert(LayoutTransformOp(weights, src=form, dst=form + blocks))
+    window, is_plain = op.window, len(shape_of(data)) == len(op.shape)
+    return BlockedConvOp(
+        data,
+        reordered,
+        strides=window.strides,
+        pads=(*window.low, *window.high),
+        dilations=window.dilations,
+        groups=op.group_count if form.startswith("OI") else 1,
+        plain=is_plain,
+        pad_value=op.pad_value.value.data,
+        skips=skipped_dimensions(op, layouts.capabilities),
+        result_element=op.result_element,
+    )
+
+
+def conv_transpose_in_blocks(op: ConvTransposeOp, layouts: BlockLayouts) -> GraphOp | None:
+    """A transposed convolution by phases; None where it has none."""
+    rank = len(op.shape) - 2
+    phases = phases_of(op)
+    if phases is None or rank not in SPATIAL:
+        return None
+    weights = op.w
+    for each in phase_weights(op.w, phases):
+        weights = layouts.insert(each)
+    block, inner = layouts.block_of(op.shape[1]), layouts.block_of(shape_of(op.x)[1])
+    form = f"O{'PQR'[:rank]}I{SPATIAL[rank]}"
+    reordered = LayoutTransformOp(weights, src=form, dst=f"{form}{inner}i{block}o")
+    return BlockedConvTransposeOp(
+        layouts.blocked(op.x),
+        layouts.insert(reordered),
+        starts=phases.starts,
+        pads=phases.pads,
+        result_element=op.result_element,
+    )

@@ -1,0 +1,180 @@
+"""Convolutions through transformed tiles: what they are made of, and their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
+from tcopt.dialects.graph.slice import CACHE_LINE
+from tcopt.dialects.graph.types import bytes_of, element_type, numpy_dtype, shape_of
+from tcopt.dialects.graph.windows import Window
+from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
+from tcopt.dialects.graph.winograd_plain import WinogradPlainConvOp
+from tcopt.dialects.target.convolution_costs import Layer
+
+if TYPE_CHECKING:
+    from tcopt.dialects.graph.blocked_conv import BlockedConvOp
+    from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
+    from tcopt.dialects.graph.contraction import ContractionOp
+    from tcopt.dialects.graph.conv import ConvOp
+
+
+@dataclass(frozen=True)
+class WinogradForm:
+    """A convolution of data by kernels of `taps` x `taps`.
+
+    Attributes:
+        stride: how many channels each row and column of a channel's data becomes.
+        phases, starts: of the result, in each dimension.
+        pads: of the data.
+        groups: convolutions of this form that make up one.
+        of_pixels: whether neighbours are pixels, as on targets that have no blocks of channels.
+    """
+
+    taps: int
+    stride: int
+    phases: int
+    starts: tuple[int, int]
+    pads: tuple[int, ...]
+    groups: int = 1
+    of_pixels: bool = False
+
+    def layer(self, op: ContractionOp, resident: int) -> Layer:
+        """What costs of each group depend on."""
+        x = shape_of(op.operands[0])
+        images, outputs, height, width, *lanes = op.shape
+        return Layer(
+            images,
+            height // self.phases,
+            width // self.phases,
+            x[1] * prod(x[4:]) // self.groups * self.stride**2,
+            outputs * prod(lanes) // self.groups,
+            resident,
+            self.taps,
+            phases=self.phases,
+            inner=prod(x[4:]),
+            element_bytes=numpy_dtype(element_type(op.weights)).itemsize,
+        )
+
+    def ops(self, op: ContractionOp, tile: int) -> list[GraphOp]:
+        """The ops that compute a convolution in this form, the result last.
+
+        Args:
+            op: without groups.
+            tile: rows and columns of the result's tiles.
+        """
+        data = op.operands[0]
+        if self.of_pixels:
+            return self._of_pixels(data, op.weights, tile)
+        made = self._weights(op.weights)
+        last = made[-1].results[0] if made else op.weights
+        weights = WinogradWeightsOp(last, tile=tile, phases=self.phases)
+        new = WinogradConvOp(
+            data,
+            weights,
+            tile=tile,
+            stride=self.stride,
+            phases=self.phases,
+            starts=self.starts,
+            pads=self.pads,
+        )
+        return [*made, weights, new]
+
+    def _of_pixels(self, data: SSAValue, w: SSAValue, tile: int) -> list[GraphOp]:
+        """All channels are one block of the weights while they are transformed."""
+        outputs, inputs, *kernel = shape_of(w)
+        last = TransposeOp(w, [2, 3, 1, 0])
+        block = ReshapeOp(last, [1, 1, *kernel, inputs, outputs])
+        weights = WinogradWeightsOp(block, tile=tile)
+        flat = ReshapeOp(weights, [*shape_of(weights.result)[:2], inputs, outputs])
+        product = WinogradPlainConvOp(data, flat, tile=tile, pads=self.pads)
+        return [last, block, weights, flat, product]
+
+    def _weights(self, w: SSAValue) -> list[GraphOp]:
+        """Weights [O / b, C / a, taps, taps, a, b] as ops of those of a convolution."""
+        shape, taps, step = shape_of(w), self.taps, self.stride
+        if self.phases > 1:
+            outputs, _, _, inputs, _, _, *block = shape
+            whole = self.phases * taps
+            beside = TransposeOp(w, [0, 3, 1, 4, 2, 5, 6, 7])
+            return [beside, ReshapeOp(beside, (outputs, inputs, whole, whole, *block))]
+        if step == 1:
+            return []
+        outputs, inputs, _, _, *block = shape
+        parts = ReshapeOp(w, (outputs, inputs, taps, step, taps, step, *block))
+        apart = TransposeOp(parts, [0, 1, 3, 5, 2, 4, 6, 7])
+        return [parts, apart, ReshapeOp(apart, (outputs, inputs * step**2, taps, taps, *block))]
+
+
+def form_of_conv(op: ConvOp) -> WinogradForm | str:
+    """The form of a convolution of plain data, or why it has none."""
+    window = op.window
+    reasons = (
+        (op.group_count > 1, "it has groups"),
+        (window.kernel != (3, 3), f"its kernel is {'x'.join(map(str, window.kernel))}"),
+        (set(window.strides) != {1}, "it has strides"),
+    )
+    reason = _declined(op, window) or _first(reasons)
+    return reason or WinogradForm(3, 1, 1, (0, 0), (*window.low, *window.high), of_pixels=True)
+
+
+def form_of_blocked_conv(op: BlockedConvOp) -> WinogradForm | str:
+    """The form of a convolution of channels in blocks, or why it has none."""
+    window = op.window
+    if (reason := _declined(op, window)) is not None:
+        return reason
+    if op.is_plain or len(shape_of(op.x)) != 5:
+        return "its data is not stored in blocks of channels"
+    kernel, (step, across), groups = window.kernel, window.strides, op.group_count
+    reasons = (
+        (op.is_depthwise, "it is depthwise"),
+        (groups > 1 and not is_joined_by_groups(op), "its groups are not apart in memory"),
+        (kernel[0] != kernel[1] or step != across, "its rows are not filtered as its columns are"),
+        (step > 1 and groups > 1, "it has strides and groups"),
+        (kernel[0] == step, "its windows do not overlap"),
+        (kernel[0] % step > 0, "its stride does not divide its kernel"),
+    )
+    pads = (*window.low, *window.high)
+    return _first(reasons) or WinogradForm(kernel[0] // step, step, 1, (0, 0), pads, groups)
+
+
+def form_of_blocked_conv_transpose(op: BlockedConvTransposeOp) -> WinogradForm | str:
+    """The form of a transposed convolution of channels in blocks, or why it has none."""
+    window = op.window
+    if (reason := _declined(op, window)) is not None:
+        return reason
+    if len(shape_of(op.x)) != 5:
+        return "its data is not stored in blocks of channels"
+    if len(set(op.phases)) != 1 or len(set(op.taps)) != 1 or op.phases[0] == 1 or op.taps[0] == 1:
+        return "its phases are not filtered alike"
+    down, across = op.starts.get_values()
+    pads = (*window.low, *window.high)
+    return WinogradForm(op.taps[0], 1, op.phases[0], (down, across), pads)
+
+
+def is_joined_by_groups(op: BlockedConvOp) -> bool:
+    """Whether the results of the groups lie one after the other in the result."""
+    return op.shape[0] == 1 and bytes_of(op.type) // op.group_count % CACHE_LINE == 0
+
+
+def _declined(op: ContractionOp, window: Window) -> str | None:
+    element = element_type(op.operands[0])
+    reasons = (
+        (element != f32, f"it computes in {element}"),
+        (0 in op.shape, "it is empty"),
+        (not is_made_of_constants(op.weights), "its weights are not known at compile time"),
+        (set(window.dilations) != {1}, "it is dilated"),
+    )
+    return _first(reasons)
+
+
+def _first(reasons: Sequence[tuple[bool, str]]) -> str | None:
+    return next((reason for holds, reason in reasons if holds), None)
