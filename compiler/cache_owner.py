@@ -35,7 +35,7 @@ class CacheWarning(UserWarning):
 
 
 def obstacle(folder: Path) -> str | None:
-    """Why a folder, if it is there, is no cache of this user; None if it is one."""
+    """Why a folder, if it is there, is not a cache of this user; None if it is one."""
     try:
         facts = os.stat(folder)
     except FileNotFoundError:

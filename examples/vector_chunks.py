@@ -73,7 +73,7 @@ class VectorChunks:
             return Declined("its elements are not computed one by one")
         lanes = facts.lanes(element_bits(op))
         if pattern.extents[-1] < lanes or not pattern.store.is_unit(pattern.spatial[-1]):
-            return Declined("neighbours along the last axis are no vector")
+            return Declined("neighbours along the last axis are not a vector")
         return VectorChunksSpace(pattern, lanes)
 
     def apply(

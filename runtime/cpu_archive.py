@@ -34,7 +34,7 @@ def program_in(path: Path, content: Container) -> Program:
     """The program that a container holds.
 
     Raises:
-        InputError: it is no program, or made for another CPU.
+        InputError: it is not a program, or made for another CPU.
         ResourceError: there is no memory for its intermediates.
     """
     facts = content.facts

@@ -41,7 +41,7 @@ class Explanation:
 
     Attributes:
         calls: one entry a kernel call, in the order of execution.
-        others: remarks about what is no kernel of the result, as operators that were folded.
+        others: remarks about what is not a kernel of the result, as operators that were folded.
     """
 
     calls: tuple[Decisions, ...]

@@ -66,7 +66,7 @@ def texts_of(what: object, array: Array) -> Array:
     """An array of Python's strings, of one of any strings that numpy has.
 
     Raises:
-        InputError: an element is none, or is no UTF-8.
+        InputError: an element is none, or is not UTF-8.
     """
     if array.dtype.kind in "UT":
         return array.astype(TEXT)
@@ -78,7 +78,7 @@ def texts_of(what: object, array: Array) -> Array:
             try:
                 found.reshape(-1)[place] = item.decode()
             except UnicodeDecodeError as error:
-                raise InputError(f"input {what} has bytes that are no UTF-8: {error}") from error
+                raise InputError(f"input {what} has bytes that are not UTF-8: {error}") from error
         elif not isinstance(item, str):
             raise InputError(
                 f"input {what} has {_shown(item)} among its strings",

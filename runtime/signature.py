@@ -28,7 +28,7 @@ class Signature:
 
     Attributes:
         inputs, outputs: as the model has them.
-        input_counts, output_counts: of how many tensors those that are no tensors consist, by
+        input_counts, output_counts: of how many tensors those that are not tensors consist, by
             name.
     """
 
@@ -49,7 +49,7 @@ def select_values(
     Args:
         fixed: the inputs of the program that there is already, and the counts that it is for.
     Raises:
-        InputError: as `select_feeds`, or what is given for a sequence is no list, or has another
+        InputError: as `select_feeds`, or what is given for a sequence is not a list, or has another
             length than the program's.
     """
     check_names(specs, feeds)
@@ -74,7 +74,7 @@ def select_values(
 
 
 def _items(spec: TensorSpec, feeds: Mapping[str, Any]) -> list[Any] | None:
-    """What is given for an input that is no tensor, one by one."""
+    """What is given for an input that is not a tensor, one by one."""
     value = feeds.get(spec.name)
     if value is None:
         if spec.kind.is_optional:

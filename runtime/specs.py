@@ -20,7 +20,7 @@ Array = NDArray[Any]
 class TensorSpec(NamedTuple):
     """An input or output: its ONNX name, shape and numpy type.
 
-    Of what is no tensor (`kind`), they are those of its tensors. Where even the number of
+    Of what is not a tensor (`kind`), they are those of its tensors. Where even the number of
     dimensions is open (`any_rank`), there is no shape.
 
     A dimension that the model leaves open is None or its symbol's name, until it is fixed; `dims`

@@ -66,7 +66,7 @@ class Control:
         timeout: seconds from now on; None for no limit.
         cancellation: who else may end it.
     Raises:
-        InputError: the timeout is no positive number.
+        InputError: the timeout is not a positive number.
     """
 
     def __init__(self, timeout: float | None, cancellation: Cancellation | None):

@@ -1,8 +1,8 @@
 """Files that are written whole or not at all, and files that are read if they are files.
 
 What is written goes to a file of an unpredictable name in the same folder, which takes the place
-of the old one when all of it is on the disk. A link is replaced, not followed. What is no file is
-never replaced: a character device, a pipe or a descriptor of this process (`/dev/stdout`) is
+of the old one when all of it is on the disk. A link is replaced, not followed. What is not a file
+is never replaced: a character device, a pipe or a descriptor of this process (`/dev/stdout`) is
 written to, anything else refused.
 """
 
@@ -258,7 +258,7 @@ def _mode_of_old(path: Path) -> int | None:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether something is there, through links too, that is no file and may be written into."""
+    """Whether something is there, through links too, that is not a file and may be written into."""
     with suppress(OSError, ValueError):
         mode = os.stat(path).st_mode
         return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)

@@ -31,7 +31,7 @@ def distinct(text: str, prefix: str = "v", taken: Collection[str] = ()) -> str:
     """A text as an identifier that no other text gives: itself if it is one.
 
     Args:
-        taken: words that are no names.
+        taken: words that are not names.
     """
     plain = _PLAIN.fullmatch(text) and len(text) <= _LONGEST and text not in taken
     if plain and not _MARKED.fullmatch(text[-_DIGITS - 2 :]):

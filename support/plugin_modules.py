@@ -79,7 +79,7 @@ def file_module(path: Path, code: bytes) -> ModuleSource:
 
 
 def package_modules(name: str) -> tuple[ModuleSource, ...] | None:
-    """A module and those of its package that it imports; None if one of them is no Python text.
+    """A module and those of its package that it imports; None if one of them is not Python text.
 
     Nothing is imported.
     """
@@ -193,7 +193,7 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _find(name: str, search: Sequence[str]) -> ModuleSource | None:
-    """A module's file; without a path if it is no Python text, None if there is none."""
+    """A module's file; without a path if it is not Python text, None if there is none."""
     parts = name.split(".")[1:]
     folders: list[Path] = []
     for place in search:

@@ -295,5 +295,5 @@ def _file(value: object) -> str:
 
 
 def _state(value: object) -> Mapping[str, object]:
-    """The attributes of an object that is no class and no function."""
+    """The attributes of an object that is neither a class nor a function."""
     return {} if isinstance(value, _CODE) else dict(getattr(value, "__dict__", {}))

@@ -98,7 +98,7 @@ def remark(
 
 
 def notice(by: str, subject: str, message: str, *, missed: bool = True) -> None:
-    """Say what `by` decided about something that is no op, such as the cache."""
+    """Say what `by` decided about something that is not an op, such as the cache."""
     listener = _LISTENER.get()
     if listener is not None:
         listener.append(Remark(by, subject, "", message, missed))

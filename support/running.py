@@ -23,7 +23,7 @@ def apply_pass(context: Context, module: ModuleOp, module_pass: ModulePass) -> N
     """Run one pass on a module, in place.
 
     Raises:
-        TcoptError: the pass failed; what is no error of ours names the pass.
+        TcoptError: the pass failed; what is not an error of ours names the pass.
     """
     try:
         module_pass.apply(context, module)

@@ -124,7 +124,7 @@ def check_unicode(text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise InputError(
-            f"the string {text[:40]!a} is no Unicode text", hint="it has half a character"
+            f"the string {text[:40]!a} is not Unicode text", hint="it has half a character"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Inputs and outputs that are no tensors: sequences and optionals.
+"""Inputs and outputs that are not tensors: sequences and optionals.
 
 A program takes and gives tensors alone. A sequence `s` of two is its tensors `s[0]` and `s[1]`; an
 optional tensor `o` is a tensor `o`, or nothing.

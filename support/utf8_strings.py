@@ -1,4 +1,4 @@
-r"""Strings of IR texts: what the printer writes as bytes that are no ASCII is text again.
+r"""Strings of IR texts: what the printer writes as bytes that are not ASCII is text again.
 
 xDSL prints `é` as `"\C3\A9"`, as MLIR does, and reads that as bytes, which names of dimensions,
 places and weights are not.

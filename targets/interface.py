@@ -151,7 +151,7 @@ class TargetKind(ABC):
         Raises:
             UnsupportedError: the kind has no functions in programs of another.
         """
-        raise UnsupportedError(f"target {self.name} is no accelerator beside another one")
+        raise UnsupportedError(f"target {self.name} is not an accelerator beside another one")
 
     def check(self, module: ModuleOp) -> None:
         """Refuse a module, after the phase `te`, that needs what the kind does not have.

@@ -99,7 +99,7 @@ def graph_stub() -> str:
 
 
 def _home(module: str | None) -> str:
-    """Where a name of the dialect is defined; what is no class or function is a type."""
+    """Where a name of the dialect is defined; what is not a class or function is a type."""
     own = f"{graph.__name__}."
     return module if module is not None and module.startswith(own) else f"{own}types"
 

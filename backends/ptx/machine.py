@@ -29,7 +29,7 @@ def target_machine(target: GpuTargetAttr) -> llvm.TargetMachine:
     """LLVM's description of a device.
 
     Raises:
-        InputError: the target is no CUDA device, or LLVM was built without NVPTX.
+        InputError: the target is not a CUDA device, or LLVM was built without NVPTX.
     """
     if "cuda" not in target.capabilities:
         raise InputError(

@@ -27,7 +27,7 @@ def write_ptx(
         planned: whether kernels are given buffers of a memory plan, see `emit_kernels`.
     Raises:
         UnsupportedError: an op or a type has no form in PTX.
-        InputError: the target is no CUDA device.
+        InputError: the target is not a CUDA device.
     """
     target = target or gpu_target_of(module) or named_gpu(DEFAULT_ARCH)
     text = emit_kernels(module, target, data_layout(target), planned=planned)

@@ -57,5 +57,5 @@ class BitcastOp(GraphOp):
         return x.view(numpy_dtype(self.type.element_type))
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
-        """There is none: a view is no computation."""
+        """There is none: a view is not a computation."""
         raise te.ExpressionError("a bitcast is a view, not a tensor expression")

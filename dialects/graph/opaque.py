@@ -65,7 +65,7 @@ class OpaqueOp(GraphOp, ABC):
 
         Args:
             lanes: of vectors along a row, the longest first.
-            in_place: the operand that it overwrites is the first result, which is no argument.
+            in_place: the operand that it overwrites is the first result, which is not an argument.
         """
         buffers: dict[str, tuple[MemRefType[Attribute], Attribute]] = {}
         for kind, values in (("in", self.operands), ("out", self.results)):

@@ -291,7 +291,7 @@ class ResizeOp(GraphOp):
         return self._stage(x, axis, body)
 
     def _interpolation_stage(self, x: te.Tensor, axis: int) -> te.Tensor:
-        """A weighted sum of taps, with weights, and places that are no division, in tables."""
+        """A weighted sum of taps, with weights, and places that are not a division, in tables."""
         place = self.coordinates(axis)
         first = np.clip(np.floor(place), -_FAR, _FAR).astype(np.int64)
         division = None

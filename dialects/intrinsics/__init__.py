@@ -101,7 +101,7 @@ class Intrinsic:
         """The behaviour as a stage of a tensor expression.
 
         Raises:
-            InputError: it is no sum over placeholders, and operands do not stay in memory.
+            InputError: it is not a sum over placeholders, and operands do not stay in memory.
         """
         made = self.behaviour(*self._placeholders)
         is_sum = isinstance(made, Stage) and made.combiner is Combiner.SUM

@@ -29,7 +29,7 @@ class BorderOp(IRDLOperation):
     """Writes one number everywhere in a buffer but inside of a box.
 
     `loop.border %y outside [0 to 1, 1 to 7] = 0.0 : memref<1x8xf32>` leaves row 0, columns 1
-    to 6 alone. It is no block: schedules do not see it, and `expand-borders` makes loops of it.
+    to 6 alone. It is not a block: schedules do not see it, and `expand-borders` makes loops of it.
     """
 
     name = "loop.border"

@@ -96,7 +96,7 @@ def register_scope(scope: Scope) -> Scope:
     """Make a memory scope known by its name.
 
     Raises:
-        InputError: there is one of that name or that memory space, or the name is no identifier.
+        InputError: the name or the memory space is taken, or the name is not an identifier.
     """
     if not scope.value.isidentifier():
         raise InputError(f"a memory scope cannot be called '{scope.value}'")

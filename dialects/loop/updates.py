@@ -54,7 +54,7 @@ class Update:
 
 
 def update_of(store: StoreOp) -> Update | None:
-    """How a store updates the element it writes; None if it is no associative update."""
+    """How a store updates the element it writes; None if it is not an associative update."""
     combine = store.value.owner
     if not isinstance(combine, Operation) or (kind := COMBINERS.get(type(combine))) is None:
         return None

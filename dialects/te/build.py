@@ -221,7 +221,7 @@ class _Body:
         """
         results, values = list(map.results), list(operands)
         for position, (expr, size) in enumerate(zip(map.results, read.tensor.shape, strict=True)):
-            # A value that can only be one number is no operand of the map.
+            # A value that can only be one number is not an operand of the map.
             if not _is_computed(read.indices[position]) or is_in_bounds(expr, size, ranges):
                 continue
             value = self.emitter.index_expr(expr, operands)

@@ -91,7 +91,7 @@ def scale(x: Expr, table: Sequence[Sequence[float]], row: IndexLike, column: Ind
 def saturate(x: Expr, low: int, high: int, dtype: DType = "i64") -> Expr:
     """A float as the nearest integer towards zero from `low` to `high`; nan is `low`.
 
-    A plain `cast` leaves it open what a float becomes that is no integer of the type.
+    A plain `cast` leaves it open what a float becomes that is not an integer of the type.
     """
     least = as_expr(low, x.dtype)
     number = select(compare("gt", x, least), x, least)

@@ -53,7 +53,7 @@ class _FloatFormat:
         greatest: the code of the greatest finite number.
         beyond: that of what rounds to more.
         nan: the code of nan, before its sign.
-        special: the values of codes that are no finite numbers.
+        special: the values of codes that are not finite numbers.
         signed: whether there is a sign; `has_minus_zero` whether also of zero.
     """
 

@@ -39,7 +39,7 @@ TRIAL_SIZES = (224, 32, 8, 1)
 class ValueSummary:
     """An input or output as the model declares it; `dims` is None where the rank is open.
 
-    Of what is no tensor, `kind`, they are those of its tensors.
+    Of what is not a tensor, `kind`, they are those of its tensors.
     """
 
     name: str
@@ -92,7 +92,7 @@ class CheckReport:
             of sequences.
         trial_dims: the extents that their named dimensions were taken for.
         notes: what the model says wrongly of itself, without harm.
-        summary: None if the file is no model.
+        summary: None if the file is not a model.
     """
 
     problems: list[TcoptError] = field(default_factory=list)

@@ -172,7 +172,7 @@ def _is_integer(type_: Attribute) -> bool:
 
 
 def _single_operation(stage: ComputeOp) -> Operation | None:
-    """The one operation of a stage, if it is no reduction and has one on integers."""
+    """The one operation of a stage, if it is not a reduction and has one on integers."""
     work = [op for op in stage.body.block.ops if not isinstance(op, _FREE)]
     return work[0] if len(work) == 1 and not stage.is_reduction and _is_whole(stage) else None
 

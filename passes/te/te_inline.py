@@ -126,7 +126,7 @@ class InlineStage(RewritePattern):
 class TeInlinePass(ModulePass):
     """Substitute stages without a reduction into their readers, and drop unused stages.
 
-    A stage that is no result of its function is inlined where that costs little:
+    A stage that is not a result of its function is inlined where that costs little:
 
     - each element is read about once in all: always;
     - a stage that only copies elements is read again and again by a sum of products

@@ -24,7 +24,7 @@ def apply_sequence(
         func: the function, edited in place.
         knobs: values for the sequence's `sched.knob`s by name, instead of those in it. They stand
             where the sequence names them and change nothing else, so this is for sequences written
-            by hand. What a rule chose is no knob: another choice may need other steps, which the
+            by hand. What a rule chose is not a knob: another choice may need other steps, which the
             rule writes when it is asked again (`find_schedule` with `rule` and `choice`).
     Returns:
         The schedule, whose own sequence is what was applied.

@@ -50,7 +50,7 @@ def compute_in_place(state: State, block: BlockOp, buffer: int) -> None:
         block: a block without a reduction that stores one element for each of its points.
         buffer: which of the buffers that it reads, counted in the order of its reads.
     Raises:
-        ScheduleError: one of both buffers is no allocation, or they differ in type, memory or
+        ScheduleError: one of both buffers is not an allocation, or they differ in type, memory or
             where they are allocated; the block reads other elements than it stores, or stores one
             twice; or something reads the old elements afterwards.
     """

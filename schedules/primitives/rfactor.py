@@ -90,7 +90,7 @@ def rfactor(state: State, loop: ForOp, axis: int = 0) -> BlockOp:
     Returns:
         The block of partial results, `<block>_rf`; the old name stays with the final one.
     Raises:
-        ScheduleError: the block is no plain reduction over this loop, was decomposed, or adds or
+        ScheduleError: the block is not a plain reduction over this loop, was decomposed, or adds or
             multiplies floats without `fastmath<reassoc>`.
     """
     plan = _plan(state, loop)

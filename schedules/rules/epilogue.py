@@ -86,7 +86,7 @@ def reads_in_place(sch: Schedule, consumer: Block, producer: Block) -> bool:
 
 
 def stores_apart(sch: Schedule, epilogue: Block) -> bool:
-    """Whether what vectors lie along is no row of the output."""
+    """Whether what vectors lie along is not a row of the output."""
     pattern = match_block(sch.block_op(epilogue))
     if pattern is None:
         return False

@@ -20,6 +20,6 @@ def operands_of(pattern: BlockPattern) -> Sequence[Operand]:
 
 def _operand(access: StridedAccess, *, is_output: bool) -> Operand:
     shape = buffer_shape(access.buffer)
-    # An index that is no sum of variables may be any place.
+    # An index that is not a sum of variables may be any place.
     steps = tuple(tuple(1 for _ in shape) if s is None else s for s in access.steps)
     return Operand(shape, access_bits(access) / BYTE, steps, is_output)

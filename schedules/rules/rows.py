@@ -5,7 +5,7 @@
     max[i] max= x[i, k]
 
 All that one value of `i` needs is computed from one row `x[i, ...]`, so everything can happen
-inside a loop over `i`. `j` is no such variable: `sum` runs over all of it.
+inside a loop over `i`. `j` is not such a variable: `sum` runs over all of it.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def _read(path: str, data: bytes) -> LockFile:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        raise InputError(f"'{path}' is no text", hint=_FIX) from None
+        raise InputError(f"'{path}' is not text", hint=_FIX) from None
     return parse_lock(text, path)
 
 
@@ -145,7 +145,7 @@ def _check_version(module: ModuleOp, path: str) -> None:
     version = module.attributes.get(VERSION_ATTRIBUTE)
     if not isinstance(version, IntegerAttr):
         raise InputError(
-            f"'{path}' is no lock file: its module has no {VERSION_ATTRIBUTE}", hint=_FIX
+            f"'{path}' is not a lock file: its module has no {VERSION_ATTRIBUTE}", hint=_FIX
         )
     if version.value.data != VERSION:
         raise InputError(

@@ -1,7 +1,7 @@
 """What a kernel computes, whatever it is called and whatever it is compiled for.
 
 Records and lock files are about workloads. The text of one is that of its `te.func` without names;
-the target is no part of it, so that what one machine has learned can be asked for on another.
+the target is not part of it, so that what one machine has learned can be asked for on another.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def test_locked_needs_an_entry_for_every_kernel(model: Path):
     [
         ("sched.get_block", "sched.get_blok", r"product.tuned.mlir:\d+:\d+"),
         ("tuned.version = 1", "tuned.version = 9", "a lock file of version 9"),
-        ("tuned.version = 1", "other = 1", "is no lock file"),
+        ("tuned.version = 1", "other = 1", "is not a lock file"),
         ("tuned.workload =", "workload =", r"the entry has no tuned.workload.*tuned.mlir:\d+"),
         ("choice = {", "choice = {odd = 1.5 : f32, ", "neither a whole number nor a word"),
         ('rule = "cpu-matmul", ', "", "there is no rule"),

@@ -54,7 +54,7 @@ def guarded_case(name: str) -> str | None:
 
 
 def feeds_of(name: str) -> tuple[ModelProto, dict[str, Any]] | None:
-    """A case's model and first feeds by name; None if they are no arrays."""
+    """A case's model and first feeds by name; None if they are not arrays."""
     case = node_cases()[name]
     if not case.data_sets:
         return None

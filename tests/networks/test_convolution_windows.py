@@ -173,7 +173,7 @@ def test_few_channels_are_sums_of_taps(layer: Layer) -> None:
 
 
 def test_few_channels_of_plain_phases_stay_plain() -> None:
-    """Phases that are no whole blocks of channels are woven on plain data, so that their products
+    """Phases that are not whole blocks of channels are woven on plain data, so that their products
     are computed there."""
     layer = Layer((28, 28), (2, 2), (2, 2), (1, 1), (0,) * 4, inputs=64, outputs=1, transposed=True)
     module = import_model(layer.model())

@@ -29,7 +29,7 @@ NETWORKS = {
     "unet_nearest": lambda: convolutional.unet(upsample="nearest"),
     "unet_linear": lambda: convolutional.unet(upsample="linear"),
     "vit_block": transformers.vit_block,
-    # Tokens and heads that are no multiple of a vector.
+    # Tokens and heads that are not a multiple of a vector.
     "vit_block_odd": lambda: transformers.vit_block(24, 8, 30, 3),
     "bert_block": transformers.bert_block,
     "bert_block_odd": lambda: transformers.bert_block(11, 40, 5),

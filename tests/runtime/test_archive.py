@@ -1,4 +1,4 @@
-"""Saved models: what is written is read again, and what is no saved model says so."""
+"""Saved models: what is written is read again, and what is not a saved model says so."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_saving_where_nothing_can_be_written(original, tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["folder"]
 
 
-# Files that are no saved models.
+# Files that are not saved models.
 
 
 def test_missing_files_and_folders(tmp_path):
@@ -305,7 +305,7 @@ def test_bytes_that_change_places_are_found(saved, tmp_path):
         load(tmp_path / "x.tcm")
 
 
-# What is no file.
+# What is not a file.
 
 
 def test_pipes_devices_and_links(saved, tmp_path):
@@ -321,7 +321,7 @@ def test_pipes_devices_and_links(saved, tmp_path):
 
 
 def test_files_larger_than_memory(tmp_path):
-    """Sparse files take no room on the disk; their size alone is no reason to take memory."""
+    """Sparse files take no room on the disk; their size alone is not a reason to take memory."""
     size = 2**42
     with (tmp_path / "x.tcm").open("wb") as stream:
         stream.write(struct.pack("<12sIQQ", b"tcopt-model\n", FORMAT, 100, size))

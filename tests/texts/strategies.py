@@ -91,7 +91,7 @@ def _symbols() -> Strategy:
 
 
 def affine_exprs(dims: int) -> Strategy:
-    """Index expressions; some divide by what is no divisor."""
+    """Index expressions; some divide by what is not a divisor."""
     leaves = st.integers(-70, 70).map(AffineExpr.constant)
     if dims:
         leaves = leaves | st.integers(0, dims - 1).map(AffineExpr.dimension)

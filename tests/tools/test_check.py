@@ -146,7 +146,7 @@ def test_missing_files_are_all_named(tmp_path: Path) -> None:
 
 
 def test_values_that_come_with_a_run() -> None:
-    """A shape from an input is no problem: the model is compiled for the values of a run."""
+    """A shape from an input is not a problem: the model is compiled for the values of a run."""
     report = check_model(
         model_of(node("Reshape", "x s"), node("MaxRoiPool", "y", "z"), outputs="z")
     )

@@ -100,7 +100,7 @@ def test_a_loop_may_end_with_a_jump_behind_the_way_out_of_it():
     first, second = assembly.innermost_loops(ROTATED)
     assert len(first.lines) == 3
     assert first.carried_bits == 512
-    # Sums that begin and end in a round are no reduction, however many there are.
+    # Sums that begin and end in a round are not a reduction, however many there are.
     assert second.carried_bits == 0
     assert assembly.hottest_loops(ROTATED)["tcopt.f"] == first
 

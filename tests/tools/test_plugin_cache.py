@@ -139,7 +139,7 @@ def test_workers_have_the_same_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     request = {"phases": [], "name": "f", "text": "", "plugins": plugin_sources()}
     unload(path)
     assert not told_sources()
-    assert worker._answer(json.dumps(request).encode())[:1] == b"-"  # The text is no unit.
+    assert worker._answer(json.dumps(request).encode())[:1] == b"-"  # The text is not a unit.
     assert told_sources() == [plain] and not is_extended()
     take_sources([])
     assert not told_sources()

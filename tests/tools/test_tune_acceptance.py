@@ -16,7 +16,7 @@ RESULT = [np.linspace(0, 1, 100, dtype=np.float32)]
 
 @pytest.fixture
 def times(monkeypatch: pytest.MonkeyPatch) -> Callable[[float, float], None]:
-    """Says how long runs take: the clock of the machine that tests run on is no part of them."""
+    """Says how long runs take: the clock of the machine that tests run on is not part of them."""
 
     def set_times(untuned: float, tuned: float) -> None:
         def turns(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tcopt.runtime.program import Program
 
 SUFFIX = ".mlir"
-"""Of a text that holds programs, and is no model."""
+"""Of a text that holds programs, and is not a model."""
 
 
 def reports_in(path: Path, machine: str = "") -> list[ProgramReport]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
 _SPECIAL = re.compile(r"[^\t\n -~]")
-"""What is no plain character of ASCII, and has to be looked at."""
+"""What is not a plain character of ASCII, and has to be looked at."""
 
 
 def shown(text: str) -> str:

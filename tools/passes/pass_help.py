@@ -84,7 +84,7 @@ def patterns_of(cls: type[ModulePass]) -> list[str]:
 
 
 def reason_for_walk(cls: type[ModulePass]) -> str:
-    """Why a pass is no set of patterns, as its file says it: `A walk by hand: ...`; or `""`."""
+    """Why a pass is not a set of patterns, as its file says it: `A walk by hand: ...`; or `""`."""
     text = inspect.getdoc(sys.modules[cls.__module__]) or ""
     found = _WALK.search(text)
     return " ".join(found[1].split()) if found else ""

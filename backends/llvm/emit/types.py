@@ -32,8 +32,8 @@ class LlvmType(str):
     """The spelling of an LLVM type, which knows what it is made of.
 
     Attributes:
-        element: the type of a lane; the type itself if it is no vector.
-        lanes: the number of lanes, 0 if it is no vector.
+        element: the type of a lane; the type itself if it is not a vector.
+        lanes: the number of lanes, 0 if it is not a vector.
         mangled: what names of intrinsics call it: `v16f32` for `<16 x float>`, `p0` for `ptr`.
     """
 

@@ -288,7 +288,7 @@ def float_min_max(
     never_nan: bool = False,
 ) -> str:
     """`lhs` where `lhs predicate rhs`, else `rhs`, with NaN treated as asked."""
-    # A failed ordered comparison yields the second operand. So a constant that is no NaN
+    # A failed ordered comparison yields the second operand. So a constant that is not a NaN
     # goes first to let the other's NaN through, and second to drop it.
     if (_is_never_nan(lhs) and not keeps_nan) or (_is_never_nan(rhs) and keeps_nan):
         lhs, rhs = rhs, lhs

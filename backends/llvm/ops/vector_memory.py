@@ -152,7 +152,7 @@ def _fenced(e: FunctionEmitter, type: Attribute, value: str) -> str:
 
     For x86 it makes a masked store of a truncation a truncating one, and of such a store with one
     lane known to be on, which may show after vectors are split only, a store of a whole wide lane
-    (LLVM 22). A fence is no instruction; it exists for floats.
+    (LLVM 22). A fence is not an instruction; it exists for floats.
     """
     text, element = memory_type(type), memory_type(element_of(type))
     count, bits = lanes(type), 8 * byte_size(element_of(type))

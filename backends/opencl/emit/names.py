@@ -33,7 +33,7 @@ def taken_names() -> frozenset[str]:
 
 
 def variable(text: str, prefix: str = "v") -> str:
-    """A text as the name of a variable, which is no word of the language; it may be taken."""
+    """A text as the name of a variable, which is not a word of the language; it may be taken."""
     name = identifier(text, prefix)
     return f"{prefix}_{name}" if _RESERVED.fullmatch(name) else name
 

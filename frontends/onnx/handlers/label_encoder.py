@@ -135,7 +135,7 @@ def _listed(ctx: NodeContext, name: str) -> np.ndarray:
 
 
 def _default(ctx: NodeContext, values: np.ndarray) -> object:
-    """What data that is no key gives."""
+    """What data that is not a key gives."""
     given = ctx.get_tensor("default_tensor")
     if given is not None:
         ctx.check(

@@ -42,7 +42,7 @@ class MissingShapesError(InputError):
 
 
 def _list_advice(name: str, kind: Kind) -> str:
-    """How to fix the shapes of what is no tensor."""
+    """How to fix the shapes of what is not a tensor."""
     shape = "[[1, 3], [2, 3]]" if kind.is_sequence else "[1, 3]"
     otherwise = ", None without an element" if kind.is_optional else ""
     return f'give those of a {kind} as shapes={{"{name}": {shape}}}{otherwise}'

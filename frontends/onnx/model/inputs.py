@@ -26,8 +26,8 @@ class ModelInput:
             Those left open become numbers when they are fixed.
         declared: the dimensions as the model has them.
         value: the value it is specialised on, if any.
-        kind: what it is. Of what is no tensor, the rest speaks of its tensors; what is declared of
-            a sequence's dimensions holds for none of them for certain.
+        kind: what it is. Of what is not a tensor, the rest speaks of its tensors; what is declared
+            of a sequence's dimensions holds for none of them for certain.
     """
 
     name: str

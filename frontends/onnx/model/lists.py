@@ -30,7 +30,7 @@ def expand_lists(
 ) -> tuple[list[ModelInput], dict[str, Count], Shapes]:
     """The tensors that a model's inputs consist of.
 
-    An input that is no tensor and has no shapes stays as it is.
+    An input that is not a tensor and has no shapes stays as it is.
 
     Returns:
         The inputs; of how many tensors those consist that are none; the shapes of tensors.

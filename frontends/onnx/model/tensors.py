@@ -97,7 +97,7 @@ class TensorReader:
         offset = _number(entries.get("offset", "0"), where)
         length = _number(entries.get("length", str(needed)), where)
         try:
-            # What was looked at is what is opened: by then it is no link any more.
+            # What was looked at is what is opened: by then it is not a link any more.
             with open_file(path, follow=False) as stream:
                 size = os.fstat(stream.fileno()).st_size
                 if length != needed or offset + length > size:
@@ -178,7 +178,7 @@ def text_of(data: bytes, where: str) -> str:
     """A string of a model.
 
     Raises:
-        ImportModelError: it is no UTF-8.
+        ImportModelError: it is not UTF-8.
     """
     try:
         return data.decode()

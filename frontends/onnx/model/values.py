@@ -24,7 +24,7 @@ DEFERRED = Deferred()
 
 @dataclass(frozen=True)
 class SequenceValue:
-    """A sequence of tensors. Its length is known, so it is no value of the graph."""
+    """A sequence of tensors. Its length is known, so it is not a value of the graph."""
 
     items: tuple[SSAValue, ...]
 

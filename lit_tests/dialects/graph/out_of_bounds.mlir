@@ -10,7 +10,7 @@ func.func @check(%x: tensor<4x3xi64>) -> tensor<1xi1> {
 
 // -----
 
-// Floats are no places.
+// Floats are not places.
 // CHECK: takes integers, not tensor<4xf32>
 func.func @floats(%x: tensor<4xf32>) -> tensor<1xi1> {
   %0 = graph.out_of_bounds %x {low = 0, high = 3} : tensor<1xi1>

@@ -1,6 +1,6 @@
 // RUN: tcopt %s --verify-diagnostics --split-input-file | filecheck %s
 
-// A value of the data may be any number, and is no index without a limit.
+// A value of the data may be any number, and is not an index without a limit.
 // CHECK: index 0 is computed from data and may be any number; limit it to [0, 7], or add a default with 'else'
 te.func @any(%x: tensor<8xf32>, %rows: tensor<4xi64>) -> tensor<4xf32> {
   %0 = te.compute "gather" [%i = 4] : tensor<4xf32> {

@@ -68,7 +68,7 @@ te.func @twice(%x: tensor<8x4xi32>) -> tensor<8xi32> {
 
 // -----
 
-// Stages stay where memories are no program's business, and where elements are no integers.
+// A stage of floats stays as it is: the unit computes on integers.
 // CHECK-LABEL: te.func @floats
 // CHECK-NEXT:    te.compute "y" [%i = 8] : tensor<8xf32> {
 module attributes {tcopt.target = #target.vdla<inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
@@ -85,6 +85,7 @@ te.func @floats(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
+// So does one for a target that has no accelerator.
 // CHECK-LABEL: te.func @host
 // CHECK-NEXT:    te.compute "y" [%i = 8] : tensor<8xi32> {
 te.func @host(%x: tensor<8xi32>) -> tensor<8xi32> {

@@ -189,7 +189,7 @@ sched.sequence @s for @f {
 
 // -----
 
-// A loop without the consumer is no place for its producer.
+// A loop without the consumer is not a place for its producer.
 // CHECK:       illegal-schedule: 'sched.compute_at': compute_at: argument 'loop': block "mm_global", which reads %mm, is outside %i
 loop.func @f(%x: memref<8x32xf32>, %w: memref<32x64xf32>, %y: memref<8x64xf32>) {
   %mm = loop.alloc global : memref<8x64xf32>

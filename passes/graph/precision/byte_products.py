@@ -20,7 +20,7 @@ from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.passes.graph.precision.byte_forms import ByteForm
 
 FEWEST_ROWS = 8
-"""Rows from which a matrix that is no signed bytes in memory is worth making it so."""
+"""Rows from which a matrix that is not in signed bytes in memory is worth making it so."""
 
 Forms = tuple[ByteForm, ByteForm]
 

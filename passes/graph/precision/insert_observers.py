@@ -123,7 +123,7 @@ class _Observation:
 
     def _observed(self, name: str, value: SSAValue, axis: str) -> Iterator[tuple[str, SSAValue]]:
         if not is_float(element_type(value)):
-            raise PassFailedError(f"'{name}' is {value.type}, which is no tensor of floats")
+            raise PassFailedError(f"'{name}' is {value.type}, which is not a tensor of floats")
         if 0 in shape_of(value):
             raise PassFailedError(f"'{name}' is {value.type}, of which there is nothing to say")
         if element_type(value) != f32:

@@ -205,7 +205,7 @@ class _Narrowing:
             self.restore(value)
 
     def bytes_of_weights(self, op: ContractionOp) -> Array | None:
-        """Constant weights as signed bytes; None if they are no such integers."""
+        """Constant weights as signed bytes; None if they are not such integers."""
         if op.sum_element() != i32 or element_type(op.weights) != i16:
             return None
         array = self.source.value(op.weights)

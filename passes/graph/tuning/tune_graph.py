@@ -78,7 +78,7 @@ def read_table(path: str) -> Table:
     except OSError as error:
         raise cannot_read(path, error) from None
     except ValueError as error:
-        raise InputError(f"'{path}' is no table of choices: {error}") from None
+        raise InputError(f"'{path}' is not a table of choices: {error}") from None
     return checked_table(found, path)
 
 
@@ -89,10 +89,10 @@ def checked_table(found: object, path: str) -> Table:
         InputError: it is none.
     """
     if not isinstance(found, dict):
-        raise InputError(f"'{path}' is no table of choices by the names of nodes")
+        raise InputError(f"'{path}' is not a table of choices by the names of nodes")
     for node, choices in cast(dict[str, Any], found).items():
         if not isinstance(choices, dict):
-            raise InputError(f"'{path}': the choices for '{node}' are no table")
+            raise InputError(f"'{path}': the choices for '{node}' are not a table")
         for name, value in cast(dict[str, Any], choices).items():
             if name not in CHOICES:
                 hint = f"there are {', '.join(CHOICES)}"

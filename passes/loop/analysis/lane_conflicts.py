@@ -28,7 +28,7 @@ def check_lanes_independent(op: loop.ForOp, known: Knowledge) -> None:
 
     Two accesses never meet in different iterations when, in some dimension, both move by the
     same step and their distance is zero, or too far, or between the lanes. What all lanes add
-    to the same element, and nothing else touches, is no conflict.
+    to the same element, and nothing else touches, is not a conflict.
     """
     accesses: dict[SSAValue, list[_LaneAccess]] = {}
     for inner in op.walk():

@@ -103,7 +103,7 @@ class ThreadAccess:
 
     @cached_property
     def is_computed(self) -> bool:
-        """Whether the index holds what is no loop's variable."""
+        """Whether the index holds what is not a loop's variable."""
         used = _dims(self.index)
         return any(self.variables[dim] is None for dim in used)
 

@@ -146,7 +146,7 @@ def _is_bound(value: SSAValue) -> bool:
 def _digit_of(
     atom: Atom, guard: loop.GuardOp, op: loop.ForOp, ranges: Sequence[Range]
 ) -> Digit | None:
-    """What a term is of a loop's variable; None if it is no digit of it."""
+    """What a term is of a loop's variable; None if it is not a digit of it."""
     digit = digit_of(atom, ranges)
     if digit.dim is None or guard.indices[digit.dim] is not op.induction_variable:
         return None

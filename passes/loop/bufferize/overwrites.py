@@ -30,7 +30,7 @@ def find_overwrites(block: Block) -> dict[Operation, SSAValue]:
             continue
         others = list(_readers(origin))
         others.remove(op)
-        # An op in a region, or one that reads the value twice, is no earlier reader.
+        # An op in a region, or one that reads the value twice, is not an earlier reader.
         if all(positions.get(other, len(positions)) < positions[op] for other in others):
             found[op] = origin
     return found

@@ -128,7 +128,7 @@ def is_private(buffer: SSAValue) -> bool:
 
 
 def piece_length(op: loop.LoadOp | loop.StoreOp) -> int | None:
-    """How many elements an access touches; None if these are no neighbours in a row."""
+    """How many elements an access touches; None if these are not neighbours in a row."""
     if op.lanes is None:
         return 1
     (steps, *more) = op.lane_steps

@@ -1,7 +1,7 @@
 """Choices that an estimate makes where nobody does: `estimated`, or a number instead of it.
 
 What such a number would be by default depends on loops that are made while a schedule is written,
-so that it is no part of the choice that it was estimated as.
+so that it is not part of the choice that it was estimated as.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Product:
 
 
 def find_product(pattern: BlockPattern, dot: Dot | None = None) -> Product | Declined:
-    """The parts of a block's variables and operands, or why it is no product of matrices."""
+    """The parts of a block's variables and operands, or why it is not a product of matrices."""
     if len(pattern.reduce) != 1 or len(pattern.terms) != 2:
         return Declined("it is not a sum over one variable of products of two operands")
     columns = pattern.spatial[-1] if pattern.spatial else -1

@@ -61,7 +61,7 @@ PAGE_BYTES = 4096
 
 @schedule_rule(target="cpu", priority=50)
 class Reduction:
-    """Rule for functions that reduce and are no contraction."""
+    """Rule for functions that reduce and are not contractions."""
 
     name = "cpu-reduction"
 

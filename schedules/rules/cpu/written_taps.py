@@ -68,7 +68,7 @@ def written_taps(pattern: BlockPattern, variable: int) -> WrittenTaps | None:
 def _taps(
     pattern: BlockPattern, variable: int, factors: dict[int, int], constant: int, extent: int
 ) -> WrittenTaps | None:
-    """The taps of one index of an access; None where it is no window or they are too many."""
+    """The taps of one index of an access; None where it is not a window or they are too many."""
     step = factors.pop(variable)
     variables = tuple(factors)
     if step < 1 or any(v not in pattern.reduce for v in variables):

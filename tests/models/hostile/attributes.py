@@ -142,7 +142,7 @@ def _wrong_forms() -> Models:
 
 
 def _set_type(attribute: AttributeProto) -> None:
-    # 99 is no member of the enumeration; protobuf keeps it as an unknown field.
+    # 99 is not a member of the enumeration; protobuf keeps it as an unknown field.
     attribute.ClearField("type")
     attribute.MergeFromString(b"\xa0\x01\x63")
 

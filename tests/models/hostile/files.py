@@ -1,4 +1,4 @@
-"""Files that are no models, and models that name files."""
+"""Files that are not models, and models that name files."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_tolerance_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_given_inputs_are_used(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """With y = 0 addition and subtraction agree; a name that is no input is refused."""
+    """With y = 0 addition and subtraction agree; a name that is not an input is refused."""
     np.save(tmp_path / "y.npy", np.zeros(4, np.float32))
     given = f"y=@{tmp_path}/y.npy"
     assert run(monkeypatch, CHAIN, "-p", "add-to-subtract", "--input", given) == 0

@@ -50,7 +50,7 @@ func.func @plain(%x: tensor<1x2x6x6x8xf32>, %w: tensor<3x2x3x3x8x8xf32>) -> tens
   return %3 : tensor<1x24x6x6xf32>
 }
 
-// What crops lanes is no change of order, and what a second op reads is stored as it is.
+// What crops lanes is not a change of order, and what a second op reads is stored as it is.
 // CHECK-LABEL: func.func @cropped
 // CHECK:       graph.blocked_conv
 // CHECK-NEXT:  graph.yield

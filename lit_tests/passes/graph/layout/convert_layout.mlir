@@ -205,7 +205,7 @@ func.func @softmax(%x: tensor<1x4x6x6xf32>, %w: tensor<4x4x3x3xf32>) -> (tensor<
   return %0, %1 : tensor<1x4x6x6xf32>, tensor<1x4x6x6xf32>
 }
 
-// The channels of a sequence are no channels beside data of a higher rank.
+// The channels of a sequence are not channels beside data of a higher rank.
 // CHECK-LABEL: func.func @ranks
 // CHECK: %[[C:.*]] = graph.layout_transform %c {src = "NCW4c", dst = "NCW"} : tensor<4x4x6xf32>
 // CHECK-NEXT: graph.add %[[C]], %y : tensor<2x4x4x6xf32>

@@ -15,7 +15,7 @@ func.func @last(%x: tensor<1x64x28x28xf32>, %w: tensor<1x64x3x3xf32>) -> tensor<
   return %0 : tensor<1x1x28x28xf32>
 }
 
-// Groups that are no whole blocks of channels, of an image narrower than vectors, keep their order.
+// Groups that are not whole blocks of channels, of an image narrower than vectors, keep their order.
 // CHECK-LABEL: func.func @groups
 // CHECK: %[[P:.*]] = graph.conv %x, %{{.*}} {groups = 2} : tensor<1x150x5x5xf32>
 // CHECK-NEXT: graph.sum_taps %[[P]] {kernel = [5, 5], pads = [4, 4, 4, 4], groups = 2} : tensor<1x6x9x9xf32>

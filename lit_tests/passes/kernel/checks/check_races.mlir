@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p check-races --split-input-file --verify-diagnostics | filecheck %s
 
-// Threads that wait before they read what others wrote are no race.
+// Threads that wait before they read what others wrote are not a race.
 // CHECK: func.func private @reverse
 func.func private @reverse(%x: memref<8xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 4, 1, 1>, gpu.known_grid_size = array<i32: 2, 1, 1>} {
   %b = "gpu.block_id"() <{dimension = #gpu<dim x>}> : () -> index

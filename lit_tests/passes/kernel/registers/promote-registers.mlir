@@ -84,7 +84,7 @@ func.func private @computed(%i: index, %x: f32) {
 
 // -----
 
-// What threads share is no thread's own value.
+// What threads share is not a thread's own value.
 // CHECK-LABEL: func.func private @shared
 // CHECK:         memref.alloca() : memref<1xf32, 3 : i64>
 // CHECK:         memref.store

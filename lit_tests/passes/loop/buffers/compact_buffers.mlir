@@ -232,7 +232,7 @@ loop.func @tiles(%x: memref<32x16xi8>) {
 
 // -----
 
-// Guards bound what loops touch: the last of 16 iterations are no points of the block.
+// Guards bound what loops touch: the last of 16 iterations are not points of the block.
 // CHECK-LABEL: loop.func @guarded
 // CHECK:       loop.for %i = 0 to 3 {
 // CHECK-NEXT:    %t = loop.alloc global : memref<12xf32>

@@ -101,7 +101,7 @@ loop.func @warps(%x: memref<32xf32>, %y: memref<1xf32>) {
 
 // -----
 
-// Iterations that update elements of their own are no reduction.
+// Iterations that update elements of their own are not a reduction.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 8, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @apart
 // CHECK-NEXT:  loop.for %b = 0 to 1 thread blockIdx.x {
@@ -125,7 +125,7 @@ loop.func @apart(%x: memref<5xf32>, %y: memref<5xf32>) {
 
 // -----
 
-// A sum in the registers of each thread is no sum of all.
+// A sum in the registers of each thread is not a sum of all.
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 8, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK: threads combine their values in %r, which each of them has in its registers
 loop.func @private(%x: memref<5xf32>, %y: memref<1xf32>) {

@@ -18,7 +18,7 @@ te.func @rows(%x: tensor<100x128xf32>, %b: tensor<128xf32>) -> tensor<100x128xf3
 
 // -----
 
-// What is read across rows is no vector: an element a thread, in the order in which it is written.
+// What is read across rows is not a vector: an element a thread, in the order in which it is written.
 // CHECK:      loop.for %i_ji = 0 to 256 thread threadIdx.x {
 // CHECK-NEXT:   loop.load %x[%i_ji mod 128, %i_jo * 2 + %i_ji floordiv 128]
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 1, max_threads = 256, registers = 64, shared = 0, vector_bits = 128, cores = 4>} {

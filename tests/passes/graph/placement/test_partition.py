@@ -201,7 +201,7 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
 
 
 def test_what_a_conversion_loses_is_not_read_as_it_was() -> None:
-    """Bytes that became truths and bytes again are no others' results in blocks."""
+    """Bytes that became truths and bytes again are not the results of others in blocks."""
     context = new_context()
     module = LocatedParser(context, TRUTH, "truth.mlir").parse_module()
     rng = np.random.default_rng(0)
