@@ -36,6 +36,7 @@ _GRAPH = specs(
     "convert-layout",
     "pack-matmul",
     "winograd",
+    "bit-serial",
     "pack-dots",
     "sink-concat",
     "fold-constants",
@@ -112,7 +113,7 @@ _OWN: dict[str, CpuTarget] = {
     "sapphirerapids": CpuTarget(
         f"x86_64-{_LINUX}",
         "sapphirerapids",
-        f"{_AVX512},+avx512vnni,+avx512bf16,+avxvnni",
+        f"{_AVX512},+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg,+avxvnni",
         vector_bits=512,
         registers=32,
         l1=48 << 10,
@@ -123,7 +124,7 @@ _OWN: dict[str, CpuTarget] = {
     "znver4": CpuTarget(
         f"x86_64-{_LINUX}",
         "znver4",
-        f"{_AVX512},+avx512vnni,+avx512bf16",
+        f"{_AVX512},+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg",
         vector_bits=512,
         registers=32,
         l1=32 << 10,
@@ -134,7 +135,7 @@ _OWN: dict[str, CpuTarget] = {
     "znver5": CpuTarget(
         f"x86_64-{_LINUX}",
         "znver5",
-        f"{_AVX512},+avx512vnni,+avx512bf16,+avxvnni",
+        f"{_AVX512},+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg,+avxvnni",
         vector_bits=512,
         registers=32,
         l1=48 << 10,

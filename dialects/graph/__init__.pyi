@@ -31,6 +31,7 @@ from tcopt.dialects.graph.binary import PreluOp as PreluOp
 from tcopt.dialects.graph.binary import SelectOp as SelectOp
 from tcopt.dialects.graph.binary import SubOp as SubOp
 from tcopt.dialects.graph.binary import XorOp as XorOp
+from tcopt.dialects.graph.bit_conv import BitConvOp as BitConvOp
 from tcopt.dialects.graph.bitcast import BitcastOp as BitcastOp
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp as BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp as BlockedConvTransposeOp
@@ -89,6 +90,7 @@ from tcopt.dialects.graph.norm import RmsNormOp as RmsNormOp
 from tcopt.dialects.graph.norm import TrailingNormOp as TrailingNormOp
 from tcopt.dialects.graph.opaque import OpaqueOp as OpaqueOp
 from tcopt.dialects.graph.out_of_bounds import OutOfBoundsOp as OutOfBoundsOp
+from tcopt.dialects.graph.pack_bits import PackBitsOp as PackBitsOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp as PackedMatmulOp
 from tcopt.dialects.graph.pool import PoolOp as PoolOp
 from tcopt.dialects.graph.quantize import DequantizeOp as DequantizeOp

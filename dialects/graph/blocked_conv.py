@@ -20,9 +20,11 @@ from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.stages import narrow, pad_space, tap_axes, window_taps
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
+from tcopt.dialects.intrinsics.bit_dots import WORD
 from tcopt.dialects.te import api as te
 
 if TYPE_CHECKING:
+    from tcopt.dialects.graph.bit_forms import BitForm
     from tcopt.dialects.graph.winograd_forms import WinogradForm
 
 
@@ -301,6 +303,14 @@ class BlockedConvOp(ContractionOp):
             operands=operands, result_types=[self.type], properties=properties
         )
         return [split, side_by_side, product]
+
+    def bit_form(self) -> BitForm | None:
+        """Channels of data in blocks, which fit into words."""
+        from tcopt.dialects.graph.bit_forms import BlockedConvForm
+
+        if self.is_plain or self.is_depthwise or self.group > 1 or shape_of(self.w)[-2] > WORD:
+            return None
+        return BlockedConvForm(self)
 
 
 def _in_group(channel: te.Axis, lane: te.Axis, group: int) -> Sequence[te.Index]:

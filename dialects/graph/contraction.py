@@ -23,6 +23,7 @@ from tcopt.dialects.graph.types import Array, element_type, is_half, shape_of, t
 from tcopt.dialects.te import api as te
 
 if TYPE_CHECKING:
+    from tcopt.dialects.graph.bit_forms import BitForm
     from tcopt.dialects.graph.winograd_forms import WinogradForm
 
 
@@ -173,6 +174,11 @@ class ContractionOp(GraphOp, ABC):
         """Contractions of the groups of one whose Winograd form has several, what they read, and,
         last, what joins them."""
         raise NotImplementedError
+
+    def bit_form(self) -> BitForm | None:
+        """What the op is on words of bits, where its operands are numbers of few bits; None
+        without such a form."""
+        return None
 
     @property
     def sums_shifts(self) -> bool:

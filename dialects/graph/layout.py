@@ -111,6 +111,11 @@ class LayoutTransformOp(GraphOp):
     dst = prop_def(StringAttr)
     result = result_def(TensorType)
 
+    @property
+    def fills(self) -> Sequence[float] | None:
+        """None: zeros that fill up blocks are no elements of what is stored."""
+        return ()
+
     def __init__(
         self,
         x: SSAValue | Operation,

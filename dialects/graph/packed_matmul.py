@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
@@ -22,6 +22,9 @@ from tcopt.dialects.graph.slice import PadOp
 from tcopt.dialects.graph.stages import narrow
 from tcopt.dialects.graph.types import AnyTensor, Array, broadcast_shapes, shape_of, tensor
 from tcopt.dialects.te import api as te
+
+if TYPE_CHECKING:
+    from tcopt.dialects.graph.bit_forms import BitForm
 
 
 @irdl_op_definition
@@ -140,6 +143,14 @@ class PackedMatmulOp(ContractionOp):
             result_element=self.result_element,
         )
         return [*ops, split, side_by_side, product]
+
+    def bit_form(self) -> BitForm | None:
+        """Rows as they are, and panels of one matrix."""
+        from tcopt.dialects.graph.bit_forms import PackedMatmulForm
+
+        if self.batch_rank or self.transpose_a is not None or self.group > 1:
+            return None
+        return PackedMatmulForm(self)
 
     def compute(self, lhs: Array, panels: Array) -> Array:
         """The value by numpy."""

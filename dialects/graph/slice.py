@@ -375,6 +375,11 @@ class PadOp(GraphOp):
         number = 0 if self.value is None else uniform_value(self.value)
         return number if number == number else None  # no NaN, which equals nothing
 
+    @property
+    def fills(self) -> Sequence[float] | None:
+        """Zeros where no value is given."""
+        return (0,) if self.mode.data is PadMode.CONSTANT and self.value is None else ()
+
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """If the operand and the value are, which are all that there is."""
         return all(operands)

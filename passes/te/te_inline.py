@@ -29,7 +29,8 @@ _EXPENSIVE = (
     arith.RemSIOp,
     arith.RemUIOp,
 )
-PRODUCTS = (arith.MulfOp, arith.MuliOp)
+PRODUCTS = (arith.MulfOp, arith.MuliOp, arith.AndIOp, arith.XOrIOp)
+"""Of two elements; those of bits among them."""
 
 
 class EraseUnusedStage(RewritePattern):

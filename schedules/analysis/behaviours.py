@@ -103,7 +103,7 @@ def match_behaviour(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]
     _match_loops(behaviour, block, loops)
     _match_elements(behaviour, block)
     stores = [op for op in block.body.block.ops if isinstance(op, StoreOp)]
-    if len(stores) != 1 or any(op.regions for op in block.body.block.ops):
+    if len(stores) != 1 or any(op.regions for op in block.body.block.ops if op is not block.init):
         raise Mismatch(
             f"the block should be one expression and its store, not {len(stores)} stores"
         )
@@ -117,6 +117,15 @@ def match_behaviour(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]
             raise reason from None
 
 
+def computes(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]) -> bool:
+    """Whether a block under loops, outermost first, computes what an intrinsic does."""
+    try:
+        match_behaviour(behaviour, block, loops)
+    except Mismatch:
+        return False
+    return True
+
+
 def _match_store(
     behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp], store: StoreOp, *, in_order: bool
 ) -> Matched:
@@ -127,7 +136,8 @@ def _match_store(
     """
     (wanted,) = (op for op in behaviour.block.body.block.ops if isinstance(op, StoreOp))
     found: dict[SSAValue, LoadOp | StoreOp] = {}
-    _match_value(store.value, wanted.value, found, behaviour, in_order=in_order)
+    counts = _counts(behaviour, block, loops)
+    _match_value(store.value, wanted.value, found, behaviour, counts, in_order=in_order)
     output = behaviour.buffers[0]
     if not is_same_place(store, found.setdefault(output, store)):
         verb = "add to" if behaviour.declared.adds else "change"
@@ -241,17 +251,39 @@ def _element(buffer: SSAValue) -> Attribute:
     return buffer.type.get_element_type()
 
 
+def _counts(
+    behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]
+) -> dict[SSAValue, list[SSAValue]]:
+    """For each loop of the intrinsic, the block's variables that count its iterations."""
+    values = list(block.operands_)
+    ranges = value_ranges(values)
+    found: dict[SSAValue, list[SSAValue]] = {}
+    for axis, loop in zip(behaviour.axes, loops, strict=True):
+        found[axis.variable] = []
+        for variable, binding in zip(block.iter_vars, block.bindings.data.results, strict=True):
+            moving = {loop.induction_variable: loop.trip_count}
+            steps, rest = _split(linear_sum(binding, ranges), values, moving)
+            if steps == {loop.induction_variable: 1} and sum_range(rest, ranges) == (0, 0):
+                found[axis.variable].append(variable)
+    return found
+
+
 def _match_value(
     value: SSAValue,
     wanted: SSAValue,
     found: dict[SSAValue, LoadOp | StoreOp],
     behaviour: Behaviour,
+    counts: Mapping[SSAValue, Sequence[SSAValue]],
     *,
     in_order: bool,
 ) -> None:
     """Match an expression, up to the order of commutative operands; `found` gets its loads."""
     op, pattern = value.owner, wanted.owner
-    assert isinstance(pattern, Operation)
+    if not isinstance(pattern, Operation):
+        if value not in counts[wanted]:
+            name = next(axis.name for axis in behaviour.axes if axis.variable is wanted)
+            raise Mismatch(f"the block has another number where the intrinsic has its '{name}'")
+        return
     if isinstance(pattern, LoadOp):
         _match_load(op, pattern, found, behaviour)
         return
@@ -273,7 +305,7 @@ def _match_value(
         known = dict(found)
         try:
             for each in zip(operands, pattern.operands, strict=True):
-                _match_value(*each, known, behaviour, in_order=in_order)
+                _match_value(*each, known, behaviour, counts, in_order=in_order)
         except Mismatch as reason:
             reasons.append(reason)
             continue

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from xdsl.dialects.builtin import IntegerType, MemRefType, Signedness
 from xdsl.ir import Attribute, SSAValue
@@ -10,8 +12,12 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.arith_ import ExtUIOp
 from tcopt.dialects.intrinsics import find_dot
-from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
+from tcopt.dialects.intrinsics.bit_dots import MOST_PLANES, WORD, bit_dot_name
+from tcopt.dialects.loop import ForOp
+from tcopt.dialects.loop.analysis import binding_values, buffer_shape, value_ranges
+from tcopt.schedules.analysis.behaviours import behaviour_of, computes
 from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, access_bits
+from tcopt.schedules.state.state import loops_of
 from tcopt.support.affine import Dim, LinearSum, Mod, linear_sum
 
 
@@ -23,20 +29,24 @@ class Dot:
         name: of the intrinsic.
         group: terms that it adds at once.
         variable: the reduce variable along which they lie.
-        weights: the operand stored in groups, its last dimension.
+        weights: the operand stored in groups, its last dimension; None where a group is a word.
         steps: how far a group of terms moves each index of the weights.
+        operations: instructions that a vector of it takes.
     """
 
     name: str
     group: int
     variable: int
-    weights: StridedAccess
-    steps: tuple[int, ...]
+    weights: StridedAccess | None
+    steps: tuple[int, ...] = ()
+    operations: int = 1
 
 
 def dot_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
     """The dot product for a contraction on hardware that can do so much; None where weights
     are not stored for one."""
+    if (bits := _bit_dot_of(pattern)) is not None:
+        return bits
     if len(pattern.terms) != 2:
         return None
     for data, weights in (pattern.terms, pattern.terms[::-1]):
@@ -50,6 +60,35 @@ def dot_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
             steps = _group_steps(weights, pattern.block.iter_vars[variable], group)
             return Dot(found.name, group, variable, weights, steps)
     return None
+
+
+def _bit_dot_of(pattern: BlockPattern) -> Dot | None:
+    """The count of bits that a sum over the bits of words is; None if it is no such sum."""
+    by_buffer: dict[SSAValue, int] = {}
+    for term in pattern.terms:
+        by_buffer[term.buffer] = by_buffer.get(term.buffer, 0) + 1
+    free = [v for v in pattern.reduce if not any(term.uses(v) for term in pattern.terms)]
+    if len(by_buffer) != 2 or len(free) != 1 or pattern.extents[free[0]] != WORD:
+        return None
+    loops = loops_of(pattern.block)
+    position = _loop_of(pattern, free[0], loops)
+    planes = tuple(by_buffer.values())
+    if position is None or max(planes) > MOST_PLANES:
+        return None
+    orders = {planes, planes[::-1]}
+    for first, second in sorted(orders, reverse=planes[0] > planes[1]):
+        for exclusive, signs in product((False, True), range(4)):
+            name = bit_dot_name((first, second), exclusive=exclusive, signs=signs)
+            if computes(behaviour_of(name), pattern.block, [loops[position]]):
+                return Dot(name, WORD, free[0], None, operations=3 * first * second)
+    return None
+
+
+def _loop_of(pattern: BlockPattern, variable: int, loops: Sequence[ForOp]) -> int | None:
+    """Which of the loops a variable counts."""
+    values = binding_values(pattern.block, variable)
+    found = [n for n, each in enumerate(loops) if each.induction_variable in values]
+    return found[0] if len(found) == 1 else None
 
 
 def _grouped(weights: StridedAccess, pattern: BlockPattern, group: int) -> int | None:

@@ -135,11 +135,28 @@ def _access(op: loop.LoadOp | loop.StoreOp, block: loop.BlockOp) -> StridedAcces
 
 
 def _is_contraction(block: loop.BlockOp, store: loop.StoreOp) -> bool:
-    """`out = out + a * b`, with casts allowed around the factors."""
+    """`out = out + a * b`, with casts allowed around the factors, or the same bit by bit."""
     total = store.value.owner
     if not block.is_reduction or not isinstance(total, arith.AddfOp | arith.AddiOp):
         return False
-    return any(_is_product(term.owner) for term in total.operands)
+    return any(
+        _is_product(term.owner) or _is_product_of_bits(term.owner) for term in total.operands
+    )
+
+
+def _is_product_of_bits(op: object) -> bool:
+    """Sums of `((a & b) >> i) & 1` of loaded words, or of `a ^ b`, times powers of two."""
+    if isinstance(op, arith.AddiOp | arith.SubiOp):
+        return all(_is_product_of_bits(value.owner) for value in op.operands)
+    if isinstance(op, arith.ShLIOp):
+        return _is_product_of_bits(op.lhs.owner)
+    if not isinstance(op, arith.AndIOp):
+        return False
+    shifted = op.lhs.owner
+    both = shifted.lhs.owner if isinstance(shifted, arith.ShRUIOp) else None
+    return isinstance(both, arith.AndIOp | arith.XOrIOp) and all(
+        isinstance(_uncast(value), loop.LoadOp) for value in both.operands
+    )
 
 
 def _is_product(op: object) -> bool:

@@ -38,6 +38,12 @@ class PrecisionInterface(Operation):
         in comparison with others: what is added to all of them is added to the result."""
         return False
 
+    @property
+    def fills(self) -> Sequence[float] | None:
+        """The numbers that elements of the result are beside those of operands; None where an
+        element may be another number, computed of them."""
+        return () if self.selects else None
+
     def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
         """Between which integers all elements of the result are; None if that is not known.
 

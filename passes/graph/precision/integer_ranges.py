@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import ml_dtypes
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, SSAValue
 
@@ -13,6 +13,7 @@ from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.quantize import QuantizerOp, is_quantized
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
+from tcopt.support.dtypes import is_narrow
 
 
 class IntegerRanges:
@@ -39,7 +40,7 @@ class IntegerRanges:
         element, op = element_type(value), value.owner
         if not _is_integer(element):
             return None
-        widest = _limits_of(element) if is_quantized(element) else None
+        widest = _limits_of(element) if is_quantized(element) or is_narrow(element) else None
         if not isinstance(op, GraphOp):
             return widest
         array = self.array(value)
@@ -80,7 +81,7 @@ def _is_integer(element: Attribute) -> bool:
 
 
 def _limits_of(element: Attribute) -> Limits:
-    limits = np.iinfo(numpy_dtype(element))
+    limits = ml_dtypes.iinfo(numpy_dtype(element))
     return int(limits.min), int(limits.max)
 
 

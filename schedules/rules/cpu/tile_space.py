@@ -103,7 +103,10 @@ class TileSpace(Space):
         epilogue = pointwise_consumer(sch, block)
         apart = epilogue is not None and stores_apart(sch, epilogue)
         self.rows_last = self.taps is not None or apart
-        self.time = blocks_ns([pattern.block], 2 * pattern.work, facts)
+        work = 2 * pattern.work
+        if dot is not None and dot.weights is None:
+            work = dot.operations * pattern.work // dot.group
+        self.time = blocks_ns([pattern.block], work, facts)
         self._reduce = self._reduce_loops(sch, block)
         moving = set(loop_variables(sch, block))
         done = {roles.columns} if self._takes_all_columns else set[int]()
@@ -143,8 +146,9 @@ class TileSpace(Space):
 
     def valid(self, k: Point) -> Column:
         tile = self._tile(k)
-        limit = max(MOST_PRODUCTS, self._plan.tile.accumulators)
-        products: Column = tile.accumulators * k.steps
+        operations = self.problem.operations
+        limit = max(MOST_PRODUCTS, self._plan.tile.accumulators * operations)
+        products: Column = tile.accumulators * k.steps * operations
         extents = [extent for _, extent in self._reduce]
         split: Column = k.steps == 1
         for number, extent in enumerate(reversed(extents), start=1):
@@ -193,7 +197,7 @@ class TileSpace(Space):
         Where rows slide along a loop, a step uses again what earlier ones have broadcast. Written
         out, that is kept for it, though registers are full of accumulators.
         """
-        products, count = accumulators, 0
+        products, count = accumulators * self.problem.operations, 0
         for variable, extent in reversed(self._reduce):
             products *= extent
             if products > UNROLLED_PRODUCTS or self._slides(variable):
@@ -378,7 +382,9 @@ def _problem(
         vector_bytes=_bytes(vectors),
         seen=() if taps is None else taps.seen,
     )
-    return problem if dot is None else replace(problem, steps=problem.steps // dot.group)
+    if dot is None:
+        return problem
+    return replace(problem, steps=problem.steps // dot.group, operations=dot.operations)
 
 
 def _bytes(terms: list[StridedAccess]) -> int:

@@ -41,6 +41,9 @@ _END = 1.5
 _LOAD = 0.1
 """Cycles that a load takes from the arithmetic beside it, where both have units enough."""
 
+MOST_TEMPORARIES = 4
+"""Registers for what several instructions for one step hand to each other."""
+
 LINE = 64
 """Bytes of a line of a cache."""
 
@@ -92,6 +95,7 @@ class TileProblem:
         seen: for equal parts of the steps the rows that take part, from the first to the one
             behind the last; empty if all rows do in all steps.
         element_bytes: size of an element of the operand that vectors are loaded from.
+        operations: instructions for one step of an accumulator; a multiply-add is one.
     """
 
     rows: Column
@@ -104,6 +108,7 @@ class TileProblem:
     vector_bytes: int = 0
     seen: tuple[tuple[int, int], ...] = ()
     element_bytes: int = 4
+    operations: int = 1
 
     @property
     def broadcasts(self) -> bool:
@@ -158,6 +163,7 @@ def candidate_tiles(problem: TileProblem, facts: CpuFacts) -> Iterator[Tile]:
 def fits(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
     """Whether registers hold a tile and what a step loads."""
     needed = tile.accumulators + tile.vectors + _scratch(tile, problem, facts)
+    needed = needed + min(problem.operations - 1, MOST_TEMPORARIES)
     return (needed <= facts.registers) | (tile.accumulators == 1)
 
 
@@ -265,9 +271,9 @@ def _sizes(extent: Column, part: Column) -> list[tuple[Column, Column]]:
 
 def _step(rows: Column, vectors: Column, problem: TileProblem, facts: CpuFacts) -> Column:
     """Cycles of one step of the reduction, its operands being in the first cache."""
-    products = rows * vectors
+    products = rows * vectors * problem.operations
     broadcasts = problem.broadcasts
-    loads = (rows if broadcasts else products) + vectors
+    loads = (rows if broadcasts else rows * vectors) + vectors
     folded: Column = 0
     if broadcasts and facts.vector_bits >= FOLDING_BITS:
         folded = where(vectors == 1, rows, 0)

@@ -1,0 +1,246 @@
+"""Convolution of numbers of few bits, on words of their bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, UnitAttr, i32
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, flag, integer
+from tcopt.dialects.graph.borders import Border
+from tcopt.dialects.graph.forms import CONTRACTION
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.pack_bits import WORD_TYPE
+from tcopt.dialects.graph.stages import tap_axes, window_taps
+from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
+from tcopt.dialects.graph.windows import Window, view_windows, window_properties
+from tcopt.dialects.intrinsics.bit_dots import WORD, bit_products
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class BitConvOp(GraphOp):
+    """Convolution [N, O / b, places..., b] in i32 of words of bits.
+
+    Data is [N, spatial..., W, bits] as `graph.pack_bits` makes it, weights are
+    [O / b, W / groups, kernel..., bits, b]. Numbers are those that their words spell, the word of
+    the last bit first; with `data_signed` or `weights_signed` the last word is negative, as in
+    two's complement. Pads are zero.
+
+    With `exclusive`, sums are those of bits that differ instead of products: of two bits 1 for
+    (0, 1) and (1, 0), times the powers of two that the bits stand for. Where bits of weights stand
+    for -1 and 1, a product of one of these and a bit of data is the bit of weights (0 or 1) less
+    that.
+    """
+
+    name = "graph.bit_conv"
+    FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
+    COUNTS_ON: ClassVar[str] = CONTRACTION
+
+    x = operand_def(TensorType)
+    w = operand_def(TensorType)
+    strides = opt_prop_def(Ints)
+    pads = opt_prop_def(Ints)
+    dilations = opt_prop_def(Ints)
+    groups = prop_def(Int, default_value=integer(1))
+    exclusive = opt_prop_def(UnitAttr)
+    data_signed = opt_prop_def(UnitAttr)
+    weights_signed = opt_prop_def(UnitAttr)
+    result = result_def(TensorType)
+
+    def __init__(
+        self,
+        x: SSAValue | Operation,
+        w: SSAValue | Operation,
+        *,
+        strides: Sequence[int] | None = None,
+        pads: Sequence[int] | None = None,
+        dilations: Sequence[int] | None = None,
+        groups: int = 1,
+        exclusive: bool = False,
+        data_signed: bool = False,
+        weights_signed: bool = False,
+    ):
+        properties = {
+            **window_properties(strides, pads, dilations),
+            "groups": integer(groups),
+            "exclusive": flag(exclusive),
+            "data_signed": flag(data_signed),
+            "weights_signed": flag(weights_signed),
+        }
+        super().__init__([x, w], properties)
+
+    @property
+    def group_count(self) -> int:
+        """Number of groups, each of which reads its own words."""
+        return self.groups.value.data
+
+    @property
+    def spatial_rank(self) -> int:
+        """Number of spatial dimensions."""
+        return len(shape_of(self.x)) - 3
+
+    @property
+    def block(self) -> int:
+        """Output channels in a block."""
+        return shape_of(self.w)[-1]
+
+    @property
+    def planes(self) -> tuple[int, int]:
+        """Bits of data and of weights."""
+        return shape_of(self.x)[-1], shape_of(self.w)[-2]
+
+    @property
+    def signs(self) -> int:
+        """Which numbers have a sign, as `bit_products` takes it."""
+        return (self.data_signed is not None) + 2 * (self.weights_signed is not None)
+
+    @property
+    def window(self) -> Window:
+        """The window."""
+        kernel = shape_of(self.w)[2 : 2 + self.spatial_rank]
+        return Window.of(kernel, self.strides, self.pads, self.dilations, crops=True)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Window positions in each spatial dimension."""
+        return self.shape[2:-1]
+
+    @property
+    def stores_anywhere(self) -> bool:
+        """Sums are made a tile at a time."""
+        return True
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """[N, O / b, window positions..., b]."""
+        x, w, rank = shape_of(self.x), shape_of(self.w), self.spatial_rank
+        if rank < 0 or len(w) != rank + 4:
+            raise VerifyException(f"data of rank {len(x)} does not fit weights of rank {len(w)}")
+        if any(element_type(each) != WORD_TYPE for each in self.operands):
+            raise VerifyException("operands should be words of 32 bits")
+        groups = self.group_count
+        if groups < 1 or w[0] % groups or x[-2] != w[1] * groups:
+            text = f"{x[-2]} words of data and {w[1]} of weights in {w[0]} blocks"
+            raise VerifyException(f"{text} do not split into {groups} groups")
+        output = self.window.output(x[1 : 1 + rank])
+        return (tensor((x[0], w[0], *output, w[-1]), i32),)
+
+    def work(self) -> int:
+        """Two operations for each product of numbers, as if all bits of words were in use."""
+        w = shape_of(self.w)
+        return 2 * math.prod(self.shape) * math.prod(w[1 : 2 + self.spatial_rank]) * WORD
+
+    # Padding
+
+    def border(self, nonnegative: bool) -> Border | None:
+        """What the window reaches."""
+        rank = self.spatial_rank
+        low, high = self.window.border(shape_of(self.x)[1 : 1 + rank], self.places)
+        return Border((0, *low, 0, 0), (0, *high, 0, 0))
+
+    def inside_border(self, x: SSAValue, border: Border) -> BitConvOp:
+        """The convolution with pads less the border."""
+        spatial = slice(1, 1 + self.spatial_rank)
+        low, high = border.low[spatial], border.high[spatial]
+        pads = self.window.pads_inside(low, high, shape_of(self.x)[spatial], self.places)
+        return BitConvOp(
+            x,
+            self.w,
+            strides=self.window.strides,
+            pads=pads,
+            dilations=self.window.dilations,
+            groups=self.group_count,
+            exclusive=self.exclusive is not None,
+            data_signed=self.data_signed is not None,
+            weights_signed=self.weights_signed is not None,
+        )
+
+    @property
+    def copies_to_pad(self) -> bool:
+        """Whether there are pads."""
+        return self.window.is_padded
+
+    # Meaning
+
+    def compute(self, x: Array, w: Array) -> Array:
+        """The value by numpy: products of numbers, and from these how many bits differ."""
+        rank, groups, window = self.spatial_rank, self.group_count, self.window
+        data = _numbers(x, self.data_signed is not None)
+        data = np.moveaxis(data.reshape(*x.shape[: 1 + rank], -1), -1, 1)
+        weights = _numbers(np.moveaxis(w, -2, -1), self.weights_signed is not None)
+        # [O / b, W, kernel..., b, 32] with channels, blocks after words, behind the outputs.
+        weights = np.moveaxis(weights, (-2, -1), (1, 3))
+        weights = weights.reshape(groups, -1, w.shape[1] * WORD, *window.kernel)
+        if rank:
+            windows = view_windows(data, window, self.places, 0)
+            windows = windows.reshape(x.shape[0], groups, -1, *windows.shape[2:])
+        else:
+            windows = data.reshape(x.shape[0], groups, -1)
+        taps, places = "uvwt"[:rank], "xyzs"[:rank]
+        terms = f"ngi{places}{taps},goi{taps}->ngo{places}"
+        sums = np.einsum(terms, windows, weights, optimize=True)
+        if self.exclusive is not None:
+            first, second = (
+                sum(-(1 << n) if signed and n == count - 1 else 1 << n for n in range(count))
+                for count, signed in zip(self.planes, (self.signs & 1, self.signs & 2), strict=True)
+            )
+            ones = np.ones_like(windows), np.ones_like(weights)
+            sums = (
+                second * np.einsum(terms, windows, ones[1], optimize=True)
+                + first * np.einsum(terms, ones[0], weights, optimize=True)
+                - 2 * sums
+            )
+        blocks = sums.reshape(x.shape[0], w.shape[0], self.block, *self.places)
+        return np.moveaxis(blocks, 2, -1)
+
+    def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
+        """A pad stage where there are pads, then one reduction."""
+        window, rank = self.window, self.spatial_rank
+        per_group = w.shape[0] // self.group_count
+        x, moved = self._padded(x)
+        taps = tap_axes(window.kernel)
+        word, bit = te.reduce_axis(w.shape[1], "rc"), te.reduce_axis(WORD, "bit")
+
+        def body(n: te.Axis, o: te.Axis, *rest: te.Axis) -> Any:
+            places, lane = rest[:-1], rest[-1]
+            at = window_taps(places, taps, window.strides, window.dilations)
+            at = [i + by if by else i for i, by in zip(at, moved, strict=True)]
+            first: Any = word
+            if self.group_count > 1:
+                first = o // per_group * w.shape[1] + word
+            data = [x[(n, *at, first, i)] for i in range(x.shape[-1])]
+            weights = [w[(o, word, *taps, j, lane)] for j in range(w.shape[-2])]
+            exclusive = self.exclusive is not None
+            term = bit_products(data, weights, bit, exclusive=exclusive, signs=self.signs)
+            return te.sum(term, axis=[*taps, word, bit])
+
+        assert len(taps) == rank
+        return te.compute(self.shape, body, name="conv")
+
+    def _padded(self, x: te.Tensor) -> tuple[te.Tensor, list[int]]:
+        """Data with zeros around it, and how far windows start inside of it."""
+        window, rank = self.window, self.spatial_rank
+        if not window.is_padded:
+            return x, [-low for low in window.low]
+        rows = zip(self.places, window.strides, window.span, strict=True)
+        extents = [(count - 1) * stride + span for count, stride, span in rows]
+
+        def pad(n: te.Axis, *rest: te.Axis) -> te.Expr:
+            at = (place - low for place, low in zip(rest[:rank], window.low, strict=True))
+            return x.read((n, *at, *rest[rank:]), default=0)
+
+        return te.compute((x.shape[0], *extents, *x.shape[1 + rank :]), pad, "pad"), [0] * rank
+
+
+def _numbers(words: Array, signed: bool) -> Array:
+    """The numbers [..., 32] that words [..., bits] spell, as floats that are exact."""
+    count = words.shape[-1]
+    bits = words[..., None].astype(np.int64) >> np.arange(WORD) & 1
+    weights = [-(1 << n) if signed and n == count - 1 else 1 << n for n in range(count)]
+    return np.einsum("...ib,i->...b", bits, np.array(weights)).astype(np.float64)

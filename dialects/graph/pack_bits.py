@@ -1,0 +1,92 @@
+"""Bits of numbers of few bits, in words of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import FusionKind, Int, integer
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.quantize import is_quantized
+from tcopt.dialects.graph.types import AnyTensor, Array, element_of, element_type, shape_of, tensor
+from tcopt.dialects.intrinsics.bit_dots import WORD
+from tcopt.dialects.te import api as te
+
+WORD_TYPE = element_of(np.dtype(np.uint32))
+"""The element type of words."""
+
+
+def blocks_in_word(blocks: int, lanes: int) -> int:
+    """How many blocks of so many numbers share a word: as many as divide their number."""
+    return next(n for n in range(max(1, WORD // lanes), 0, -1) if blocks % n == 0)
+
+
+@irdl_op_definition
+class PackBitsOp(GraphOp):
+    """Words [N, places..., C / c, bits] of x [N, C, places..., b], integers of 8 or 16 bits.
+
+    Word i of the last axis has bit i of c * b numbers of one place: those of c blocks, one after
+    the other, the first in its last bit. c is as many blocks as a word of 32 bits has room for and
+    as divide C; what is left of a word is 0.
+
+        // %x : tensor<1x4x56x56x16xui8>
+        %p = graph.pack_bits %x {bits = 2} : tensor<1x56x56x2x2xui32>
+    """
+
+    name = "graph.pack_bits"
+    FUSION: ClassVar[FusionKind] = FusionKind.REDUCTION
+
+    x = operand_def(TensorType)
+    bits = prop_def(Int)
+    result = result_def(TensorType)
+
+    def __init__(self, x: SSAValue | Operation, bits: int):
+        super().__init__([x], {"bits": integer(bits)})
+
+    @property
+    def bit_count(self) -> int:
+        """Bits that are taken of each number."""
+        return self.bits.value.data
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """Words of 32 bits."""
+        shape, element = shape_of(self.x), element_type(self.x)
+        if not is_quantized(element):
+            raise VerifyException(f"packs integers of 8 or 16 bits, not {element}")
+        assert isinstance(element, IntegerType)
+        if len(shape) < 3 or not 0 < shape[-1] <= WORD or 0 in shape:
+            raise VerifyException(f"{list(shape)} should be [N, C, places..., b], b up to {WORD}")
+        if not 0 < self.bit_count <= element.bitwidth:
+            raise VerifyException(f"{element} has no {self.bit_count} bits")
+        words = shape[1] // blocks_in_word(shape[1], shape[-1])
+        return (tensor((shape[0], *shape[2:-1], words, self.bit_count), WORD_TYPE),)
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        lanes = x.shape[-1]
+        per = blocks_in_word(x.shape[1], lanes)
+        placed = np.moveaxis(x, 1, -2).reshape(x.shape[0], *x.shape[2:-1], -1, 1, per * lanes)
+        numbers = placed.astype(np.int64) >> np.arange(self.bit_count)[:, None] & 1
+        return (numbers << np.arange(per * lanes)).sum(-1)
+
+    def tensor_expression(self, x: te.Tensor) -> te.Tensor:
+        """A sum over the numbers of a word."""
+        lanes = x.shape[-1]
+        per = blocks_in_word(x.shape[1], lanes)
+        p, q = te.reduce_axis(per, "p"), te.reduce_axis(lanes, "q")
+
+        def body(n: te.Axis, *rest: te.Axis) -> te.Reduce:
+            *places, word, bit = rest
+            block = word if per == 1 else word * per + p
+            number = te.cast(x[(n, block, *places, q)], WORD_TYPE)
+            one = te.shift_right(number, te.cast(bit, WORD_TYPE)) & 1
+            place = te.cast(q if per == 1 else p * lanes + q, WORD_TYPE)
+            return te.sum(te.shift_left(one, place), axis=[p, q] if per > 1 else [q])
+
+        return te.compute(self.shape, body, name="pack")

@@ -1,0 +1,101 @@
+"""A contraction of numbers of few bits, written as counts of bits."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import i8, i16
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.dialects.graph.binary import AddOp, DivOp, MulOp, SubOp
+from tcopt.dialects.graph.bit_forms import BitForm, BitNumbers
+from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
+from tcopt.passes.graph.bits.encodings import DataEncoding, WeightEncoding
+from tcopt.passes.graph.folding.constants import Constants
+
+
+def counted(
+    op: ContractionOp,
+    form: BitForm,
+    array: Array,
+    data: DataEncoding,
+    weights: WeightEncoding,
+    constants: Constants,
+) -> list[Operation]:
+    """Ops for the sums of a contraction, the last of which gives them.
+
+    Data is `offset + step * c` and weights are `step * v`, so that sums are `step * step` times
+    those of `c * v`, and `offset` times the weights' sums. Where bits of v stand for -1 and 1,
+    `c * v` is a bit of v (0 or 1) for each that c has, less the bits that differ.
+
+    Args:
+        array: the weights.
+    """
+    writer = _Writer(constants)
+    codes = writer.coded(op.operands[0], data)
+    used = form.used_channels(array)
+    if weights.exclusive and not used.all():
+        # Bits of channels that fill up blocks would differ from those of weights.
+        mask = used.astype(numpy_dtype(element_type(codes)))
+        codes = writer.add(MulOp(codes, writer.constant(mask, "used")))
+    name = op.weights.owner.weight_name if isinstance(op.weights.owner, ConstantOp) else None
+    spelled = writer.constant(weights.codes, f"{name or 'weights'}.bits")
+    total = writer.extend(
+        form.product(
+            BitNumbers(codes, data.bits, data.signed),
+            BitNumbers(spelled, weights.bits, weights.signed),
+            exclusive=weights.exclusive,
+        )
+    )
+    factor = np.array(data.step * weights.step)
+    rest = data.offset * form.sums(array)
+    if weights.exclusive:
+        rest = rest + factor * data.sum_of_bits * form.sums(weights.codes)
+        alive = form.sums(np.broadcast_to(form.used_weights(array), array.shape)) > 0
+        # An output without weights is 0, whatever bits differ from none.
+        factor = -factor if alive.all() else np.where(alive, -factor, 0)
+    writer.scaled(total, factor.astype(np.int32), rest.astype(np.int32))
+    return writer.ops
+
+
+class _Writer:
+    """Ops one after the other."""
+
+    def __init__(self, constants: Constants):
+        self.constants = constants
+        self.ops: list[Operation] = []
+
+    def add(self, op: Operation) -> SSAValue:
+        self.ops.append(op)
+        return op.results[0]
+
+    def extend(self, ops: list[Operation]) -> SSAValue:
+        self.ops += ops
+        return ops[-1].results[0]
+
+    def constant(self, array: Array, hint: str) -> SSAValue:
+        return self.add(self.constants.make(array, hint))
+
+    def coded(self, x: SSAValue, data: DataEncoding) -> SSAValue:
+        """The codes of data, in the last bits of integers of 8 or 16 bits."""
+        if data.step > 1 and element_type(x) != i16:
+            x = self.add(CastOp(x, i16))
+        dtype = numpy_dtype(element_type(x))
+        if data.offset:
+            x = self.add(SubOp(x, self.constant(np.array(data.offset).astype(dtype), "offset")))
+        if data.step > 1:
+            x = self.add(DivOp(x, self.constant(np.array(data.step, dtype), "step")))
+            x = self.add(CastOp(x, i8))
+        return x
+
+    def scaled(self, total: SSAValue, factor: Array, rest: Array) -> None:
+        """`factor * total + rest`."""
+        if not factor.ndim and factor == -1:
+            self.add(SubOp(self.constant(rest, "rest"), total))
+            return
+        if factor.ndim or factor != 1:
+            total = self.add(MulOp(total, self.constant(factor, "factor")))
+        if rest.any():
+            self.add(AddOp(total, self.constant(rest, "rest")))

@@ -1,0 +1,111 @@
+"""Which numbers the elements of a value are, where they are few."""
+
+from __future__ import annotations
+
+from math import prod
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.ir import Attribute, Block, SSAValue
+
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.quantize import QuantizerOp
+from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
+from tcopt.passes.graph.folding.constants import Constants
+
+MOST = 256
+"""Numbers up to which they are kept apart: those of a byte."""
+
+MOST_TOGETHER = 1 << 16
+"""Combinations of operands' numbers up to which an operator is tried on all."""
+
+
+class ValueSets:
+    """The numbers that values of a block may have, as ops tell.
+
+    An elementwise op has those that it gives for all combinations of its operands' numbers; an op
+    that moves elements has those of its operands and what it fills up with. What is not known is
+    any number of its type, if these are few.
+    """
+
+    def __init__(self, body: Block, constants: Constants):
+        self._constants = constants
+        self._known: dict[SSAValue, Array | None] = {}
+        for op in body.ops:
+            for result in op.results:
+                self._known[result] = self._found(op, result)
+
+    def of(self, value: SSAValue) -> Array | None:
+        """The numbers of a value in order, more than there are at most; None if they are many."""
+        return self._known[value] if value in self._known else _of_type(element_type(value))
+
+    def _found(self, op: object, result: SSAValue) -> Array | None:
+        if not isinstance(op, GraphOp) or len(op.results) != 1:
+            return _of_type(element_type(result)) if isinstance(op, GraphOp) else None
+        array = self._constants.value(result)
+        if array is not None:
+            return _few(array)
+        if isinstance(op, QuantizerOp):
+            found = self._quantized(op)
+        elif op.is_elementwise:
+            found = self._of_elements(op)
+        else:
+            found = self._moved(op)
+        return _of_type(element_type(result)) if found is None else found
+
+    def _quantized(self, op: QuantizerOp) -> Array | None:
+        """All numbers of the zero point's type, less that where the result is centred."""
+        numbers = _of_type(element_type(op.zero))
+        if numbers is None or not op.is_centered:
+            return numbers
+        zeros = self.of(op.zero)
+        if zeros is None:
+            return None
+        wide = numbers.astype(np.int64)[:, None] - zeros.astype(np.int64)
+        return _few(wide.astype(numpy_dtype(op.type.element_type)))
+
+    def _of_elements(self, op: GraphOp) -> Array | None:
+        sets = [self.of(operand) for operand in op.operands]
+        known = [numbers for numbers in sets if numbers is not None]
+        if len(known) < len(sets) or not known or prod(map(len, known)) > MOST_TOGETHER:
+            return None
+        grid = np.meshgrid(*known, indexing="ij") if len(known) > 1 else known
+        with np.errstate(all="ignore"):
+            result = np.asarray(op.compute(*(each.ravel() for each in grid)))
+        return _few(result.astype(numpy_dtype(op.type.element_type)))
+
+    def _moved(self, op: GraphOp) -> Array | None:
+        fills = op.fills
+        if fills is None:
+            return None
+        sets = [self.of(operand) for operand in op.operands]
+        known = [numbers for numbers in sets if numbers is not None]
+        if len(known) < len(sets):
+            return None
+        element = numpy_dtype(op.type.element_type)
+        return _few(np.concatenate([*known, np.array(fills, element)]).astype(element))
+
+
+def _few(array: Array) -> Array | None:
+    """The numbers of an array; None if they are many, or one of them is none."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return None
+    numbers = np.unique(_plain(array))
+    return numbers.astype(array.dtype) if 0 < len(numbers) <= MOST else None
+
+
+def _plain(array: Array) -> Array:
+    """Narrow integers in a type that numpy sorts."""
+    return array.astype(np.int16) if array.dtype.kind == "V" or array.dtype.num > 255 else array
+
+
+def _of_type(element: Attribute) -> Array | None:
+    """All numbers of an integer type of up to 8 bits."""
+    if element == i1:
+        return np.array([False, True])
+    if not isinstance(element, IntegerType) or element.bitwidth > 8:
+        return None
+    dtype = numpy_dtype(element)
+    limits = ml_dtypes.iinfo(dtype)
+    return np.arange(int(limits.min), int(limits.max) + 1).astype(dtype)
