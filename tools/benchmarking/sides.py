@@ -41,7 +41,8 @@ class Side:
         return [np.array(value) for value in flatten(list(self.run()))]
 
 
-Load = Callable[[str | bytes, Feeds, int], Callable[[], Sequence[Any]]]
+Load = Callable[..., Callable[[], Sequence[Any]]]
+"""Of a model, feeds, a number of threads, and what else a runtime can be told by name."""
 
 
 def _decoded(model: str | bytes) -> Any:
@@ -62,13 +63,15 @@ def _onnxruntime(model: str | bytes, feeds: Feeds, threads: int) -> Callable[[],
     return lambda: session.run(None, given)
 
 
-def _openvino(model: str | bytes, feeds: Feeds, threads: int) -> Callable[[], Sequence[Any]]:
+def _openvino(
+    model: str | bytes, feeds: Feeds, threads: int, precision: str = "f32"
+) -> Callable[[], Sequence[Any]]:
     import openvino  # pyright: ignore[reportMissingImports]
 
     core = openvino.Core()
     options: dict[str, Any] = {
         "INFERENCE_NUM_THREADS": threads,
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
         "PERFORMANCE_HINT": "LATENCY",
     }
     compiled = core.compile_model(core.read_model(model), "CPU", options)
@@ -157,17 +160,18 @@ def check_peers(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def load_peer(name: str, model: str | bytes, feeds: Feeds, threads: int) -> Side:
+def load_peer(name: str, model: str | bytes, feeds: Feeds, threads: int, **options: Any) -> Side:
     """Load a model into a peer.
 
     Args:
         model: an ONNX file, or its bytes.
+        options: of its loader, such as OpenVINO's `precision` of what floats are computed in.
     Raises:
         InputError: the peer does not take the model.
     """
     start = time.perf_counter()
     try:
-        run = _PEERS[name][0](model, feeds, threads)
+        run = _PEERS[name][0](model, feeds, threads, **options)
     except Exception as error:
         # Each runtime has errors of its own, down to plain RuntimeError.
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
