@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -182,13 +182,18 @@ class OnnxGraph:
         ]
         del self.graph.node[:]
         self.graph.node.extend(kept)
-        inputs = {info.name for info in self.graph.input}
-        weights = [t for t in self.graph.initializer if t.name in used or t.name in inputs]
-        if len(weights) < len(self.graph.initializer):
-            weights = [_copy(tensor) for tensor in weights]
-            del self.graph.initializer[:]
-            self.graph.initializer.extend(weights)
+        self._keep_weights(used)
         self.refresh()
+
+    def _keep_weights(self, used: Collection[str]) -> None:
+        """Forget other weights, inputs that they are defaults of with them."""
+        unused = {tensor.name for tensor in self.graph.initializer} - set(used)
+        if not unused:
+            return
+        for entries in (self.graph.initializer, self.graph.input):
+            kept = [_copy(each) for each in entries if each.name not in unused]
+            del entries[:]
+            entries.extend(kept)
 
     def name_nodes(self) -> dict[str, str]:
         """Give each node a name that no other has; the names that were changed, by the new ones."""

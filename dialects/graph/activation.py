@@ -18,7 +18,7 @@ from tcopt.dialects.graph.attributes import (
     real,
 )
 from tcopt.dialects.graph.elementwise import Domain, UnaryOp
-from tcopt.dialects.graph.interfaces import GraphOp, Limits
+from tcopt.dialects.graph.interfaces import Clamp, GraphOp, Limits
 from tcopt.dialects.graph.interfaces.placement import Alu, Registers
 from tcopt.dialects.graph.numerics import erf, sigmoid, softplus
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
@@ -47,6 +47,10 @@ class ReluOp(UnaryOp):
         """Those of the operand that are not below zero."""
         low, high = operands[0]
         return max(low, 0), max(high, 0)
+
+    def clamped(self) -> Clamp | None:
+        """The operand, not below zero."""
+        return Clamp(self.x, 0.0, math.inf)
 
     def on_alu(self, alu: Alu) -> Registers | str:
         """Integers that are not below zero."""
@@ -339,6 +343,11 @@ class ClipOp(UnaryOp):
         low = -math.inf if self.min is None else self.min.value.data
         high = math.inf if self.max is None else self.max.value.data
         return high >= 0 and (low >= 0 or operands[0])
+
+    def clamped(self) -> Clamp | None:
+        """The operand between the bounds."""
+        low = -math.inf if self.min is None else self.min.value.data
+        return Clamp(self.x, low, math.inf if self.max is None else self.max.value.data)
 
     def compute(self, x: Array) -> Array:
         """The value by numpy."""

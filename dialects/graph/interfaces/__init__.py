@@ -21,7 +21,12 @@ from tcopt.dialects.graph.interfaces.graph_op import GraphOp
 from tcopt.dialects.graph.interfaces.layout import LayoutInterface
 from tcopt.dialects.graph.interfaces.memory import MemoryInterface
 from tcopt.dialects.graph.interfaces.padding import PaddingInterface
-from tcopt.dialects.graph.interfaces.precision import Limits, LinearWeight, PrecisionInterface
+from tcopt.dialects.graph.interfaces.precision import (
+    Clamp,
+    Limits,
+    LinearWeight,
+    PrecisionInterface,
+)
 from tcopt.dialects.graph.interfaces.text import (
     parse_operands,
     parse_properties,
@@ -30,6 +35,7 @@ from tcopt.dialects.graph.interfaces.text import (
 )
 
 __all__ = [
+    "Clamp",
     "FoldingInterface",
     "FusionInterface",
     "GraphOp",

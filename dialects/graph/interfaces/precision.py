@@ -29,6 +29,15 @@ Limits: TypeAlias = tuple[int, int]
 """The least and the greatest of some integers."""
 
 
+class Clamp(NamedTuple):
+    """A tensor whose elements are those of another, or a limit where they are beyond that."""
+
+    x: SSAValue
+    """The other one."""
+    low: float
+    high: float
+
+
 class PrecisionInterface(Operation):
     """What quantisation and conversions of element types ask."""
 
@@ -50,6 +59,10 @@ class PrecisionInterface(Operation):
         Args:
             operands: of each operand, between which its elements are.
         """
+        return None
+
+    def clamped(self) -> Clamp | None:
+        """What the result is within limits; None if that is not what the op does."""
         return None
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:

@@ -29,7 +29,7 @@ from tcopt.dialects.graph.quantize import (
     is_quantized,
 )
 from tcopt.dialects.graph.scaled import Scaled
-from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
+from tcopt.dialects.graph.types import Array, element_type, is_float, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import erase_unused, function_bodies, rewrite
@@ -46,7 +46,8 @@ class FakeQuantizationToIntegerPass(ModulePass):
     subtracted, and their scale. Operators that have a form on these (`on_integers`) take it:
     convolutions and matrix products sum in 32 bits, a bias of the right scale is added there,
     and what only moves or compares elements works on the integers. Quantisation of the result
-    then is one product with the quotient of two scales. Other operators get real numbers, of
+    then is one product with the quotient of two scales; limits of real numbers beyond those of the
+    integers are left out before it. Other operators get real numbers, of
     the same centred integers, so that these alone are stored.
 
         %x = graph.dequantize %qx, %sx, %zx : tensor<1x8x4x4xf32>
@@ -195,9 +196,10 @@ class _Conversion:
 
     def quantized(self, op: QuantizerOp) -> SSAValue:
         """The centred result of a quantisation."""
-        source = self.scaled.get(op.x)
+        x = self.unlimited(op)
+        source = self.scaled.get(x)
         if source is None or isinstance(op, RequantizeOp):
-            return self.insert(type(op)(op.x, op.scale, op.zero, centered=True), op)
+            return self.insert(type(op)(x, op.scale, op.zero, centered=True), op)
         scale, zero = self.array(op.scale), self.array(op.zero)
         target = Scaled(source.integers, op.scale, scale)
         if zero is not None and source.is_uniform and source.scales_like(target):
@@ -206,6 +208,21 @@ class _Conversion:
                 return source.integers
         factor = self.insert(DivOp(source.scale, op.scale), op)
         return self.insert(RequantizeOp(source.integers, factor, op.zero, centered=True), op)
+
+    def unlimited(self, op: QuantizerOp) -> SSAValue:
+        """What is quantised, without limits of its numbers that are beyond those of integers."""
+        x, scale, zero = op.x, self.array(op.scale), self.array(op.zero)
+        while scale is not None and zero is not None and isinstance(x.owner, GraphOp):
+            clamp = x.owner.clamped()
+            if clamp is None or not is_float(element_type(x)):
+                break
+            numbers = [clamp.low, clamp.high, -np.inf, np.inf]
+            ends = np.array(numbers).astype(numpy_dtype(element_type(x)))
+            low, high, *limits = (op.compute(end, scale, zero) for end in ends)
+            if (low != limits[0]).any() or (high != limits[1]).any():
+                break
+            x = clamp.x
+        return x
 
     def subtract(self, op: SubOp) -> None:
         """A zero point taken from integers that are known without it."""

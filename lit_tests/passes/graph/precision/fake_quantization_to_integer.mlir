@@ -95,3 +95,33 @@ func.func @not_possible(%x: tensor<1x4x4x4xui8>, %w: tensor<8x4x1x1xi8>, %s: ten
   %4 = graph.matmul %3, %3 : tensor<2x2xf32>
   return %2, %4 : tensor<1x8x4x4xf32>, tensor<2x2xf32>
 }
+
+// -----
+
+// Limits beyond those of the integers are left out before quantisation, others stay.
+// CHECK-LABEL: func.func @limits
+// CHECK-NOT:   graph.clip
+// CHECK-NOT:   graph.relu
+// CHECK:       %[[S:.*]] = graph.conv %{{.*}} {result_element = i32}
+// CHECK:       graph.requantize %[[S]], %{{.*}} {centered}
+// CHECK:       %[[L:.*]] = graph.clip %{{.*}} {min = 0.0, max = 6.0}
+// CHECK:       graph.quantize %[[L]], %{{.*}} {centered}
+// CHECK-NOT:   graph.clip
+func.func @limits(%x: tensor<1x4x4x4xui8>, %y: tensor<2xf32>) -> (tensor<1x8x4x4xui8>, tensor<2xui8>, tensor<2xui8>) {
+  %w = graph.constant @w : tensor<8x4x1x1xi8>
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %six = graph.constant dense<0.0235294122> : tensor<f32>
+  %seven = graph.constant dense<0.0274509806> : tensor<f32>
+  %z = graph.constant dense<0> : tensor<ui8>
+  %none = graph.constant dense<0> : tensor<i8>
+  %0 = graph.dequantize %x, %half, %z : tensor<1x4x4x4xf32>
+  %1 = graph.dequantize %w, %half, %none : tensor<8x4x1x1xf32>
+  %2 = graph.conv %0, %1 : tensor<1x8x4x4xf32>
+  %3 = graph.relu %2 : tensor<1x8x4x4xf32>
+  %4 = graph.clip %3 {min = 0.0, max = 6.0} : tensor<1x8x4x4xf32>
+  %q = graph.quantize %4, %six, %z : tensor<1x8x4x4xui8>
+  %5 = graph.clip %y {min = 0.0, max = 6.0} : tensor<2xf32>
+  %r = graph.quantize %5, %seven, %z : tensor<2xui8>
+  %s = graph.quantize %5, %six, %z : tensor<2xui8>
+  return %q, %r, %s : tensor<1x8x4x4xui8>, tensor<2xui8>, tensor<2xui8>
+}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import onnx.reference
 import pytest
@@ -49,6 +51,38 @@ def test_halves_round_to_even(rng: np.random.Generator):
     )
     np.testing.assert_array_equal(result, np.rint(x))
     check_node("QuantizeLinear", x, one, zero)
+
+
+def test_limits_in_front_of_integers():
+    """Whether they are beyond those of the integers or not, and are left out or not."""
+    x = np.linspace(-9, 9, 721, dtype=np.float32)
+    x[:3] = -np.inf, np.inf, -0.0
+    bounds = [(0.0, 6.0), (-1.0, 2.55), (0.0, np.inf), (3.0, 1.0)]
+    scales = [np.float32(6 / 255), np.float32(0.01), np.float32(0.1)]
+    nodes, weights, expected = [], [], []
+    for number, (zero, (low, high), scale) in enumerate(product([0, 255, 100], bounds, scales)):
+        given = {"low": np.float32(low), "high": np.float32(high), "scale": scale}
+        given["zero"] = np.uint8(zero)
+        weights += [
+            onnx.numpy_helper.from_array(np.array(value), f"{name}{number}")
+            for name, value in given.items()
+        ]
+        low_name, high_name, *parameters = (f"{name}{number}" for name in given)
+        nodes += [
+            helper.make_node("Clip", ["x", low_name, high_name], [f"limited{number}"]),
+            helper.make_node("QuantizeLinear", [f"limited{number}", *parameters], [f"q{number}"]),
+        ]
+        real = np.minimum(np.maximum(x, given["low"]), given["high"])
+        expected.append(np.clip(np.rint(real / scale) + zero, 0, 255))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info(f"q{n}", TensorProto.UINT8, None) for n in range(36)],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    np.testing.assert_array_equal(tcopt.compile(model).run({"x": x}), expected)
 
 
 def test_ties_by_division(rng: np.random.Generator):
