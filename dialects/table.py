@@ -1,9 +1,12 @@
-"""table: products with entries of small constant tables.
+"""table: products with entries of small constant tables, and functions of bytes as tables.
 
 Fast algorithms for convolutions and transforms multiply by matrices of a few numbers, most of
 them 0, 1 or -1. `table.scale` keeps such a matrix beside the product, so that a body is one
 expression for all rows; where a loop is unrolled the entry is known, and the product becomes
 what that entry needs: nothing, the operand, its negation, or a multiplication by a constant.
+
+Any function of a byte that gives a byte is 256 entries. `table.lookup` keeps them beside the
+operand, as a vector's lanes may take different ones: CPUs choose among the bytes of registers.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
     f64,
+    i8,
 )
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
@@ -118,4 +122,68 @@ class ScaleOp(IRDLOperation):
         printer.print_attribute(self.result.type)
 
 
-DIALECT = Dialect("table", [ScaleOp], [])
+BYTES = 256
+"""Entries of a function of bytes."""
+
+
+@irdl_op_definition
+class LookupOp(IRDLOperation):
+    """The entry of a constant table at each byte, which counts from 0 to 255.
+
+    ```mlir
+    %r = table.lookup %x of [7, 6, 5, ..., -128] : i8
+    %s = table.lookup %y of [7, 6, 5, ..., -128] : vector<64xi8>
+    ```
+    """
+
+    name = "table.lookup"
+
+    x = operand_def()
+    table = prop_def(DenseArrayBase.constr(i8))
+    result = result_def()
+
+    traits = traits_def(Pure())
+
+    def __init__(self, x: SSAValue | Operation, table: Sequence[int]):
+        x = SSAValue.get(x)
+        init_op(self, [x], [x.type], {"table": DenseArrayBase.from_list(i8, table)})
+
+    @property
+    def entries(self) -> tuple[int, ...]:
+        """The bytes of the table, from -128 to 127."""
+        return tuple(int(v) for v in self.table.get_values())
+
+    def verify_(self) -> None:
+        if get_element_type_or_self(self.x.type) != i8:
+            raise VerifyException(f"looks up bytes, not {self.x.type}")
+        if self.result.type != self.x.type:
+            raise VerifyException(f"result type {self.result.type} should be {self.x.type}")
+        if len(self.table) != BYTES:
+            raise VerifyException(f"the table has {len(self.table)} entries, not {BYTES}")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LookupOp:
+        x = parser.parse_unresolved_operand()
+        parser.parse_characters("of")
+        square = parser.Delimiter.SQUARE
+        table = parser.parse_comma_separated_list(square, parser.parse_integer)
+        if any(not -128 <= entry <= 127 for entry in table):
+            parser.raise_error("entries are from -128 to 127")
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        op = cls(parser.resolve_operand(x, parser.parse_type()), table)
+        op.attributes.update(attributes)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.x)
+        printer.print_string(" of [")
+        printer.print_list(self.entries, lambda v: printer.print_string(str(v)))
+        printer.print_string("]")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+
+DIALECT = Dialect("table", [ScaleOp, LookupOp], [])

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.type import get_element_type_or_self
 
-from tcopt.dialects.table import ScaleOp
+from tcopt.dialects.table import LookupOp, ScaleOp
 from tcopt.interpreters.loop_runtime import UNARY_FUNCTIONS
 from tcopt.support.dtypes import numpy_dtype
 
@@ -134,6 +134,11 @@ def _scale(op: Operation, names: list[str]) -> str:
     return f"({names[0]} * {entry} if {entry} else -0.0)"
 
 
+def _lookup(op: Operation, names: list[str]) -> str:
+    assert isinstance(op, LookupOp)
+    return f"{op.entries!r}[{names[0]} & 255]"
+
+
 SCALAR_RULES: dict[str, ScalarRule] = {
     "arith.addi": _wrapped("{} + {}"),
     "arith.subi": _wrapped("{} - {}"),
@@ -159,6 +164,7 @@ SCALAR_RULES: dict[str, ScalarRule] = {
     "arith.cmpf": _cmpf,
     "arith.select": _plain("({1} if {0} else {2})"),
     "table.scale": _scale,
+    "table.lookup": _lookup,
     "arith.addf": _plain("({} + {})"),
     "arith.subf": _plain("({} - {})"),
     "arith.mulf": _plain("({} * {})"),

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.type import get_element_type_or_self
 
-from tcopt.dialects.table import ScaleOp
+from tcopt.dialects.table import LookupOp, ScaleOp
 from tcopt.interpreters.plain_text import (
     Writer,
     element_text,
@@ -296,6 +296,19 @@ def _scale(w: Writer, op: Operation, names: list[str]) -> str:
     return convert_float(w, result, wide, text, like)
 
 
+def _lookup(w: Writer, op: Operation, names: list[str]) -> str:
+    """The byte of the table that each lane says."""
+    assert isinstance(op, LookupOp)
+    table = w.table([str(entry) for entry in op.entries], "i8")
+
+    def compute(row: list[str]) -> str:
+        place = w.assign(f"zext i8 {row[0]} to i64")
+        pointer = w.assign(f"getelementptr i8, ptr {table}, i64 {place}")
+        return w.assign(f"load i8, ptr {pointer}")
+
+    return _per_lane(w, op, names, compute)
+
+
 RULES: dict[str, Rule] = {
     "arith.floordivsi": _floor_division(ceil=False),
     "arith.ceildivsi": _floor_division(ceil=True),
@@ -327,6 +340,7 @@ RULES: dict[str, Rule] = {
     "math.rsqrt": _floats(_rsqrt),
     "vector.fma": _intrinsic("fma"),
     "table.scale": _scale,
+    "table.lookup": _lookup,
 }
 RULES |= {
     f"arith.{name}": _binary(word)

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation
 
 from tcopt.dialects.graph.numerics import erf
 from tcopt.dialects.graph.types import numpy_dtype
-from tcopt.dialects.table import ScaleOp
+from tcopt.dialects.table import LookupOp, ScaleOp
 from tcopt.interpreters.meanings import meaning_of
 from tcopt.support.errors import UnsupportedError
 
@@ -151,6 +151,10 @@ def _scale(op: ScaleOp, operands: Sequence[Array], dtype: np.dtype[Any]) -> Any:
         return np.where(entries == 0, np.asarray(-0.0, dtype), x * entries)
 
 
+def _lookup(op: LookupOp, operands: Sequence[Array], dtype: np.dtype[Any]) -> Any:
+    return np.asarray(op.entries, dtype)[unsigned(operands[0])]
+
+
 _RULES: dict[str, _Rule] = {
     "arith.constant": _constant,
     "arith.cmpi": _cmpi,
@@ -229,4 +233,5 @@ _RULES: dict[str, _Rule] = {
     "math.copysign": _on_values(np.copysign),
     "math.fma": _on_values(_fma),
     "table.scale": _scale,
+    "table.lookup": _lookup,
 }

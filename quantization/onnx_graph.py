@@ -245,9 +245,10 @@ def open_graph(source: str | Path | bytes | ModelProto, *, follow_links: bool = 
         size += len(tensor.raw_data)
         if size > MODEL_SIZE_LIMIT:
             raise UnsupportedError("a model of more than 2 GB is not quantised")
+    # Before conversion, which wants weights of old versions to be inputs.
+    model.ir_version = max(model.ir_version, _IR_OF_OPSET)
     if domain_opsets(model)[""] < OPSET:
         model = _converted(model)
-    model.ir_version = max(model.ir_version, _IR_OF_OPSET)
     return OnnxGraph(model)
 
 

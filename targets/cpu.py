@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tcopt.runtime.whole_program import WholeProgram
 
 _GRAPH = specs(
+    "tabulate-bytes",
     *SIMPLIFY,
     "narrow-contractions",
     "widen-contractions",
@@ -113,7 +114,7 @@ _OWN: dict[str, CpuTarget] = {
     "sapphirerapids": CpuTarget(
         f"x86_64-{_LINUX}",
         "sapphirerapids",
-        f"{_AVX512},+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg,+avxvnni",
+        f"{_AVX512},+avx512vbmi,+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg,+avxvnni",
         vector_bits=512,
         registers=32,
         l1=48 << 10,
@@ -124,7 +125,7 @@ _OWN: dict[str, CpuTarget] = {
     "znver4": CpuTarget(
         f"x86_64-{_LINUX}",
         "znver4",
-        f"{_AVX512},+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg",
+        f"{_AVX512},+avx512vbmi,+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg",
         vector_bits=512,
         registers=32,
         l1=32 << 10,
@@ -135,7 +136,7 @@ _OWN: dict[str, CpuTarget] = {
     "znver5": CpuTarget(
         f"x86_64-{_LINUX}",
         "znver5",
-        f"{_AVX512},+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg,+avxvnni",
+        f"{_AVX512},+avx512vbmi,+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg,+avxvnni",
         vector_bits=512,
         registers=32,
         l1=48 << 10,

@@ -75,6 +75,7 @@ from tcopt.dialects.graph.interfaces.precision import PrecisionInterface as Prec
 from tcopt.dialects.graph.interleave import InterleaveOp as InterleaveOp
 from tcopt.dialects.graph.layout import Layout as Layout
 from tcopt.dialects.graph.layout import LayoutTransformOp as LayoutTransformOp
+from tcopt.dialects.graph.lookup import LookupOp as LookupOp
 from tcopt.dialects.graph.lrn import LrnOp as LrnOp
 from tcopt.dialects.graph.matmul import MatmulOp as MatmulOp
 from tcopt.dialects.graph.max_pool_indices import MaxPoolIndicesOp as MaxPoolIndicesOp

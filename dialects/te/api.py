@@ -32,7 +32,7 @@ from tcopt.dialects.te.expr import (
     power,
     unary,
 )
-from tcopt.dialects.te.functions import cast, index, saturate, scale, select
+from tcopt.dialects.te.functions import cast, index, lookup, saturate, scale, select
 from tcopt.dialects.te.ops import Combiner
 from tcopt.dialects.te.tensor import (
     Placeholder,
@@ -62,6 +62,7 @@ __all__ = [
     "placeholder",
     "reduce_axis",
     "saturate",
+    "lookup",
     "scale",
     "select",
 ]

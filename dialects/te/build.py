@@ -15,7 +15,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
-from tcopt.dialects.table import ScaleOp
+from tcopt.dialects.table import LookupOp, ScaleOp
 from tcopt.dialects.te.access import (
     ReadOp,
     certainly_outside,
@@ -33,6 +33,7 @@ from tcopt.dialects.te.expr import (
     FromIndex,
     Index,
     IndexCompare,
+    Lookup,
     Op,
     Read,
     Scaled,
@@ -152,6 +153,8 @@ class _Body:
                 if is_computed(index):
                     index = self._limit(index, range_, len(expr.table))
                 return emitter.add(ScaleOp(operand, index, expr.table))
+            case Lookup():
+                return emitter.add(LookupOp(self.emit(expr.operand, guarded), expr.table))
             case Op(kind="select" | "guarded_select"):
                 inner = guarded or expr.kind == "guarded_select"
                 condition, lhs, rhs = expr.operands

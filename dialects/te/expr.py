@@ -350,6 +350,15 @@ class Scaled(Expr):
         self.index = index
 
 
+class Lookup(Expr):
+    """The entry of a constant table at a byte."""
+
+    def __init__(self, operand: Expr, table: Sequence[int], dtype: Attribute):
+        super().__init__(dtype)
+        self.operand = operand
+        self.table = tuple(table)
+
+
 class Reduce(Expr):
     """A reduction of `term` over axes: only as the whole expression of a stage."""
 

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
+from tcopt.dialects.table import BYTES
 from tcopt.dialects.te.dtypes import (
     DType,
     ExpressionError,
@@ -24,6 +25,7 @@ from tcopt.dialects.te.expr import (
     FromIndex,
     Index,
     IndexLike,
+    Lookup,
     Op,
     Scaled,
     as_expr,
@@ -86,6 +88,23 @@ def scale(x: Expr, table: Sequence[Sequence[float]], row: IndexLike, column: Ind
         raise ExpressionError("the rows of a table differ in length")
     numbers = [float(number) for each in table for number in each]
     return Scaled(value, numbers, as_index(row) * width + as_index(column))
+
+
+def lookup(x: Expr, table: Sequence[int], dtype: DType) -> Expr:
+    """The entry of `table` at `x`, whose bits are a number from 0 to 255.
+
+    Args:
+        x: of 8 bits.
+        table: 256 bytes, from -128 to 127.
+        dtype: of 8 bits; entries are its bits.
+    """
+    value, element = as_expr(x), element_type(dtype)
+    for each in (value.dtype, element):
+        if not isa(each, IntegerType) or each.width.data != 8:
+            raise ExpressionError(f"te.lookup is of integers of 8 bits, not {each}")
+    if len(table) != BYTES:
+        raise ExpressionError(f"the table has {len(table)} entries, not {BYTES}")
+    return Lookup(value, table, element)
 
 
 def saturate(x: Expr, low: int, high: int, dtype: DType = "i64") -> Expr:

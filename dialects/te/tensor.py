@@ -20,6 +20,7 @@ from tcopt.dialects.te.expr import (
     Index,
     IndexCompare,
     IndexLike,
+    Lookup,
     Number,
     Op,
     Read,
@@ -120,7 +121,7 @@ def children(expr: Expr) -> tuple[Expr | Index, ...]:
     match expr:
         case Op():
             return expr.operands
-        case Cast():
+        case Cast() | Lookup():
             return (expr.operand,)
         case Read():
             return expr.indices

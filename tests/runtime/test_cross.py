@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import onnxruntime
 import pytest
 from onnx import ModelProto
@@ -133,6 +134,26 @@ def test_dot_products_of_bytes(tmp_path: Path):
     expected = run_imported(proto, feeds)
     for ours, exact in zip(run_library(library, feeds, runner), expected, strict=True):
         np.testing.assert_array_equal(ours, exact)
+
+
+def test_tables_of_bytes(tmp_path: Path):
+    """Functions of bytes are looked up by Arm's instructions as numpy looks them up."""
+    runner = runner_for("neoverse-v1")
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        f (uint8[3, 100] x) => (uint8[3, 100] y)
+        <float s = {0.05}, uint8 z = {120}, float t = {0.004}, uint8 none = {0}> {
+          r = DequantizeLinear (x, s, z)
+          m = Sigmoid (r)
+          y = QuantizeLinear (m, t, none)
+        }""")
+    library = tmp_path / "neoverse-v1.so"
+    compiled = tcopt.compile(model, target="cpu:neoverse-v1")
+    compiled.save(library)
+    x = np.arange(300, dtype=np.uint16).astype(np.uint8).reshape(3, 100)
+    real = (x.astype(np.float32) - 120) * np.float32(0.05)
+    expected = np.minimum(np.rint(1 / (1 + np.exp(-real)) / np.float32(0.004)), 255)
+    (ours,) = run_library(library, {"x": x}, runner)
+    np.testing.assert_array_equal(ours, expected)
 
 
 def _random(generator: np.random.Generator, shape: tuple, dtype: np.dtype) -> np.ndarray:

@@ -1,0 +1,75 @@
+"""Functions of bytes as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import Ints, ints
+from tcopt.dialects.graph.elementwise import ElementwiseOp
+from tcopt.dialects.graph.interfaces import GraphOp, Limits
+from tcopt.dialects.graph.quantize import is_quantized
+from tcopt.dialects.graph.types import (
+    AnyTensor,
+    Array,
+    element_type,
+    numpy_dtype,
+    shape_of,
+    tensor,
+)
+from tcopt.dialects.table import BYTES
+from tcopt.dialects.te import api as te
+
+
+@irdl_op_definition
+class LookupOp(ElementwiseOp):
+    """The entry of a constant table at each byte, whose bits count from 0 to 255.
+
+    Entries are bits of the result's elements, from -128 to 127.
+    """
+
+    name = "graph.lookup"
+
+    x = operand_def(TensorType)
+    table = prop_def(Ints)
+
+    def __init__(self, x: SSAValue | Operation, table: Sequence[int], element: Attribute):
+        value = SSAValue.get(x)
+        result = tensor(shape_of(value), element)
+        GraphOp.__init__(self, [value], {"table": ints(table)}, result)
+
+    @property
+    def entries(self) -> tuple[int, ...]:
+        """The bytes of the table."""
+        return self.table.get_values()
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """The operand's shape with the result's element type."""
+        elements = element_type(self.x), self.type.element_type
+        for element in elements:
+            if not is_quantized(element) or numpy_dtype(element).itemsize != 1:
+                raise VerifyException(f"looks up integers of 8 bits, not {element}")
+        if len(self.entries) != BYTES or not all(-128 <= n <= 127 for n in self.entries):
+            raise VerifyException(f"a table has {BYTES} entries from -128 to 127")
+        return (tensor(shape_of(self.x), elements[1]),)
+
+    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
+        """Those of the entries."""
+        values = self._values()
+        return int(values.min()), int(values.max())
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        return self._values()[x.view(np.uint8)]
+
+    def expression(self, x: te.Expr) -> te.Expr:
+        """The value of one element."""
+        return te.lookup(x, self.entries, self.type.element_type)
+
+    def _values(self) -> Array:
+        return np.array(self.entries, np.int8).view(numpy_dtype(self.type.element_type))
