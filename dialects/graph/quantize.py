@@ -105,16 +105,19 @@ class QuantizerOp(ElementwiseOp, ABC):
 
     def expression(self, x: te.Expr, scale: te.Expr, zero: te.Expr) -> te.Expr:
         """The value of one element."""
-        value = te.round(self.scaled(te.cast(x, f32), scale))
+        value, offset = self.scaled(te.cast(x, f32), scale), te.cast(zero, f32)
         low, high = (te.const(limit, f32) for limit in self.limits)
-        offset = te.cast(zero, f32)
-        if not self.is_centered:
-            value = value + offset
-        elif isinstance(offset, Const):
-            # Limits that are constants need no care for what is not a number.
+        if isinstance(offset, Const):
+            # Limits that are constants need no care for what is not a number, and are integers:
+            # numbers within them are rounded by what converts them.
             low, high = (te.const(limit - offset.value, f32) for limit in self.limits)
-        else:
+            rounded = te.cast(te.round(te.minimum(te.maximum(value, low), high)), i32)
+            return rounded if self.is_centered else rounded + te.cast(zero, i32)
+        value = te.round(value)
+        if self.is_centered:
             low, high = low - offset, high - offset
+        else:
+            value = value + offset
         return te.cast(te.minimum(te.maximum(value, low), high), i32)
 
 

@@ -189,9 +189,13 @@ def left_out_along(pattern: BlockPattern) -> set[int]:
     return found
 
 
+FUNCTION = 8
+"""What a math function weighs, in operations."""
+
+
 def body_cost(block: loop.BlockOp) -> int:
-    """A rough count of operations in one run of a block's body; math functions weigh 8."""
-    return sum(8 if op.name.startswith("math.") else 1 for op in _body(block))
+    """A rough count of operations in one run of a block's body; math functions weigh more."""
+    return sum(FUNCTION if op.name.startswith("math.") else 1 for op in _body(block))
 
 
 def total_cost(block: loop.BlockOp) -> int:

@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.arith import ConstantOp, ExtFOp, TruncFOp
 
+from tcopt.dialects.arith_ import (
+    ExtSIOp,
+    ExtUIOp,
+    FPToSIOp,
+    FPToUIOp,
+    SIToFPOp,
+    TruncIOp,
+    UIToFPOp,
+)
 from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import buffer_shape
-from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, body_cost, match_block
+from tcopt.schedules.analysis.patterns import (
+    FUNCTION,
+    BlockPattern,
+    StridedAccess,
+    body_cost,
+    match_block,
+)
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.state.state import alloc_of, buffers_read
@@ -110,6 +125,13 @@ def _runs_through(read: StridedAccess, pattern: BlockPattern) -> bool:
     return len(set(found)) == len(found) and found[-1:] == [len(buffer_shape(read.buffer)) - 1]
 
 
+_BESIDE = (
+    LoadOp, StoreOp, ConstantOp, ExtFOp, TruncFOp, ExtSIOp, ExtUIOp, TruncIOp, SIToFPOp, UIToFPOp,
+    FPToSIOp, FPToUIOp,
+)  # fmt: skip
+_INSTRUCTIONS = frozenset({"math.absf", "math.ceil", "math.floor", "math.roundeven", "math.trunc"})
+"""What CPUs have instructions for, of math's functions."""
+
 LONG = 8
 """Arithmetic of an epilogue from which on it has much code: that of one mathematical function."""
 
@@ -146,9 +168,10 @@ def attach_epilogue(sch: Schedule, epilogue: Block, outer: Sequence[Loop], lanes
 
 
 def _arithmetic(block: BlockOp) -> int:
-    """The cost of what a block computes, beside reading, writing and constants."""
-    beside = sum(isinstance(op, LoadOp | StoreOp | ConstantOp) for op in block.body.block.ops)
-    return body_cost(block) - beside
+    """The cost of what a block computes, beside reading, writing, converting and constants."""
+    ops = list(block.body.block.ops)
+    beside = sum(isinstance(op, _BESIDE) for op in ops)
+    return body_cost(block) - beside - (FUNCTION - 1) * sum(op.name in _INSTRUCTIONS for op in ops)
 
 
 def _sums(sch: Schedule, epilogue: Block) -> int | None:

@@ -7,8 +7,8 @@ made from floats by them, so a bf16 is an i16 here.
 
 from __future__ import annotations
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import BFloat16Type, Float32Type, f32
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import BFloat16Type, Float32Type, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.backends.llvm.emit.emitter import FunctionEmitter
@@ -135,6 +135,13 @@ def emit_integer_to_float(e: FunctionEmitter, op: Operation) -> None:
 def emit_float_to_integer(e: FunctionEmitter, op: Operation) -> None:
     instruction = _TO_INTEGER[op.name]
     source = op.operands[0]
+    if isinstance(source.owner, math.RoundEvenOp) and _rounds_to_words(op):
+        # CPUs round to the nearest integer where they convert.
+        number = source.owner.operand
+        types = llvm_type(op.results[0].type), llvm_type(number.type)
+        name = f"llvm.lrint.{types[0].mangled}.{types[1].mangled}"
+        e.define(op.results[0], e.call_intrinsic(name, types[0], [(types[1], e.value(number))]))
+        return
     if not isinstance(element_of(source.type), BFloat16Type):
         _convert(e, op, instruction)
         return
@@ -142,6 +149,11 @@ def emit_float_to_integer(e: FunctionEmitter, op: Operation) -> None:
     e.define_result(
         op, f"{instruction} {f32_type_like(source.type)} {bf16_to_f32(e, source)} to {target}"
     )
+
+
+def _rounds_to_words(op: Operation) -> bool:
+    elements = element_of(op.operands[0].type), element_of(op.results[0].type)
+    return isinstance(op, arith_.FPToSIOp) and elements == (f32, i32)
 
 
 @emits(arith_.IndexCastOp, arith_.IndexCastUIOp)

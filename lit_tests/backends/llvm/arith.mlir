@@ -42,3 +42,20 @@ func.func private @index(%i: index, %j: index) -> index {
 // CHECK-NEXT:  %[[A:.*]] = mul nsw i64 %arg0, 3
 // CHECK-NEXT:  %[[D:.*]] = add nsw i64 %[[A]], 6
 // CHECK-NEXT:  ret i64 %[[D]]
+
+// A float that is rounded to even and becomes a word is converted to the nearest one; other
+// integers are converted from what was rounded.
+// CHECK-LABEL: define hidden void @tcopt.nearest
+// CHECK:         %[[R:.*]] = call <16 x float> @llvm.roundeven.v16f32(<16 x float> %[[X:.*]])
+// CHECK:         call <16 x i32> @llvm.lrint.v16i32.v16f32(<16 x float> %[[X]])
+// CHECK:         fptosi <16 x float> %[[R]] to <16 x i64>
+func.func private @nearest(%a: memref<16xf32>, %b: memref<16xi32>, %c: memref<16xi64>) {
+  %0 = arith.constant 0 : index
+  %x = vector.load %a[%0] : memref<16xf32>, vector<16xf32>
+  %r = math.roundeven %x : vector<16xf32>
+  %i = arith.fptosi %r : vector<16xf32> to vector<16xi32>
+  %l = arith.fptosi %r : vector<16xf32> to vector<16xi64>
+  vector.store %i, %b[%0] : memref<16xi32>, vector<16xi32>
+  vector.store %l, %c[%0] : memref<16xi64>, vector<16xi64>
+  return
+}
