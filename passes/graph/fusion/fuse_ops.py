@@ -223,9 +223,10 @@ class _Fusion:
         self.grouped.update(group)
 
     def users(self, place: int) -> set[int]:
-        """Places of the ops that use a result of the op at a place."""
-        results = self.ops[place].results
-        return {self.place[use.operation] for result in results for use in result.uses}
+        """Places of the ops that use a result of the op at a place, or inside of which one does."""
+        uses = (use.operation for result in self.ops[place].results for use in result.uses)
+        there = (self.block.find_ancestor_op_in_block(op) for op in uses)
+        return {self.place[op] for op in there if op is not None}
 
     def is_subview(self, place: int) -> bool:
         """Whether the op at a place can be a view, and some op reads it as one."""

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.types import element_type, numpy_dtype, shape_of
 from tcopt.dialects.graph.weights import WeightStore
 
 SMALLEST_BLOCK = 4
@@ -68,7 +68,7 @@ class SpareLanes:
         if all(extent == 1 for extent in shape):
             return self._constant(value)
         form: Sequence[int] = [1] * len(shape) if elementwise else shape
-        return np.full(form, self.of(value), np.float32)
+        return np.full(form, self.of(value)).astype(numpy_dtype(element_type(value)))
 
     def _constant(self, value: SSAValue) -> np.ndarray | None:
         """A one-element constant, which counts in every lane."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -28,6 +28,24 @@ _PRODUCT = 1 << 14
 
 
 @dataclass
+class Claims:
+    """What chains that are there already stand for.
+
+    Attributes:
+        ops: ops of the graph that they stand for.
+        inner: values that nobody computes any more where a chain is chosen.
+    """
+
+    ops: set[Operation] = field(default_factory=set[Operation])
+    inner: set[SSAValue] = field(default_factory=set[SSAValue])
+
+    def take(self, chain: Chain) -> None:
+        """Let a chain stand for ops."""
+        self.ops.update(chain.followed)
+        self.inner.update(op.results[0] for op in chain.followed if op is not chain.end)
+
+
+@dataclass
 class Chain:
     """An operator with what follows it, as the accelerator computes them: bytes in, bytes out.
 
@@ -40,7 +58,7 @@ class Chain:
         body: what the accelerator computes, the result last.
         followed: ops of the graph that the body stands for, `op` first.
         reads: values of the graph that it reads as they are known there.
-        taken: ops of the graph that others stand for.
+        claims: what others stand for.
     """
 
     op: GraphOp
@@ -53,7 +71,7 @@ class Chain:
     body: list[GraphOp] = field(default_factory=list[GraphOp])
     followed: list[GraphOp] = field(default_factory=list[GraphOp])
     reads: list[SSAValue] = field(default_factory=list[SSAValue])
-    taken: Container[Operation] = ()
+    claims: Claims = field(default_factory=Claims)
     _known: dict[SSAValue, Registers] = field(default_factory=dict[SSAValue, Registers])
     _numbers: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
 
@@ -91,7 +109,7 @@ class Chain:
             return reason
         registers, *kept = found
         for ops, count in zip((self.before, self.body), kept, strict=False):
-            _drop(ops[count:])
+            drop(ops[count:])
             del ops[count:]
         self._numbers = {n: v for n, v in self._numbers.items() if v.owner in self.before}
         del self.followed[kept[2] :]
@@ -115,6 +133,7 @@ class Chain:
         (back,) = self.form.after
         assert isinstance(back, LayoutTransformOp)
         source, target = (each.data for each in (back.src, back.dst))
+        drop(self.form.after)
         plain = LayoutTransformOp(result, src=source, dst=target, shape=self.op.shape)
         yield plain
         if element_type(self.end.results[0]) != element_type(result):
@@ -134,7 +153,7 @@ class Chain:
 
     def drop(self) -> None:
         """Forget ops that were made."""
-        _drop([*self.before, *self.body])
+        drop([*self.before, *self.body, *self.form.after])
 
     # As operators see it.
 
@@ -150,9 +169,11 @@ class Chain:
     def operand(self, value: SSAValue) -> Registers | None:
         """An operand in registers."""
         if value not in self._known:
-            found = self._loaded(value)
-            if found is None and isinstance(value.owner, GraphOp):
-                made = value.owner.on_alu(self)
+            if value in self.claims.inner:
+                return None
+            found, owner = self._loaded(value), value.owner
+            if found is None and isinstance(owner, GraphOp) and owner not in self.claims.ops:
+                made = owner.on_alu(self)
                 found = None if isinstance(made, str) else made
             if found is None:
                 return None
@@ -225,19 +246,22 @@ class Chain:
         return made.results[0]
 
     def _users(self, value: SSAValue) -> list[GraphOp]:
-        """The ops of the graph that use a value; none where something else does."""
-        body = self.op.parent
+        """The ops of the graph that use a value; none where something else does, as another chain
+        that loads it."""
         users = dict.fromkeys(use.operation for use in value.uses)
-        here = [op for op in users if op.parent is body]
+        own = {*self.before, *self.body}
         found = [
             op
-            for op in here
-            if isinstance(op, GraphOp) and len(op.results) == 1 and op not in self.taken
+            for op in users
+            if isinstance(op, GraphOp)
+            and op.parent is self.op.parent
+            and len(op.results) == 1
+            and op not in self.claims.ops
         ]
-        return found if len(found) == len(here) else []
+        return found if len(found) == len(users.keys() - own) else []
 
 
-def _drop(ops: list[GraphOp]) -> None:
+def drop(ops: Sequence[GraphOp]) -> None:
     """Erase ops that are in no block, so that they use nothing any more."""
     for op in reversed(ops):
         op.drop_all_references()

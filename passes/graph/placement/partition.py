@@ -20,7 +20,7 @@ from tcopt.dialects.graph.types import bytes_of, type_of
 from tcopt.dialects.target import accelerator_of
 from tcopt.dialects.target.accelerator import AcceleratorFacts
 from tcopt.passes.graph.folding.constants import Constants
-from tcopt.passes.graph.placement.alu_chains import Chain, plain_source
+from tcopt.passes.graph.placement.alu_chains import Chain, Claims, plain_source
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.minimum_cut import UNLIMITED, Network
 from tcopt.support.remarks import remark
@@ -148,17 +148,17 @@ def plan_partition(
     """Choose the operators of a function's body that the accelerator computes."""
     plan = PartitionPlan(facts.kind)
     ranges = IntegerRanges(constants)
-    taken: set[Operation] = set()
+    claims = Claims()
     # From the end, so that what adds two results belongs to the one that is computed last.
     for op in reversed(list(body.ops)):
-        if not isinstance(op, GraphOp) or op in taken:
+        if not isinstance(op, GraphOp) or op in claims.ops:
             continue
-        chain = _chain(op, facts, constants, ranges, taken)
+        chain = _chain(op, facts, constants, ranges, claims=claims)
         if isinstance(chain, str):
             if op.COUNTS_ON:
                 remark(PartitionPass.name, op, f"on the host: {chain}", missed=True)
             continue
-        taken.update(chain.followed)
+        claims.take(chain)
         there = _cycles(chain, facts)
         plan.placements[op] = Placement(chain, there, _host_cycles(chain, host_products))
     plan.placements = dict(reversed(plan.placements.items()))
@@ -176,7 +176,7 @@ def _chain(
     facts: AcceleratorFacts,
     constants: Constants,
     ranges: IntegerRanges,
-    taken: set[Operation],
+    claims: Claims,
 ) -> Chain | str:
     """An operator as the accelerator computes it, or why it cannot."""
     unit = facts.matrix_unit
@@ -186,15 +186,17 @@ def _chain(
         return form
     reason = f"{facts.kind} stores no sums of 32 bits"
     if facts.alu is not None and "i8" in unit.results:
-        chain = Chain(op, form, unit, facts.alu, constants, ranges, taken=taken)
+        chain = Chain(op, form, unit, facts.alu, constants, ranges, claims=claims)
         reason = chain.follow()
         if reason is None:
             return chain
         chain.drop()
         form = op.on_matrix_unit(unit.inner, unit.lanes)
         assert not isinstance(form, str)
+    found = Chain(op, form, unit, None, constants, ranges)
     if "i32" in unit.results:
-        return Chain(op, form, unit, None, constants, ranges)
+        return found
+    found.drop()
     return reason
 
 

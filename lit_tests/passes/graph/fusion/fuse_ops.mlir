@@ -287,3 +287,21 @@ func.func @no_subviews(%x: tensor<8x12xf32>) -> tensor<2x2xf32> {
   %y = graph.add %s, %t : tensor<2x2xf32>
   return %y : tensor<2x2xf32>
 }
+
+// -----
+
+// What a group that is there already reads of a heavy operator ends the operator's own group.
+// CHECK-LABEL: func.func @read_by_group
+// CHECK:         %[[C:.*]] = graph.group kind = complex_out_fusable {
+// CHECK-NEXT:      graph.conv
+// CHECK-NEXT:      graph.yield
+// CHECK:         graph.group kind = complex_out_fusable {
+// CHECK-NEXT:      graph.conv %[[C]]
+func.func @read_by_group(%x: tensor<1x16x8x8xf32>, %w: tensor<16x16x1x1xf32>) -> tensor<1x16x8x8xf32> {
+  %0 = graph.conv %x, %w : tensor<1x16x8x8xf32>
+  %1 = graph.group kind = complex_out_fusable {
+    %2 = graph.conv %0, %w : tensor<1x16x8x8xf32>
+    graph.yield %2 : tensor<1x16x8x8xf32>
+  } attributes {place = "vdla"} : tensor<1x16x8x8xf32>
+  return %1 : tensor<1x16x8x8xf32>
+}

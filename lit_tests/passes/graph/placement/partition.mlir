@@ -133,3 +133,29 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
     return %2 : tensor<1x16x8x8xi16>
   }
 }
+
+// -----
+
+// What one convolution adds, in another scale, of the result of another is that result: it is stored
+// in front of what changes its scale.
+// CHECK-LABEL: func.func @both_scaled
+// CHECK:         %[[A:.*]] = graph.group kind = complex_out_fusable {
+// CHECK:         %[[B:.*]] = graph.group kind = complex_out_fusable {
+// CHECK:           graph.cast %[[A]] : tensor<1x1x8x8x16xi32>
+// CHECK-NOT:     graph.requantize
+module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "alu,load_i8", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  func.func @both_scaled(%x: tensor<1x16x8x8xi8>, %w: tensor<16x16x3x3xi8>) -> tensor<1x16x8x8xi8> {
+    %s = graph.constant dense<6.250000e-02> : tensor<f32>
+    %h = graph.constant dense<5.000000e-01> : tensor<f32>
+    %z = graph.constant dense<0> : tensor<i8>
+    %0 = graph.conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : tensor<1x16x8x8xi32>
+    %1 = graph.requantize %0, %s, %z : tensor<1x16x8x8xi8>
+    %2 = graph.cast %1 : tensor<1x16x8x8xi32>
+    %3 = graph.requantize %2, %h, %z {centered} : tensor<1x16x8x8xi16>
+    %4 = graph.conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : tensor<1x16x8x8xi32>
+    %5 = graph.cast %3 : tensor<1x16x8x8xi32>
+    %6 = graph.add %4, %5 : tensor<1x16x8x8xi32>
+    %7 = graph.requantize %6, %s, %z : tensor<1x16x8x8xi8>
+    return %7 : tensor<1x16x8x8xi8>
+  }
+}
