@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -183,14 +184,20 @@ def rules_for(kind: str, *, templates: bool = False) -> list[AnyRule]:
     Args:
         templates: also those that are asked only where schedules are searched.
     """
-    package = f"tcopt.schedules.rules.{kind}"
-    if find_spec(package) is not None:
-        import_all(package)
+    _import_rules(kind)
     known = [item for (target, _), item in RULES.items() if target == kind]
     if not templates:
         known = [item for item in known if not is_template(item[1])]
     ordered = sorted(known, key=lambda item: (-item[0], item[1].name))
     return [rule for _, rule in ordered]
+
+
+@cache
+def _import_rules(kind: str) -> None:
+    """Let what a target kind has register itself, once."""
+    package = f"tcopt.schedules.rules.{kind}"
+    if find_spec(package) is not None:
+        import_all(package)
 
 
 def is_template(rule: AnyRule) -> bool:
@@ -232,5 +239,7 @@ def form_declined(form: str, op: Operation, target: Attribute | None) -> str | N
 
 def facts_of(target: Attribute | None) -> object:
     """What rules are given for a target: its attribute unless its kind registered more."""
-    read = FACTS.get(target_kind(target))
+    kind = target_kind(target)
+    _import_rules(kind)
+    read = FACTS.get(kind)
     return target if read is None else read(target)

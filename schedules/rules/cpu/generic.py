@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tcopt.schedules.analysis.patterns import BlockPattern, body_cost, match_block
+from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
@@ -32,10 +32,10 @@ from tcopt.schedules.rules.cpu.generic_space import (
 from tcopt.schedules.rules.cpu.granularity import run_parallel
 from tcopt.schedules.rules.cpu.injective import schedule_injective
 from tcopt.schedules.rules.epilogue import take_epilogue
+from tcopt.schedules.rules.heaviest import heaviest
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.spaces.space import Choice
-from tcopt.schedules.state.state import blocks_under
 
 
 @schedule_rule(target="cpu", priority=-100)
@@ -108,21 +108,6 @@ class Nest:
     sum: list[Loop]
     inner: list[Loop]
     lane: Loop
-
-
-def heaviest(sch: Schedule) -> BlockPattern | None:
-    """The block that takes most of the time, among those that store once and have a nest of
-    loops of their own; one that reduces, if there is any."""
-    found: list[tuple[bool, int, int, BlockPattern]] = []
-    for number, block in enumerate(sch.blocks()):
-        op = sch.block_op(block)
-        pattern, loops = match_block(op), sch.get_loops(block)
-        if pattern is None or not loops or len(list(blocks_under(sch.loop_op(loops[0])))) > 1:
-            continue
-        moving = variable_loops(sch, block)
-        if len(moving) == len(loops) and any(v in moving for v in pattern.spatial):
-            found.append((op.is_reduction, pattern.work * body_cost(op), -number, pattern))
-    return max(found, key=lambda each: each[:3])[3] if found else None
 
 
 def _tile(sch: Schedule, block: Block, space: GenericSpace, choice: Choice) -> Nest:

@@ -17,6 +17,7 @@ from tcopt.schedules.rules.cpu.granularity import blocks_ns, parallel_loops
 from tcopt.schedules.rules.nests import loop_variables
 from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.spaces.footprints import footprint
+from tcopt.schedules.spaces.sizes import sizes_up_to
 from tcopt.schedules.spaces.space import (
     Choice,
     Column,
@@ -53,14 +54,6 @@ NEAR_RATE, MIDDLE_RATE, FAR_RATE = 32.0, 16.0, 6.0
 
 LOOP_CYCLES = 2.0
 """Cycles of a round of a loop that is not written out."""
-
-
-def sizes_up_to(extent: int, most_values: int = 10) -> tuple[int, ...]:
-    """Sizes of a tile that are worth trying: divisors and powers of two."""
-    divisors = [n for n in range(1, min(extent, 512) + 1) if extent % n == 0]
-    powers = [1 << n for n in range(9) if 1 << n <= extent]
-    small = sorted({*powers, *divisors})
-    return tuple(small[:most_values])
 
 
 class GenericSpace(Space):

@@ -1,0 +1,108 @@
+"""A template for any operator on GPUs: whatever is chosen, results are right, and PTX assembles."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from opencl_device import needs_device
+from tcopt.backends.ptx.ptxas import assemble
+from tcopt.schedules.rules.gpu.generic_space import GpuGenericSpace
+from tcopt.schedules.spaces.space import Choice, Point
+from tcopt.support.cuda_files import find_ptxas
+from tcopt.tuner.arms import arms_of
+from tcopt.tuner.candidates import Candidate
+from tcopt.tuner.measure.building import build
+from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings
+from tcopt.tuner.measure.outcomes import OK
+from tcopt.tuner.measure.runner import Limits
+from tcopt.tuner.measure.turns import TurnSettings
+from tcopt.tuner.search.moves import draw_valid
+from tcopt.tuner.search.proposer import Arm
+from tcopt.tuner.tasks import Task, tasks_of
+
+RULE = "gpu-generic"
+
+_HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
+CASES = {
+    "convolution": """(float[1, 3, 6, 8] x, float[8, 3, 3, 3] w, float[8] b)
+        => (float[1, 8, 6, 8] y) { c = Conv<pads = [1, 1, 1, 1]> (x, w, b) y = Relu (c) }""",
+    "product": """(float[3, 17, 24] x, float[3, 24, 20] w, float[20] b)
+        => (float[3, 17, 20] y) { p = MatMul (x, w) q = Add (p, b) y = Gelu (q) }""",
+    "softmax": "(float[24, 70] x) => (float[24, 70] y) { y = Softmax<axis = -1> (x) }",
+    "pool": """(float[2, 3, 9, 12] x) => (float[2, 3, 4, 6] y) {
+        y = MaxPool<kernel_shape = [3, 3], strides = [2, 2], pads = [0, 0, 0, 1]> (x) }""",
+    "transpose": """(float[24, 7, 32] x) => (float[32, 24, 7] y) {
+        y = Transpose<perm = [2, 0, 1]> (x) }""",
+}
+SETTINGS = MeasureSettings(
+    threads=2, builders=1, limits=Limits(least=60.0), turns=TurnSettings(1, 1, noise=1e9)
+)
+
+
+def task_of(case: str, target: str) -> Task:
+    model = onnx.parser.parse_model(f"{_HEAD} {case} {CASES[case]}")
+    return max(tasks_of(model, target), key=lambda task: task.work)
+
+
+def template_of(task: Task) -> Arm:
+    return next(arm for arm in arms_of(task) if arm.rule == RULE)
+
+
+def choices_of(arm: Arm, count: int) -> list[Choice]:
+    """The default and some at random."""
+    points = draw_valid(arm.space, count, np.random.default_rng(3))
+    return [arm.space.default(), *map(arm.space.choice, points)]
+
+
+@needs_device
+@pytest.mark.parametrize("case", ["convolution", "product", "softmax"])
+def test_no_choice_changes_a_result(case: str) -> None:
+    """Run between guards, beside the tensor expression."""
+    task = task_of(case, "opencl")
+    candidates = [Candidate(task, RULE, choice) for choice in choices_of(template_of(task), 2)]
+    with LocalMeasurer(SETTINGS) as measurer:
+        outcomes = measurer.measure(candidates)
+    for candidate, outcome in zip(candidates, outcomes, strict=True):
+        assert outcome.status == OK, (candidate.choice, outcome.error)
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
+@pytest.mark.parametrize("case", CASES)
+def test_ptx_of_any_choice_assembles(case: str) -> None:
+    """With no more shared memory than the formula says."""
+    task = task_of(case, "cuda:sm_80")
+    arm = template_of(task)
+    for choice in choices_of(arm, 3):
+        code = build(task.text, task.phases, RULE, choice)
+        _, resources = assemble(bytes(code.data).decode(), "sm_80")
+        assert code.rule == RULE and resources
+        space = arm.space
+        assert isinstance(space, GpuGenericSpace)
+        if space.reads and case != "softmax":
+            shared = space.shared_bytes(Point(dict(choice)))
+            assert max(each.shared for each in resources) <= shared
+
+
+def test_a_template_is_searched_and_writes_no_default() -> None:
+    arms = arms_of(task_of("product", "opencl"))
+    assert arms[0].rule != RULE and arms[-1].rule == RULE
+    assert arms[-1].space.size > 1e9
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_formulas_give_for_columns_what_they_give_for_numbers(case: str) -> None:
+    space = template_of(task_of(case, "opencl")).space
+    points = np.stack([space.point(space.default()), *space.draw(60, np.random.default_rng(0))])
+    k = space.at(points)
+    columns = [space.valid(k), space.estimate(k)]
+    for level in space.nest(k):
+        columns += [level.variable, level.extent, level.kind]
+    columns = [np.broadcast_to(each, len(points)) for each in columns]
+    for row, point in enumerate(points):
+        one = Point(space.choice(point))
+        numbers = [space.valid(one), space.estimate(one)]
+        for level in space.nest(one):
+            numbers += [level.variable, level.extent, level.kind]
+        np.testing.assert_allclose(numbers, [each[row] for each in columns], rtol=1e-12)
