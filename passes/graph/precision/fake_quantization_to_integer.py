@@ -32,7 +32,7 @@ from tcopt.dialects.graph.scaled import Scaled
 from tcopt.dialects.graph.types import Array, element_type, is_float, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import erase_unused, function_bodies, rewrite
+from tcopt.support.rewriting import erase_unused, function_bodies, rewrite, take_choices
 
 _SCALES = 65536
 """Elements of scales and zero points, which are evaluated here."""
@@ -130,7 +130,11 @@ class UseIntegers(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
-        rewriter.insert(self.plan.ops.pop(op, ()))
+        planned = self.plan.ops.pop(op, ())
+        for each in planned:
+            if each.name == op.name:
+                take_choices(each, op)
+        rewriter.insert(planned)
         result = self.plan.results.get(op)
         if result is not None:
             rewriter.replace_all_uses_with(op.results[0], result)

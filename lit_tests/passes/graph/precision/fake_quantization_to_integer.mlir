@@ -11,10 +11,11 @@
 // PLAN:        graph.sub by what is known
 
 // A layer with its bias is computed on centred integers, and its result quantised by one product.
+// What was chosen for the convolution holds on integers too.
 // CHECK-LABEL: func.func @layer
 // CHECK:       %[[X:.*]] = graph.cast %x : tensor<1x4x4x4xi16>
 // CHECK:       %[[C:.*]] = graph.sub %[[X]], %{{.*}} : tensor<1x4x4x4xi16>
-// CHECK:       %[[S:.*]] = graph.conv %[[C]], %{{.*}} {result_element = i32} : tensor<1x8x4x4xi32>
+// CHECK:       %[[S:.*]] = graph.conv %[[C]], %{{.*}} {result_element = i32, tune.block = 0} : tensor<1x8x4x4xi32>
 // CHECK:       %[[B:.*]] = graph.add %[[S]], %{{.*}} : tensor<1x8x4x4xi32>
 // CHECK:       %[[R:.*]] = graph.relu %[[B]] : tensor<1x8x4x4xi32>
 // CHECK:       %[[F:.*]] = graph.constant dense<2.500000e-01> : tensor<f32>
@@ -33,7 +34,7 @@ func.func @layer(%x: tensor<1x4x4x4xui8>) -> tensor<1x8x4x4xui8> {
   %zero = graph.constant dense<0> : tensor<i32>
   %0 = graph.dequantize %x, %half, %z : tensor<1x4x4x4xf32>
   %1 = graph.dequantize %w, %half, %none : tensor<8x4x1x1xf32>
-  %2 = graph.conv %0, %1 : tensor<1x8x4x4xf32>
+  %2 = graph.conv %0, %1 {tune.block = 0 : i64} : tensor<1x8x4x4xf32>
   %3 = graph.dequantize %b, %quarter, %zero : tensor<8x1x1xf32>
   %4 = graph.add %2, %3 : tensor<1x8x4x4xf32>
   %5 = graph.relu %4 : tensor<1x8x4x4xf32>
