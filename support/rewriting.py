@@ -152,7 +152,8 @@ def rewrite(
     """Rewrite what is inside of an op or a block, until no pattern finds anything more.
 
     Ops are visited in program order; of the patterns that match one, the first rewrites it. New
-    ops, users of replaced results, modified ops and those that lost a use are visited again.
+    ops, users of replaced results, modified ops and those that lost a use are visited again; then,
+    when nothing else is left, the ops around those that changed.
 
     Args:
         once: visit each op that is there at the start once, and nothing else.
@@ -239,6 +240,8 @@ class _Driver(PatternRewriter):
         self._heap: list[tuple[int, int, Operation]] = []
         self._places: dict[Operation, int] = {}
         self._waiting: set[Operation] = set()
+        self._around: dict[Operation, None] = {}
+        self._root: Operation | None = None
         self._pushes = 0
         self._now = 0
 
@@ -263,6 +266,7 @@ class _Driver(PatternRewriter):
     ) -> bool:
         """Rewrite what is inside, in the order of a walk."""
         places, applicable = self._places, self._by_kind
+        self._root = root if isinstance(root, Operation) else root.parent_op()
         for top in root.ops if isinstance(root, Block) else (root,):
             for op in walk(top):
                 kind = type(op)
@@ -276,7 +280,7 @@ class _Driver(PatternRewriter):
         self._heap = [(place, 0, op) for op, place in places.items()]
         self._waiting.update(places)
         most, rewrites = _AT_LEAST + _PER_OP * len(places), 0
-        while self._heap:
+        while self._heap or self._visit_around():
             self._now, _, op = heappop(self._heap)
             if op not in self._waiting:
                 continue
@@ -329,6 +333,21 @@ class _Driver(PatternRewriter):
         self._waiting.add(op)
         heappush(self._heap, (self._places.setdefault(op, self._now), self._pushes, op))
 
+    def _note_around(self, op: Operation) -> None:
+        """Note that what is inside of the ops around one has changed."""
+        around, parent = self._around, op.parent_op()
+        while parent is not None and parent not in around:
+            around[parent] = None
+            parent = parent.parent_op()
+
+    def _visit_around(self) -> bool:
+        """Visit the ops whose insides have changed; whether there are any."""
+        around, self._around = self._around, {}
+        for op in around:
+            if op is not self._root and op.parent is not None:
+                self._push(op)
+        return bool(self._heap)
+
     def insert(
         self, op: Operation | Sequence[Operation], insertion_point: InsertPoint | None = None
     ) -> Any:
@@ -357,17 +376,23 @@ class _Driver(PatternRewriter):
         if self._current_operation is not None:
             _locate(op, self._current_operation)
         if not self._once:
+            self._note_around(op)
             for inner in walk_ops(op):
                 self._push(inner)
 
     def handle_operation_modification(self, op: Operation) -> None:
         """Visit an op again."""
-        self._push(op)
+        if not self._once:
+            self._note_around(op)
+            self._push(op)
 
     def handle_operation_removal(self, op: Operation) -> None:
         """Forget an op and what is inside, and visit the ops that these used."""
+        if not self._once:
+            self._note_around(op)
         for inner in walk_ops(op):
             self._waiting.discard(inner)
+            self._around.pop(inner, None)
             if not self._once:
                 for operand in inner.operands:
                     if isinstance(operand.owner, Operation):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from xdsl.dialects import arith, func
+from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.ir import Operation
 from xdsl.parser import Parser
@@ -129,6 +129,38 @@ def test_new_ops_and_users_are_visited_again() -> None:
     expected = ["ori", "constant", "ori", "shli", "ori", "subi"]
     assert names(module) == [f"arith.{name}" for name in expected]
     assert [op.name for op in note.seen] == ["arith.subi"]
+
+
+class EraseUnused(RewritePattern):
+    """A sum that nothing uses goes."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: arith.AddiOp, rewriter: PatternRewriter) -> None:
+        if not op.result.uses:
+            rewriter.erase(op)
+
+
+class EraseEmptyLoop(RewritePattern):
+    """A loop that does nothing goes."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
+        if len(op.body.block.ops) == 1:
+            rewriter.erase(op)
+
+
+def test_a_loop_is_visited_again_when_its_body_has_changed() -> None:
+    """Both loops: the inner one makes the outer one empty."""
+    module = parse("""func.func @f(%n: index, %a: i32) {
+      scf.for %i = %n to %n step %n {
+        scf.for %j = %n to %n step %n {
+          %0 = arith.addi %a, %a : i32
+        }
+      }
+      func.return
+    }""")
+    assert rewrite(module, [EraseEmptyLoop(), EraseUnused()])
+    assert [op.name for op in module.walk()] == ["builtin.module", "func.func", "func.return"]
 
 
 def test_once_leaves_what_patterns_insert() -> None:
