@@ -3,7 +3,8 @@
 `simd.dot` adds products of short groups of narrow elements to wider ones: what AVX-512 BF16's
 `vdpbf16ps`, VNNI's `vpdpbusd` and Arm's `bfdot`, `sdot` and `usdot` do. The backend picks the
 instruction from the element types and the target's features, and without one writes the products
-out, so that kernels which hold the op run on every CPU.
+out, so that kernels which hold the op run on every CPU. `simd.pack_bits` makes words of the bits of
+neighbouring numbers, as masks of comparisons are.
 """
 
 from __future__ import annotations
@@ -104,10 +105,61 @@ class DotOp(IRDLOperation):
             raise VerifyException("only integers are unsigned")
 
 
+@irdl_op_definition
+class PackBitsOp(IRDLOperation):
+    """Adds to words the bits of some numbers, a word for each bit.
+
+    ```mlir
+    %r = simd.pack_bits %acc, %x : vector<2x16xi8> into vector<2xi32>
+    %r = simd.pack_bits %acc, %x : vector<16xi8> into i32
+    ```
+    Word i gets bit i of each number: `r[i] = acc[i] + sum(((x[n] >> i) & 1) << n)`, where n counts
+    the numbers in row-major order. A single word gets the last bits.
+    """
+
+    name = "simd.pack_bits"
+
+    _TOTAL: ClassVar = VarConstraint("TOTAL", AnyAttr())
+
+    acc = operand_def(_TOTAL)
+    x = operand_def(BaseAttr(VectorType))
+    result = result_def(_TOTAL)
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$acc `,` $x attr-dict `:` type($x) `into` type($acc)"
+
+    def __init__(self, acc: SSAValue | Operation, x: SSAValue | Operation):
+        acc = SSAValue.get(acc)
+        super().__init__(operands=[acc, x], result_types=[acc.type])
+
+    @property
+    def bits(self) -> int:
+        """How many bits of each number are taken."""
+        return _shape_and_element(self.acc.type)[0][0] if isa(self.acc.type, VectorType) else 1
+
+    @property
+    def count(self) -> int:
+        """How many numbers there are."""
+        assert isa(self.x.type, VectorType)
+        return self.x.type.element_count()
+
+    def verify_(self) -> None:
+        assert isa(self.x.type, VectorType)
+        shape, word = _shape_and_element(self.acc.type)
+        narrow = self.x.type.get_element_type()
+        if not isinstance(narrow, IntegerType) or not isinstance(word, IntegerType):
+            raise VerifyException(f"bits of {narrow} are not packed into {word}")
+        if len(shape) > 1 or self.count > word.width.data:
+            raise VerifyException(f"{self.acc.type} has no room for {self.count} numbers")
+        if self.bits > narrow.width.data:
+            raise VerifyException(f"{narrow} has no {self.bits} bits")
+
+
 def _shape_and_element(type: Attribute) -> tuple[tuple[int, ...], Attribute]:
     if isa(type, VectorType):
         return type.get_shape(), type.get_element_type()
     return (), type
 
 
-DIALECT = Dialect("simd", [DotOp], [])
+DIALECT = Dialect("simd", [DotOp, PackBitsOp], [])

@@ -10,7 +10,7 @@ from xdsl.dialects import vector
 from xdsl.dialects.builtin import VectorType
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.simd import DotOp
+from tcopt.dialects.simd import DotOp, PackBitsOp
 from tcopt.dialects.simt import MmaOp
 from tcopt.dialects.vector_ import (
     ExtractStridedSliceOp,
@@ -145,6 +145,15 @@ def _dot(op: DotOp, operands: Sequence[Any]) -> Any:
     return accumulator + products.sum(axis=-1, dtype=dtype)
 
 
+def _pack_bits(op: PackBitsOp, operands: Sequence[Any]) -> Any:
+    accumulator, x = operands
+    places = np.arange(op.count, dtype=np.int64)
+    bits = np.asarray(x).astype(np.int64).ravel() >> np.arange(op.bits)[:, None] & 1
+    words = (bits << places).sum(-1)
+    dtype = np.asarray(accumulator).dtype
+    return accumulator + (words if np.ndim(accumulator) else words[0]).astype(dtype)
+
+
 def _mma(op: MmaOp, operands: Sequence[Any]) -> Any:
     accumulator, a, b = operands
     return accumulator + a.astype(accumulator.dtype) @ b.astype(accumulator.dtype)
@@ -163,6 +172,7 @@ VECTOR_RULES: dict[str, Rule] = {
     "vector.shuffle": _shuffle,
     "vector.step": _step,
     "simd.dot": _dot,
+    "simd.pack_bits": _pack_bits,
     "simt.mma": _mma,
 }
 """The value of a vector op, by its name."""

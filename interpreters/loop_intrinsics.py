@@ -12,7 +12,7 @@ from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects.intrinsics import Intrinsic, Operand, intrinsic
-from tcopt.dialects.simd import DotOp
+from tcopt.dialects.simd import DotOp, PackBitsOp
 from tcopt.interpreters.loop_runtime import Buffer
 from tcopt.interpreters.loop_scalars import wrap
 from tcopt.interpreters.te import run_func
@@ -51,7 +51,14 @@ def _tile(operand: Operand, buffer: Buffer, places: Places) -> np.ndarray[Any, A
     return values.astype(numpy_dtype(operand.element)).reshape(operand.shape)
 
 
-def dot_expression(op: DotOp, names: Sequence[str]) -> str:
+def simd_expression(op: DotOp | PackBitsOp, names: Sequence[str]) -> str:
+    """An op of the simd dialect as a Python expression."""
+    if isinstance(op, DotOp):
+        return _dot_expression(op, names)
+    return _pack_bits_expression(op, names)
+
+
+def _dot_expression(op: DotOp, names: Sequence[str]) -> str:
     """`simd.dot` as a Python expression, in double precision, rounded where it is stored."""
     element, group = get_element_type_or_self(op.acc.type), op.group
     acc, lhs, rhs = names
@@ -66,6 +73,18 @@ def dot_expression(op: DotOp, names: Sequence[str]) -> str:
     if not isa(op.acc.type, VectorType):
         return total
     return f"[{total} for at in range(0, {op.acc.type.element_count() * group}, {group})]"
+
+
+def _pack_bits_expression(op: PackBitsOp, names: Sequence[str]) -> str:
+    """`simd.pack_bits` as a Python expression."""
+    element = get_element_type_or_self(op.acc.type)
+    assert isinstance(element, IntegerType)
+    acc, x = names
+    is_vector = isa(op.acc.type, VectorType)
+    old, bit = (f"{acc}[bit]", "bit") if is_vector else (acc, "0")
+    bits = f"sum([(({x}[n] >> {bit}) & 1) << n for n in range({op.count})])"
+    total = wrap(f"{old} + {bits}", element)
+    return f"[{total} for bit in range({op.bits})]" if is_vector else total
 
 
 def _factor(text: str, unsigned: UnitAttr | None, op: DotOp) -> str:

@@ -32,9 +32,9 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.intrin import Tile
-from tcopt.dialects.simd import DotOp
+from tcopt.dialects.simd import DotOp, PackBitsOp
 from tcopt.dialects.vector_ import FromElementsOp, ReductionOp, StepOp
-from tcopt.interpreters.loop_intrinsics import dot_expression, evaluate_intrinsic
+from tcopt.interpreters.loop_intrinsics import evaluate_intrinsic, simd_expression
 from tcopt.interpreters.loop_runtime import RUNTIME, unwritten
 from tcopt.interpreters.loop_scalars import SCALAR_RULES, ScalarRule
 from tcopt.interpreters.meanings import meaning_of
@@ -331,8 +331,8 @@ class Translator:
                 pass
             case BroadcastOp():
                 self._broadcast(op, names[0])
-            case DotOp():
-                self._assign(op.result, dot_expression(op, names))
+            case DotOp() | PackBitsOp():
+                self._assign(op.result, simd_expression(op, names))
             case StepOp():
                 assert isa(op.result.type, VectorType)
                 self._assign(op.result, f"list(range({op.result.type.get_shape()[0]}))")

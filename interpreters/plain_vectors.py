@@ -14,7 +14,7 @@ from xdsl.utils.type import get_element_type_or_self
 from tcopt.dialects import loop
 from tcopt.dialects.intrinsics import intrinsic
 from tcopt.dialects.loop.intrin import Tile
-from tcopt.dialects.simd import DotOp
+from tcopt.dialects.simd import DotOp, PackBitsOp
 from tcopt.dialects.te import ComputeOp, IndexOp, ReadOp, YieldOp
 from tcopt.dialects.vector_ import ReductionOp
 from tcopt.interpreters.plain_access import (
@@ -163,6 +163,22 @@ def _factors(
     return [w.assign(f"{word} {source} {lane} to {target}") for lane in lanes]
 
 
+def _pack_bits(w: Writer, op: Operation, names: list[str]) -> str:
+    """Bits of numbers, added to a word one after the other."""
+    assert isinstance(op, PackBitsOp)
+    word, narrow = _element(op.acc), _element(op.x)
+    is_vector = bool(vector_shape(op.acc.type))
+    sums = w.lanes(names[0], word, op.bits) if is_vector else [names[0]]
+    numbers = w.lanes(names[1], narrow, op.count)
+    for bit, (place, number) in product(range(op.bits), enumerate(numbers)):
+        moved = w.assign(f"lshr {narrow} {number}, {bit}")
+        one = w.assign(f"and {narrow} {moved}, 1")
+        wide = one if narrow == word else w.assign(f"zext {narrow} {one} to {word}")
+        term = w.assign(f"shl {word} {wide}, {place}")
+        sums[bit] = w.assign(f"add {word} {sums[bit]}, {term}")
+    return w.gather(sums, word) if is_vector else sums[0]
+
+
 VECTOR_RULES: dict[str, Rule] = {
     "vector.broadcast": _broadcast,
     "vector.from_elements": _from_elements,
@@ -171,6 +187,7 @@ VECTOR_RULES: dict[str, Rule] = {
     "vector.insert": _insert,
     "vector.reduction": _reduction,
     "simd.dot": _dot,
+    "simd.pack_bits": _pack_bits,
 }
 
 
@@ -254,6 +271,7 @@ def _behaviour(
     w, values = accesses.writer, dict[SSAValue, str]()
     axes: dict[SSAValue, int] = {}
     axes.update(zip(stage.body.block.args, point, strict=True))
+    values.update((axis, str(place)) for axis, place in axes.items())
     for inner in stage.body.block.ops:
         match inner:
             case YieldOp():
@@ -264,7 +282,8 @@ def _behaviour(
                 at = _place_of(accesses, op, tile, place, who)
                 values[inner.result] = _read_tile(accesses, tile, at, who)
             case IndexOp():
-                raise UnsupportedError("an intrinsic that computes with places", op=op)
+                (number,) = inner.map.data.eval([axes[value] for value in inner.indices], [])
+                values[inner.result] = str(number)
             case _ if inner.name == "arith.constant":
                 values[inner.results[0]] = number_text(inner.properties["value"])
             case _:

@@ -132,7 +132,14 @@ def run(
     places = [place for _, place in fields]
     for place, array in zip(places, arrays, strict=False):
         place[...] = array
-    function(*places)
+    # Buffers hold integers without a sign.
+    unsigned = [place.dtype.kind == "u" for place in places]
+    function(
+        *(
+            place.view(place.dtype.name[1:]) if each else place
+            for place, each in zip(places, unsigned, strict=True)
+        )
+    )
     for field, place in fields:
         size = place.size
         outside = np.concatenate([field[: _MARGIN + 1], field[_MARGIN + 1 + size :]])

@@ -16,6 +16,7 @@ from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.quantize import is_quantized
 from tcopt.dialects.graph.types import AnyTensor, Array, element_of, element_type, shape_of, tensor
 from tcopt.dialects.intrinsics.bit_dots import WORD
+from tcopt.dialects.intrinsics.pack_bits import packed_bit
 from tcopt.dialects.te import api as te
 
 WORD_TYPE = element_of(np.dtype(np.uint32))
@@ -40,7 +41,7 @@ class PackBitsOp(GraphOp):
     """
 
     name = "graph.pack_bits"
-    FUSION: ClassVar[FusionKind] = FusionKind.REDUCTION
+    FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
 
     x = operand_def(TensorType)
     bits = prop_def(Int)
@@ -83,10 +84,9 @@ class PackBitsOp(GraphOp):
 
         def body(n: te.Axis, *rest: te.Axis) -> te.Reduce:
             *places, word, bit = rest
-            block = word if per == 1 else word * per + p
-            number = te.cast(x[(n, block, *places, q)], WORD_TYPE)
-            one = te.shift_right(number, te.cast(bit, WORD_TYPE)) & 1
-            place = te.cast(q if per == 1 else p * lanes + q, WORD_TYPE)
-            return te.sum(te.shift_left(one, place), axis=[p, q] if per > 1 else [q])
+            number = x[(n, word if per == 1 else word * per + p, *places, q)]
+            chosen = bit if self.bit_count > 1 else None
+            one = packed_bit(number, chosen, p if per > 1 else None, q, lanes)
+            return te.sum(one, axis=[p, q] if per > 1 else [q])
 
         return te.compute(self.shape, body, name="pack")

@@ -11,7 +11,7 @@ import tcopt
 from bit_models import Layer
 from tcopt.support.remarks import collect_remarks
 
-ALWAYS = {"before:bit-serial": "bit-serial{method=always}"}
+ALWAYS = {"before:bit-serial": "bit-serial{method=popcount}"}
 CPU = "cpu:znver4"
 
 LAYERS = {

@@ -1,4 +1,4 @@
-"""simd: dot products of groups, by the instruction that the target has."""
+"""simd: dot products of groups, by the instruction that the target has, and bits of numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tcopt.backends.llvm.emit.literals import literal
 from tcopt.backends.llvm.emit.registry import emits
 from tcopt.backends.llvm.emit.types import I32, LlvmType, element_of, lanes, llvm_type
 from tcopt.backends.llvm.ops.vector import shuffle
-from tcopt.dialects.simd import DotOp
+from tcopt.dialects.simd import DotOp, PackBitsOp
 
 _I8, _I16, _I32 = IntegerType(8), IntegerType(16), IntegerType(32)
 
@@ -294,3 +294,27 @@ def _widened(
     if isinstance(wide, Float32Type):
         return result
     return e.assign(f"fpext {single} {result} to {target}")
+
+
+@emits(PackBitsOp)
+def emit_pack_bits(e: FunctionEmitter, op: PackBitsOp) -> None:
+    """A comparison for each bit, whose mask is the word."""
+    count, narrow = op.count, llvm_type(element_of(op.x.type))
+    word = llvm_type(element_of(op.acc.type))
+    numbers, mask = f"<{count} x {narrow}>", f"<{count} x i1>"
+    x, acc = e.value(op.x), e.value(op.acc)
+    words: list[str] = []
+    for bit in range(op.bits):
+        vector = LlvmType.vector(narrow, count)
+        chosen = e.assign(f"and {numbers} {x}, {literal(vector, 1 << bit)}")
+        flags = e.assign(f"icmp ne {numbers} {chosen}, zeroinitializer")
+        value = e.assign(f"bitcast {mask} {flags} to i{count}")
+        words.append(e.assign(f"zext i{count} {value} to {word}") if f"i{count}" != word else value)
+    if not lanes(op.acc.type):
+        e.define_result(op, f"add {word} {acc}, {words[0]}")
+        return
+    total = f"<{op.bits} x {word}>"
+    made = "poison"
+    for place, value in enumerate(words):
+        made = e.assign(f"insertelement {total} {made}, {word} {value}, i32 {place}")
+    e.define_result(op, f"add {total} {acc}, {made}")

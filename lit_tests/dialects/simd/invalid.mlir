@@ -33,3 +33,19 @@ func.func @f(%c: f32, %a: vector<2xbf16>) {
   %0 = simd.dot %c, %a, %a {rhs_unsigned} : vector<2xbf16> into f32
   return
 }
+
+// -----
+
+func.func @room(%acc: i32, %x: vector<3x16xi8>) -> i32 {
+  // expected-error @+1 {{i32 has no room for 48 numbers}}
+  %0 = simd.pack_bits %acc, %x : vector<3x16xi8> into i32
+  return %0 : i32
+}
+
+// -----
+
+func.func @bits(%acc: vector<9xi32>, %x: vector<16xi8>) -> vector<9xi32> {
+  // expected-error @+1 {{i8 has no 9 bits}}
+  %0 = simd.pack_bits %acc, %x : vector<16xi8> into vector<9xi32>
+  return %0 : vector<9xi32>
+}

@@ -12,3 +12,15 @@ func.func @dots(%c: vector<8xf32>, %a: vector<8x2xbf16>, %b: vector<8x2xbf16>, %
   %2 = simd.dot %i, %u, %v {lhs_unsigned} : vector<4xi8> into i32
   return
 }
+
+// -----
+
+// The last two bits of 32 bytes, a word for each; and the last bits alone.
+// CHECK-LABEL: func.func @pack_bits
+// CHECK: simd.pack_bits %acc, %x : vector<2x16xi8> into vector<2xi32>
+// CHECK: simd.pack_bits %one, %y : vector<16xi16> into i32
+func.func @pack_bits(%acc: vector<2xi32>, %one: i32, %x: vector<2x16xi8>, %y: vector<16xi16>) -> (vector<2xi32>, i32) {
+  %0 = simd.pack_bits %acc, %x : vector<2x16xi8> into vector<2xi32>
+  %1 = simd.pack_bits %one, %y : vector<16xi16> into i32
+  return %0, %1 : vector<2xi32>, i32
+}

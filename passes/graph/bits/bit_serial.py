@@ -32,7 +32,7 @@ from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
 
-AUTO, ALWAYS, NEVER = "auto", "always", "never"
+AUTO, POPCOUNT, NEVER = "auto", "popcount", "never"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class BitSerialPass(ModulePass):
     fewer instructions as products of bytes, stays (see `costs.py`).
 
     Options:
-        method: `auto` takes what is estimated to be faster; `always` and `never` do not ask.
+        method: `auto` takes what is estimated to be faster; `popcount` counts bits wherever that
+            has a form, and `never` leaves all as it is.
     """
 
     name = "bit-serial"
@@ -69,8 +70,8 @@ class BitSerialPass(ModulePass):
     method: str = AUTO
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.method not in (AUTO, ALWAYS, NEVER):
-            text = f"method = {self.method} is none of {AUTO}, {ALWAYS} and {NEVER}"
+        if self.method not in (AUTO, POPCOUNT, NEVER):
+            text = f"method = {self.method} is none of {AUTO}, {POPCOUNT} and {NEVER}"
             raise PassFailedError(f"bit-serial: {text}")
         target = target_facts_of(op)
         if self.method == NEVER or target is None or target.vectors is None:
@@ -86,7 +87,7 @@ class BitSerialPass(ModulePass):
             }
             if found:
                 sets = ValueSets(body, constants)
-                pattern = CountBits(found, sets, constants, target, self.method == ALWAYS)
+                pattern = CountBits(found, sets, constants, target, self.method == POPCOUNT)
                 rewrite(body, [pattern], once=True)
 
 

@@ -1,6 +1,6 @@
 // RUN: tcopt %s -p 'set-target{cpu=znver4},bit-serial' --split-input-file | filecheck %s
 // RUN: tcopt %s -p 'set-target{cpu=znver4},bit-serial{method=never}' --split-input-file | filecheck %s --check-prefix=NEVER
-// RUN: tcopt %s -p 'set-target{cpu=znver4},bit-serial{method=always}' --split-input-file | filecheck %s --check-prefix=ALWAYS
+// RUN: tcopt %s -p 'set-target{cpu=znver4},bit-serial{method=popcount}' --split-input-file | filecheck %s --check-prefix=ALWAYS
 
 // Data from 0 to 3 has two bits, weights of 0 and -1 have one, with a sign. Both are stored by
 // bits, weights with the channels of the result last.

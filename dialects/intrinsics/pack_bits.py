@@ -1,0 +1,82 @@
+"""Bits of neighbouring numbers as words, a word for each bit.
+
+`pack_bits_2x2x16_by_0` takes two rows of 16 unsigned bytes: 32 numbers, of whose last two bits it
+makes two words. What is behind `by` is the numbers' type: 0 for ui8, 1 for i8, 2 for ui16 and 3
+for i16. On x86 that is a comparison for each bit whose result is a mask; others add up bits that
+stand in different places.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.intrinsics import Intrinsic, register_family
+from tcopt.dialects.intrinsics.bit_dots import MOST_PLANES, WORD
+from tcopt.dialects.simd import PackBitsOp
+from tcopt.dialects.te import api as te
+from tcopt.support.errors import InputError
+
+FAMILY = "pack_bits"
+ELEMENTS = ("ui8", "i8", "ui16", "i16")
+"""Types of numbers, by what stands behind `by`."""
+
+
+def pack_bits_name(bits: int, blocks: int, lanes: int, element: int) -> str:
+    """The intrinsic for so many blocks of numbers."""
+    return f"{FAMILY}_{bits}x{blocks}x{lanes}_by_{element}"
+
+
+def packed_bit(
+    number: te.Expr, bit: te.Axis | None, block: te.Axis | None, lane: te.Axis, lanes: int
+) -> te.Expr:
+    """A bit of a number at its place in a word.
+
+    Args:
+        bit: which one; None where it is the last one alone.
+        block: which of the blocks that share a word the number is in; None where there is one.
+    """
+    word = te.cast(number, "ui32")
+    if bit is not None:
+        word = te.shift_right(word, te.cast(bit, "ui32"))
+    place = te.cast(lane if block is None else block * lanes + lane, "ui32")
+    return te.shift_left(word & 1, place)
+
+
+def _lower(acc: SSAValue, x: SSAValue) -> list[PackBitsOp]:
+    return [PackBitsOp(acc, x)]
+
+
+@register_family(FAMILY)
+def _make(extents: tuple[int, ...], number: int | None) -> Intrinsic:
+    kind = number or 0
+    if len(extents) != 3 or not 0 <= kind < len(ELEMENTS):
+        raise InputError(
+            f"words are not made of {'x'.join(map(str, extents))}",
+            hint="bits, blocks and numbers of a block, such as 2x2x16, and a type from 0 to 3",
+        )
+    bits, blocks, lanes = extents
+    if bits > MOST_PLANES or blocks * lanes > WORD or lanes < 2:
+        raise InputError(
+            f"{blocks} blocks of {lanes} numbers of {bits} bits make no words",
+            hint=f"2 to {WORD} numbers of up to {MOST_PLANES} bits",
+        )
+
+    def behaviour(x: te.Tensor) -> te.Tensor:
+        p, q = te.reduce_axis(blocks, "p"), te.reduce_axis(lanes, "q")
+
+        def element(*at: te.Axis) -> te.Reduce:
+            number = x[p, q] if blocks > 1 else x[q]
+            block, bit = p if blocks > 1 else None, at[0] if at else None
+            one = packed_bit(number, bit, block, q, lanes)
+            return te.sum(one, axis=[p, q] if blocks > 1 else [q])
+
+        return te.compute((bits,) if bits > 1 else (), element, name="pack")
+
+    shape = (blocks, lanes) if blocks > 1 else (lanes,)
+    return Intrinsic(
+        pack_bits_name(bits, blocks, lanes, kind),
+        inputs={"x": (shape, ELEMENTS[kind])},
+        behaviour=behaviour,
+        lowering=_lower,
+        requires=[()],
+    )

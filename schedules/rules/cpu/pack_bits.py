@@ -1,0 +1,82 @@
+"""Words of the bits of neighbouring numbers, all words of a group of numbers at once.
+
+parallel over pixels
+  for each group of numbers of a pixel
+    a word for each bit, by one intrinsic
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tcopt.dialects.intrinsics.bit_dots import MOST_PLANES, WORD
+from tcopt.dialects.intrinsics.pack_bits import ELEMENTS, pack_bits_name
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.schedules.analysis.behaviours import behaviour_of, computes
+from tcopt.schedules.analysis.patterns import BlockPattern, access_bits, match_block
+from tcopt.schedules.api.handles import Block
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.schedules.rules.cpu.granularity import parallelize
+from tcopt.schedules.rules.rule import Declined, schedule_rule
+
+
+@schedule_rule(target="cpu", priority=130)
+class PackBits:
+    """Rule for functions of one block that packs bits."""
+
+    name = "cpu-pack-bits"
+
+    def apply(self, sch: Schedule, facts: CpuFacts) -> Declined | None:
+        blocks = sch.blocks()
+        if len(blocks) != 1:
+            return Declined(f"{len(blocks)} blocks are not one that packs bits", quiet=True)
+        (block,) = blocks
+        pattern = match_block(sch.block_op(block))
+        found = None if pattern is None else _intrinsic(sch, block, pattern)
+        if pattern is None or found is None:
+            return Declined("its block does not pack bits", quiet=True)
+        name, inner = found
+        loops = sch.get_loops(block)
+        outer, tile = loops[:-inner], loops[-inner:]
+        copy = sch.cache_write(block, "register")
+        around = parallelize(sch, outer, 4 * pattern.work // WORD, facts)
+        if around:
+            sch.reverse_compute_at(copy, around[-1])
+        sch.decompose_reduction(block, tile[0])
+        sch.tensorize(block, name)
+        sch.set_scope(block, "register")
+        for each in blocks_of(sch):
+            own = [loop for loop in sch.get_loops(each) if loop not in around]
+            if own:
+                sch.vectorize(own[-1])
+        return None
+
+
+def blocks_of(sch: Schedule) -> list[Block]:
+    """The blocks that start a word, and copy it."""
+    return [each for each in sch.blocks() if sch.get_loops(each)]
+
+
+def _intrinsic(sch: Schedule, block: Block, pattern: BlockPattern) -> tuple[str, int] | None:
+    """The intrinsic that a block is, and how many of its innermost loops that has."""
+    if len(pattern.terms) != 1 or not pattern.reduce or not pattern.spatial:
+        return None
+    (term,) = pattern.terms
+    bits = buffer_shape(pattern.store.buffer)[-1]
+    lanes = pattern.extents[pattern.reduce[-1]]
+    blocks = prod(pattern.extents[v] for v in pattern.reduce[:-1])
+    fits = bits <= MOST_PLANES and blocks * lanes <= WORD and lanes > 1
+    if not fits or len(pattern.reduce) > 2 or access_bits(term) not in (8, 16):
+        return None
+    inner = 1 + (blocks > 1) + (bits > 1)
+    loops = [sch.loop_op(each) for each in sch.get_loops(block)]
+    if len(loops) < inner:
+        return None
+    for kind, element in enumerate(ELEMENTS):
+        if not element.endswith(str(access_bits(term))):
+            continue
+        name = pack_bits_name(bits, blocks, lanes, kind)
+        if computes(behaviour_of(name), sch.block_op(block), loops[-inner:]):
+            return name, inner
+    return None
