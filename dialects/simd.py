@@ -150,9 +150,9 @@ class PackBitsOp(IRDLOperation):
         narrow = self.x.type.get_element_type()
         if not isinstance(narrow, IntegerType) or not isinstance(word, IntegerType):
             raise VerifyException(f"bits of {narrow} are not packed into {word}")
-        if len(shape) > 1 or self.count > word.width.data:
+        if len(shape) > 1 or self.count > word.bitwidth:
             raise VerifyException(f"{self.acc.type} has no room for {self.count} numbers")
-        if self.bits > narrow.width.data:
+        if self.bits > narrow.bitwidth:
             raise VerifyException(f"{narrow} has no {self.bits} bits")
 
 

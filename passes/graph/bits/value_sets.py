@@ -104,7 +104,8 @@ def _of_type(element: Attribute) -> Array | None:
     """All numbers of an integer type of up to 8 bits."""
     if element == i1:
         return np.array([False, True])
-    if not isinstance(element, IntegerType) or element.bitwidth > 8:
+    width = element.bitwidth if isinstance(element, IntegerType) else None
+    if width is None or width > 8:
         return None
     dtype = numpy_dtype(element)
     limits = ml_dtypes.iinfo(dtype)

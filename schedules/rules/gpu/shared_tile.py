@@ -152,6 +152,8 @@ def find_roles(pattern: BlockPattern, dot: Dot | None, facts: GpuFacts) -> Roles
     columns, lane = columns_of(pattern), None
     if columns is None:
         return Declined("no variable is contiguous in the output")
+    if dot is not None and dot.weights is None:
+        return Declined("bits of words are not counted here")
     if dot is not None and not dot.weights.is_unit(columns, lane_dim(dot.weights, dot)):
         return Declined("results of dot products do not lie beside each other")
     if dot is not None and pattern.extents[columns] <= _result_lanes(pattern, facts):
