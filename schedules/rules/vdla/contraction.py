@@ -11,14 +11,14 @@
 
 Data or weights are loaded further outside where that moves less. Pieces lie in several slots, so
 that the next one is loaded while this one is computed with. Pieces are those that take the fewest
-cycles on a model of the units and their port (`timing.py`).
+cycles on a model of the units and their port (`timing.py`), unless somebody chooses others of the
+rule's space (`tile_space.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from heapq import nsmallest
+from dataclasses import dataclass
 
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.target import VdlaTargetAttr
@@ -29,13 +29,11 @@ from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.rules.vdla.epilogue import load_tables
 from tcopt.schedules.rules.vdla.roles import Roles, Source, find_roles, multiplies_bytes
-from tcopt.schedules.rules.vdla.tiles import Tile, candidate_tiles
-from tcopt.schedules.rules.vdla.timing import Estimator
+from tcopt.schedules.rules.vdla.tile_space import TileSpace
+from tcopt.schedules.rules.vdla.tiles import Tile
+from tcopt.schedules.spaces.space import Choice, Point
 from tcopt.schedules.state.state import buffers_read
 from tcopt.support.remarks import remark
-
-_TIMED = 24
-"""Tiles whose time is worked out: those that keep unit and port busy for the shortest time."""
 
 
 @schedule_rule(target="vdla", priority=100)
@@ -45,21 +43,36 @@ class Contraction:
     name = "vdla-contraction"
     provides = (CONTRACTION,)
 
-    def apply(self, sch: Schedule, facts: VdlaTargetAttr) -> Declined | None:
-        found = [b for b in sch.blocks() if sch.block_op(b).is_reduction]
-        pattern = match_block(sch.block_op(found[0])) if len(found) == 1 else None
-        if pattern is None or not pattern.is_contraction or not multiplies_bytes(pattern):
+    def space(self, sch: Schedule, facts: VdlaTargetAttr) -> TileSpace | Declined:
+        block = _sums(sch)
+        if block is None:
             return Declined("there is not one sum of products of bytes in 32 bits")
+        pattern = match_block(sch.block_op(block))
+        assert pattern is not None
         roles = find_roles(sch, pattern, facts)
         if isinstance(roles, Declined):
             return roles
         if not roles.epilogue.stores_bytes and "i32" not in facts.stored_types:
             return Declined("results of 32 bits are not stored")
-        tile = choose_tile(roles, facts)
-        if tile is None:
-            return Declined("no piece fits the accelerator's memories")
-        schedule_tile(sch, found[0], roles, tile, facts)
+        space = TileSpace(roles, facts)
+        return Declined("no piece fits the accelerator's memories") if space.is_empty else space
+
+    def apply(
+        self, sch: Schedule, facts: VdlaTargetAttr, space: TileSpace, choice: Choice
+    ) -> Declined | None:
+        block = _sums(sch)
+        assert block is not None, "there is a space"
+        schedule_tile(sch, block, space.roles, space.tile(Point(dict(choice))), facts)
         return None
+
+
+def _sums(sch: Schedule) -> Block | None:
+    """The block that sums products of bytes; None if there is not one."""
+    found = [b for b in sch.blocks() if sch.block_op(b).is_reduction]
+    pattern = match_block(sch.block_op(found[0])) if len(found) == 1 else None
+    if pattern is None or not pattern.is_contraction or not multiplies_bytes(pattern):
+        return None
+    return found[0]
 
 
 def choose_tile(
@@ -71,21 +84,9 @@ def choose_tile(
         serial: with one slot each.
         threads: virtual threads, each with a slot of its own.
     """
-    timer = Estimator(roles, facts)
-    tiles = candidate_tiles(roles, facts)
-    if serial:
-        tiles = (replace(tile, slots=(1, 1, 1)) for tile in tiles)
-    if threads > 1:
-        tiles = (
-            replace(tile, slots=(threads, threads, threads))
-            for tile in tiles
-            if min(tile.slots) >= threads and splits_into(roles, tile, threads)
-        )
-    near = nsmallest(_TIMED, tiles, key=timer.bound)
-    found = min(near, key=timer.cycles, default=None)
-    if found is None or threads == 1:
-        return found
-    return replace(found, slots=(1, 1, 1), threads=threads)
+    space = TileSpace(roles, facts)
+    choice = space.shortest((1, 1, 1) if serial else None, threads)
+    return space.tile(Point(choice)) if choice else None
 
 
 def thread_variable(roles: Roles, tile: Tile) -> int | None:
@@ -93,15 +94,6 @@ def thread_variable(roles: Roles, tile: Tile) -> int | None:
     extents = roles.pattern.extents
     cut = (v for v in (*roles.outputs, *roles.pixels) if tile.sizes[v] < extents[v])
     return next(cut, None)
-
-
-def splits_into(roles: Roles, tile: Tile, threads: int) -> bool:
-    """Whether pieces can be virtual threads without a rest."""
-    variable = thread_variable(roles, tile)
-    if variable is None:
-        return False
-    pieces = -(-roles.pattern.extents[variable] // tile.sizes[variable])
-    return pieces % threads == 0
 
 
 def schedule_tile(

@@ -1,18 +1,18 @@
-"""Tiles of a sum of products for an accelerator, and what they move."""
+"""Tiles of a sum of products for an accelerator, and what they move.
+
+All is said of one tile, or of columns of many.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil, prod
 
-from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.schedules.rules.vdla.roles import Layout, Roles
+from tcopt.support.columns import Column, least, where
 
-_MOST_SLOTS = 3
 _MOST_PAD = 15
-_LEAST_SHARE = 8
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Tile:
         threads: pieces of the output channels that are virtual threads.
     """
 
-    sizes: Mapping[int, int]
-    outputs_outer: bool
-    whole_data: bool
-    whole_weights: bool
-    slots: tuple[int, int, int] = (1, 1, 1)
-    threads: int = 1
+    sizes: Mapping[int, Column]
+    outputs_outer: Column
+    whole_data: Column
+    whole_weights: Column
+    slots: tuple[Column, Column, Column] = (1, 1, 1)
+    threads: Column = 1
 
     def __str__(self) -> str:
         sizes = "x".join(map(str, self.sizes.values()))
@@ -50,22 +50,23 @@ class Load:
         transfers: instructions; rows: of each; columns: entries of a row.
     """
 
-    entries: int
-    transfers: int
-    rows: int
-    columns: int
+    entries: Column
+    transfers: Column
+    rows: Column
+    columns: Column
 
 
-def box_of(source: Layout, sizes: Sequence[int]) -> list[int]:
+def box_of(source: Layout, sizes: Sequence[Column]) -> list[Column]:
     """The extents of what a piece reads, in entries along each dimension."""
-    rank = len(source.shape)
-    return [
-        1 + sum((n - 1) * abs(steps[dim]) for n, steps in zip(sizes, source.steps, strict=True))
-        for dim in range(rank)
-    ]
+    box: list[Column] = [1] * len(source.shape)
+    for n, steps in zip(sizes, source.steps, strict=True):
+        for dim, step in enumerate(steps):
+            if step:
+                box[dim] = box[dim] + (n - 1) * abs(step)
+    return box
 
 
-def load_of(source: Layout, sizes: Sequence[int], unit: int) -> Load:
+def load_of(source: Layout, sizes: Sequence[Column], unit: int) -> Load:
     """The transfers of a piece.
 
     Args:
@@ -73,79 +74,56 @@ def load_of(source: Layout, sizes: Sequence[int], unit: int) -> Load:
         unit: how many of the last dimensions are one entry.
     """
     box = box_of(source, sizes)[:-unit]
-    rest = list(zip(box, source.shape, source.pads, source.strides, strict=False))
-    columns = 1
-    is_whole = True
-    while rest and is_whole:
-        extent, size, padded, stride = rest[-1]
-        if stride > 1:
-            break
-        rest.pop()
-        columns *= min(extent, size)
-        is_whole = extent == size and not any(padded)
-    rows = 1
-    while rest and rows == 1:
-        rows *= rest.pop()[0]
-    return Load(prod(box), prod(each[0] for each in rest), rows, columns)
+    columns: Column = 1
+    rows: Column = 1
+    transfers: Column = 1
+    # Dimensions from the last one are one row as far as they are whole; the next that is not one
+    # index long is the rows.
+    is_row: Column = True
+    rest = zip(box, source.shape, source.pads, source.strides, strict=False)
+    for extent, size, padded, stride in reversed(list(rest)):
+        is_row = is_row & (stride == 1)
+        is_first = rows == 1
+        transfers = where(is_row, transfers, where(is_first, transfers, transfers * extent))
+        rows = where(is_row, rows, where(is_first, rows * extent, rows))
+        columns = where(is_row, columns * least(extent, size), columns)
+        is_row = is_row & (extent == size) & (not any(padded))
+    return Load(prod(box), transfers, rows, columns)
 
 
-def sizes_of(roles: Roles, tile: Tile, *, whole_depth: bool = False) -> list[int]:
+def sizes_of(roles: Roles, tile: Tile, *, whole_depth: Column = False) -> list[Column]:
     """How many values of each variable a piece has."""
-    extents = roles.pattern.extents
-    return [
-        extents[v] if v == roles.depth and whole_depth else min(tile.sizes.get(v, n), n)
-        for v, n in enumerate(extents)
-    ]
+    sizes: list[Column] = []
+    for v, extent in enumerate(roles.pattern.extents):
+        size = least(tile.sizes[v], extent) if v in tile.sizes else extent
+        sizes.append(where(whole_depth, extent, size) if v == roles.depth else size)
+    return sizes
 
 
-def candidate_tiles(roles: Roles, facts: VdlaTargetAttr) -> Iterator[Tile]:
-    """All tiles that fit the memories, with as many slots as do; those of few pixels are left
-    out where there is room for many more."""
-    extents = roles.pattern.extents
-    depth = [] if roles.depth is None else [roles.depth]
-    shared = dict.fromkeys(roles.shared, 1)
-    for blocks in product(*(_sizes(extents[v]) for v in (*roles.outputs, *depth))):
-        chosen = dict(zip((*roles.outputs, *depth), blocks, strict=True)) | shared
-        if _most_entries(roles, chosen) > facts.entries["wgt"]:
-            continue
-        found = [
-            tile
-            for pixels in product(*(_pixel_sizes(roles, v) for v in roles.pixels))
-            for tile in _orders(roles, chosen | dict(zip(roles.pixels, pixels, strict=True)))
-        ]
-        fitting = [(tile, s) for tile in found if (s := _slots(roles, tile, facts)) is not None]
-        most = max((_pixels(roles, tile) for tile, _ in fitting), default=0)
-        for tile, slots in fitting:
-            if _pixels(roles, tile) * _LEAST_SHARE >= most:
-                yield replace(tile, slots=slots)
+def entries_of(roles: Roles, tile: Tile) -> tuple[Column, Column, Column]:
+    """Entries of a piece's data, weights and sums."""
+    data = load_of(roles.data, sizes_of(roles, tile, whole_depth=tile.whole_data), 1)
+    weights = load_of(roles.weights, sizes_of(roles, tile, whole_depth=tile.whole_weights), 2)
+    sizes = sizes_of(roles, tile)
+    return data.entries, weights.entries, prod(sizes[v] for v in (*roles.outputs, *roles.pixels))
 
 
-def _most_entries(roles: Roles, sizes: Mapping[int, int]) -> int:
-    """Entries of weights of one part of the sum."""
-    tile = Tile(sizes, True, False, False)
-    return load_of(roles.weights, sizes_of(roles, tile), 2).entries
+def other_entries(roles: Roles, tile: Tile) -> Column:
+    """Registers beside those of the sums: of what the alu combines them with."""
+    sizes = sizes_of(roles, tile)
+    tables = sum(load_of(each, sizes, 1).entries for each in roles.epilogue.tables)
+    *_, sums = entries_of(roles, tile)
+    return sums * roles.epilogue.registers + tables
 
 
-def _orders(roles: Roles, sizes: Mapping[int, int]) -> Iterator[Tile]:
-    """Orders of the loops, and where operands are loaded."""
-    whole = roles.depth is None or sizes[roles.depth] >= roles.pattern.extents[roles.depth]
-    for outer, data, weights in product((True, False), repeat=3):
-        if not whole or (data and weights):
-            yield Tile(sizes, outer, data, weights)
-
-
-def _pixels(roles: Roles, tile: Tile) -> int:
-    return prod(tile.sizes[v] for v in roles.pixels)
-
-
-def _pixel_sizes(roles: Roles, variable: int) -> list[int]:
+def pixel_sizes(roles: Roles, variable: int) -> list[int]:
     """Sizes of pieces each of which reads some data, and not pads alone."""
     extents, data = roles.pattern.extents, roles.data
     taps = box_of(data, [1 if v in roles.pixels else n for v, n in enumerate(extents)])
     moved = [dim for dim, step in enumerate(data.steps[variable]) if step]
     if any(max(data.pads[dim]) >= taps[dim] for dim in moved):
         return [extents[variable]]
-    found = _sizes(extents[variable])
+    found = piece_sizes(extents[variable])
     if not roles.pixels or variable != roles.pixels[-1]:
         return found
     # A narrower last piece is loaded with zeros behind its rows: as many as a transfer may have.
@@ -154,37 +132,6 @@ def _pixel_sizes(roles: Roles, variable: int) -> list[int]:
     return [n for n in found if -extents[variable] % n * step <= most]
 
 
-def _sizes(extent: int) -> list[int]:
-    """Sizes that cut an extent into equal pieces, as far as may be, the largest first."""
-    return list(dict.fromkeys(ceil(extent / pieces) for pieces in range(1, extent + 1)))
-
-
-def entries_of(roles: Roles, tile: Tile) -> tuple[int, int, int]:
-    """Entries of a piece's data, weights and sums."""
-    data = load_of(roles.data, sizes_of(roles, tile, whole_depth=tile.whole_data), 1)
-    weights = load_of(roles.weights, sizes_of(roles, tile, whole_depth=tile.whole_weights), 2)
-    sums = prod(sizes_of(roles, tile)[v] for v in (*roles.outputs, *roles.pixels))
-    return data.entries, weights.entries, sums
-
-
-def table_entries(roles: Roles, tile: Tile) -> int:
-    """Registers of what is loaded once for many pixels."""
-    sizes = sizes_of(roles, tile)
-    return sum(load_of(each, sizes, 1).entries for each in roles.epilogue.tables)
-
-
-def _slots(roles: Roles, tile: Tile, facts: VdlaTargetAttr) -> tuple[int, int, int] | None:
-    """As many slots as there are room and pieces for; None where not even one fits."""
-    there = facts.entries
-    data, weights, sums = entries_of(roles, tile)
-    other = sums * roles.epilogue.registers + table_entries(roles, tile)
-    found: list[int] = []
-    for entries, room, most in (
-        (data, there["inp"], _MOST_SLOTS),
-        (weights, there["wgt"], _MOST_SLOTS),
-        (sums, there["acc"] - other, 2),
-    ):
-        if entries > room:
-            return None
-        found.append(min(room // entries, most))
-    return found[0], found[1], found[2]
+def piece_sizes(extent: int) -> list[int]:
+    """Sizes that cut an extent into equal pieces, as far as may be, the smallest first."""
+    return sorted({ceil(extent / pieces) for pieces in range(1, extent + 1)})

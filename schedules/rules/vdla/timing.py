@@ -7,14 +7,17 @@ asked for the port at the same cycle.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import ceil, prod
+from functools import cached_property
+from math import prod
 
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.schedules.rules.vdla.epilogue import ALU, STORE, ZERO, Step
 from tcopt.schedules.rules.vdla.layouts import Layout
 from tcopt.schedules.rules.vdla.roles import Roles
 from tcopt.schedules.rules.vdla.tiles import Load, Tile, load_of, sizes_of
+from tcopt.support.columns import Column, ceil_div, most, where
 
 _INSTRUCTION_BYTES = 16
 _MICRO_OP_BYTES = 4
@@ -22,15 +25,16 @@ _HARDWARE_LOOPS = 2
 _LOAD, _COMPUTE, _STORE = range(3)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Job:
-    """An instruction: cycles of the port, or of the unit, after others are done."""
+    """An instruction: cycles of the port, or of the unit, after others are done; `done` is below 0
+    until it is."""
 
     unit: int
     port: int
     cycles: int
     after: list[int]
-    done: int = 0
+    done: int = -1
 
 
 @dataclass
@@ -39,19 +43,19 @@ class Estimator:
 
     roles: Roles
     facts: VdlaTargetAttr
-    _loads: dict[tuple[object, ...], tuple[Load, Load]] = field(
-        default_factory=dict[tuple[object, ...], tuple[Load, Load]]
-    )
 
-    def port_cycles(self, rows: int, row_bytes: int) -> int:
+    @cached_property
+    def entry_bytes(self) -> Mapping[str, int]:
+        """Bytes of an entry of each memory."""
+        return self.facts.entry_bytes
+
+    def port_cycles(self, rows: Column, row_bytes: Column) -> Column:
         """Cycles that a transfer has the port for."""
-        facts = self.facts
-        moved = ceil(row_bytes * facts.port_cycles.data / facts.port_bytes.data)
-        return rows * (facts.row_cycles.data + moved)
+        return self.facts.transfer_cycles(rows, row_bytes)
 
-    def bound(self, tile: Tile) -> float:
+    def bound(self, tile: Tile) -> Column:
         """About how many cycles the port and the units are busy: the largest of these as far as
-        pieces have several slots, else one after the other."""
+        pieces have several slots, else one after the other. Of one tile, or of columns of many."""
         roles, facts = self.roles, self.facts
         extents = roles.pattern.extents
         outer = _Counts(roles, tile)
@@ -67,59 +71,54 @@ class Estimator:
         work = prod(extents) // (extents[roles.lanes] * extents[roles.inner])
         steps = outer.sums * outer.parts
         compute = work * facts.gemm_cycles.data + steps * facts.fill.data
-        compute += results * (1 + sum(map(self.step_cycles, roles.epilogue.steps)))
+        compute = compute + results * (1 + sum(map(self.step_cycles, roles.epilogue.steps)))
         shown = sum(cycles for _, cycles in moved)
         for slots, (times, cycles) in zip(tile.slots, moved, strict=False):
-            shown += (times - 1) * cycles if slots == 1 else 0
-        shown += stores if tile.slots[2] == 1 else stores // outer.sums
+            shown = shown + where(slots == 1, (times - 1) * cycles, 0)
+        shown = shown + where(tile.slots[2] == 1, stores, stores // outer.sums)
         # Units have one transfer under way each, and wait for its end.
         latency = facts.latency.data
         loading = loads + latency * (
             outer.data * data.transfers + outer.weights * weights.transfers
         )
         storing = stores + latency * outer.sums * store.transfers
-        return max(loads + stores, compute + shown, loading, storing)
+        return most(loads + stores, compute + shown, loading, storing)
 
     def cycles(self, tile: Tile) -> int:
         """Cycles from the first instruction to the last."""
         jobs = self._jobs(tile)
         facts = self.facts
-        queues = [[n for n, job in enumerate(jobs) if job.unit == unit] for unit in range(3)]
-        heads, free = [0, 0, 0], [0, 0, 0]
+        queues = [iter([n for n, job in enumerate(jobs) if job.unit == unit]) for unit in range(3)]
+        heads = [next(queue, None) for queue in queues]
+        ready: list[tuple[int, int, int] | None] = [None, None, None]
+        free = [0, 0, 0]
         port = fetch = 0
-        group = facts.fetch.data
+        group, latency = facts.fetch.data, facts.latency.data
         fetch_cycles = self.port_cycles(1, group * _INSTRUCTION_BYTES)
         fetched = 0
-        finished = [False] * len(jobs)
         left = len(jobs)
         while left:
-            best, best_start, unit = -1, 0, 0
-            for each in range(3):
-                if heads[each] == len(queues[each]):
+            for unit, number in enumerate(heads):
+                if number is None or ready[unit] is not None:
                     continue
-                number = queues[each][heads[each]]
-                job = jobs[number]
-                if not all(finished[n] for n in job.after):
-                    continue
-                start = max(free[each], max((jobs[n].done for n in job.after), default=0))
-                if best < 0 or start < best_start or (start == best_start and number < best):
-                    best, best_start, unit = number, start, each
-            assert best >= 0, "jobs wait for earlier ones alone"
-            if best >= fetched:
+                # A start that is known stays: the unit does nothing else before.
+                done = [jobs[n].done for n in jobs[number].after]
+                if not done or min(done) >= 0:
+                    ready[unit] = max([free[unit], *done]), number, unit
+            start, number, unit = min(each for each in ready if each is not None)
+            if number >= fetched:
                 # Instructions come in groups, through the same port.
                 port = max(port, fetch) + fetch_cycles
                 fetch, fetched = port, fetched + group
                 continue
-            job = jobs[best]
+            job = jobs[number]
             if job.port:
-                start = max(best_start, port)
-                port = start + job.port
-                job.done = port + facts.latency.data
+                port = max(start, port) + job.port
+                job.done = port + latency
             else:
-                job.done = best_start + job.cycles
+                job.done = start + job.cycles
             free[unit] = job.done
-            finished[best] = True
-            heads[unit] += 1
+            heads[unit], ready[unit] = next(queues[unit], None), None
             left -= 1
         return max(job.done for job in jobs)
 
@@ -135,21 +134,16 @@ class Estimator:
             return facts.alu_imm.data if step.has_number else facts.alu_reg.data
         return facts.gemm_cycles.data if step.kind == ZERO else 0
 
-    def _load_cycles(self, load: Load, memory: str) -> int:
-        size = self.facts.entry_bytes[memory]
+    def _load_cycles(self, load: Load, memory: str) -> Column:
+        size = self.entry_bytes[memory]
         return load.transfers * self.port_cycles(load.rows, load.columns * size)
 
     def transfers(self, tile: Tile) -> tuple[Load, Load]:
         """What is loaded of data and weights at a time."""
-        key = (*tile.sizes.items(), tile.whole_data, tile.whole_weights)
-        if key not in self._loads:
-            roles = self.roles
-            data = load_of(roles.data, sizes_of(roles, tile, whole_depth=tile.whole_data), 1)
-            weights = load_of(
-                roles.weights, sizes_of(roles, tile, whole_depth=tile.whole_weights), 2
-            )
-            self._loads[key] = data, weights
-        return self._loads[key]
+        roles = self.roles
+        data = load_of(roles.data, sizes_of(roles, tile, whole_depth=tile.whole_data), 1)
+        weights = load_of(roles.weights, sizes_of(roles, tile, whole_depth=tile.whole_weights), 2)
+        return data, weights
 
     def _jobs(self, tile: Tile) -> list[_Job]:
         return _Writer(self, tile).jobs
@@ -161,30 +155,19 @@ class _Counts:
     def __init__(self, roles: Roles, tile: Tile):
         extents = roles.pattern.extents
 
-        def pieces(variables: tuple[int, ...]) -> int:
-            return prod(ceil(extents[v] / tile.sizes.get(v, extents[v])) for v in variables)
+        def pieces(variables: tuple[int, ...]) -> Column:
+            return prod(ceil_div(extents[v], tile.sizes.get(v, extents[v])) for v in variables)
 
-        shared = prod(extents[v] for v in roles.shared)
+        self.shared = prod(extents[v] for v in roles.shared)
         self.outputs, self.pixels = pieces(roles.outputs), pieces(roles.pixels)
         self.parts = 1 if roles.depth is None else pieces((roles.depth,))
-        self.shared = shared
-        self.sums = self.outputs * self.pixels * shared
-        inner_pixels = tile.outputs_outer
-        parts = self.parts
-        self.data = (
-            shared
-            * self.pixels
-            * (
-                (1 if not inner_pixels else self.outputs)
-                if tile.whole_data
-                else self.outputs * parts
-            )
-        )
-        self.weights = (
-            shared
-            * self.outputs
-            * ((1 if inner_pixels else self.pixels) if tile.whole_weights else self.pixels * parts)
-        )
+        self.sums = self.outputs * self.pixels * self.shared
+        outer = tile.outputs_outer
+        each = self.sums * self.parts
+        with_pixels = self.shared * self.pixels * where(outer, self.outputs, 1)
+        with_outputs = self.shared * self.outputs * where(outer, 1, self.pixels)
+        self.data = where(tile.whole_data, with_pixels, each)
+        self.weights = where(tile.whole_weights, with_outputs, each)
 
 
 class _Writer:
@@ -239,9 +222,9 @@ class _Writer:
 
     def _store_port(self, sizes: list[int]) -> tuple[int, int]:
         """Transfers of a piece's results, and the port's cycles for each."""
-        roles, facts = self.estimator.roles, self.estimator.facts
+        roles = self.estimator.roles
         load = load_of(roles.results, sizes, 1)
-        size = facts.entry_bytes[self.estimator.stored]
+        size = self.estimator.entry_bytes[self.estimator.stored]
         return load.transfers, self.estimator.port_cycles(load.rows, load.columns * size)
 
     def _add(self, unit: int, port: int, cycles: int, after: list[int]) -> int:
@@ -254,7 +237,7 @@ class _Writer:
         used = operand.used[operand.now]
         after = [] if used is None else [used]
         load = operand.load
-        size = self.estimator.facts.entry_bytes[operand.memory]
+        size = self.estimator.entry_bytes[operand.memory]
         port = self.estimator.port_cycles(load.rows, load.columns * size)
         for _ in range(load.transfers):
             operand.loaded = self._add(_LOAD, port, 0, after)
@@ -262,7 +245,7 @@ class _Writer:
     def _sums(self, parts: int) -> None:
         slots = self.tile.slots[2]
         number = len(self.stores)
-        after = [self.stores[number - slots]] if number >= slots else []
+        after: list[int] = [self.stores[number - slots]] if number >= slots else []
         self._add(_COMPUTE, 0, self.reset_cycles, after)
         last = 0
         is_apart = self.tile.whole_data or self.tile.whole_weights
@@ -293,8 +276,9 @@ class _Writer:
     def _registers(self, layout: Layout, memory: str) -> int:
         """Load registers: the compute unit does it, and waits."""
         load = load_of(layout, self.sizes, 1)
-        facts = self.estimator.facts
-        port = self.estimator.port_cycles(load.rows, load.columns * facts.entry_bytes[memory])
+        port = self.estimator.port_cycles(
+            load.rows, load.columns * self.estimator.entry_bytes[memory]
+        )
         return [self._add(_COMPUTE, port, 0, []) for _ in range(load.transfers)][-1]
 
     def _epilogue(self, last: int) -> int:

@@ -1,0 +1,257 @@
+"""What `vdla-contraction` leaves open: pieces, their order, where operands are loaded, slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.schedules.rules.operands import operands_of
+from tcopt.schedules.rules.vdla.roles import Roles
+from tcopt.schedules.rules.vdla.tiles import (
+    Tile,
+    entries_of,
+    other_entries,
+    piece_sizes,
+    pixel_sizes,
+)
+from tcopt.schedules.rules.vdla.timing import Estimator
+from tcopt.schedules.spaces.space import (
+    Choice,
+    Column,
+    Grid,
+    Knob,
+    LoopLevel,
+    NestKind,
+    Operand,
+    Point,
+    Space,
+)
+from tcopt.support.columns import ceil_div, least, most, where
+
+OUTPUTS_OUTSIDE, PIXELS_OUTSIDE = 0, 1
+"""The orders of the loops over pieces."""
+
+_SLOTS = ("data_slots", "weight_slots", "sum_slots")
+_MOST_SLOTS = (3, 3, 2)
+"""Of data, weights and sums."""
+
+_MOST_THREADS = 2
+
+_TIMED = 24
+"""Choices whose time is worked out: those that keep units and port busy for the shortest time."""
+
+_COLUMN = 1 << 17
+"""How many choices are judged at a time."""
+
+_LEAST_SHARE = 8
+"""Pieces of so many times fewer pixels than there is room for are not the default."""
+
+
+class TileSpace(Space):
+    """The pieces of a sum of products on an accelerator.
+
+    The leading knobs say what a piece is, in which order pieces follow each other, and whether an
+    operand is loaded with each part of a sum or whole. By default there are as many slots as there
+    is room for, and one virtual thread.
+    """
+
+    def __init__(self, roles: Roles, facts: VdlaTargetAttr):
+        self.roles, self.facts = roles, facts
+        self.timer = Estimator(roles, facts)
+        self._room = tuple(facts.entries[name] for name in ("inp", "wgt", "acc"))
+        self._blocks = self._names("outputs", roles.outputs)
+        self._blocks |= {} if roles.depth is None else {"depth": roles.depth}
+        self._pixels = self._names("pixels", roles.pixels)
+        extents = roles.pattern.extents
+        knobs = [Knob(name, tuple(piece_sizes(extents[v]))) for name, v in self._blocks.items()]
+        for name, v in self._pixels.items():
+            knobs.append(Knob(name, tuple(pixel_sizes(roles, v))))
+        loaded = ("by parts", "whole")
+        knobs += [
+            Knob("order", (OUTPUTS_OUTSIDE, PIXELS_OUTSIDE), ("outputs outside", "pixels outside")),
+            Knob("data", (0, 1), loaded),
+            Knob("weights", (0, 1), loaded),
+        ]
+        self._leading = tuple(knob.name for knob in knobs)
+        for name, count in zip(_SLOTS, _MOST_SLOTS, strict=True):
+            knobs.append(Knob(name, tuple(range(1, count + 1))))
+        knobs.append(Knob("threads", tuple(range(1, _MOST_THREADS + 1)), is_quiet=True))
+        super().__init__(knobs)
+
+    @staticmethod
+    def _names(name: str, variables: Sequence[int]) -> dict[str, int]:
+        many = len(variables) > 1
+        return {f"{name}_{n}" if many else name: v for n, v in enumerate(variables)}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no piece fits the memories."""
+        return not len(self._leading_points[1])
+
+    @property
+    def leading(self) -> tuple[str, ...]:
+        return self._leading
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        return ("data", "weights", *_SLOTS, "threads")
+
+    def tile(self, k: Point) -> Tile:
+        """The tile of a choice; without slots, with as many as there is room for."""
+        names = {**self._blocks, **self._pixels}
+        sizes = {v: getattr(k, name) for name, v in names.items()}
+        sizes |= dict.fromkeys(self.roles.shared, 1)
+        tile = Tile(sizes, k.order == OUTPUTS_OUTSIDE, k.data == 1, k.weights == 1)
+        given = vars(k)
+        if _SLOTS[0] not in given:
+            return replace(tile, slots=self._most_slots(tile))
+        slots = k.data_slots, k.weight_slots, k.sum_slots
+        return replace(tile, slots=slots, threads=k.threads)
+
+    def valid(self, k: Point) -> Column:
+        """Slots of all operands fit their memories, and threads divide the pieces."""
+        tile, roles = self.tile(k), self.roles
+        fits = True
+        for (entries, room), slots in zip(self._needs(tile), tile.slots, strict=True):
+            fits = fits & (entries * slots * tile.threads <= room) & (slots >= 1)
+        if roles.depth is not None:
+            # Where there is one part, it is whole.
+            many = tile.sizes[roles.depth] < roles.pattern.extents[roles.depth]
+            fits = fits & (many | (tile.whole_data & tile.whole_weights))
+        else:
+            fits = fits & tile.whole_data & tile.whole_weights
+        return fits & ((tile.threads == 1) | (self._thread_pieces(tile) % tile.threads == 0))
+
+    def estimate(self, k: Point) -> Column:
+        """Cycles for which units and port are busy."""
+        return self.timer.bound(self.tile(k))
+
+    def ties(self, k: Point) -> Sequence[Column]:
+        """The largest pieces, and what is loaded at once."""
+        sizes = [-getattr(k, name) for name in (*self._blocks, *self._pixels)]
+        return (*sizes, k.order, -k.data, -k.weights)
+
+    def complete(self, leading: Choice) -> dict[str, int]:
+        slots = self.tile(Point(dict(leading))).slots
+        return dict(leading) | dict(zip(_SLOTS, map(int, slots), strict=True)) | {"threads": 1}
+
+    def default(self) -> dict[str, int]:
+        return self.shortest()
+
+    def shortest(
+        self, slots: tuple[int, int, int] | None = None, threads: int = 1
+    ) -> dict[str, int]:
+        """Of the choices whose estimate is lowest the one that takes the fewest cycles on the
+        model of the units and their port; empty if there is none.
+
+        Args:
+            slots: of each operand, as many as there is room for by default.
+            threads: virtual threads, each with one slot.
+        """
+        grid, points, room = self._leading_points
+        if not len(points):
+            return {}
+        given = slots or ((threads,) * 3 if threads > 1 else None)
+        k = grid.at(points)
+        counts = [least(most, n) for most, n in zip(room, given or _MOST_SLOTS, strict=True)]
+        k = Point(vars(k) | dict(zip(_SLOTS, counts, strict=True)) | {"threads": 1})
+        costs = np.asarray(self.estimate(k), np.float64)
+        kept = np.flatnonzero(np.all(np.asarray(counts) >= np.reshape(given or 1, (-1, 1)), axis=0))
+        if threads > 1:
+            pieces = self._thread_pieces(self.tile(k))
+            kept = kept[np.broadcast_to(pieces, len(points))[kept] % threads == 0]
+        order = np.lexsort([key[kept] for key in reversed((costs, *self.ties(k)))])
+        best: tuple[int, dict[str, int]] | None = None
+        for row in kept[order[:_TIMED]]:
+            found = grid.choice(points[row]) | {
+                name: int(count[row]) for name, count in zip(_SLOTS, counts, strict=True)
+            }
+            cycles = self.timer.cycles(self.tile(Point({**found, "threads": 1})))
+            if best is None or cycles < best[0]:
+                best = cycles, found
+        if best is None:
+            return {}
+        again = dict.fromkeys(_SLOTS, 1) if threads > 1 else {}
+        return best[1] | again | {"threads": threads}
+
+    def nest(self, k: Point) -> Sequence[LoopLevel]:
+        roles, tile = self.roles, self.tile(k)
+        extents = roles.pattern.extents
+        levels = [LoopLevel(v, extents[v]) for v in roles.shared]
+        outputs, pixels = (self._pieces(vs, tile) for vs in (roles.outputs, roles.pixels))
+        for first, second in zip((*outputs, *pixels), (*pixels, *outputs), strict=True):
+            levels.append(_either(tile.outputs_outer, first, second))
+        parts = () if roles.depth is None else (roles.depth,)
+        levels += self._pieces(parts, tile)
+        inside = (*roles.outputs, *parts, *roles.taps, *roles.pixels)
+        for v in inside:
+            size = least(tile.sizes[v], extents[v]) if v in tile.sizes else extents[v]
+            levels.append(LoopLevel(v, size, NestKind.UNROLLED))
+        vector = NestKind.VECTOR
+        return [*levels, *(LoopLevel(v, extents[v], vector) for v in (roles.lanes, roles.inner))]
+
+    def operands(self) -> Sequence[Operand]:
+        return operands_of(self.roles.pattern)
+
+    def _pieces(self, variables: Sequence[int], tile: Tile) -> list[LoopLevel]:
+        extents = self.roles.pattern.extents
+        return [LoopLevel(v, ceil_div(extents[v], tile.sizes[v])) for v in variables]
+
+    def _needs(self, tile: Tile) -> list[tuple[Column, Column]]:
+        """Entries of a slot of each operand, and the room for all of them."""
+        entries, (*room, registers) = entries_of(self.roles, tile), self._room
+        rest = registers - other_entries(self.roles, tile) * tile.threads
+        return list(zip(entries, (*room, rest), strict=True))
+
+    def _most_slots(self, tile: Tile) -> tuple[Column, Column, Column]:
+        """As many as there is room for; 0 where not even one fits."""
+        data, weights, sums = (
+            least(most(room // entries, 0), count)
+            for (entries, room), count in zip(self._needs(tile), _MOST_SLOTS, strict=True)
+        )
+        return data, weights, sums
+
+    @cached_property
+    def _leading_points(self) -> tuple[Grid, NDArray[np.int64], tuple[Column, ...]]:
+        """The choices that may be the default, and how many slots there is room for."""
+        grid = Grid([knob for knob in self.knobs if knob.name in self.leading])
+        per_block = max(grid.size // prod(len(knob.values) for knob in self._block_knobs), 1)
+        step = per_block * max(_COLUMN // per_block, 1)
+        found: list[NDArray[np.int64]] = []
+        for start in range(0, grid.size, step):
+            points = grid.points(range(start, min(start + step, grid.size)))
+            k = grid.at(points)
+            fits = np.broadcast_to(np.asarray(self.valid(k), np.bool_), len(points))
+            # Where there is room for many more pixels, with the same channels, few are left out.
+            pixels = np.where(fits, prod(getattr(k, name) for name in self._pixels), 0)
+            pixels = pixels.reshape(-1, per_block)
+            enough = pixels * _LEAST_SHARE >= pixels.max(axis=1, keepdims=True)
+            found.append(points[fits & enough.reshape(-1)])
+        points = np.concatenate(found)
+        slots = self.tile(grid.at(points)).slots
+        return grid, points, tuple(np.broadcast_to(count, len(points)) for count in slots)
+
+    @property
+    def _block_knobs(self) -> list[Knob]:
+        return [knob for knob in self.knobs if knob.name in self._blocks]
+
+    def _thread_pieces(self, tile: Tile) -> Column:
+        """How many pieces the variable has whose pieces may be threads; none where nothing is
+        cut."""
+        extents, found = self.roles.pattern.extents, 1
+        for v in reversed((*self.roles.outputs, *self.roles.pixels)):
+            count = ceil_div(extents[v], tile.sizes[v])
+            found = where(count > 1, count, found)
+        return found
+
+
+def _either(condition: Column, yes: LoopLevel, no: LoopLevel) -> LoopLevel:
+    """One loop or the other."""
+    variable = where(condition, yes.variable, no.variable)
+    return LoopLevel(variable, where(condition, yes.extent, no.extent))

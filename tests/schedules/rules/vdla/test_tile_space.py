@@ -1,0 +1,115 @@
+"""What the rule of the accelerator leaves open: its default, its formulas, any choice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from accelerator_programs import TO_LOOP, TO_PLACES, Conv
+from tcopt.backends.vdla.machines import named_machine
+from tcopt.backends.vdla.simulator.function import run_stream
+from tcopt.backends.vdla.source import stream_for
+from tcopt.compiler import Phase, lower
+from tcopt.dialects.loop import FuncOp
+from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.dialects.vdla import ProgramOp
+from tcopt.schedules import Schedule
+from tcopt.schedules.passes.schedule import find_schedule
+from tcopt.schedules.rules.rule import rules_for
+from tcopt.schedules.rules.vdla.contraction import Contraction
+from tcopt.schedules.rules.vdla.tile_space import TileSpace
+from tcopt.schedules.spaces.space import Point
+
+LAYERS = {
+    "C2": (Conv(56, 56, 4, 4, 3, pad=1), (1, 2, 8, 14), "outputs outside", (0, 0), (3, 3, 2)),
+    "C3": (Conv(56, 56, 4, 4, 1), (4, 4, 2, 56), "outputs outside", (1, 1), (3, 3, 2)),
+    "C4": (Conv(56, 56, 4, 8, 3, 2, 1), (2, 1, 4, 28), "outputs outside", (0, 0), (3, 3, 2)),
+    "C5": (Conv(56, 56, 4, 8, 1, 2), (8, 4, 1, 28), "outputs outside", (1, 1), (3, 3, 2)),
+    "C6": (Conv(28, 28, 8, 8, 3, pad=1), (1, 2, 4, 28), "outputs outside", (0, 0), (3, 3, 2)),
+    "C7": (Conv(28, 28, 8, 16, 3, 2, 1), (2, 1, 7, 14), "outputs outside", (0, 0), (3, 3, 2)),
+    "C8": (Conv(28, 28, 8, 16, 1, 2), (16, 8, 1, 14), "outputs outside", (1, 1), (3, 1, 2)),
+    "C9": (Conv(14, 14, 16, 16, 3, pad=1), (1, 2, 7, 14), "outputs outside", (0, 0), (3, 3, 2)),
+    "C10": (Conv(14, 14, 16, 32, 3, 2, 1), (4, 1, 7, 7), "outputs outside", (0, 0), (3, 3, 2)),
+    "C11": (Conv(14, 14, 16, 32, 1, 2), (1, 16, 7, 7), "pixels outside", (1, 1), (1, 3, 2)),
+    "C12": (Conv(7, 7, 32, 32, 3, pad=1), (2, 2, 7, 7), "outputs outside", (0, 0), (3, 3, 2)),
+    "dense": (Conv(1, 1, 32, 63, 1), (3, 16, 1, 1), "pixels outside", (1, 0), (3, 2, 2)),
+}
+"""ResNet-18's layers on the paper's machine: pieces of outputs, depth, rows and columns, order,
+what is loaded whole, slots. They are those of the table in docs/vdla.md."""
+
+
+def space_of(conv: Conv, target: VdlaTargetAttr) -> tuple[FuncOp, TileSpace]:
+    module = conv.module(target)
+    lower(module, [Phase("loop", TO_LOOP)])
+    function = next(op for op in module.ops if isinstance(op, FuncOp))
+    space = Contraction().space(Schedule(function.clone()), target)
+    assert isinstance(space, TileSpace)
+    return function, space
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_default_is_what_the_table_was_made_with(name: str) -> None:
+    conv, (outputs, depth, rows, columns), order, (data, weights), slots = LAYERS[name]
+    _, space = space_of(conv, named_machine("vdla"))
+    assert space.words(space.default()) == {
+        "outputs": outputs,
+        "depth": depth,
+        "pixels_0": 1,
+        "pixels_1": rows,
+        "pixels_2": columns,
+        "order": order,
+        "data": "whole" if data else "by parts",
+        "weights": "whole" if weights else "by parts",
+        **dict(zip(("data_slots", "weight_slots", "sum_slots"), slots, strict=True)),
+    }
+
+
+SMALL = VdlaTargetAttr.of_facts(
+    {**named_machine("vdla").facts(), "inp_bytes": 2048, "wgt_bytes": 16384, "acc_bytes": 4096}
+)
+
+
+@pytest.mark.parametrize(
+    "conv", [Conv(9, 12, 2, 4, 3, stride=2, pad=1), Conv(7, 6, 3, 2, 1, images=2)], ids=str
+)
+def test_columns_say_what_numbers_do(conv: Conv) -> None:
+    """Validity, estimate, slots and loops, of many choices and of each."""
+    _, space = space_of(conv, SMALL)
+    points = space.draw(20000, np.random.default_rng(0))
+    fits = np.asarray(space.valid(space.at(points)))
+    points = np.concatenate([points[fits][:60], points[:40]])
+    k = space.at(points)
+    columns = [np.broadcast_to(c, len(points)) for c in (space.valid(k), space.estimate(k))]
+    loops = space.nest(k)
+    assert 0 < columns[0].sum() < len(points)
+    for row, point in enumerate(points):
+        choice = space.choice(point)
+        one = Point(choice)
+        assert [bool(space.valid(one)), int(space.estimate(one))] == [c[row] for c in columns]
+        for level, of_one in zip(loops, space.nest(one), strict=True):
+            assert np.broadcast_to(level.extent, len(points))[row] == of_one.extent
+
+
+def test_any_choice_computes_the_same(rng: np.random.Generator) -> None:
+    """Choices at random fit the memories, threads too, and results are numpy's."""
+    conv = Conv(7, 6, 2, 4, 3, pad=1)
+    function, space = space_of(conv, SMALL)
+    rules = rules_for("vdla")
+    points = space.draw(100000, np.random.default_rng(1))
+    points = points[np.asarray(space.valid(space.at(points)))]
+    choices = [space.choice(point) for point in points]
+    threaded = [choice for choice in choices if choice["threads"] > 1]
+    assert threaded
+    for choice in (*choices[:5], *threaded[:2]):
+        words = space.words(choice)
+        schedule = find_schedule(function, rules, SMALL, rule="vdla-contraction", choice=words)
+        assert schedule is not None
+        module = conv.module(SMALL)
+        module.body.block.erase_op(next(iter(module.ops)))
+        module.body.block.add_op(schedule.func)
+        lower(module, [Phase("program", f"{TO_PLACES},lower-loop-to-vdla,insert-tokens")])
+        (program,) = module.ops
+        assert isinstance(program, ProgramOp)
+        x, w, y = conv.arrays(rng)
+        run_stream(stream_for(program, SMALL), SMALL, [x, w, y], seed=0)
+        np.testing.assert_array_equal(y, conv.expected(x, w))
