@@ -122,6 +122,22 @@ def test_code_that_is_faster_than_the_machine_is_wrong():
     assert found[0].status == WRONG and "this machine cannot do in under" in found[0].error
 
 
+@pytest.mark.parametrize(("limits", "status"), [([1e9, 1.0], OK), ([1e9] * 9, WRONG)])
+def test_the_limit_is_measured_again_before_a_time_is_beyond_it(
+    runner: Runner, limits: list[float], status: str
+):
+    """A machine that was busy when its limit was measured makes no result wrong."""
+    from dataclasses import replace
+
+    from tcopt.tuner.measure.turns import Turns
+
+    measured = iter(limits)
+    workload, turns = replace(WORKLOAD, least_ns=1e9), SETTINGS.turns
+    codes = {0: planted("good")}
+    found = Turns(runner, workload, codes, 0, turns, lambda: next(measured)).run()
+    assert found[0].status == status
+
+
 def test_equal_code_is_measured_once(runner: Runner):
     from tcopt.tuner.measure.turns import Turns
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.builders import Builder, LocalBuilders
-from tcopt.tuner.measure.least_times import amounts_of, on_this_machine
+from tcopt.tuner.measure.least_times import amounts_of, measured_again, on_this_machine
 from tcopt.tuner.measure.outcomes import CandidateFailed, Outcome
 from tcopt.tuner.measure.reference import Reference
 from tcopt.tuner.measure.runner import Limits, Runner
@@ -159,7 +159,14 @@ class LocalMeasurer:
         runner = self._runner(task)
         runner.use(known.workload)
         everything = {default: known.default, **codes}
-        turns = Turns(runner, known.workload, everything, default, self.settings.turns)
+        turns = Turns(
+            runner,
+            known.workload,
+            everything,
+            default,
+            self.settings.turns,
+            lambda: measured_again(amounts_of(task), task.kind, self._threads),
+        )
         outcomes = {**twins, **(turns.run() if set(codes) & set(range(len(candidates))) else {})}
         found: list[Outcome] = []
         for number, candidate in enumerate(candidates):

@@ -17,7 +17,7 @@ from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.compiler.fingerprint import fingerprint
 from tcopt.support.messages import pack, unpack
 from tcopt.tuner.measure.builders import LocalBuilders
-from tcopt.tuner.measure.least_times import Amounts, on_this_machine
+from tcopt.tuner.measure.least_times import Amounts, measured_again, on_this_machine
 from tcopt.tuner.measure.outcomes import LOST, CandidateFailed, Outcome
 from tcopt.tuner.measure.runner import Limits, Runner
 from tcopt.tuner.measure.turns import Turns, TurnSettings
@@ -82,7 +82,15 @@ def measure(message: bytes) -> bytes:
     runner = _runner(kind, threads, Limits(**request["limits"]), request["memory"])
     runner.use(workload)
     codes = {n: Code.from_bytes(bytes(part)) for n, part in enumerate(parts[1:])}
-    found = Turns(runner, workload, codes, 0, TurnSettings(**request["turns"])).run()
+    turns = Turns(
+        runner,
+        workload,
+        codes,
+        0,
+        TurnSettings(**request["turns"]),
+        lambda: measured_again(amounts, kind, threads),
+    )
+    found = turns.run()
     return pack({"outcomes": [_facts_of(found[n]) for n in range(len(codes))]})
 
 
