@@ -249,7 +249,7 @@ def foreign_entries() -> Iterator[str]:
 
 def _source(value: object) -> str:
     """The file outside of the package that registers a value, or defines it; empty for none."""
-    return _caller() or _foreign_code(value)
+    return _caller() or foreign_code(value)
 
 
 def _caller() -> str:
@@ -275,7 +275,7 @@ def is_own(path: str) -> bool:
     return path.startswith(_FOLDER)
 
 
-def _foreign_code(value: object) -> str:
+def foreign_code(value: object) -> str:
     """The file outside of the package of a function, a class, or what an object is made of."""
     held = [value] if isinstance(value, _CODE) else [type(value), *_state(value).values()]
     for each in held:

@@ -81,6 +81,15 @@ def test_an_operator_of_a_domain_of_its_own() -> None:
     np.testing.assert_allclose(run("my.company.Triple", plugins=[plugin(text)]), -5 * X)
 
 
+def test_mistakes_of_a_handler_are_its_own() -> None:
+    """Not those of the model."""
+    text = GATE.replace("ctx.input(0)", "ctx.inputs_of_all(0)")
+    line = next(n for n, each in enumerate(text.splitlines(), 1) if "inputs_of_all" in each)
+    message = rf"handler of my.company.Triple, .*plugin.py:{line}, raised AttributeError.*mend"
+    with pytest.raises(InputError, match=message):
+        run("my.company.Triple", plugins=[plugin(text)])
+
+
 def test_graph_ops_are_read_back(capsys: pytest.CaptureFixture[str]) -> None:
     onnx.save(model("my.company.Triple"), "net.onnx")
     loaded = ["--load", str(plugin(GATE))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from traceback import walk_tb
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 from xdsl.ir import SSAValue
@@ -37,7 +38,14 @@ from tcopt.frontends.onnx.nodes.functions import (
 from tcopt.frontends.onnx.nodes.ordering import in_order, node_label
 from tcopt.frontends.onnx.nodes.sequences import sequence_handler
 from tcopt.frontends.onnx.nodes.stages import Staging
-from tcopt.support.errors import ImportModelError, ResourceError, TcoptError, UnsupportedError
+from tcopt.support.errors import (
+    ImportModelError,
+    InputError,
+    ResourceError,
+    TcoptError,
+    UnsupportedError,
+)
+from tcopt.support.registration import foreign_code
 
 
 class NodeImporter:
@@ -266,6 +274,18 @@ class NodeImporter:
         except VerifyException as error:
             shapes = ", ".join(str(list(shape_of(v))) for v in operands if v is not None)
             raise ImportModelError(f"{node.op_type} of {shapes}: {error}", where=where) from error
+        except Exception as error:
+            if isinstance(error, TcoptError | MemoryError | RecursionError):
+                raise
+            if not (path := foreign_code(handle)):
+                raise
+            place = f"{path}:{_line_in(path, error)}"
+            raise InputError(
+                f"the handler of {operator_name(node)}, {place}, raised "
+                f"{type(error).__name__}: {error}",
+                where=where,
+                hint="mend the handler; --traceback shows what called what",
+            ) from error
         return [results] if isinstance(results, SSAValue) else results
 
     def _call(
@@ -332,6 +352,14 @@ _MISTAKES = (
     MemoryError,
     RecursionError,
 )
+
+
+def _line_in(path: str, error: Exception) -> int:
+    """The last line of a file that an error passed through."""
+    lines = [
+        line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == path
+    ]
+    return lines[-1] if lines else 0
 
 
 def _as_error(mistake: Exception, op_type: str) -> TcoptError:
