@@ -73,7 +73,7 @@ class PackBitsOp(GraphOp):
         lanes = x.shape[-1]
         per = blocks_in_word(x.shape[1], lanes)
         placed = np.moveaxis(x, 1, -2).reshape(x.shape[0], *x.shape[2:-1], -1, 1, per * lanes)
-        numbers = placed.astype(np.int64) >> np.arange(self.bit_count)[:, None] & 1
+        numbers: Array = placed.astype(np.int64) >> np.arange(self.bit_count)[:, None] & 1
         return np.sum(numbers << np.arange(per * lanes), axis=-1)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:

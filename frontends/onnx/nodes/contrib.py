@@ -19,6 +19,7 @@ from tcopt.frontends.onnx.nodes.contrib_schema import (
     contrib_schema,
 )
 from tcopt.frontends.onnx.nodes.microsoft import find_microsoft_schema
+from tcopt.frontends.onnx.nodes.qonnx import find_qonnx_schema
 from tcopt.support.errors import InputError
 from tcopt.support.registration import Registry
 
@@ -81,4 +82,4 @@ def find_contrib_schema(domain: str, op_type: str) -> NodeSchema | None:
     given = SCHEMAS.get(f"{domain}.{op_type}")
     if given is not None:
         return given
-    return find_microsoft_schema(domain, op_type)
+    return find_microsoft_schema(domain, op_type) or find_qonnx_schema(domain, op_type)

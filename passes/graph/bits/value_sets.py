@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import cast
 
 import ml_dtypes
 import numpy as np
@@ -104,9 +105,10 @@ def _of_type(element: Attribute) -> Array | None:
     """All numbers of an integer type of up to 8 bits."""
     if element == i1:
         return np.array([False, True])
-    width = element.bitwidth if isinstance(element, IntegerType) else None
-    if width is None or width > 8:
+    if not isinstance(element, IntegerType):
         return None
-    dtype = numpy_dtype(element)
+    dtype = numpy_dtype(cast("Attribute", element))
+    if dtype.itemsize > 1:
+        return None
     limits = ml_dtypes.iinfo(dtype)
     return np.arange(int(limits.min), int(limits.max) + 1).astype(dtype)

@@ -11,7 +11,6 @@ from math import prod
 
 from tcopt.dialects.intrinsics.bit_dots import MOST_PLANES, WORD
 from tcopt.dialects.intrinsics.pack_bits import ELEMENTS, pack_bits_name
-from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.behaviours import behaviour_of, computes
 from tcopt.schedules.analysis.patterns import BlockPattern, access_bits, match_block
 from tcopt.schedules.api.handles import Block
@@ -63,7 +62,8 @@ def _intrinsic(sch: Schedule, block: Block, pattern: BlockPattern) -> tuple[str,
     if len(pattern.terms) != 1 or not pattern.reduce or not pattern.spatial:
         return None
     (term,) = pattern.terms
-    bits = buffer_shape(pattern.store.buffer)[-1]
+    own = [v for v in pattern.spatial if pattern.store.is_unit(v) and not term.uses(v)]
+    bits = pattern.extents[own[-1]] if own else 1
     lanes = pattern.extents[pattern.reduce[-1]]
     blocks = prod(pattern.extents[v] for v in pattern.reduce[:-1])
     fits = bits <= MOST_PLANES and blocks * lanes <= WORD and lanes > 1

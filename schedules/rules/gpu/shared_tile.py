@@ -152,9 +152,10 @@ def find_roles(pattern: BlockPattern, dot: Dot | None, facts: GpuFacts) -> Roles
     columns, lane = columns_of(pattern), None
     if columns is None:
         return Declined("no variable is contiguous in the output")
-    if dot is not None and dot.weights is None:
+    weights = None if dot is None else dot.weights
+    if dot is not None and weights is None:
         return Declined("bits of words are not counted here")
-    if dot is not None and not dot.weights.is_unit(columns, lane_dim(dot.weights, dot)):
+    if weights is not None and not weights.is_unit(columns, lane_dim(weights, dot)):
         return Declined("results of dot products do not lie beside each other")
     if dot is not None and pattern.extents[columns] <= _result_lanes(pattern, facts):
         lane = columns
