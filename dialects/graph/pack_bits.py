@@ -72,9 +72,12 @@ class PackBitsOp(GraphOp):
         """The value by numpy."""
         lanes = x.shape[-1]
         per = blocks_in_word(x.shape[1], lanes)
-        placed = np.moveaxis(x, 1, -2).reshape(x.shape[0], *x.shape[2:-1], -1, 1, per * lanes)
+        placed: Array = np.moveaxis(x, 1, -2).reshape(
+            x.shape[0], *x.shape[2:-1], -1, 1, per * lanes
+        )
         numbers: Array = placed.astype(np.int64) >> np.arange(self.bit_count)[:, None] & 1
-        return np.sum(numbers << np.arange(per * lanes), axis=-1)
+        words: Array = np.add.reduce(numbers << np.arange(per * lanes), axis=-1)
+        return words
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
         """A sum over the numbers of a word."""

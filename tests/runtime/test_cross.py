@@ -13,6 +13,7 @@ import pytest
 from onnx import ModelProto
 
 import tcopt
+from bit_models import Layer
 from models import convolutional, transformers
 from models.checks import run_imported
 from models.integer_products import byte_feeds, integer_products
@@ -20,6 +21,7 @@ from other_machines import runner_for
 from tcopt.backends.llvm.machine.host import host_target, named_target
 from tcopt.backends.llvm.machine.linker import find_linker
 from tcopt.support.errors import UnsupportedError
+from tcopt.support.remarks import collect_remarks
 
 MODELS = {
     "residual": lambda: convolutional.residual_net(20, 8),
@@ -105,6 +107,22 @@ def test_models_on_other_cpus(target: str, model: str, tmp_path: Path):
     for ours, theirs in zip(run_library(library, feeds, runner), expected, strict=True):
         # f32 sums in another order, over a few layers.
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("target", ["cortex-a53", "haswell", "x86-64"])
+@pytest.mark.parametrize("numbers", [(-1, 1), (-1, 0, 1)], ids=["signs", "ternary"])
+def test_counts_of_bits(target: str, numbers: tuple[int, ...], tmp_path: Path):
+    """Layers of two and one bits, and of two and two, on CPUs that count bits in other ways."""
+    runner = runner_for(target)
+    layer = Layer(shape=(1, 36, 5, 6), outputs=20, numbers=numbers)
+    library = tmp_path / f"{target}.so"
+    popcount = {"before:bit-serial": "bit-serial{method=popcount}"}
+    with collect_remarks() as remarks:
+        tcopt.compile(layer.model(), target=f"cpu:{target}", passes=popcount).save(library)
+    assert any("done: bit-serial" in str(each) for each in remarks)
+    x = layer.inputs()
+    (ours,) = run_library(library, {"x": x}, runner)
+    np.testing.assert_allclose(ours, layer.expected(x), rtol=1e-5, atol=1e-3)
 
 
 def test_dot_products_of_bf16(tmp_path: Path):

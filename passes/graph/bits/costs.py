@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute
 
@@ -12,28 +14,30 @@ from tcopt.dialects.target import TargetFacts
 LOGIC = 0.5
 """Cycles for a vector of ands or sums, of which CPUs do two at a time."""
 
-COUNT = 1.0
-"""Cycles for counting the bits of a vector of words by one instruction."""
+COUNTS = (
+    (frozenset({"x86_64", "avx512vpopcntdq"}), 1.0),
+    (frozenset({"aarch64"}), 1.0),
+    (frozenset({"x86_64", "avx2"}), 5.0),
+    (frozenset[str](), 12.0),
+)
+"""Cycles for counting the bits of each word of a vector, by what a target is capable of, the first
+that fits: by one instruction; by bytes (`cnt`), which `uadalp` adds up; by tables of half-bytes
+that are looked up, and shuffles; by adding up neighbouring bits."""
 
-COUNT_BY_BYTES = 10.0
-"""The same by tables of half-bytes, or by adding up pairs of bits."""
-
-PRODUCTS = 1.0
-"""Cycles for a vector of products of bytes or 16-bit integers, added in groups."""
-
-COUNTERS = ({"x86_64", "avx512vpopcntdq"},)
-"""What a target must be capable of to count the bits of vectors of words."""
+PRODUCTS = (
+    (frozenset({"aarch64", "dotprod"}), 0.5),
+    (frozenset[str](), 1.0),
+)
+"""Cycles for a vector of products of bytes or 16-bit integers, added in groups, the same way."""
 
 
-def counts_bits(target: TargetFacts) -> bool:
-    """Whether a target counts the bits of each word of a vector by one instruction."""
-    return any(needed <= target.capabilities for needed in COUNTERS)
+def _cycles(table: Iterable[tuple[frozenset[str], float]], target: TargetFacts) -> float:
+    return next(cycles for needed, cycles in table if needed <= target.capabilities)
 
 
 def cycles_bit_by_bit(form: BitForm, planes: int, target: TargetFacts) -> float:
     """Cycles for one vector of sums."""
-    count = COUNT if counts_bits(target) else COUNT_BY_BYTES
-    return form.steps(planes) * (2 * LOGIC + count)
+    return form.steps(planes) * (2 * LOGIC + _cycles(COUNTS, target))
 
 
 def cycles_of_products(
@@ -42,4 +46,4 @@ def cycles_of_products(
     """The same for so many terms multiplied as they are."""
     dot = find_dot(target.capabilities, factors, i32)
     group = 1 if dot is None else dot.operands[1].shape[0]
-    return terms / group * PRODUCTS
+    return terms / group * _cycles(PRODUCTS, target)
