@@ -31,15 +31,33 @@ def samples_of(data: Data, inputs: Sequence[TensorSpec], batch: int | None = Non
         InputError: data of another form, of other inputs, none at all, or not finite.
     """
     found: list[Feeds] = []
-    several = [data] if isinstance(data, Mapping) else data
-    for given in several:
+    for given in _listed_data(data):
         found += _runs(given, inputs, batch)
     if not found:
         raise InputError("there is no calibration data")
     return found
 
 
-def _runs(given: Feeds, inputs: Sequence[TensorSpec], batch: int | None) -> list[Feeds]:
+def _listed_data(data: Any) -> list[Any]:
+    """One set of arrays, or several, as a list."""
+    if isinstance(data, Mapping):
+        return [data]
+    if not isinstance(data, list | tuple):
+        raise _of_another_form(data)
+    return [*data]
+
+
+def _of_another_form(given: Any) -> InputError:
+    return InputError(
+        f"calibration data is arrays by the names of inputs, or a list of such, "
+        f"not {type(given).__name__}",
+        hint="give {'name': array}",
+    )
+
+
+def _runs(given: Any, inputs: Sequence[TensorSpec], batch: int | None) -> list[Feeds]:
+    if not isinstance(given, Mapping):
+        raise _of_another_form(given)
     names = [spec.name for spec in inputs]
     missing = [name for name in names if name not in given]
     if missing:

@@ -27,8 +27,14 @@ class ErrorSum:
             self.squares += expected.size
             return
         wide = expected.astype(np.float64)
-        self.changes += float(np.square(actual - wide).sum())
-        self.squares += float(np.square(wide).sum())
+        # Infinities of both, and what is not a number in both, are no change.
+        same = (actual == wide) | (np.isnan(actual) & np.isnan(wide))
+        with np.errstate(invalid="ignore"):
+            change = np.where(same, 0.0, actual - wide)
+        self.changes += float(
+            np.square(np.nan_to_num(change, nan=np.inf, posinf=np.inf, neginf=-np.inf)).sum()
+        )
+        self.squares += float(np.square(wide[np.isfinite(wide)]).sum())
 
     @property
     def relative(self) -> float:

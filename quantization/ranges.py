@@ -101,7 +101,7 @@ def find_method(name: str) -> Method:
         InputError: there is none.
     """
     if name not in METHODS:
-        hint = f"it is one of {', '.join(sorted(METHODS))}"
+        hint = f"it is one of {', '.join([*sorted(METHODS), 'best'])}"
         raise InputError(f"there is no calibration method '{name}'", hint=hint)
     return METHODS[name]
 

@@ -43,6 +43,13 @@ def chain(spread: float = 1.0) -> ModelProto:
     return model
 
 
+def dense() -> ModelProto:
+    """Two products in a row: few kernels, where nothing else matters."""
+    net = Network("dense")
+    x = net.add("Relu", net.gemm(net.input("x", [4, 16]), 16, 32))
+    return net.model(**{net.gemm(x, 32, 8): [4, 8]})
+
+
 def normalized(width: int = 32, length: int = 6) -> ModelProto:
     """A layer norm with channels that stand out, in front of two products."""
     net = Network("normalized")

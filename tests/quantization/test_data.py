@@ -34,6 +34,9 @@ def test_an_open_extent_is_all_of_the_array_or_the_batch() -> None:
     ("data", "message"),
     [
         ([], "there is no calibration data"),
+        (None, "arrays by the names of inputs, or a list of such, not NoneType"),
+        (_X, "a list of such, not ndarray"),
+        ([_X], "a list of such, not ndarray"),
         ({"x": _X}, "nothing for 'n'"),
         ({"x": _X, "n": _N, "y": _X}, "has 'y', which the model does not have"),
         ({"x": _X.astype(np.float64), "n": _N}, "is float64, the model wants float32"),

@@ -11,9 +11,10 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 import tcopt
-from quantization_models import Feeds, chain, images, normalized, residual
+from quantization_models import Feeds, chain, dense, images, normalized, residual
 from tcopt.quantization.batch_norm import FoldBatchNorm
 from tcopt.quantization.equalization import EqualizeLayers
+from tcopt.quantization.errors import ErrorSum
 from tcopt.quantization.layers import layers_of
 from tcopt.quantization.onnx_graph import open_graph
 from tcopt.quantization.patterns import rewrite
@@ -99,8 +100,8 @@ def test_what_carries_values_gets_integers() -> None:
 
 
 def test_a_constant_activation_has_a_scale() -> None:
-    net_model = chain()
-    data = {"x": np.zeros((2, 1, 4, 8, 8), np.float32)}
+    net_model = dense()
+    data = {"x": np.zeros((2, 4, 16), np.float32)}
     found = tcopt.quantize(net_model, data, plan=False)
     result = tcopt.compile(found.model).run(_first(data))[0]
     assert np.isfinite(result).all()
@@ -174,7 +175,7 @@ def test_smoothing_helps_channels_that_stand_out() -> None:
 
 
 def test_the_best_method_is_that_of_least_error() -> None:
-    model, told = chain(), list[str]()
+    model, told = dense(), list[str]()
     found = tcopt.quantize(model, images(model), plan=False, method="best", told=told.append)
     errors = [float(line.split(": ")[1]) for line in told if line.startswith("error by")]
     assert len(errors) == 4 and found.plan.error == pytest.approx(min(errors), rel=1e-2)
@@ -202,6 +203,10 @@ def test_biases_are_corrected_for_what_weights_lose() -> None:
         ({"max_error": 0.0}, InputError, "an accepted error"),
         ({"min_gain": 1.5}, InputError, "a gain is"),
         ({"samples": 0}, InputError, "from 1 on"),
+        ({"samples": 1.5}, InputError, "'samples' is a whole number, not 1.5"),
+        ({"batch": "2"}, InputError, "'batch' is a whole number, not '2'"),
+        ({"percentile": "99"}, InputError, "'percentile' is a number, not '99'"),
+        ({"floats": "nothing"}, InputError, "no layer 'nothing'"),
     ],
 )
 def test_settings_that_do_not_fit_are_named(
@@ -225,12 +230,44 @@ def test_models_that_cannot_be_quantized_are_refused(tmp_path: Path) -> None:
     data = {"x": np.ones(2, np.float32)}
     with pytest.raises(UnsupportedError, match="no layer to quantise"):
         tcopt.quantize(relu, data, plan=False)
-    model = chain()
+    model = dense()
     made = tcopt.quantize(model, images(model), plan=False).model
     place = tmp_path / "again.onnx"
     with pytest.raises(InputError, match=r"quantised already, it has (Deq|Q)uantizeLinear"):
         tcopt.quantize(made, images(model), plan=False, output=place)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("value", "what"), [(np.nan, "NaN"), (np.inf, "infinity")])
+@pytest.mark.parametrize("place", [1, 2])
+def test_weights_that_are_not_finite_are_named(place: int, value: float, what: str) -> None:
+    model = chain()
+    name = model.graph.node[2].input[place]
+    (tensor,) = (w for w in model.graph.initializer if w.name == name)
+    array = onnx.numpy_helper.to_array(tensor).copy()
+    array.flat[1] = value
+    tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
+    with pytest.raises(InputError, match=f"the weights '{name}' have {what}"):
+        tcopt.quantize(model, images(model), plan=False)
+
+
+def test_a_model_whose_results_would_be_infinite_is_not_written(tmp_path: Path) -> None:
+    model = dense()
+    (tensor,) = (w for w in model.graph.initializer if w.name == model.graph.node[0].input[2])
+    array = onnx.numpy_helper.to_array(tensor).copy()
+    array[0] = 1e38
+    tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+    with pytest.raises(UnsupportedError, match="are not finite, so it is not kept"):
+        tcopt.quantize(model, images(model), plan=False, output=tmp_path / "x.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_infinities_of_both_sides_are_no_error() -> None:
+    total = ErrorSum()
+    total.add(np.array([np.inf, np.nan, 1.0]), np.array([np.inf, np.nan, 2.0]))
+    assert total.relative == 0.5
+    total.add(np.array([np.nan]), np.array([1.0]))
+    assert total.relative == np.inf
 
 
 def test_values_that_are_not_finite_inside_are_named() -> None:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from onnx import ModelProto
 
 from tcopt.compiler.content import Source
@@ -70,6 +73,7 @@ class QuantizeSettings:
         Raises:
             InputError: a setting has a value that it may not have.
         """
+        self._check_types()
         names = [each.value for each in Integer]
         if self.activations not in names:
             hint = f"it is one of {', '.join(names)}"
@@ -84,6 +88,17 @@ class QuantizeSettings:
             find_method(self.method)
         integer = Integer(self.activations)
         return RangeSettings(integer, self.symmetric, self.power_of_two, self.percentile)
+
+    def _check_types(self) -> None:
+        """InputError unless numbers are numbers."""
+        for name in ("samples", "batch"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral)):
+                raise InputError(f"'{name}' is a whole number, not {value!r}")
+        for name in ("percentile", "smooth"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
+                raise InputError(f"'{name}' is a number, not {value!r}")
 
     @property
     def weights(self) -> WeightSettings:
@@ -192,6 +207,12 @@ def quantize(
         error = measurement.error(names)
         rows = [LayerPlan(each.name, each.operator) for each in layers]
         found = Plan(rows, error)
+    if not isfinite(found.error):
+        raise UnsupportedError(
+            "the results of the quantised model are not finite, so it is not kept",
+            hint="values near the greatest float become infinite: scale the model's, or leave "
+            "layers in floats",
+        )
     result = measurement.quantized(found.quantized)
     for node in result.graph.node:
         node.name = ready.names.get(node.name, node.name)
@@ -241,6 +262,8 @@ def report(
 
 
 def _settings(given: dict[str, Any]) -> QuantizeSettings:
+    if isinstance(given.get("floats"), str):
+        given = {**given, "floats": [given["floats"]]}
     try:
         found = QuantizeSettings(**given)
     except TypeError:
@@ -281,7 +304,20 @@ def _prepared(
     layers = [layer for layer in layers if layer.name not in settings.floats]
     if not layers:
         raise _no_layers()
+    for layer in layers:
+        _check_constants(graph, layer)
     return _Prepared(graph, layers, samples, names)
+
+
+def _check_constants(graph: OnnxGraph, layer: Layer) -> None:
+    """InputError where weights or the bias of a layer are not finite."""
+    places = [layer.bias, None if layer.weight is None else layer.weight.place]
+    for place in places:
+        values = None if place is None else graph.array(layer.node.input[place])
+        if place is not None and values is not None and not np.isfinite(values).all():
+            name = layer.node.input[place]
+            what = "NaN" if np.isnan(values).any() else "infinity"
+            raise InputError(f"the weights '{name}' have {what}", where=layer.name)
 
 
 def _calibrated(ready: _Prepared, settings: QuantizeSettings, told: Told) -> Realization:
