@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from xdsl.ir import Operation
+
 from tcopt.dialects.target.interface import TargetFacts
 
 
@@ -197,6 +199,18 @@ class AcceleratorFacts(TargetFacts):
     def last_unit(self) -> str:
         """The unit that says when a program is over."""
         return self.units[-1]
+
+    def reads_out(self, ops: Sequence[Operation]) -> bool:
+        """Whether an instruction that stores sums does to them what some operators of the graph do.
+
+        The accelerator then gets these operators, and its rule says which intrinsic stores (see
+        `MatrixContraction`).
+
+        Args:
+            ops: elementwise; the first reads the sums, each other one what is before it, and what
+                else they read are constants: one number, or one for each channel.
+        """
+        return False
 
     def transfer_cycles(self, rows: int, row_bytes: int) -> int:
         """Cycles for which a transfer of rows has the port."""

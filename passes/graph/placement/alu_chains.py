@@ -95,7 +95,7 @@ class Chain:
             if limits is not None and _BYTES[0] <= limits[0] and limits[1] <= _BYTES[1]:
                 sizes = len(self.before), len(self.body), len(self.followed), len(self.reads)
                 found = self._known[value], *sizes
-            users = self._users(value)
+            users = self.users(value)
             if len(users) != 1 or shape_of(users[0].results[0]) != self.op.shape:
                 break
             registers = users[0].on_alu(self)
@@ -245,7 +245,7 @@ class Chain:
         self.before.append(made)
         return made.results[0]
 
-    def _users(self, value: SSAValue) -> list[GraphOp]:
+    def users(self, value: SSAValue) -> list[GraphOp]:
         """The ops of the graph that use a value; none where something else does, as another chain
         that loads it."""
         users = dict.fromkeys(use.operation for use in value.uses)

@@ -21,6 +21,7 @@ from tcopt.dialects.target import accelerator_of
 from tcopt.dialects.target.accelerator import AcceleratorFacts
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.placement.alu_chains import Chain, Claims, plain_source
+from tcopt.passes.graph.placement.read_outs import follow_read_out
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.minimum_cut import UNLIMITED, Network
 from tcopt.support.remarks import remark
@@ -56,8 +57,9 @@ class PartitionPass(ModulePass):
     (`GraphOp.on_matrix_unit`). Where results are sums of 32 bits the host goes on with them. Where
     the accelerator has an alu and stores bytes, operators that follow are computed there as far as
     results are bytes again, and others go on with these in blocks; they say themselves how
-    (`GraphOp.on_alu`). Results are the same integers. A group's place is its attribute `place`; the
-    function that it becomes has the accelerator as its target.
+    (`GraphOp.on_alu`). Where a store does to sums what operators do, the machine's facts say so,
+    and it gets them too (`AcceleratorFacts.reads_out`). Results are the same integers. A group's
+    place is its attribute `place`; the function that it becomes has the accelerator as its target.
 
     Operators are given to the accelerator so that the whole takes the fewest cycles, by a minimum
     cut: those of the products there, or of what is moved through the port if that takes longer,
@@ -193,8 +195,8 @@ def _chain(
         chain.drop()
         form = op.on_matrix_unit(unit.inner, unit.lanes)
         assert not isinstance(form, str)
-    found = Chain(op, form, unit, None, constants, ranges)
-    if "i32" in unit.results:
+    found = Chain(op, form, unit, None, constants, ranges, claims=claims)
+    if follow_read_out(found, facts) or "i32" in unit.results:
         return found
     found.drop()
     return reason

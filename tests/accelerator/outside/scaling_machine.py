@@ -5,22 +5,17 @@ that the machine finds itself."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.context import Context
 from xdsl.dialects.arith import MaxSIOp
-from xdsl.dialects.builtin import IntAttr, ModuleOp, StringAttr, i8
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IntAttr, i8
+from xdsl.ir import Operation
 from xdsl.irdl import irdl_attr_definition, param_def
-from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects import graph
 from tcopt.dialects.accelerator import Instruction
-from tcopt.dialects.graph.group import PLACE, GroupOp, YieldOp
-from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.intrinsics import Intrinsic, register
 from tcopt.dialects.loop.scopes import Scope, Sharing, register_scope
 from tcopt.dialects.target.accelerator import (
@@ -38,10 +33,7 @@ from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.accelerator.contraction import MatrixContraction
 from tcopt.schedules.rules.rule import schedule_rule
-from tcopt.support.pass_specs import specs
-from tcopt.support.phases import Phase, with_passes
 from tcopt.support.registration import Registry
-from tcopt.support.rewriting import rewrite
 from tcopt.support.target_registry import register_target
 from tcopt.targets.accelerator import AcceleratorKind
 
@@ -104,6 +96,17 @@ class ScalingFacts(AcceleratorFacts):
             "scaling_clear", "scaling_multiply", "scaling_move_out",
         )  # fmt: skip
         return MatrixUnit(1, SIZE, SIZE, results=("i32", "i8"), instructions=names)
+
+    def reads_out(self, ops: Sequence[Operation]) -> bool:
+        """A bias, nothing below zero, and bytes with zero in the middle."""
+        first, *relu = [type(op) for op in ops[:-1]] or [None]
+        if first is not graph.AddOp or relu not in ([], [graph.ReluOp]):
+            return False
+        last = ops[-1]
+        if not isinstance(last, graph.RequantizeOp) or element_type(last.result) != i8:
+            return False
+        zero = last.zero.owner
+        return isinstance(zero, graph.ConstantOp) and not np.any(zero.evaluate()[0])
 
 
 MACHINES: Registry[str, ScalingFacts] = Registry("scaling machine", in_keys=True)
@@ -187,7 +190,7 @@ class ReadOutContraction(MatrixContraction):
     name = "scaling-contraction"
 
     def stores(self, sch: Schedule, block: Block, facts: ScalingFacts) -> bool:
-        """What `place-read-out` gives it is what a read-out does."""
+        """What the facts take of a model is what a read-out does."""
         self.relu = any(isinstance(op, MaxSIOp) for op in sch.block_op(block).walk())
         return True
 
@@ -199,63 +202,6 @@ class ReadOutContraction(MatrixContraction):
         return "scaling_read_out_relu" if self.relu else "scaling_read_out"
 
 
-@dataclass(frozen=True)
-class PlaceReadOutPass(ModulePass):
-    """Gives the accelerator what it does to sums when they are read out, bias and relu included."""
-
-    name = "place-read-out"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [PlaceReadOut()], once=True)
-
-
-class PlaceReadOut(RewritePattern):
-    """Put a requantisation to bytes into the group that gives its sums."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: graph.RequantizeOp, rewriter: PatternRewriter) -> None:
-        relu = op.x.owner if isinstance(op.x.owner, graph.ReluOp) else None
-        add = (op.x if relu is None else relu.operands[0]).owner
-        if not isinstance(add, graph.AddOp) or element_type(op.result) != i8:
-            return
-        back, zero = add.operands[0].owner, op.zero.owner
-        group = back.operands[0].owner if isinstance(back, graph.LayoutTransformOp) else None
-        placed = isinstance(group, GroupOp) and group.attributes.get(PLACE) == StringAttr("scaling")
-        is_zero = isinstance(zero, graph.ConstantOp) and not np.any(zero.evaluate()[0])
-        if not placed or not is_zero or not all(has_one_use(each) for each in (back, add, relu)):
-            return
-        assert isinstance(group, GroupOp) and isinstance(back, graph.LayoutTransformOp)
-        before: list[Operation] = []
-        channels = shape_of(op.x)[1]
-        bias = self.blocks(add.operands[1], channels, before)
-        scale = self.blocks(op.scale, channels, before)
-        made: list[Operation] = [each.clone() for each in group.body.block.ops][:-1]
-        made.append(graph.AddOp(made[-1].results[0], bias))
-        if relu is not None:
-            made.append(graph.ReluOp(made[-1].results[0]))
-        made.append(graph.RequantizeOp(made[-1].results[0], scale, op.zero))
-        new = GroupOp(group.kind.data, [*made, YieldOp(made[-1].results[0])])
-        new.attributes.update(group.attributes)
-        form = {"src": back.src.data, "dst": back.dst.data, "shape": shape_of(op.x)}
-        rewriter.replace(op, [*before, new, graph.LayoutTransformOp(new.results[0], **form)])
-
-    def blocks(self, value: SSAValue, channels: int, before: list[Operation]) -> SSAValue:
-        """One number for each channel, in blocks of channels."""
-        if channels not in shape_of(value):
-            value = self.add(graph.ExpandOp(value, (1, channels, 1, 1)), before)
-        column = self.add(graph.ReshapeOp(value, (1, channels, 1, 1)), before)
-        form = graph.LayoutTransformOp(column, src="NCHW", dst=f"NCHW{SIZE}c")
-        return self.add(form, before)
-
-    def add(self, op: Operation, to: list[Operation]) -> SSAValue:
-        to.append(op)
-        return op.results[0]
-
-
-def has_one_use(op: Operation | None) -> bool:
-    return op is None or len(list(op.results[0].uses)) == 1
-
-
 @register_target
 class Scaling(AcceleratorKind):
     """This CPU, and a machine that scales on read-out."""
@@ -263,7 +209,3 @@ class Scaling(AcceleratorKind):
     name = "scaling"
     facts = ScalingFacts
     machines = MACHINES
-
-    def pipeline(self, machine: str, accuracy: str, precision: str) -> list[Phase]:
-        phases = super().pipeline(machine, accuracy, precision)
-        return with_passes(phases, {"after:partition": specs("place-read-out", "dce")})

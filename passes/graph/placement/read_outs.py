@@ -1,0 +1,91 @@
+"""What an accelerator does with sums while it stores them, as its facts say."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.shape import ReshapeOp
+from tcopt.dialects.graph.types import element_type, shape_of
+from tcopt.dialects.target.accelerator import AcceleratorFacts
+from tcopt.passes.graph.placement.alu_chains import Chain
+
+_MOST = 8
+"""How many operators an instruction may stand for."""
+
+
+def follow_read_out(chain: Chain, facts: AcceleratorFacts) -> bool:
+    """Give a chain without an alu the operators behind it that a store does as well, as many as
+    there are; whether there are any (`AcceleratorFacts.reads_out`)."""
+    if len(chain.form.after) != 1:
+        return False
+    ops = _following(chain)
+    results = facts.matrix_unit.results if facts.matrix_unit is not None else ()
+    while ops and not (str(element_type(ops[-1].results[0])) in results and facts.reads_out(ops)):
+        ops.pop()
+    for op in ops:
+        _append(chain, op)
+    return bool(ops)
+
+
+def _following(chain: Chain) -> list[GraphOp]:
+    """Operators that read the sums and constants alone, one after the other."""
+    ops: list[GraphOp] = []
+    value = chain.op.results[0]
+    while len(ops) < _MOST:
+        users = chain.users(value)
+        if len(users) != 1 or not users[0].is_elementwise:
+            break
+        (op,) = users
+        others = [operand for operand in op.operands if operand is not value]
+        is_plain = shape_of(op.results[0]) == chain.op.shape
+        if not is_plain or len(others) + 1 != len(op.operands):
+            break
+        if any(_in_blocks(chain, other) is None for other in others):
+            break
+        ops.append(op)
+        value = op.results[0]
+    return ops
+
+
+def _append(chain: Chain, op: GraphOp) -> None:
+    """Let the accelerator compute an operator on what it has, in blocks."""
+    sums, plain = chain.body[-1].results[0], chain.end.results[0]
+    operands: list[SSAValue] = []
+    for operand in op.operands:
+        if operand is plain:
+            operands.append(sums)
+            continue
+        made = _in_blocks(chain, operand)
+        assert made is not None, "asked before"
+        chain.before += made
+        operands.append(made[-1].results[0] if made else operand)
+    result = TensorType(element_type(op.results[0]), shape_of(sums))
+    chain.body.append(
+        type(op).create(
+            operands=operands,
+            result_types=[result],
+            properties=dict(op.properties),
+            attributes=dict(op.attributes),
+        )
+    )
+    chain.followed.append(op)
+
+
+def _in_blocks(chain: Chain, value: SSAValue) -> list[GraphOp] | None:
+    """Ops that lay out one number for each channel as sums are, none for a single number; None for
+    anything else."""
+    numbers = chain.number(value)
+    if numbers is None:
+        return None
+    if numbers.size == 1:
+        return []
+    channels, rank = chain.op.shape[1], len(chain.op.shape)
+    if numbers.size != channels:
+        return None
+    (back,) = chain.form.after
+    assert isinstance(back, LayoutTransformOp)
+    column = ReshapeOp(value, (1, channels, *[1] * (rank - 2)))
+    return [column, LayoutTransformOp(column, src=back.dst.data, dst=back.src.data)]
