@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
 )
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
@@ -88,6 +88,8 @@ def build_program(
     sizes = facts.weights.nbytes, facts.workspace_bytes
     text += argument_table(argument_facts(inputs, outputs, *sizes))
     calls = host_calls(module)
+    numbers = {call.symbol: number for number, call in enumerate(calls)}
+    called = (op.callee.string_value() for op in main.walk() if isinstance(op, CallOp))
     return Program(
         target=target,
         objects=[assemble_object(text, target), *(kernel.code for kernel in kernels)],
@@ -98,7 +100,8 @@ def build_program(
         workspace_bytes=facts.workspace_bytes,
         report=facts.report,
         timed=timed_kernels(main),
-        calls=calls,
+        host_functions=calls,
+        call_order=[numbers[name] for name in called if name in numbers],
         strings=_names(module, STRINGS) if STRINGS in module.attributes else [],
     )
 

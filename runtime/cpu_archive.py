@@ -53,7 +53,8 @@ def program_in(path: Path, content: Container) -> Program:
             workspace_bytes=facts.number("workspace_bytes", 0, MOST_BYTES),
             report=facts.integers("report"),
             signature=signature_of(facts, inputs, outputs),
-            calls=_calls(facts),
+            host_functions=_host_functions(facts),
+            call_order=_call_order(facts),
             strings=_strings(facts),
         )
     except FactError as error:
@@ -93,11 +94,21 @@ def _externals(facts: Facts) -> list[str]:
     return names
 
 
-def _calls(facts: Facts) -> list[HostCall]:
-    calls = [call_of(each) for each in facts.items("calls")] if "calls" in facts else []
-    if len({call.symbol for call in calls}) < len(calls):
+def _host_functions(facts: Facts) -> list[HostCall]:
+    if "calls" not in facts:
+        return []
+    found = [call_of(each) for each in facts.items("calls")]
+    if len({call.symbol for call in found}) < len(found):
         facts.refuse("calls", "has a symbol twice")
-    return calls
+    return found
+
+
+def _call_order(facts: Facts) -> list[int]:
+    """The places of calls; where the file does not say, each function has one."""
+    count = len(facts.items("calls")) if "calls" in facts else 0
+    if "call_order" not in facts:
+        return list(range(count))
+    return facts.numbers("call_order", 0, count - 1)
 
 
 def _strings(facts: Facts) -> list[str]:
@@ -116,6 +127,14 @@ def _describe(program: Program) -> dict[str, Any]:
         "workspace_bytes": program.workspace_bytes,
         "report": program.report,
         **signature_facts(program.signature),
-        **({"calls": [call_facts(call) for call in program.calls]} if program.calls else {}),
+        **_call_facts(program),
         **({"strings": program.strings} if program.strings else {}),
     }
+
+
+def _call_facts(program: Program) -> dict[str, Any]:
+    """What Python computes, and where it is called; nothing where it computes nothing."""
+    if not program.host_functions:
+        return {}
+    functions = [call_facts(call) for call in program.host_functions]
+    return {"calls": functions, "call_order": program.call_order}

@@ -64,7 +64,7 @@ def check_needs_no_host(program: Program) -> None:
         UnsupportedError: it takes or gives strings, or has functions that Python computes.
     """
     texts = [s.name for s in (*program.inputs, *program.outputs) if is_text(s.dtype)]
-    functions = sorted({call.function for call in program.calls})
+    functions = sorted({call.function for call in program.host_functions})
     if texts or functions:
         what = f"{texts[0]!r} holds strings" if texts else f"{functions[0]} is Python's"
         raise UnsupportedError(

@@ -82,7 +82,9 @@ class Program:
         signature: what its inputs and outputs are of the model's; None if they are the same.
         checks: the last of the outputs given, of kind `CHECK`; they are not among `outputs`.
         keys: the last of the inputs given, of kind `KEY`; they are not among `inputs`.
-        calls: functions that the code calls and Python computes.
+        host_functions: what the code calls and Python computes, each once.
+        call_order: of each place where the code calls one, in the order of the program, its number
+            among these.
         strings: those of the model, by the places that code has for them.
     """
 
@@ -100,7 +102,8 @@ class Program:
     kernels_compiled: int = 0
     cached: bool = False
     signature: Signature | None = None
-    calls: list[HostCall] = field(default_factory=list[HostCall])
+    host_functions: list[HostCall] = field(default_factory=list[HostCall])
+    call_order: list[int] = field(default_factory=list[int])
     strings: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
@@ -110,10 +113,11 @@ class Program:
         self.inputs, self.keys = split_keys(self.inputs)
         self._entry = None
         if obstacle(self.target) is None:
-            self._entry = Entry(self.objects, self.externals, self.calls)
+            self._entry = Entry(self.objects, self.externals, self.host_functions)
             self._check_arguments(self._entry)
         self._pools = [OutputPool(as_code_has_it(spec)) for spec in self.outputs]
-        has_texts = self.calls or any(is_text(s.dtype) for s in (*self.inputs, *self.outputs))
+        texts = [s for s in (*self.inputs, *self.outputs) if is_text(s.dtype)]
+        has_texts = self.host_functions or texts
         self._texts = Texts(self.strings, self.inputs, self.outputs) if has_texts else None
         self._checks = CheckMemory(self.checks)
         self._workspace = aligned_empty(self.workspace_bytes)
@@ -128,6 +132,12 @@ class Program:
             self._arguments[position] = address
         for position, block in enumerate(blocks):
             self._arguments[count + position] = block.ctypes.data
+
+    @property
+    def calls(self) -> list[HostCall]:
+        """Each call of what Python computes, in the order of the program; two calls of equal layers
+        are two of one function."""
+        return [self.host_functions[number] for number in self.call_order]
 
     def _check_arguments(self, entry: Entry) -> None:
         """Check that arguments are what the code takes them to be."""

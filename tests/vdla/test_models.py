@@ -19,6 +19,7 @@ MODELS = {
         "vdla",
         quantised((3, 16), 16, kernel=7, stride=2, pad=3, zero=120, element=np.uint8),
     ),
+    "equal layers": ("vdla", quantised((16, 16, 16, 16), 6)),
     "an alu": ("vdla:vta", quantised((16, 24, 16), 7, shifts=True)),
 }
 
@@ -40,4 +41,9 @@ def test_models_are_what_the_cpu_computes(name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, expected)
     path = tmp_path / "model.tcm"
     model.save(path)
-    np.testing.assert_array_equal(tcopt.load(path).run(feeds)[0], expected)
+    loaded = tcopt.load(path)
+    np.testing.assert_array_equal(loaded.run(feeds)[0], expected)
+    assert isinstance(loaded.program, Program)
+    assert [c.symbol for c in loaded.program.calls] == [c.symbol for c in program.calls]
+    if name == "equal layers":
+        assert len(program.host_functions) < len(program.calls)

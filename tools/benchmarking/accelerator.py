@@ -54,7 +54,7 @@ def reports_of(program: Program, kernels: Sequence[TimedKernel] = ()) -> Iterato
         kernels: the calls of a profile, for a report of each with its own nodes; without them a
             program of several layers that are alike is told once.
     """
-    programs = {call.symbol: call for call in program.calls}
+    programs = {call.symbol: call for call in program.host_functions}
     first: dict[str, Sequence[str]] = {}
     calls = [(each.kernel, each.origin.nodes) for each in kernels]
     for symbol, nodes in calls or [(symbol, ()) for symbol in programs]:
