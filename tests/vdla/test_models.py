@@ -9,7 +9,9 @@ import pytest
 
 import tcopt
 from quantised_models import quantised
+from tcopt.backends.vdla.machines import MACHINES, named_machine
 from tcopt.backends.vdla.settings import FUNCTION
+from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.runtime.program import Program
 
 MODELS = {
@@ -22,6 +24,21 @@ MODELS = {
     "equal layers": ("vdla", quantised((16, 16, 16, 16), 6)),
     "an alu": ("vdla:vta", quantised((16, 24, 16), 7, shifts=True)),
 }
+
+
+def test_a_unit_of_several_rows_is_left_alone() -> None:
+    """No layout feeds it, so the host computes everything."""
+    facts = {**named_machine("vdla").facts(), "rows": 4}
+    MACHINES["rows"] = VdlaTargetAttr.of_facts(facts)
+    source = quantised((16, 16), 6)
+    feeds = {"x": np.random.default_rng(1).normal(size=(1, 16, 6, 6)).astype(np.float32)}
+    try:
+        model = tcopt.compile(source, "vdla:rows", cache=False, workers=0)
+    finally:
+        del MACHINES["rows"]
+    assert isinstance(model.program, Program) and not model.program.calls
+    (expected,) = tcopt.compile(source, cache=False, workers=0).run(feeds)
+    np.testing.assert_array_equal(model.run(feeds)[0], expected)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -20,7 +20,7 @@ from tcopt.dialects.graph.types import bytes_of, type_of
 from tcopt.dialects.target import accelerator_of
 from tcopt.dialects.target.accelerator import AcceleratorFacts
 from tcopt.passes.graph.folding.constants import Constants
-from tcopt.passes.graph.placement.alu_chains import Chain, Claims, plain_source
+from tcopt.passes.graph.placement.alu_chains import Chain, Claims, drop, plain_source
 from tcopt.passes.graph.placement.read_outs import follow_read_out
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.minimum_cut import UNLIMITED, Network
@@ -186,6 +186,9 @@ def _chain(
     form = op.on_matrix_unit(unit.inner, unit.lanes)
     if isinstance(form, str):
         return form
+    if unit.rows > 1:
+        drop([*form.before, *form.body, *form.after])
+        return f"no layout feeds a unit that multiplies {unit.rows} rows at once"
     reason = f"{facts.kind} stores no sums of 32 bits"
     if facts.alu is not None and "i8" in unit.results:
         chain = Chain(op, form, unit, facts.alu, constants, ranges, claims=claims)
