@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _GRAPH = specs(
     "tabulate-bytes",
     *SIMPLIFY,
+    "split-reductions",
     "narrow-contractions",
     "widen-contractions",
     "separate-pools",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _GRAPH = specs(
     *SIMPLIFY,
+    "split-reductions",
     "narrow-contractions",
     "fold-constants",
     "convert-layout",

@@ -17,7 +17,8 @@ from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.tuned import before_choices
 from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.contraction import ContractionOp
-from tcopt.dialects.graph.tuning import BLOCK, FUSE, PANEL, WINOGRAD
+from tcopt.dialects.graph.reduce import ReductionOp
+from tcopt.dialects.graph.tuning import BLOCK, FUSE, PANEL, PARTS, WINOGRAD
 from tcopt.dialects.graph.types import shape_of
 from tcopt.dialects.graph.weights import release_weights
 from tcopt.dialects.graph.winograd_forms import WinogradForm
@@ -52,7 +53,7 @@ class Operator:
 def operators_of(
     source: Source, target: str = "cpu", *, accuracy: str = "", precision: str = "", **options: Any
 ) -> list[Operator]:
-    """The operators that sum products, where passes of the graph begin to choose.
+    """The sums of products and long reductions of a model, where passes of the graph choose first.
 
     Args:
         source, target, accuracy, precision: as `tcopt.compile` takes them.
@@ -76,12 +77,17 @@ def _operators(module: ModuleOp, accuracy: str) -> list[Operator]:
     found: dict[str, Operator] = {}
     for body in function_bodies(module):
         for op in body.ops:
-            if not isinstance(op, ContractionOp):
+            if not isinstance(op, ContractionOp | ReductionOp):
                 continue
             key, nodes = operator_key(op), node_names(op.location)
             if key in found:
                 nodes = (*found[key].nodes, *nodes)
-            found[key] = Operator(key, target, nodes, tuple(_choices(op, facts, accuracy)))
+            choices = (
+                list(_choices(op, facts, accuracy))
+                if isinstance(op, ContractionOp)
+                else [{PARTS: count} for count in op.part_counts()]
+            )
+            found[key] = Operator(key, target, nodes, tuple(choices))
     return [operator for operator in found.values() if operator.choices]
 
 

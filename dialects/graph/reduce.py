@@ -29,6 +29,12 @@ from tcopt.dialects.graph.binary import MulOp
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.reduction_parts import (
+    OF_PARTS,
+    combines_exactly,
+    even_parts,
+    longest_axis,
+)
 from tcopt.dialects.graph.scaled import Scaled, ScaledOps
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.stages import Indices, narrow, reduce_stage, widen
@@ -84,6 +90,15 @@ class ReductionOp(GraphOp, ABC):
     def work(self) -> int:
         """One operation for each input element."""
         return math.prod(shape_of(self.x))
+
+    def part_counts(self) -> Sequence[int]:
+        """Into how many parts each reduction may be divided, for `in_parts`."""
+        return ()
+
+    def in_parts(self, count: int) -> Sequence[Operation] | None:
+        """The reduction of each of so many parts, and that of their results."""
+        del count
+        return None
 
 
 @irdl_op_definition
@@ -145,6 +160,26 @@ class ReduceOp(ReductionOp):
         if self.kind.data not in _KEEPS_SINGLE or self._count() != 1:
             return None
         return (ReshapeOp(self.x, self.shape),)
+
+    def part_counts(self) -> Sequence[int]:
+        """Those that divide the longest axis, and leave long parts."""
+        if self.kind.data not in OF_PARTS or not combines_exactly(element_type(self.x)):
+            return ()
+        return even_parts(shape_of(self.x), self.axes.get_values())
+
+    def in_parts(self, count: int) -> Sequence[Operation] | None:
+        """With an axis that numbers the parts, which the second reduction is over."""
+        if count not in self.part_counts():
+            return None
+        shape, axes = shape_of(self.x), self.axes.get_values()
+        axis = longest_axis(shape, axes)
+        view = ReshapeOp(self.x, [*shape[:axis], count, shape[axis] // count, *shape[axis + 1 :]])
+        own = [a + (a >= axis) for a in axes]
+        first, second = OF_PARTS[self.kind.data]
+        parts = ReduceOp(view, kind=first.value, axes=own)
+        place = sum(a not in axes for a in range(axis))
+        total = ReduceOp(parts, kind=second.value, axes=[place])
+        return view, parts, total, ReshapeOp(total, self.shape)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:
         """Extrema, and sums in i32, of which a mean is a part."""

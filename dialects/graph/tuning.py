@@ -6,6 +6,7 @@
     tune.panel      columns of a panel of constant weights; 0 leaves these as they are
                                                                                       pack-matmul
     tune.block      0 leaves an op and its operands without blocks of channels        convert-layout
+    tune.parts      parts of a long reduction; 1 leaves it whole        split-reductions
     tune.fuse       0 gives an op a kernel of its own                                 fuse-ops
 
 `tune-graph` writes them from a table, `apply-tuning` from a model's lock file. What takes an op's
@@ -23,12 +24,13 @@ from tcopt.support.rewriting import CHOSEN
 PREFIX = CHOSEN
 """How the attributes' names begin."""
 
-WINOGRAD, PANEL, BLOCK, FUSE = "winograd", "panel", "block", "fuse"
+WINOGRAD, PANEL, BLOCK, FUSE, PARTS = "winograd", "panel", "block", "fuse", "parts"
 
 CHOICES: dict[str, str] = {
     WINOGRAD: "an output tile of Winograd's algorithm, or 0 for the direct form",
     PANEL: "columns of a panel of weights, or 0 for none",
     BLOCK: "0, which leaves an op without blocks of channels",
+    PARTS: "the parts of a long reduction, or 1 for none",
     FUSE: "0, which gives an op a kernel of its own",
 }
 """What may be chosen, and what its values are."""

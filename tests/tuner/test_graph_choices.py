@@ -154,3 +154,31 @@ def test_operators_that_take_long_come_first(model: Path) -> None:
     tasks = tasks_of(model, TARGET)
     slow = [replace(t, ns=99.0 if set(t.nodes) & set(second.nodes) else 1.0) for t in tasks]
     assert heavy_operators([first, second], slow) == [second]
+
+
+_REDUCTIONS = {
+    "ReduceSum": lambda x: x.sum((0, 2)),
+    "ReduceMean": lambda x: x.mean((0, 2)),
+    "ReduceMax": lambda x: x.max((0, 2)),
+    "ReduceL1": lambda x: abs(x).sum((0, 2)),
+    "ReduceL2": lambda x: np.sqrt((x**2).sum((0, 2))),
+    "ReduceSumSquare": lambda x: (x**2).sum((0, 2)),
+    "ReduceLogSum": lambda x: np.log(x.sum((0, 2))),
+}
+
+
+@pytest.mark.parametrize("kind", _REDUCTIONS)
+def test_a_long_reduction_may_be_in_parts(kind: str, tmp_path: Path) -> None:
+    """Chosen from a lock file, it has a kernel more, and the same results."""
+    net = Network("long", opset=18)
+    x = net.input("x", [2, 3, 8192])
+    path = tmp_path / "long.onnx"
+    onnx.save(net.model(**{net.add(kind, x, net.ints(0, 2), keepdims=0): [3]}), path)
+    (operator,) = operators_of(path)
+    assert {"parts": 4} in operator.choices and {"parts": 64} not in operator.choices
+    chosen = TunedOperator(operator.key, operator.target, {"parts": 4})
+    lock = find_lock(path, _lock(path.with_suffix(".tuned.mlir"), chosen))
+    assert len(tasks_of(path, phases=with_lock(pipeline("cpu"), lock))) > len(tasks_of(path))
+    feeds = {"x": np.random.default_rng(5).uniform(0.5, 1.5, (2, 3, 8192)).astype(np.float32)}
+    (tuned,) = tcopt.compile(path).run(feeds)
+    np.testing.assert_allclose(tuned, _REDUCTIONS[kind](feeds["x"]), rtol=1e-5)
