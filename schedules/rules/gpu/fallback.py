@@ -42,14 +42,20 @@ class Unfused:
         return None
 
 
-def element_a_thread(sch: Schedule, block: Block, facts: GpuFacts) -> None:
-    """Let each thread compute one element of a block, sums in a register."""
+def element_a_thread(
+    sch: Schedule, block: Block, facts: GpuFacts, threads: int | None = None
+) -> None:
+    """Let each thread compute one element of a block, sums in a register.
+
+    Args:
+        threads: of a block of threads, by default as many as suit the number of elements.
+    """
     spatial = spatial_loops(sch, block)
     if not spatial:
         return
     reduces = sch.block_op(block).is_reduction
     copy = sch.cache_write(block, "register") if reduces else None
-    thread = spread(sch, spatial_loops(sch, block), facts)
+    thread = spread(sch, spatial_loops(sch, block), facts, threads)
     if copy is not None:
         inner = sch.get_loops(block)
         first = inner[inner.index(thread) + 1]

@@ -9,13 +9,20 @@ there are fewer vectors than threads run at once, each thread has one element.
 
 from __future__ import annotations
 
-from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, element_bits, match_block
+from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.fallback import element_a_thread
+from tcopt.schedules.rules.gpu.injective_space import (
+    Elements,
+    InjectiveSpace,
+    open_blocks,
+    usual_elements,
+)
 from tcopt.schedules.rules.gpu.threads import spread
 from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.spaces.space import Choice
 
 
 @schedule_rule(target="gpu", priority=20)
@@ -24,22 +31,38 @@ class Injective:
 
     name = "gpu-injective"
 
-    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
-        if any(sch.block_op(block).is_reduction for block in sch.blocks()):
+    def space(self, sch: Schedule, facts: GpuFacts) -> InjectiveSpace | Declined:
+        blocks = sch.blocks()
+        if any(sch.block_op(block).is_reduction for block in blocks):
             return Declined("a block reduces")
+        return InjectiveSpace(sch, open_blocks(sch, blocks), facts)
+
+    def apply(
+        self, sch: Schedule, facts: GpuFacts, space: InjectiveSpace, choice: Choice
+    ) -> Declined | None:
         for block in sch.blocks():
-            schedule_injective(sch, block, facts)
+            schedule_injective(sch, block, facts, space.chosen(block, choice))
         return None
 
 
-def schedule_injective(sch: Schedule, block: Block, facts: GpuFacts) -> None:
-    """Schedule one block in a launch of its own."""
+def schedule_injective(
+    sch: Schedule, block: Block, facts: GpuFacts, chosen: Elements | None = None
+) -> None:
+    """Schedule one block in a launch of its own.
+
+    Args:
+        chosen: how its elements are spread over threads, by default as is usual.
+    """
     op = sch.block_op(block)
     pattern = match_block(op)
     loops = sch.get_loops(block)
-    lanes = 1 if pattern is None or op.is_reduction or not loops else row_lanes(pattern, facts)
-    if lanes == 1 or pattern is None or pattern.work < lanes * facts.running:
+    if pattern is None or op.is_reduction or not loops:
         element_a_thread(sch, block, facts)
+        return
+    chosen = chosen or usual_elements(pattern, facts)
+    lanes = chosen.lanes
+    if lanes == 1:
+        element_a_thread(sch, block, facts, chosen.threads)
         return
     *outer, last = loops
     if sch.extent(last) > lanes:
@@ -48,25 +71,5 @@ def schedule_injective(sch: Schedule, block: Block, facts: GpuFacts) -> None:
     else:
         lane = last
     if outer:
-        spread(sch, outer, facts)
+        spread(sch, outer, facts, chosen.threads)
     sch.vectorize(lane)
-
-
-def row_lanes(pattern: BlockPattern, facts: GpuFacts) -> int:
-    """Elements of a row that one thread may handle as a vector; 1 if it has no vectors.
-
-    Rows are whole vectors, narrow ones if need be, and each operand's elements are neighbours or
-    one and the same.
-    """
-    moving = [v for v in pattern.spatial if pattern.extents[v] > 1]
-    if not moving:
-        return 1
-    row = moving[-1]
-    lanes = facts.lanes(element_bits(pattern.block), pattern.extents[row])
-    terms = all(not term.uses(row) or _is_plain(term, row) for term in pattern.terms)
-    return lanes if pattern.store.is_unit(row) and terms else 1
-
-
-def _is_plain(term: StridedAccess, row: int) -> bool:
-    """Whether a load reads neighbours, all of which are there."""
-    return term.is_unit(row) and getattr(term.op, "default", None) is None

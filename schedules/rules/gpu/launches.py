@@ -16,14 +16,16 @@ from math import prod
 
 from tcopt.dialects.loop import BlockOp, StoreOp
 from tcopt.dialects.loop.updates import update_of
-from tcopt.schedules.analysis.patterns import body_cost, match_block
+from tcopt.schedules.analysis.patterns import BlockPattern, body_cost, match_block
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import reads_in_place
 from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.injective import schedule_injective
 from tcopt.schedules.rules.gpu.shared_reduction import share_reduction
+from tcopt.schedules.rules.gpu.sharing_space import SharingSpace
 from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.spaces.space import Choice
 from tcopt.support.errors import ScheduleError
 
 MOST_REPEATED = 64
@@ -36,19 +38,41 @@ class Launches:
 
     name = "gpu-launches"
 
-    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+    def space(self, sch: Schedule, facts: GpuFacts) -> SharingSpace | Declined:
         if not any(sch.block_op(block).is_reduction for block in sch.blocks()):
             return Declined("no block reduces")
-        return schedule_launches(sch, facts)
+        return launches_space(sch, facts)
+
+    def apply(
+        self, sch: Schedule, facts: GpuFacts, space: SharingSpace, choice: Choice
+    ) -> Declined | None:
+        schedule_launches(sch, facts, space, choice)
+        return None
 
 
-def schedule_launches(sch: Schedule, facts: GpuFacts) -> Declined | None:
-    """Schedule each block of a function in launches of its own."""
+def launches_space(sch: Schedule, facts: GpuFacts) -> SharingSpace | Declined:
+    """What launches for each reduction leave open, or why there are none."""
     for block in sch.blocks():
         op = sch.block_op(block)
         if op.is_reduction and (match_block(op) is None or not is_update(op)):
             return Declined(f"block {block.name} does not combine its result with one new term")
+    if len(sch.blocks()) > 1:
+        # What is computed again is read by the reduction itself.
+        sch = Schedule(sch.func.clone())
+        repeat_elements(sch)
+    return SharingSpace(_longest(sch), facts)
+
+
+def _longest(sch: Schedule) -> BlockPattern:
+    """The reduction with the most terms."""
+    patterns = (match_block(sch.block_op(block)) for block in sch.blocks())
+    return max((p for p in patterns if p is not None and p.reduce), key=lambda p: p.work)
+
+
+def schedule_launches(sch: Schedule, facts: GpuFacts, space: SharingSpace, choice: Choice) -> None:
+    """Schedule each block of a function in launches of its own."""
     repeat_elements(sch)
+    longest = space.pattern.block.block_name.data
     taken: set[Block] = set()
     for block in sch.blocks():
         if block in taken:
@@ -56,10 +80,10 @@ def schedule_launches(sch: Schedule, facts: GpuFacts) -> Declined | None:
         if sch.block_op(block).is_reduction:
             epilogue = epilogue_of(sch, block)
             taken.update([] if epilogue is None else [epilogue])
-            share_reduction(sch, block, facts, epilogue)
+            chosen = space.sharing(choice) if block.name == longest else None
+            share_reduction(sch, block, facts, epilogue, chosen)
         else:
             schedule_injective(sch, block, facts)
-    return None
 
 
 def is_update(block: BlockOp) -> bool:

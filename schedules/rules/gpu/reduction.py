@@ -21,11 +21,11 @@ from tcopt.schedules.analysis.patterns import element_bits, match_block
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu.facts import GpuFacts
-from tcopt.schedules.rules.gpu.injective import row_lanes
 from tcopt.schedules.rules.gpu.launches import is_update, repeat_elements
 from tcopt.schedules.rules.gpu.reduction_plan import Sharing, better_apart, row_threads, term_lanes
 from tcopt.schedules.rules.gpu.shared_reduction import accumulate, take_turns
 from tcopt.schedules.rules.gpu.threads import spread
+from tcopt.schedules.rules.gpu.vector_rows import row_lanes
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rows import Rows
 from tcopt.schedules.rules.rule import Declined, schedule_rule

@@ -32,17 +32,22 @@ STEPS = 8
 
 
 def share_reduction(
-    sch: Schedule, block: Block, facts: GpuFacts, epilogue: Block | None = None
+    sch: Schedule,
+    block: Block,
+    facts: GpuFacts,
+    epilogue: Block | None = None,
+    chosen: Sharing | None = None,
 ) -> None:
     """Schedule a reduction in a launch of its own, or two.
 
     Args:
         block: a reduction that `lower-thread-reductions` can share.
         epilogue: what reads each of its results at its own place, and nothing else does.
+        chosen: how threads share it, by default as is estimated best.
     """
     pattern = match_block(sch.block_op(block))
     assert pattern is not None
-    sharing = choose_sharing(pattern, facts)
+    sharing = chosen or choose_sharing(pattern, facts)
     remark("schedule", sch.block_op(block), str(sharing))
     if sharing.parts > 1:
         spatial, reduce = loops_by_kind(sch, block)

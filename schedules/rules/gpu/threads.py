@@ -9,13 +9,19 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu.facts import GpuFacts
 
 
-def spread(sch: Schedule, loops: Sequence[Loop], facts: GpuFacts) -> Loop:
+def spread(
+    sch: Schedule, loops: Sequence[Loop], facts: GpuFacts, threads: int | None = None
+) -> Loop:
     """Spread perfectly nested loops over blocks of threads; the loop over threads.
 
     Neighbouring threads run neighbouring iterations of the innermost loop.
+
+    Args:
+        threads: of a block, by default as many as suit the number of iterations.
     """
     all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-    threads = facts.block_threads(sch.extent(all))
+    if threads is None:
+        threads = facts.block_threads(sch.extent(all))
     outer, thread = sch.split(all, factors=[None, threads])
     sch.bind(outer, "blockIdx.x")
     sch.bind(thread, "threadIdx.x")

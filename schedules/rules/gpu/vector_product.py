@@ -16,9 +16,11 @@ from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.schedules.analysis.dots import dot_of
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu.facts import GpuFacts
-from tcopt.schedules.rules.gpu.launches import schedule_launches
+from tcopt.schedules.rules.gpu.launches import launches_space, schedule_launches
 from tcopt.schedules.rules.gpu.register_tile import columns_of, only_contraction, rows_of
+from tcopt.schedules.rules.gpu.sharing_space import SharingSpace
 from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.spaces.space import Choice
 
 LEAST_TERMS = 64
 """Terms of a sum that are worth sharing."""
@@ -32,7 +34,7 @@ class VectorProducts:
     name = "gpu-vector-product"
     provides = (CONTRACTION,)
 
-    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+    def space(self, sch: Schedule, facts: GpuFacts) -> SharingSpace | Declined:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return Declined(pattern.reason, quiet=True)
@@ -45,4 +47,10 @@ class VectorProducts:
             return Declined("there are as many results as threads run at once")
         if prod(pattern.extents[v] for v in pattern.reduce) < LEAST_TERMS:
             return Declined("sums are too short to be shared")
-        return schedule_launches(sch, facts)
+        return launches_space(sch, facts)
+
+    def apply(
+        self, sch: Schedule, facts: GpuFacts, space: SharingSpace, choice: Choice
+    ) -> Declined | None:
+        schedule_launches(sch, facts, space, choice)
+        return None

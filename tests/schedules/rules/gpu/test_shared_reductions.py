@@ -162,7 +162,7 @@ def test_one_thread_is_told() -> None:
     model = onnx.parser.parse_model(f"{_HEAD}\n{FULL}")
     with pytest.MonkeyPatch.context() as patch:
         declined = launches.Declined("not now")
-        patch.setattr(launches, "schedule_launches", lambda sch, facts: declined)
+        patch.setattr(launches, "launches_space", lambda sch, facts: declined)
         patch.setattr(reduction_plan, "better_apart", lambda sch, facts: "apart")
         patch.setattr(
             "tcopt.schedules.rules.gpu.reduction.better_apart", lambda sch, facts: "apart"

@@ -1,4 +1,4 @@
-"""A template for any operator on GPUs: whatever is chosen, results are right, and PTX assembles."""
+"""What GPU rules leave open: whatever is chosen, results are right, and PTX assembles."""
 
 from __future__ import annotations
 
@@ -35,7 +35,14 @@ CASES = {
         y = MaxPool<kernel_shape = [3, 3], strides = [2, 2], pads = [0, 0, 0, 1]> (x) }""",
     "transpose": """(float[24, 7, 32] x) => (float[32, 24, 7] y) {
         y = Transpose<perm = [2, 0, 1]> (x) }""",
+    "add": """(float[24, 72] x, float[72] w) => (float[24, 72] y) {
+        p = Add (x, w) y = Tanh (p) }""",
+    "sum": """(float[5, 200, 8] x) => (float[5, 8] y) {
+        a = Constant<value_ints = [1]> () s = ReduceSum<keepdims = 0> (x, a) y = Abs (s) }""",
 }
+OPEN = (("add", "gpu-injective"), ("transpose", "gpu-injective"), ("sum", "gpu-launches"))
+"""Cases with rules of their own that leave something open."""
+
 SETTINGS = MeasureSettings(
     threads=2, builders=1, limits=Limits(least=60.0), turns=TurnSettings(1, 1, noise=1e9)
 )
@@ -46,8 +53,8 @@ def task_of(case: str, target: str) -> Task:
     return max(tasks_of(model, target), key=lambda task: task.work)
 
 
-def template_of(task: Task) -> Arm:
-    return next(arm for arm in arms_of(task) if arm.rule == RULE)
+def template_of(task: Task, rule: str = RULE) -> Arm:
+    return next(arm for arm in arms_of(task) if arm.rule == rule)
 
 
 def choices_of(arm: Arm, count: int) -> list[Choice]:
@@ -57,11 +64,14 @@ def choices_of(arm: Arm, count: int) -> list[Choice]:
 
 
 @needs_device
-@pytest.mark.parametrize("case", ["convolution", "product", "softmax"])
-def test_no_choice_changes_a_result(case: str) -> None:
+@pytest.mark.parametrize(
+    ("case", "rule"), [("convolution", RULE), ("product", RULE), ("softmax", RULE), *OPEN[1:]]
+)
+def test_no_choice_changes_a_result(case: str, rule: str) -> None:
     """Run between guards, beside the tensor expression."""
     task = task_of(case, "opencl")
-    candidates = [Candidate(task, RULE, choice) for choice in choices_of(template_of(task), 2)]
+    choices = choices_of(template_of(task, rule), 2)
+    candidates = [Candidate(task, rule, choice) for choice in choices]
     with LocalMeasurer(SETTINGS) as measurer:
         outcomes = measurer.measure(candidates)
     for candidate, outcome in zip(candidates, outcomes, strict=True):
@@ -91,9 +101,9 @@ def test_a_template_is_searched_and_writes_no_default() -> None:
     assert arms[-1].space.size > 1e9
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_formulas_give_for_columns_what_they_give_for_numbers(case: str) -> None:
-    space = template_of(task_of(case, "opencl")).space
+@pytest.mark.parametrize(("case", "rule"), [*((case, RULE) for case in CASES), *OPEN])
+def test_formulas_give_for_columns_what_they_give_for_numbers(case: str, rule: str) -> None:
+    space = template_of(task_of(case, "opencl"), rule).space
     points = np.stack([space.point(space.default()), *space.draw(60, np.random.default_rng(0))])
     k = space.at(points)
     columns = [space.valid(k), space.estimate(k)]
@@ -106,3 +116,29 @@ def test_formulas_give_for_columns_what_they_give_for_numbers(case: str) -> None
         for level in space.nest(one):
             numbers += [level.variable, level.extent, level.kind]
         np.testing.assert_allclose(numbers, [each[row] for each in columns], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("case", "rule"), OPEN)
+def test_a_default_is_what_a_rule_does_unasked(case: str, rule: str) -> None:
+    task = task_of(case, "cuda:sm_80")
+    arm = template_of(task, rule)
+    space = arm.space
+    assert space.is_valid(space.default()) and space.size > 1
+    assert space.from_words(space.words(space.default())) == space.default()
+    chosen = build(task.text, task.phases, rule, space.default())
+    unasked = build(task.text, task.phases, rule)
+    assert chosen.data == unasked.data
+    others = {build(task.text, task.phases, rule, choice).digest for choice in choices_of(arm, 6)}
+    assert len(others) > 1
+
+
+@pytest.mark.parametrize(("case", "rule"), OPEN)
+def test_loops_of_a_nest_cover_each_variable(case: str, rule: str) -> None:
+    """Whatever is chosen, the product of a variable's loops is at least its extent."""
+    space = template_of(task_of(case, "opencl"), rule).space
+    pattern = vars(space).get("pattern") or next(iter(vars(space)["blocks"].values()))
+    for point in draw_valid(space, 20, np.random.default_rng(0)):
+        reach = dict.fromkeys(range(len(pattern.extents)), 1)
+        for level in space.nest(Point(space.choice(point))):
+            reach[level.variable] *= level.extent
+        assert all(reach[v] >= extent for v, extent in enumerate(pattern.extents)), reach

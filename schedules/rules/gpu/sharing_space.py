@@ -1,0 +1,134 @@
+"""What rules with a launch for each reduction leave open: who shares the longest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tcopt.schedules.analysis.patterns import BlockPattern
+from tcopt.schedules.rules.gpu.facts import GpuFacts
+from tcopt.schedules.rules.gpu.reduction_plan import (
+    BLOCK_RATE,
+    BLOCKS_A_CORE,
+    BYTE,
+    LAUNCH,
+    MOST_PARTS,
+    SCATTERED,
+    Sharing,
+    choose_sharing,
+    power_of_two,
+    term_bits,
+    term_lanes,
+)
+from tcopt.schedules.rules.operands import operands_of
+from tcopt.schedules.spaces.space import (
+    Choice,
+    Column,
+    Knob,
+    LoopLevel,
+    NestKind,
+    Operand,
+    Point,
+    Space,
+)
+from tcopt.support.columns import ceil_div, least, most, where
+
+
+class SharingSpace(Space):
+    """Rows of a block, threads and blocks of each row, and vectors.
+
+    Args:
+        pattern: of the longest reduction; the others are shared as is usual.
+    """
+
+    def __init__(self, pattern: BlockPattern, facts: GpuFacts):
+        self.pattern, self.facts = pattern, facts
+        self.first = choose_sharing(pattern, facts)
+        self.count = prod(pattern.extents[v] for v in pattern.spatial)
+        self.length = prod(pattern.extents[v] for v in pattern.reduce)
+        usual = self.first
+        rows = {n for n in _powers(facts.max_threads) if n <= power_of_two(max(self.count, 1))}
+        threads = {n for n in _powers(facts.max_threads) if n <= max(self.length, 1)}
+        parts = {n for n in _powers(MOST_PARTS) if n <= max(self.length // 2, 1)}
+        # Loads are of vectors where there are terms enough, as one thread alone would have them.
+        lanes = {1, usual.lanes, term_lanes(pattern, facts, 1)}
+        super().__init__(
+            [
+                Knob("rows", tuple(sorted({*rows, usual.rows}))),
+                Knob("threads", tuple(sorted({*threads, usual.threads}))),
+                Knob("parts", tuple(sorted({*parts, usual.parts}))),
+                Knob("lanes", tuple(sorted(lanes))),
+            ]
+        )
+
+    def sharing(self, choice: Choice) -> Sharing:
+        """How a choice has the reduction shared."""
+        rows, threads, parts, lanes = (choice[n] for n in ("rows", "threads", "parts", "lanes"))
+        return Sharing(rows, threads, self.first.is_across, parts, lanes)
+
+    def default(self) -> dict[str, int]:
+        usual = self.first
+        return {
+            "rows": usual.rows,
+            "threads": usual.threads,
+            "parts": usual.parts,
+            "lanes": usual.lanes,
+        }
+
+    def valid(self, k: Point) -> Column:
+        fine = k.rows * k.threads <= self.facts.max_threads
+        fine = fine & (k.rows < 2 * most(self.count, 1))
+        together = k.threads * k.parts * k.lanes
+        # Each thread of each part has a term of its own.
+        fine = fine & ((together == 1) | (together <= self.length))
+        # One thread alone goes through its row by its own loops.
+        fine = fine & ((k.threads > 1) | ((k.lanes == 1) & (k.parts == 1)))
+        usual = self.default()
+        is_usual: Column = True
+        for name, value in usual.items():
+            is_usual = is_usual & (getattr(k, name) == value)
+        return fine | is_usual
+
+    def estimate(self, k: Point) -> Column:
+        """Cycles: what the busiest core fetches, and another launch where there are parts."""
+        facts = self.facts
+        blocks = ceil_div(self.count, k.rows) * k.parts
+        rounds = ceil_div(blocks, BLOCKS_A_CORE * facts.cores)
+        terms = self.length / k.parts * k.rows
+        fetched = terms * term_bits(self.pattern) / BYTE
+        waiting = most(facts.warp / (k.rows * k.threads), 1.0)
+        beside = k.rows if self.first.is_across else k.threads
+        scattered = where(beside < least(facts.warp, self.length), SCATTERED / 2, 1.0)
+        first = (
+            rounds * fetched / BLOCK_RATE * waiting * scattered / (0.5 + 0.5 * least(k.lanes, 4))
+        )
+        return first + where(k.parts > 1, LAUNCH, 0.0)
+
+    def nest(self, k: Point) -> Sequence[LoopLevel]:
+        pattern = self.pattern
+        levels: list[LoopLevel] = []
+        left: Column = k.rows
+        threads: list[LoopLevel] = []
+        for v in reversed(pattern.spatial):
+            own = least(left, pattern.extents[v])
+            left = ceil_div(left, own)
+            levels.insert(0, LoopLevel(v, ceil_div(pattern.extents[v], own), NestKind.BLOCK))
+            threads.insert(0, LoopLevel(v, own, NestKind.THREAD))
+        serial: list[LoopLevel] = []
+        together: Column = k.parts * k.threads * k.lanes
+        for v in reversed(pattern.reduce):
+            own = least(together, pattern.extents[v])
+            together = ceil_div(together, own)
+            serial.insert(0, LoopLevel(v, ceil_div(pattern.extents[v], own)))
+        for v in pattern.reduce[-1:]:
+            levels.append(LoopLevel(v, k.parts, NestKind.BLOCK))
+            threads.append(LoopLevel(v, k.threads, NestKind.THREAD))
+            serial.append(LoopLevel(v, k.lanes, NestKind.VECTOR))
+        return [*levels, *threads, *serial]
+
+    def operands(self) -> Sequence[Operand]:
+        return operands_of(self.pattern)
+
+
+def _powers(largest: int) -> list[int]:
+    return [1 << n for n in range(largest.bit_length()) if 1 << n <= largest]

@@ -1,0 +1,26 @@
+"""Rows of elements that threads handle as vectors."""
+
+from __future__ import annotations
+
+from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, element_bits
+from tcopt.schedules.rules.gpu.facts import GpuFacts
+
+
+def row_lanes(pattern: BlockPattern, facts: GpuFacts) -> int:
+    """Elements of a row that one thread may handle as a vector; 1 if it has no vectors.
+
+    Rows are whole vectors, narrow ones if need be, and each operand's elements are neighbours or
+    one and the same.
+    """
+    moving = [v for v in pattern.spatial if pattern.extents[v] > 1]
+    if not moving:
+        return 1
+    row = moving[-1]
+    lanes = facts.lanes(element_bits(pattern.block), pattern.extents[row])
+    terms = all(not term.uses(row) or _is_plain(term, row) for term in pattern.terms)
+    return lanes if pattern.store.is_unit(row) and terms else 1
+
+
+def _is_plain(term: StridedAccess, row: int) -> bool:
+    """Whether a load reads neighbours, all of which are there."""
+    return term.is_unit(row) and getattr(term.op, "default", None) is None
