@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,7 @@ def _of_another_form(given: Any) -> InputError:
 def _runs(given: Any, inputs: Sequence[TensorSpec], batch: int | None) -> list[Feeds]:
     if not isinstance(given, Mapping):
         raise _of_another_form(given)
+    given = cast("Mapping[str, Any]", given)
     names = [spec.name for spec in inputs]
     missing = [name for name in names if name not in given]
     if missing:

@@ -76,8 +76,7 @@ class PackBitsOp(GraphOp):
             x.shape[0], *x.shape[2:-1], -1, 1, per * lanes
         )
         numbers: Array = placed.astype(np.int64) >> np.arange(self.bit_count)[:, None] & 1
-        words: Array = np.add.reduce(numbers << np.arange(per * lanes), axis=-1)
-        return words
+        return np.matmul(numbers, 1 << np.arange(per * lanes))
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
         """A sum over the numbers of a word."""
