@@ -7,6 +7,7 @@
     python benchmarks/tuning.py gains --trials 256 --json gains.json     # tuned against default
     python benchmarks/tuning.py record --tables tables --trials 400     # measured choices
     python benchmarks/tuning.py replay --tables tables --seeds 20       # searches over these
+    python benchmarks/tuning.py reach --tables tables --seeds 10 --trials 1000   # 64 against these
 
 `search` tunes the kernel of each case that takes longest, once for each strategy and seed, from
 nothing. `warm` tunes each twice: from nothing, and with the trials of all other cases as examples.
@@ -54,7 +55,7 @@ from tcopt.tuner.session import Session, SessionSettings, State
 from tcopt.tuner.task_search import Strategy, TaskSearch
 from tcopt.tuner.tasks import Task, tasks_of
 from tuning_limits import limits_of, shares_table
-from tuning_replay import replay
+from tuning_replay import reach, replay
 from tuning_tables import CaseTable, record
 
 PROG = "tuning"
@@ -63,6 +64,9 @@ SUITES = ("conv", "depthwise", "matmul", "memory", "windows")
 
 MARKS = (16, 32, 64, 128, 256, 512, 1000)
 """Trials after which the best is shown."""
+
+FEW = 64
+"""Trials that should reach nearly what many do."""
 
 SCORED = 100_000
 """Choices that `speed` scores."""
@@ -122,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(PROG, __doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    add("what", choices=("speed", "search", "warm", "gains", "record", "replay"))
+    add("what", choices=("speed", "search", "warm", "gains", "record", "replay", "reach"))
     add("--tables", metavar="FOLDER", help="of measured choices: record writes, replay reads")
     add("--only", nargs="+", metavar="SUITE", help="suites (conv, depthwise, matmul)")
     add("--filter", default="", metavar="REGEX", help="cases whose names match")
@@ -137,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(args: argparse.Namespace) -> int:
-    tables = _tables(args) if args.what == "replay" else []
+    tables = _tables(args) if args.what in ("replay", "reach") else []
     known = {table.case for table in tables}
     cases = [case for case in _cases(args) if not known or case.name in known]
     tasks = dict(_tasks(cases, args.target))
@@ -149,6 +153,11 @@ def _run(args: argparse.Namespace) -> int:
         fitting = [table for table in tables if table.case in tasks]
         print(replay(tasks, fitting, _strategies(args), args.trials, args.seeds))
         return 0
+    if args.what == "reach":
+        fitting = [table for table in tables if table.case in tasks]
+        text, enough = reach(tasks, fitting, FEW, args.trials, args.seeds)
+        print(text)
+        return 0 if enough else 1
     runs: list[Run] = []
     with LocalMeasurer(MeasureSettings(threads=args.threads)) as measurer:
         if args.what == "record":

@@ -29,6 +29,9 @@ MARKS = (8, 16, 32, 64)
 NOISE = 0.01
 """Of a time, as measured in turns."""
 
+ENOUGH = 0.95
+"""The part of the speed after many trials that few should reach."""
+
 WARM = "warm"
 """A search by a model that has the trials of all other tables."""
 
@@ -81,6 +84,26 @@ def replay(
             speeds = [f"{1 / each:.3f}" for each in middle]
             printed.add_row(name, f"{1 / case.best:.3f}", kind, *speeds)
     return "\n".join([render(printed), *_verdicts(ends, parts)])
+
+
+def reach(
+    tasks: Mapping[str, Task], tables: Sequence[CaseTable], few: int, many: int, seeds: int
+) -> tuple[str, bool]:
+    """How much of the speed after many trials a few reach, and whether that is `ENOUGH` of it in
+    each kernel: the median of the seeds, of searches that learn."""
+    printed = Table(box=None)
+    for title in ("case", "choices", f"after {few}", f"after {many}", "of it"):
+        printed.add_column(title, justify="left" if title == "case" else "right")
+    enough = True
+    for table in tables:
+        case = Replayed(tasks[table.case], table, table_arms(tasks[table.case], table))
+        runs = [_search(case, Strategy.MODEL, seed, many, ())[0] for seed in range(seeds)]
+        first, last = (median(run[mark - 1] for run in runs) for mark in (few, many))
+        enough = enough and last / first >= ENOUGH
+        row = table.case, len(table.rows), f"{1 / first:.3f}x", f"{1 / last:.3f}x"
+        printed.add_row(*map(str, row), f"{100 * last / first:.1f} %")
+    text = f"{few} trials reach {100 * ENOUGH:.0f} % of the speed of {many} in each kernel: "
+    return f"{render(printed)}\n{text}{'yes' if enough else 'no'}", enough
 
 
 def _part(ratio: float, best: float) -> float:

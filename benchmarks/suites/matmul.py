@@ -15,7 +15,8 @@ _DENSE = ((1024, 1024, 1024), (128, 768, 3072), (128, 3072, 768), (128, 768, 768
 _VECTOR = ((4096, 4096), (1024, 1000))
 
 
-def _dense(rows: int, terms: int, columns: int) -> ModelProto:
+def dense(rows: int, terms: int, columns: int) -> ModelProto:
+    """Rows by a constant matrix."""
     net = Network("dense")
     x = net.input("x", [rows, terms])
     return net.model(
@@ -48,10 +49,10 @@ def _integers(batch: int, rows: int, terms: int, columns: int) -> ModelProto:
 
 CASES = [
     *(
-        Case(f"matmul_{m}x{k}x{n}", partial(_dense, m, k, n), f"{m}x{k} by a constant {k}x{n}")
+        Case(f"matmul_{m}x{k}x{n}", partial(dense, m, k, n), f"{m}x{k} by a constant {k}x{n}")
         for m, k, n in _DENSE
     ),
-    Case("matmul_197x768x1", partial(_dense, 197, 768, 1), "197x768 by a constant column"),
+    Case("matmul_197x768x1", partial(dense, 197, 768, 1), "197x768 by a constant column"),
     Case(
         "attention_scores",
         partial(_product, [12, 128, 64], [12, 128, 64], True),
@@ -73,7 +74,7 @@ CASES = [
         "q k^T of 6 heads, 197 tokens of 64",
     ),
     *(
-        Case(f"gemv_{k}x{n}", partial(_dense, 1, k, n), f"a vector by a constant {k}x{n}")
+        Case(f"gemv_{k}x{n}", partial(dense, 1, k, n), f"a vector by a constant {k}x{n}")
         for k, n in _VECTOR
     ),
 ]

@@ -17,7 +17,8 @@ from tuner_models import save_product
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
-from tuning_replay import replay  # noqa: E402
+from tuning_page import curves_of, page  # noqa: E402
+from tuning_replay import reach, replay  # noqa: E402
 from tuning_tables import DRAWN, CaseTable, Row, TableMeasurer, table_arms  # noqa: E402
 
 # Both folders have a package `models`, and other tests mean their own, in other processes too.
@@ -54,6 +55,22 @@ def test_searches_are_replayed_over_a_table(tmp_path: Path) -> None:
         assert measurer.true_ratio(row.rule, row.choice) == row.ratio
     printed = replay({"product": task}, [table], [Strategy.MODEL, Strategy.RANDOM], 24, 2)
     assert "model at least as good as random in 1 of 1 kernels" in printed
+    text, enough = reach({"product": task}, [table], 24, 40, 2)
+    assert enough and "in each kernel: yes" in text
+    text, enough = reach({"product": task}, [table], 1, 40, 2)
+    assert not enough and "in each kernel: no" in text
+
+
+def test_what_was_measured_becomes_a_page() -> None:
+    """The median of seeds of the best so far; trials that failed count as none."""
+    ratios = {"model": [[1.2, 0.8, 0.5], [1.0, 0.5], [0.25]], "random": [[1.5, float("inf")]]}
+    runs = [
+        {"case": "C2", "strategy": way, "warm": False, "ratios": each, "confirmed": 2.0}
+        for way, searches in ratios.items()
+        for each in searches
+    ]
+    assert curves_of(runs)["model"]["C2"][0] == [1.0, 0.8, 0.5]
+    assert "| C2 | 2.000x | 1.000x |" in page(curves_of(runs), runs)
 
 
 def test_what_is_no_table_is_said(tmp_path: Path) -> None:
