@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     add("files", nargs="+", type=Path, metavar="FILE", help="one to write, two to compare")
     add("--target", default="cpu", help="what to schedule for (cpu)")
     add("--only", nargs="+", metavar="SUITE", default=list(SUITES), help="suites, also models")
+    add("--precision", default="", metavar="TYPE", help="of layers with weights, such as f16")
     add("--filter", default="", metavar="REGEX", help="cases whose names match")
     add("--steps", action="store_true", help="show how the steps differ")
     return parser
@@ -75,6 +76,8 @@ def _written(args: argparse.Namespace) -> dict[str, dict[str, str]]:
             continue
         known = ("accuracy", "precision", "shapes", "dims")
         options = {name: case.options[name] for name in known if name in case.options}
+        if args.precision:
+            options["precision"] = args.precision
         for number, task in enumerate(tasks_of(case.build(), args.target, **options)):
             found[f"{case.name} {number} {task.name}"] = _schedule(task)
         print(f"{case.name}: {len(found)} kernels so far", file=sys.stderr, flush=True)
@@ -104,8 +107,8 @@ def _compare(before: Written, after: Written, steps: bool) -> int:
             continue
         print(f"{name}: {old[RULE]} {old[CHOICE]} -> {new[RULE]} {new[CHOICE]}")
         if steps:
-            pair = (each[STEPS].splitlines() for each in (old, new))
-            print("\n".join(list(difflib.unified_diff(*pair, lineterm="", n=1))[2:]))
+            first, second = old[STEPS].splitlines(), new[STEPS].splitlines()
+            print("\n".join(list(difflib.unified_diff(first, second, lineterm="", n=1))[2:]))
     others = sorted(set(before) ^ set(after))
     for name in others:
         print(f"{name}: only in the {'first' if name in before else 'second'}")

@@ -36,7 +36,13 @@ from tcopt.schedules.rules.gpu.register_tile import only_contraction
 from tcopt.schedules.rules.gpu.shared_tile import find_roles, tile_parts
 from tcopt.schedules.rules.gpu.shared_tile_choice import WORD, TileCosts
 from tcopt.schedules.rules.gpu.shared_tile_choice import choose_tile as choose_shared_tile
-from tcopt.schedules.rules.gpu.split_sum import beside_time, choose_parts, finish_others, split_sum
+from tcopt.schedules.rules.gpu.split_sum import (
+    beside_time,
+    choose_parts,
+    finish_others,
+    part_counts,
+    split_sum,
+)
 from tcopt.schedules.rules.gpu.tensor_core_choice import (
     RATE,
     SPACE,
@@ -51,9 +57,11 @@ from tcopt.schedules.rules.gpu.tensor_core_roles import (
     matrix_products,
     mmas_for,
 )
+from tcopt.schedules.rules.gpu.tensor_core_space import WarpTileSpace
 from tcopt.schedules.rules.gpu.warp_copy import copy_by_warps
 from tcopt.schedules.rules.nests import own_loops, variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.spaces.space import Choice
 from tcopt.schedules.state.state import buffers_read
 from tcopt.support.remarks import remark
 
@@ -68,7 +76,7 @@ class TensorCoreTiles:
     name = "gpu-tensor-core-tile"
     provides = (CONTRACTION,)
 
-    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+    def space(self, sch: Schedule, facts: GpuFacts) -> WarpTileSpace | Declined:
         known = matrix_products(facts)
         if not known:
             return Declined("warps of the target do not multiply matrices", quiet=True)
@@ -91,15 +99,26 @@ class TensorCoreTiles:
                 f"tiles of matrices are estimated to take {time / other:.1f} times as long as "
                 "those of single elements"
             )
-        if other is not None:
-            text = f"estimated to take {time / other:.2f} of the time without tensor cores"
-            remark(self.name, sch.block_op(pattern.block.block_name.data), text)
+        step = min(mma.operands[1].shape[1] for mma in mmas)
+        counts = part_counts(pattern, roles.depth, step)
+        share = None if other is None else time / other
+        return WarpTileSpace(pattern, roles, mmas, facts, tile, parts, counts, share)
+
+    def apply(
+        self, sch: Schedule, facts: GpuFacts, space: WarpTileSpace, choice: Choice
+    ) -> Declined | None:
+        pattern, roles, parts = space.pattern, space.roles, choice["parts"]
         block = sch.get_block(pattern.block.block_name.data)
+        if space.share is not None:
+            text = f"estimated to take {space.share:.2f} of the time without tensor cores"
+            remark(self.name, sch.block_op(block), text)
         if parts > 1:
             pattern = split_sum(sch, pattern, roles.depth, parts)
-            roles = find_warp_roles(pattern, facts)
-            assert not isinstance(roles, Declined), roles.reason
-        left = schedule_tile(sch, pattern, roles, tile, facts)
+            found = find_warp_roles(pattern, facts)
+            if isinstance(found, Declined):
+                return found
+            roles = found
+        left = schedule_tile(sch, pattern, roles, space.tile(choice), facts)
         return finish_others(sch, block, parts, left, facts)
 
 

@@ -158,7 +158,9 @@ def scheduled(
     facts = gpu_facts(target)
     sch = Schedule(program.function())
     if pick is None:
-        assert TensorCoreTiles().apply(sch, facts) is None
+        space = TensorCoreTiles().space(sch, facts)
+        assert not isinstance(space, Declined)
+        assert TensorCoreTiles().apply(sch, facts, space, space.default()) is None
     else:
         pattern = only_contraction(sch)
         assert isinstance(pattern, BlockPattern)
@@ -286,7 +288,7 @@ def test_zeros_that_are_no_numbers_elsewhere() -> None:
 
 
 def refusal(program: Program, arch: str) -> str:
-    answer = TensorCoreTiles().apply(Schedule(program.function()), gpu_facts(named_gpu(arch)))
+    answer = TensorCoreTiles().space(Schedule(program.function()), gpu_facts(named_gpu(arch)))
     assert isinstance(answer, Declined)
     return answer.reason
 
