@@ -55,10 +55,10 @@ def _of_another_form(given: Any) -> InputError:
     )
 
 
-def _runs(given: Any, inputs: Sequence[TensorSpec], batch: int | None) -> list[Feeds]:
-    if not isinstance(given, Mapping):
-        raise _of_another_form(given)
-    given = cast("Mapping[str, Any]", given)
+def _runs(data: Any, inputs: Sequence[TensorSpec], batch: int | None) -> list[Feeds]:
+    if not isinstance(data, Mapping):
+        raise _of_another_form(data)
+    given = cast("Feeds", data)
     names = [spec.name for spec in inputs]
     missing = [name for name in names if name not in given]
     if missing:

@@ -65,7 +65,11 @@ def _argument_parser() -> argparse.ArgumentParser:
 def _add_numbers(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("numbers")
     add = group.add_argument
-    add("--method", default="mse", help="calibration: minmax, percentile, entropy, mse, best (mse)")
+    add(
+        "--method",
+        default="percentile",
+        help="calibration: minmax, percentile, entropy, mse, best (percentile)",
+    )
     add("--percentile", type=float, default=99.99, help="of values that percentile keeps (99.99)")
     add(
         "--activations", default="uint8", help="what activations are stored as: uint8, int8 (uint8)"

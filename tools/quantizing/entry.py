@@ -52,7 +52,7 @@ SAMPLES = 4
 class QuantizeSettings:
     """How to quantise; see `quantize`."""
 
-    method: str = "mse"
+    method: str = "percentile"
     percentile: float = 99.99
     activations: str = Integer.UINT8.value
     symmetric: bool = False

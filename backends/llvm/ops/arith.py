@@ -16,6 +16,8 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IndexType,
     IntegerAttr,
+    i16,
+    i32,
 )
 from xdsl.ir import Operation
 
@@ -23,7 +25,7 @@ from tcopt.backends.llvm.emit.emitter import FunctionEmitter
 from tcopt.backends.llvm.emit.linear import Linear
 from tcopt.backends.llvm.emit.literals import Literal, dense_constant, literal, scalar_constant
 from tcopt.backends.llvm.emit.registry import emits
-from tcopt.backends.llvm.emit.types import I1, LlvmType, integer, lanes, llvm_type
+from tcopt.backends.llvm.emit.types import I1, LlvmType, element_of, integer, lanes, llvm_type
 from tcopt.backends.llvm.ops.casts import computing_type, computing_value, from_computing
 from tcopt.dialects import arith_
 from tcopt.support.errors import UnsupportedError
@@ -90,7 +92,42 @@ def emit_muli(e: FunctionEmitter, op: arith.MuliOp) -> None:
         if not right.terms:
             e.define_index(op.results[0], left.scaled(right.const))
             return
+    name = _PAIRS.get(lanes(lhs.type)) if _are_words(op) else None
+    if name is not None and name[0] <= e.module.capabilities:
+        e.define(op.results[0], _product_of_words(e, op, name[1]))
+        return
     _integer_binary(e, op, "mul")
+
+
+_PAIRS = {
+    16: (frozenset({"x86_64", "avx512bw"}), "llvm.x86.avx512.pmaddw.d.512"),
+    8: (frozenset({"x86_64", "avx2"}), "llvm.x86.avx2.pmadd.wd"),
+    4: (frozenset({"x86_64"}), "llvm.x86.sse2.pmadd.wd"),
+}
+"""By lanes, what multiplies pairs of 16 bits and adds the products, and what has it."""
+
+
+def _are_words(op: arith.MuliOp) -> bool:
+    """Whether a product in 32 bits is of vectors of 16 bits with a sign."""
+    return element_of(op.results[0].type) == i32 and all(
+        isinstance(operand.owner, arith_.ExtSIOp) and element_of(operand.owner.input.type) == i16
+        for operand in op.operands
+    )
+
+
+def _product_of_words(e: FunctionEmitter, op: arith.MuliOp, name: str) -> str:
+    """Pairs of a number and zero, by an instruction that some CPUs have twice as fast as that for
+    products of 32 bits."""
+    lhs, rhs = op.operands
+    word = e.type(lhs.type)
+    assert isinstance(lhs.owner, arith_.ExtSIOp)
+    source = lhs.owner.input
+    pairs = LlvmType.vector(integer(16), 2 * lanes(lhs.type))
+    # Above the number there is zero, whatever its sign: what the other pair has there is lost.
+    wide = e.assign(f"zext {e.type(source.type)} {e.value(source)} to {word}")
+    left = e.assign(f"bitcast {word} {wide} to {pairs}")
+    right = e.assign(f"bitcast {word} {e.value(rhs)} to {pairs}")
+    return e.call_intrinsic(name, word, [(pairs, left), (pairs, right)])
 
 
 def _integer_binary(e: FunctionEmitter, op: Operation, instruction: str) -> None:

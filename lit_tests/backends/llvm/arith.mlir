@@ -59,3 +59,29 @@ func.func private @nearest(%a: memref<16xf32>, %b: memref<16xi32>, %c: memref<16
   vector.store %l, %c[%0] : memref<16xi64>, vector<16xi64>
   return
 }
+
+// -----
+
+// Products of 16 bits are those of pairs whose second number is zero.
+// CHECK-LABEL: define hidden <8 x i32> @tcopt.words
+// CHECK:         sext <8 x i16> %{{.*}} to <8 x i32>
+// CHECK:         %[[W:.*]] = sext <8 x i16> %{{.*}} to <8 x i32>
+// CHECK:         %[[X:.*]] = zext <8 x i16> %{{.*}} to <8 x i32>
+// CHECK:         %[[A:.*]] = bitcast <8 x i32> %[[X]] to <16 x i16>
+// CHECK:         %[[B:.*]] = bitcast <8 x i32> %[[W]] to <16 x i16>
+// CHECK:         call <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16> %[[A]], <16 x i16> %[[B]])
+// CHECK:         mul <3 x i32>
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", features = "+avx2,+fma", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144>} {
+func.func private @words(%x: vector<8xi16>, %w: vector<8xi16>) -> vector<8xi32> {
+  %a = arith.extsi %x : vector<8xi16> to vector<8xi32>
+  %b = arith.extsi %w : vector<8xi16> to vector<8xi32>
+  %r = arith.muli %a, %b : vector<8xi32>
+  return %r : vector<8xi32>
+}
+func.func private @odd(%x: vector<3xi16>, %w: vector<3xi16>) -> vector<3xi32> {
+  %a = arith.extsi %x : vector<3xi16> to vector<3xi32>
+  %b = arith.extsi %w : vector<3xi16> to vector<3xi32>
+  %r = arith.muli %a, %b : vector<3xi32>
+  return %r : vector<3xi32>
+}
+}
