@@ -14,6 +14,8 @@ programs do).
 - `serial`: pieces chosen for one slot a buffer, so that nothing is loaded while something is
   computed; `one slot`: the rule's pieces, in one; `threads`: two virtual threads of one slot each;
   `slots`: by the rule. Tokens are by entries that are shared in all of them;
+- `searched`: with `--search N`, the fewest cycles of N other choices of the rule's space, those of
+  the shortest estimates among some at random, each simulated;
 - `neighbours`: the rule's stream with tokens by VTA's rule;
 - `TVM`: with `--machine pynq`, VTA's stream with TVM's published schedule;
 - of `slots`: the share of the bound, what it is bound by, instructions, tokens beside those of
@@ -47,8 +49,10 @@ from tcopt.dialects.vdla import ProgramOp
 from tcopt.passes.vdla.insert_tokens import InsertTokensPass, plan_program
 from tcopt.schedules import Schedule
 from tcopt.schedules.analysis.patterns import match_block
-from tcopt.schedules.rules.vdla.contraction import choose_tile, schedule_tile
+from tcopt.schedules.rules.vdla.contraction import Contraction, choose_tile, schedule_tile
 from tcopt.schedules.rules.vdla.roles import Roles, find_roles
+from tcopt.schedules.rules.vdla.tile_space import TileSpace
+from tcopt.schedules.spaces.space import Choice, Point
 from tcopt.support.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
@@ -56,6 +60,8 @@ LOOP = "lower-graph-to-te,te-inline,split-axes,merge-axes,split-operations,lower
 PROGRAM = "compact-buffers,lower-blocks,inject-virtual-threads,place-sram,lower-loop-to-vdla"
 COLUMNS = ("serial", "one slot", "threads", "slots")
 SHIFT = 8
+_DRAWN = 200_000
+"""Choices that are drawn for a search."""
 
 
 @dataclass
@@ -119,8 +125,14 @@ def graph(layer: Layer, facts: VdlaTargetAttr, *, bias: bool) -> ModuleOp:
     return module
 
 
-def program(module: ModuleOp, column: str, facts: VdlaTargetAttr) -> ProgramOp | None:
-    """The program of a schedule, without tokens; None if there is no such one."""
+def program(
+    module: ModuleOp, column: str, facts: VdlaTargetAttr, choice: Choice | None = None
+) -> ProgramOp | None:
+    """The program of a schedule, without tokens; None if there is no such one.
+
+    Args:
+        choice: of the rule's space, in place of what the column says.
+    """
     lower(module, [Phase("loop", LOOP)])
     function = next(op for op in module.ops if isinstance(op, FuncOp))
     sch = Schedule(function)
@@ -130,7 +142,10 @@ def program(module: ModuleOp, column: str, facts: VdlaTargetAttr) -> ProgramOp |
     roles = find_roles(sch, pattern, facts)
     assert isinstance(roles, Roles), roles
     threads = 2 if column == "threads" else 1
-    tile = choose_tile(roles, facts, serial=column == "serial", threads=threads)
+    if choice is None:
+        tile = choose_tile(roles, facts, serial=column == "serial", threads=threads)
+    else:
+        tile = TileSpace(roles, facts).tile(Point(choice))
     if tile is None:
         return None
     if column == "one slot":
@@ -145,8 +160,37 @@ def program(module: ModuleOp, column: str, facts: VdlaTargetAttr) -> ProgramOp |
     return made
 
 
+def searched(layer: Layer, facts: VdlaTargetAttr, count: int, *, bias: bool) -> int:
+    """The fewest cycles of so many choices of the rule's space."""
+    module = graph(layer, facts, bias=bias)
+    lower(module, [Phase("loop", LOOP)])
+    function = next(op for op in module.ops if isinstance(op, FuncOp))
+    space = Contraction().space(Schedule(function), facts)
+    assert isinstance(space, TileSpace), space
+    points = space.draw(_DRAWN, np.random.default_rng(0))
+    k = space.at(points)
+    costs = np.where(space.valid(k), space.estimate(k), np.inf)
+    best = np.unique(points[np.argsort(costs, kind="stable")[: 4 * count]], axis=0)
+    rest = space.at(best)
+    order = np.argsort(space.estimate(rest), kind="stable")
+    found: list[int] = []
+    for row in order[:count]:
+        module = graph(layer, facts, bias=bias)
+        made = program(module, "searched", facts, space.choice(best[row]))
+        assert made is not None
+        InsertTokensPass().apply(new_context(), module)
+        found.append(report_of(stream_for(made, facts), facts).cycles)
+    return min(found)
+
+
 def measure(
-    layer: Layer, facts: VdlaTargetAttr, columns: Sequence[str], *, bias: bool, check: bool
+    layer: Layer,
+    facts: VdlaTargetAttr,
+    columns: Sequence[str],
+    *,
+    bias: bool,
+    check: bool,
+    search: int = 0,
 ) -> Result:
     """Compile a layer in each way and simulate it."""
     result = _bounds(layer, facts, bias=bias)
@@ -169,6 +213,8 @@ def measure(
         result.cycles[column] = result.report.cycles
         if check and not is_right(made, layer, facts, bias=bias):
             raise SystemExit(f"{layer.name}, {column}: results are not numpy's")
+    if search:
+        result.cycles["searched"] = searched(layer, facts, search, bias=bias)
     if facts == named_machine("pynq"):
         published = _published(layer, facts)
         if published is not None:
@@ -315,6 +361,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--layers", nargs="+", help="of these alone, by name")
     parser.add_argument("--columns", nargs="+", default=COLUMNS, help="ways to schedule them")
     parser.add_argument("--no-bias", action="store_true", help="no bias where bytes are stored")
+    parser.add_argument("--search", type=int, default=0, help="try so many other choices")
     parser.add_argument("--check", action="store_true", help="compare results with numpy")
     parser.add_argument("--plot", type=Path, help="write a roofline plot")
     args = parser.parse_args(argv)
@@ -326,7 +373,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     wanted = [each for each in LAYERS if not args.layers or each.name in args.layers]
     columns = [name for name in COLUMNS if name in args.columns or name == "slots"]
     bias = not args.no_bias
-    results = [measure(layer, target, columns, bias=bias, check=args.check) for layer in wanted]
+    results = [
+        measure(layer, target, columns, bias=bias, check=args.check, search=args.search)
+        for layer in wanted
+    ]
     print(table_of(results))
     if args.plot:
         plot(results, target, args.plot)

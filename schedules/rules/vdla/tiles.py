@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from tcopt.schedules.rules.vdla.roles import Layout, Roles
-from tcopt.support.columns import Column, least, where
+from tcopt.support.columns import Column, ceil_div, least, where
 
 _MOST_PAD = 15
 
@@ -101,11 +101,21 @@ def sizes_of(roles: Roles, tile: Tile, *, whole_depth: Column = False) -> list[C
 
 
 def entries_of(roles: Roles, tile: Tile) -> tuple[Column, Column, Column]:
-    """Entries of a piece's data, weights and sums."""
-    data = load_of(roles.data, sizes_of(roles, tile, whole_depth=tile.whole_data), 1)
-    weights = load_of(roles.weights, sizes_of(roles, tile, whole_depth=tile.whole_weights), 2)
+    """Entries of a piece's data, weights and sums; of operands that are loaded whole there is room
+    for whole parts of the sum."""
+    data = prod(box_of(roles.data, _room(roles, tile, tile.whole_data))[:-1])
+    weights = prod(box_of(roles.weights, _room(roles, tile, tile.whole_weights))[:-2])
     sizes = sizes_of(roles, tile)
-    return data.entries, weights.entries, prod(sizes[v] for v in (*roles.outputs, *roles.pixels))
+    return data, weights, prod(sizes[v] for v in (*roles.outputs, *roles.pixels))
+
+
+def _room(roles: Roles, tile: Tile, whole: Column) -> list[Column]:
+    """Of each variable how many values there is room for."""
+    sizes = sizes_of(roles, tile)
+    if roles.depth is not None:
+        part, extent = sizes[roles.depth], roles.pattern.extents[roles.depth]
+        sizes[roles.depth] = where(whole, ceil_div(extent, part) * part, part)
+    return sizes
 
 
 def other_entries(roles: Roles, tile: Tile) -> Column:

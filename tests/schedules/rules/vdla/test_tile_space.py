@@ -92,7 +92,7 @@ def test_columns_say_what_numbers_do(conv: Conv) -> None:
 
 def test_any_choice_computes_the_same(rng: np.random.Generator) -> None:
     """Choices at random fit the memories, threads too, and results are numpy's."""
-    conv = Conv(7, 6, 2, 4, 3, pad=1)
+    conv = Conv(7, 6, 5, 4, 3, pad=1)
     function, space = space_of(conv, SMALL)
     rules = rules_for("vdla")
     points = space.draw(100000, np.random.default_rng(1))
