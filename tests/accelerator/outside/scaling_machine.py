@@ -161,17 +161,17 @@ declare(
 
 def read_out(name: str, *, relu: bool) -> None:
     """Bytes of sums: a bias is added, what is below 0 may become 0, the rest is scaled by a
-    factor for each channel, rounded and limited."""
+    factor for each channel, limited and rounded."""
 
     def behaviour(x: te.Tensor, bias: te.Tensor, scale: te.Tensor) -> te.Tensor:
         def lane(o: te.Axis) -> te.Expr:
             total = x[o] + bias[o]
             if relu:
                 total = te.maximum(total, te.cast(0, "i32"))
-            rounded = te.round(te.cast(total, "f32") * scale[o]) + te.const(0.0, "f32")
-            limited = te.maximum(rounded, te.const(-128.0, "f32"))
+            scaled = te.cast(total, "f32") * scale[o]
+            limited = te.maximum(scaled, te.const(-128.0, "f32"))
             limited = te.minimum(limited, te.const(127.0, "f32"))
-            return te.cast(te.cast(limited, "i32"), "i8")
+            return te.cast(te.cast(te.round(limited), "i32") + te.cast(0, "i32"), "i8")
 
         return te.compute((SIZE,), lane)
 
