@@ -67,7 +67,8 @@ def _bit_dot_of(pattern: BlockPattern) -> Dot | None:
     by_buffer: dict[SSAValue, int] = {}
     for term in pattern.terms:
         by_buffer[term.buffer] = by_buffer.get(term.buffer, 0) + 1
-    free = [v for v in pattern.reduce if not any(term.uses(v) for term in pattern.terms)]
+    used = {v for v in pattern.reduce if any(term.uses(v) for term in pattern.terms)}
+    free = [v for v in pattern.reduce if v not in used and pattern.extents[v] > 1]
     if len(by_buffer) != 2 or len(free) != 1 or pattern.extents[free[0]] != WORD:
         return None
     loops = loops_of(pattern.block)

@@ -51,6 +51,7 @@ CONVOLUTIONS = {
     "groups": ((1, 4, 5, 2, 1), (2, 1, 3, 3, 1, 16), {"groups": 2, "exclusive": True}),
     "row": ((1, 9, 2, 3), (3, 2, 1, 2, 16), {"exclusive": True, "weights_signed": True}),
     "dilated": ((1, 9, 9, 1, 1), (1, 1, 3, 3, 1, 16), {"dilations": [2, 2], "pads": [2] * 4}),
+    "one_tap": ((1, 9, 4, 2), (3, 4, 1, 1, 16), {}),
     "few_channels": ((1, 6, 5, 1, 2), (1, 1, 3, 3, 1, 4), {"pads": [0, 1, 1, 0]}),
 }
 
@@ -64,8 +65,10 @@ def test_convolutions(name: str, width: int) -> None:
     check_op(lambda a, b: BitConvOp(a, b, **options), x, w, bits=width, tolerance=0)
 
 
-def test_counts_of_bits() -> None:
-    data, weights, options = CONVOLUTIONS["two_by_one"]
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_counts_of_bits(name: str) -> None:
+    """Whatever the taps: none of them is taken for the places of bits."""
+    data, weights, options = CONVOLUTIONS[name]
     words = [np.zeros(shape, np.uint32) for shape in (data, weights)]
     text = kernel_text(lambda a, b: BitConvOp(a, b, **options), *words)
     assert "math.ctpop" in text
