@@ -7,12 +7,14 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i32
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.bit_forms import BitForm
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.quantize import is_quantized
 from tcopt.dialects.graph.types import Array, element_type, shape_of
 from tcopt.dialects.target import TargetFacts, target_facts_of
@@ -97,10 +99,24 @@ def _few_weights(op: ContractionOp, ranges: IntegerRanges) -> Array | None:
         return None
     if any(0 in shape_of(x) for x in (*op.operands, *op.results)):
         return None
-    weights = ranges.array(op.weights)
-    if weights is None:
+    stored = ranges.array(_moved_from(op.weights))
+    if stored is None or not stored.size or _span(stored) >= 1 << (MOST_BITS + 1):
         return None
-    return weights if int(weights.max()) - int(weights.min()) < 1 << (MOST_BITS + 1) else None
+    weights = ranges.array(op.weights)
+    return weights if weights is not None and _span(weights) < 1 << (MOST_BITS + 1) else None
+
+
+def _moved_from(value: SSAValue) -> SSAValue:
+    """What a value is made of by moving elements alone, which is looked at before it is moved."""
+    op = value.owner
+    while isinstance(op, GraphOp) and op.fills is not None and len(op.operands) == 1:
+        value = op.operands[0]
+        op = value.owner
+    return value
+
+
+def _span(numbers: Array) -> int:
+    return int(numbers.max()) - int(numbers.min())
 
 
 @dataclass

@@ -45,6 +45,8 @@ class ValueSets:
         if not isinstance(op, GraphOp) or len(op.results) != 1:
             return _of_type(element_type(result)) if isinstance(op, GraphOp) else None
         array = self._constants.value(result)
+        if array is not None and array.size > MOST_TOGETHER:
+            return _of_type(element_type(result))
         if array is not None:
             return _few(array)
         if isinstance(op, QuantizerOp):
