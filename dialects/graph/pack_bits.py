@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, TensorType
@@ -75,8 +75,10 @@ class PackBitsOp(GraphOp):
         placed: Array = np.moveaxis(x, 1, -2).reshape(
             x.shape[0], *x.shape[2:-1], -1, 1, per * lanes
         )
-        numbers: Array = placed.astype(np.int64) >> np.arange(self.bit_count)[:, None] & 1
-        return np.matmul(numbers, 1 << np.arange(per * lanes))
+        bits = np.arange(self.bit_count)[:, None]
+        numbers = cast("Array", placed.astype(np.int64) >> bits & 1)
+        placed_bits = cast("Array", numbers << np.arange(per * lanes))
+        return placed_bits.sum(-1)
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
         """A sum over the numbers of a word."""
