@@ -22,7 +22,7 @@ class Space:
 
     Attributes:
         fields: the values of each field, the simplest first.
-        build: makes the model of some values; None where they are no model.
+        build: makes the model of some values; None where they are not a model.
     """
 
     fields: Mapping[str, tuple[Choice, ...]]

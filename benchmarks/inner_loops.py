@@ -193,7 +193,7 @@ def tile_bytes(module: ModuleOp) -> dict[str, tuple[int, ...]]:
 
 
 def _reduction_around(op: object) -> loop.ForOp | None:
-    """The outermost loop over a reduction of a block; None if the op is no such block."""
+    """The outermost loop over a reduction of a block; None if the op is not such a block."""
     if not isinstance(op, loop.BlockOp) or loop.IterKind.REDUCE not in op.iter_kinds:
         return None
     reduced = {

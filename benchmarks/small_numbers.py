@@ -60,7 +60,7 @@ _LEAST_ROUNDS, _MOST_ROUNDS = 4, 60
 
 def _resnet50() -> ModelProto:
     made = randomize_weights(onnx.load(str(find_example_model("light_resnet50"))), 0)
-    # Weights that are inputs as well are no constants to onnxruntime.
+    # Weights that are inputs as well are not constants to onnxruntime.
     weights = {weight.name for weight in made.graph.initializer}
     inputs = [info for info in made.graph.input if info.name not in weights]
     del made.graph.input[:]

@@ -72,7 +72,7 @@ class CaseTable:
             found = json.loads(gzip.decompress(path.read_bytes()))
             return cls(found["case"], tuple(Row(**row) for row in found["rows"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"'{path}' is no table of choices: {error}") from None
+            raise InputError(f"'{path}' is not a table of choices: {error}") from None
 
     def write(self, path: Path) -> None:
         """To a file."""

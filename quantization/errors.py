@@ -21,13 +21,13 @@ class ErrorSum:
     squares: float = 0.0
 
     def add(self, actual: Array, expected: Array) -> None:
-        """Add a run; values that are no floats count as one where they differ."""
+        """Add a run; values that are not floats count as one where they differ."""
         if expected.dtype.kind != "f":
             self.changes += float(np.count_nonzero(actual != expected))
             self.squares += expected.size
             return
         wide = expected.astype(np.float64)
-        # Infinities of both, and what is not a number in both, are no change.
+        # Infinities of both, and what is not a number in both, are not a change.
         same = (actual == wide) | (np.isnan(actual) & np.isnan(wide))
         with np.errstate(invalid="ignore"):
             change = np.where(same, 0.0, actual - wide)

@@ -83,7 +83,7 @@ class OnnxGraph:
 
     @property
     def input_names(self) -> list[str]:
-        """Names of inputs that are no weights."""
+        """Names of inputs that are not weights."""
         return [info.name for info in self.graph.input if info.name not in self.constants]
 
     @property
@@ -228,7 +228,7 @@ def open_graph(source: str | Path | bytes | ModelProto, *, follow_links: bool = 
 
     Raises:
         InputError: there is no such file.
-        ImportModelError: it is no ONNX model.
+        ImportModelError: it is not an ONNX model.
         UnsupportedError: it cannot be converted, or is too large for one file.
     """
     _, reader = load_model(source, follow_links=follow_links)

@@ -30,7 +30,7 @@ UNSURE = 0.6
 """By what factor a fall may be off, as a standard deviation of its logarithm: curves have steps."""
 
 RECENT = 0.25
-"""A curve is drawn through the trials behind that part of them: a step long ago is no slope now."""
+"""A curve is drawn through the trials behind that part of them: a step long past is not a slope."""
 
 _POINTS = 24
 """Numbers of trials that a curve is drawn through, evenly by their logarithms."""

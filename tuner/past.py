@@ -221,7 +221,7 @@ def trial_from(record: records.Trial) -> Trial:
 
 
 def choice_of(record: records.Trial) -> dict[str, int]:
-    """The values of knobs; records of others may have what is no number, and so no choice."""
+    """The values of knobs; records of others may have what is not a number, and so not a choice."""
     return {name: value for name, value in record.choice.items() if isinstance(value, int)}
 
 

@@ -87,7 +87,7 @@ def read_assembly(text: str, name: str = "<text>") -> list[Encoded]:
                 _words(line, section, parts)
         except (ValueError, LookupError) as error:
             raise ParsingError(
-                f"this is no line of a program: {error}", where=f"{name}:{number}"
+                f"this is not a line of a program: {error}", where=f"{name}:{number}"
             ) from None
     return [_encoded(part) for part in parts]
 
@@ -106,7 +106,7 @@ def _directive(line: str, parts: list[_Part]) -> str:
     elif word == ".micro_ops":
         parts[-1].table = int(rest.removeprefix("at "), 16)
     elif word != ".instructions":
-        raise ValueError(f"{word} is no directive")
+        raise ValueError(f"{word} is not a directive")
     return word
 
 

@@ -198,7 +198,7 @@ class _Reader:
             return self.read(word)
         except (LookupError, ValueError) as error:
             raise InputError(
-                f"{word:#034x} is no instruction: {error}", where=f"{number}"
+                f"{word:#034x} is not an instruction: {error}", where=f"{number}"
             ) from None
 
     def read(self, word: int) -> Instruction:

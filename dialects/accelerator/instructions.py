@@ -217,7 +217,7 @@ class RunOp(StepOp):
             raise VerifyException(f"{error.message}; {error.hint}") from None
         found = declared.instruction
         if not isinstance(found, Instruction):
-            raise VerifyException(f'"{declared.name}" is no instruction of an accelerator')
+            raise VerifyException(f'"{declared.name}" is not an instruction of an accelerator')
         self._verify_loops(found)
         outside = sum(not name.data for name in self.memories)
         if len(self.memories) != len(declared.operands) or outside != len(self.buffers):
@@ -235,7 +235,7 @@ class RunOp(StepOp):
             if not 1 <= extent <= limit:
                 raise VerifyException(f"a loop runs {extent} times, it may 1 to {limit} times")
             if not 0 <= low <= high <= extent:
-                raise VerifyException(f"inside {low} to {high} is no part of a loop of {extent}")
+                raise VerifyException(f"inside {low} to {high} is not part of a loop of {extent}")
 
     def _verify_place(self, place: Place, operand: Operand, declared: Intrinsic) -> None:
         wanted = declared.scopes.get(operand.name, "")
@@ -275,7 +275,8 @@ class RunOp(StepOp):
             size, rest = divmod(tile_bytes(operand), memory.entry_bytes)
             if rest:
                 raise VerifyException(
-                    f"operand '{operand.name}' is no whole entries of {memory.entry_bytes} bytes"
+                    f"operand '{operand.name}' does not fill whole entries of "
+                    f"{memory.entry_bytes} bytes"
                 )
             _verify_range(place, ranges, size, memory.entries, f"entries of {place.memory}")
 

@@ -59,11 +59,11 @@ class ProgramOp(BufferFunction):
             raise VerifyException("the last op of a program is accelerator.finish")
         for op in self.body.block.ops:
             if not isinstance(op, StepOp):
-                raise VerifyException(f"'{op.name}' is no step of an accelerator's program")
+                raise VerifyException(f"'{op.name}' is not a step of an accelerator's program")
 
 
 def _verify_buffer(type_: Attribute) -> None:
     if not isa(type_, MemRefType) or not isinstance(type_.layout, NoneAttr):
-        raise VerifyException(f"{type_} is no buffer without gaps")
+        raise VerifyException(f"{type_} is not a buffer without gaps")
     if not isinstance(type_.element_type, FixedBitwidthType) or -1 in type_.get_shape():
-        raise VerifyException(f"{type_} is no buffer of a known size")
+        raise VerifyException(f"{type_} is not a buffer of a known size")

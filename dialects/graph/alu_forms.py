@@ -26,7 +26,7 @@ def sum_on_alu(
         add: makes the operator.
     """
     if element_type(lhs) != i32:
-        return "it is no sum of 32 bits"
+        return "it is not a sum of 32 bits"
     for value, other in ((lhs, rhs), (rhs, lhs)):
         number = alu.number(other)
         registers = None if number is None else alu.operand(value)

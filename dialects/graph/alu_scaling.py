@@ -46,7 +46,7 @@ def scaled_on_alu(
     fraction, exponent = math.frexp(float(scale.flat[0]))
     places = 1 - exponent
     if fraction != 0.5:
-        return f"its scale {scale.flat[0]:g} is no power of two"
+        return f"its scale {scale.flat[0]:g} is not a power of two"
     if places > 30 or (registers.bound > _EXACT and places > 16):
         return "sums are rounded to floats of 32 bits first"
     if registers.limits is not None:

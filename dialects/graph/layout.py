@@ -113,7 +113,7 @@ class LayoutTransformOp(GraphOp):
 
     @property
     def fills(self) -> Sequence[float] | None:
-        """None: zeros that fill up blocks are no elements of what is stored."""
+        """None: zeros that fill up blocks are not elements of what is stored."""
         return ()
 
     def __init__(

@@ -128,7 +128,7 @@ class AluOp(ComputeOp):
             return
         check_signed("imm", self.number, "the number")
         if self.code.data is AluCode.SHR and abs(self.number) > MOST_SHIFT:
-            raise VerifyException(f"{self.number} is no shift of at most {MOST_SHIFT} bits")
+            raise VerifyException(f"{self.number} is not a shift of at most {MOST_SHIFT} bits")
 
     def verify_for(self, target: VdlaTargetAttr) -> None:
         super().verify_for(target)

@@ -50,7 +50,7 @@ class InstructionOp(IRDLOperation, ABC):
         """Say what tokens it waits for and sends, whatever it did before.
 
         Raises:
-            VerifyException: a unit is no neighbour of its own.
+            VerifyException: a unit is not a neighbour of its own.
         """
         for flag in FLAGS:
             self.properties.pop(flag, None)
@@ -106,7 +106,7 @@ def flag_of(unit: Unit, verb: str, other: Unit) -> str:
     """The flag of an instruction of a unit for a token of another one.
 
     Raises:
-        VerifyException: the other one is no neighbour.
+        VerifyException: the other one is not a neighbour.
     """
     if other is unit.previous:
         return f"{verb}_prev"

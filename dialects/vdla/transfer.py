@@ -149,7 +149,7 @@ class TransferOp(InstructionOp, ABC):
         size, entry = buffer_bytes(self.buffer.type), target.entry_bytes[memory]
         if size % entry:
             raise VerifyException(
-                f"{self.buffer.type} has {size} bytes, which are no whole entries of {memory} "
+                f"{self.buffer.type} has {size} bytes, which are not whole entries of {memory} "
                 f"of {entry} bytes"
             )
         if self.dram_end > size // entry:
@@ -332,7 +332,7 @@ def kernel_of(value: SSAValue) -> KernelOp:
 
 
 def verify_buffer(type: Attribute) -> None:
-    """VerifyException for a type that is no buffer of a known size, of 8 or 32 bits an element."""
+    """VerifyException for what is not a buffer of a known size, of 8 or 32 bits an element."""
     if not isa(type, MemRefType) or type.element_type not in (IntegerType(8), IntegerType(32)):
         raise VerifyException(f"{type} is not a buffer of i8 or i32")
     if not isinstance(type.layout, NoneAttr) or any(n < 0 for n in type.get_shape()):

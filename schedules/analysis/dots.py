@@ -63,7 +63,7 @@ def dot_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
 
 
 def _bit_dot_of(pattern: BlockPattern) -> Dot | None:
-    """The count of bits that a sum over the bits of words is; None if it is no such sum."""
+    """The count of bits that a sum over the bits of words is; None if it is not such a sum."""
     by_buffer: dict[SSAValue, int] = {}
     for term in pattern.terms:
         by_buffer[term.buffer] = by_buffer.get(term.buffer, 0) + 1

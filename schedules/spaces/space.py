@@ -254,7 +254,7 @@ class Space(Grid, ABC):
         return np.asarray([knob.values.index(choice[knob.name]) for knob in self.knobs])
 
     def check(self, choice: Choice) -> None:
-        """Refuse what is no choice of this space."""
+        """Refuse what is not a choice of this space."""
         names = [knob.name for knob in self.knobs]
         if unknown := sorted(set(choice) - set(names)):
             raise InputError(

@@ -75,5 +75,5 @@ def test_what_was_measured_becomes_a_page() -> None:
 
 def test_what_is_no_table_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.json.gz").write_bytes(b"no table")
-    with pytest.raises(InputError, match="is no table of choices"):
+    with pytest.raises(InputError, match="is not a table of choices"):
         CaseTable.read(tmp_path / "a.json.gz")

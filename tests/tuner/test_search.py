@@ -130,7 +130,7 @@ def test_small_spaces_are_enumerated(rng: np.random.Generator) -> None:
 
 
 def test_choices_that_make_the_same_loops_are_one() -> None:
-    """An order of two loops of which one has a single iteration is no other order."""
+    """An order of two loops of which one has a single iteration is not another order."""
     points = TwoLoops(8, 1).points(range(4))
     assert len(set(signatures(TwoLoops(8, 1), points).tolist())) == 2
     assert len(set(signatures(TwoLoops(8, 4), points).tolist())) == 4

@@ -157,7 +157,7 @@ def encoded_with(word: int) -> Encoded:
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        (7, "is no instruction"),
+        (7, "is not an instruction"),
         (3 | 1 << 100, "bits that hold nothing are set"),
         (4 | 1 << 7, "bits that hold nothing are set"),
         (1 | 1 << 3 | 4 << 7 | 1 << 4, "no tokens of its next side"),
@@ -185,7 +185,7 @@ def test_what_is_no_instruction_is_refused(word: int, message: str) -> None:
     ],
 )
 def test_what_is_no_assembly_is_refused(text: str) -> None:
-    with pytest.raises(ParsingError, match="this is no line of a program"):
+    with pytest.raises(ParsingError, match="this is not a line of a program"):
         read_assembly(text)
 
 

@@ -37,7 +37,7 @@ SMALL = VdlaTargetAttr.of_facts(
         "acc_bytes": 4 * 2 * 4 * 16, "uop_bytes": 4 * 16,
     }
 )  # fmt: skip
-"""A machine whose unit is no square, with memories of a few entries."""
+"""A machine whose unit is not a square, with memories of a few entries."""
 
 CONVS = [
     Conv(32, 8, 64, 3, 1, 1, 4, 8, oc_threads=2, tile_co=2),

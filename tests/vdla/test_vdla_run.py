@@ -109,5 +109,5 @@ def test_a_convolution_runs_from_its_settings() -> None:
 def test_settings_that_tell_no_program_are_refused(name: str, value: object) -> None:
     """As a file may hold them that was changed."""
     settings, arrays = settings_and_arrays()
-    with pytest.raises(InputError, match=r"no program of an accelerator|is no instruction"):
+    with pytest.raises(InputError, match=r"not a program of an accelerator|is not an instruction"):
         vdla_run({**settings, name: value}, arrays)

@@ -305,7 +305,7 @@ class _Tuner:
 
     @property
     def _run_name(self) -> str:
-        """Says what orders schedules, and is no other session's."""
+        """Says what orders schedules, and is not another session's."""
         return f"{self._settings.strategy}-{uuid.uuid4().hex[:24]}"
 
     @property

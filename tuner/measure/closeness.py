@@ -20,7 +20,7 @@ class Error:
 
     Attributes:
         share: the largest error, as a part of the expected values' magnitude; infinite where
-            one side alone is no finite number.
+            one side alone is not a finite number.
         text: which element is wrong, for people; empty if none is.
     """
 

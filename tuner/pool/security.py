@@ -86,7 +86,8 @@ def check_address(address: str, certificates: Certificates) -> str:
         scheme, place, host, port = "", "", None, None
     if not host or port is None or scheme not in ("tcp", "tls"):
         raise InputError(
-            f"'{address}' is no address of a scheduler", hint="it is HOST:PORT, as tls://host:8786"
+            f"'{address}' is not an address of a scheduler",
+            hint="it is HOST:PORT, as tls://host:8786",
         )
     if scheme == "tls" and not certificates:
         raise InputError(f"'{address}' needs certificates", hint="--tls-ca, --tls-cert, --tls-key")

@@ -136,14 +136,14 @@ def serve_worker(
 
 
 def check_label(label: str) -> None:
-    """Refuse what is no label.
+    """Refuse what is not a label.
 
     Raises:
         InputError: it is empty or has spaces.
     """
     if not label or not all(c.isalnum() or c in ":._-" for c in label):
         raise InputError(
-            f"'{label}' is no label of a worker",
+            f"'{label}' is not a label of a worker",
             hint="it is a device, such as cpu:znver5, or build",
         )
 

@@ -109,7 +109,7 @@ def _read_line(
     """The rows of a line.
 
     Raises:
-        TcoptError: it is no record, or its schedule does not apply.
+        TcoptError: it is not a record, or its schedule does not apply.
     """
     try:
         line = json.loads(text)

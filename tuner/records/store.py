@@ -273,7 +273,7 @@ def _engine(address: str, busy_s: float) -> Engine:
         engine = create_engine(url)
     except (ArgumentError, NoSuchModuleError) as error:
         raise InputError(
-            f"'{address}' is no address of a database: {error}",
+            f"'{address}' is not an address of a database: {error}",
             hint="it is a file, or postgresql://user@host/database",
         ) from error
     except ModuleNotFoundError as error:

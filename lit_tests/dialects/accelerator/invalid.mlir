@@ -2,7 +2,7 @@
 
 // Only what is declared as an instruction of an accelerator is run.
 accelerator.program @other(%x: memref<4x4xi8>) {
-  // expected-error @below {{"bf16_dot" is no instruction of an accelerator}}
+  // expected-error @below {{"bf16_dot" is not an instruction of an accelerator}}
   accelerator.run "bf16_dot" [] out %x[0] in %x[0], %x[0]
   accelerator.finish
 }

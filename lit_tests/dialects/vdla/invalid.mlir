@@ -284,7 +284,7 @@ vdla.program @f() {
 // -----
 
 // Shifts are shorter than a lane.
-// CHECK: 32 is no shift of at most 31 bits
+// CHECK: 32 is not a shift of at most 31 bits
 vdla.program @f() {
   %k = vdla.kernel alu at 0 [] {
     uop 0, 0

@@ -110,7 +110,7 @@ class _Function:
         self.known: dict[SSAValue, Array] = {}
 
     def run(self) -> tuple[SSAValue, list[int]] | None:
-        """The byte and the table; None if the quantisation is no such function."""
+        """The byte and the table; None if the quantisation is not such a function."""
         if not self.takes_in(self.root):
             return None
         found: tuple[SSAValue, set[GraphOp]] | None = None

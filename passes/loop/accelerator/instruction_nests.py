@@ -160,7 +160,7 @@ Granule = Callable[[Tile], "int | None"]
 
 
 def nest_at(op: Operation, granule: Granule = lambda tile: None) -> Nest | None:
-    """The nest that begins with a loop, guard or call; None if it is no such nest."""
+    """The nest that begins with a loop, guard or call; None if it is not such a nest."""
     path = path_to_call(op)
     if path is None:
         return None
@@ -208,7 +208,7 @@ class _Operand:
     def _refused(self, reason: str) -> UnsupportedError:
         name = self.tile.buffer.name_hint or "a buffer"
         return UnsupportedError(
-            f"a tile of %{name} is no entry of the accelerator's memory: {reason}", op=self.call
+            f"a tile of %{name} is not an entry of the accelerator's memory: {reason}", op=self.call
         )
 
     def place(self, values: Values, start: int) -> Linear | None:

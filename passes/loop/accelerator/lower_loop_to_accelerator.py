@@ -119,7 +119,7 @@ class _Lowering(WritingOut):
     def check_entry(self, tile: Tile, nest: Nest, bytes_: int, entry_bytes: int) -> None:
         if bytes_ % entry_bytes:
             raise UnsupportedError(
-                f"'{nest.declared.name}' works on {bytes_} bytes, which are no whole entries of "
+                f"'{nest.declared.name}' works on {bytes_} bytes, which are not whole entries of "
                 f"{entry_bytes}",
                 op=nest.call,
             )

@@ -88,7 +88,7 @@ def _lives(function: loop.FuncOp, scope: str, memory: PlacedMemory) -> list[_Lif
             size = _bytes_of(op.result.type)
             if size % memory.entry_bytes:
                 raise UnsupportedError(
-                    f"%{op.result.name_hint} has {size:,} bytes, which are no whole entries of "
+                    f"%{op.result.name_hint} has {size:,} bytes, which are not whole entries of "
                     f"{scope} of {memory.entry_bytes} bytes",
                     op=op,
                 )

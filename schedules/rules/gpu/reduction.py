@@ -47,7 +47,7 @@ LONG_COLUMN = 128
 
 @schedule_rule(target="gpu", priority=50)
 class Reduction:
-    """Rule for functions that reduce and are no contraction."""
+    """Rule for functions that reduce and are not contractions."""
 
     name = "gpu-reduction"
 

@@ -30,7 +30,7 @@ STEPS = (4, 8, 16, 32)
 
 UNPAIRED = 2.0
 """How many times as long loads from shared memory take where threads of a warp that read one
-address are no neighbours in pairs: blocks whose width is not a power of two."""
+address are not neighbours in pairs: blocks whose width is not a power of two."""
 
 BANK_SPACING = (8, 4)
 """Rows that the threads of a warp read at a time are a multiple of the first words apart, and the

@@ -39,7 +39,7 @@ FEW_ROUNDS = 4
 """Tiles for each core from which on these are large enough, and cores busy."""
 
 GAIN = 0.9
-"""The part of the time of whole sums that is worth parts: estimates are no measurements."""
+"""The part of the time of whole sums that is worth parts: estimates are not measurements."""
 
 
 def choose_parts(

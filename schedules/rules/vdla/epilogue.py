@@ -130,7 +130,7 @@ def _step(
             return _conversion(block, work[0], pattern, sums, facts, is_early=is_early)
         if element_of(pattern.store.buffer) == i32:
             return _alu(block, work[0], pattern, sums, facts, is_early=is_early)
-    return Declined(f"{op.block_name.data} is no operation of the alu")
+    return Declined(f"{op.block_name.data} is not an operation of the alu")
 
 
 _ACCESSES = (LoadOp, StoreOp, arith.ConstantOp)
@@ -170,7 +170,7 @@ def _alu(
     """A number, or registers, combined with registers that the result is written over."""
     unit, lanes, _ = facts.unit
     code, sign = alu_operations().get(work.name, ("", 1))
-    reason = Declined(f"{block.name} is no operation of the alu")
+    reason = Declined(f"{block.name} is not an operation of the alu")
     if not code or len(work.operands) != 2:
         return reason
     read = list(dict.fromkeys(term.buffer for term in pattern.terms))

@@ -88,7 +88,7 @@ def test_results(
 
 
 def test_a_sum_over_other_places_does_not_match() -> None:
-    """Half of the bits of words is no intrinsic, and neither are other signs."""
+    """Half of the bits of words is not an intrinsic, and neither are other signs."""
     half = product((1, 1), exclusive=False, signs=0, bits=16)
     *_, bit = half.get_loops("y")
     half.decompose_reduction("y", half.get_loops("y")[0])

@@ -120,7 +120,7 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
 
 // -----
 
-// A scale that is no power of two stays on the host.
+// A scale that is not a power of two stays on the host.
 // CHECK-LABEL: func.func @scale
 // CHECK-NOT:     graph.group
 // CHECK:         graph.conv

@@ -28,7 +28,7 @@ func.func @silu(%q: tensor<1x8x4x4xi8>) -> tensor<1x8x4x4xui8> {
 
 // -----
 
-// The sum of two values is no function of one; the byte before it is, and others use it too.
+// The sum of two values is not a function of one; the byte before it is, and others use it too.
 // CHECK-LABEL: func.func @two
 // CHECK:       %a = graph.lookup %q {{.*}} : tensor<4xui8>
 // CHECK:       %r = graph.dequantize %a
@@ -51,7 +51,7 @@ func.func @two(%q: tensor<4xui8>, %p: tensor<4xui8>) -> (tensor<4xui8>, tensor<4
 
 // -----
 
-// Integers compute limits and other scales as well; a scale for each channel is no constant.
+// Integers compute limits and other scales as well; a scale for each channel is not a constant.
 // CHECK-LABEL: func.func @others
 // CHECK-NOT:   graph.lookup
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", features = "+avx512vbmi", vector_bits = 512, registers = 32, l1 = 32768, l2 = 1048576>} {

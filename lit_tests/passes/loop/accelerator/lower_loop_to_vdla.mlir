@@ -129,7 +129,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
 
 // -----
 
-// An op that is no call of an intrinsic has no instruction.
+// An op that is not a call of an intrinsic has no instruction.
 // CHECK: unsupported: 'loop.load': the accelerator has no instruction for loop.load (at {{.*}}); sched.tensorize makes calls of its intrinsics
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @scalar(%x: memref<16xi8>) {

@@ -100,7 +100,7 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 512, wgt_byte
 // -----
 
 // A buffer is whole entries.
-// CHECK: unsupported: 'loop.alloc': %a has 24 bytes, which are no whole entries of acc_input of 16 bytes
+// CHECK: unsupported: 'loop.alloc': %a has 24 bytes, which are not whole entries of acc_input of 16 bytes
 builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 512, wgt_bytes = 512, acc_bytes = 1024, uop_bytes = 64>} {
   loop.func @odd() {
     %a = loop.alloc acc_input : memref<24xi8>
