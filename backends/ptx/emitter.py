@@ -7,6 +7,8 @@ divides them slowly.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.hints import isa
@@ -39,6 +41,7 @@ class KernelEmitter(FunctionEmitter):
     """The state of writing one kernel; rules receive it."""
 
     no_rule = "this op has no form in PTX"
+    converts_to_nearest: ClassVar[bool] = False
 
     def __init__(
         self, module: ModuleState, name: str, target: GpuTargetAttr, grid: Sizes, block: Sizes

@@ -183,7 +183,7 @@ def test_beyond_this_machine_there_have_to_be_certificates(host: str):
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1", "http://127.0.0.1:80", "[::1", ""])
 def test_addresses_that_are_none_are_told(address: str):
-    with pytest.raises(InputError, match="no address of a scheduler"):
+    with pytest.raises(InputError, match="not an address of a scheduler"):
         check_address(address, Certificates())
 
 

@@ -112,11 +112,11 @@ def test_lines_are_exported_and_imported(address: str, tmp_path: Path):
     ("change", "message"),
     [
         (lambda line: line["trial"].update(median_ns=1.0), "is not what it was"),
-        (lambda line: line["trial"].pop("status"), "no record"),
+        (lambda line: line["trial"].pop("status"), "not a record"),
         (lambda line: line.update(format=7), "format 7"),
         (lambda line: line["schedule"].update(text="other"), "another schedule"),
         (lambda line: line["workload"].update(te_text="other"), "the workload is not"),
-        (lambda line: line["machine"].update(more=1), "no record"),
+        (lambda line: line["machine"].update(more=1), "not a record"),
     ],
 )
 def test_lines_that_are_no_records_are_told_and_left_out(
@@ -230,7 +230,7 @@ def test_records_are_measured_on_another_machine(tmp_path: Path):
 
 
 def test_addresses_that_are_none_are_told(tmp_path: Path):
-    with pytest.raises(InputError, match="no address of a database"):
+    with pytest.raises(InputError, match="not an address of a database"):
         Store("nothing://here")
     with pytest.raises(InputError, match="cannot open the records"):
         Store("postgresql://nobody:secret@/none?host=/nowhere")

@@ -121,7 +121,7 @@ def _read_line(
         rows = [_row(table, line[name]) for name, table in NAMED if line.get(name)]
         workload: Row = line["workload"] or {}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"no record: {type(error).__name__}: {error}") from error
+        raise InputError(f"this is not a record: {type(error).__name__}: {error}") from error
     if workload and key_of(workload["te_text"]) != trial.workload:
         raise InputError("the workload is not the one that the trial names")
     if applies is not None and trial.sequence and workload:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -80,6 +80,9 @@ class FunctionEmitter:
 
     index_type: LlvmType = I64
     """The LLVM type of index values."""
+
+    converts_to_nearest: ClassVar[bool] = True
+    """Whether the code generator has a conversion of f32 to i32 that rounds to the nearest."""
 
     loop_metadata = "!llvm.loop !0"
     """Marks every loop; `!0` asks LLVM not to unroll (`module.py` defines it)."""

@@ -135,8 +135,8 @@ def emit_integer_to_float(e: FunctionEmitter, op: Operation) -> None:
 def emit_float_to_integer(e: FunctionEmitter, op: Operation) -> None:
     instruction = _TO_INTEGER[op.name]
     source = op.operands[0]
-    if isinstance(source.owner, math.RoundEvenOp) and _rounds_to_words(op):
-        # CPUs round to the nearest integer where they convert.
+    if e.converts_to_nearest and isinstance(source.owner, math.RoundEvenOp) and _to_words(op):
+        # One instruction, which rounds as well.
         number = source.owner.operand
         types = llvm_type(op.results[0].type), llvm_type(number.type)
         name = f"llvm.lrint.{types[0].mangled}.{types[1].mangled}"
@@ -151,7 +151,8 @@ def emit_float_to_integer(e: FunctionEmitter, op: Operation) -> None:
     )
 
 
-def _rounds_to_words(op: Operation) -> bool:
+def _to_words(op: Operation) -> bool:
+    """Whether it converts f32 to i32."""
     elements = element_of(op.operands[0].type), element_of(op.results[0].type)
     return isinstance(op, arith_.FPToSIOp) and elements == (f32, i32)
 

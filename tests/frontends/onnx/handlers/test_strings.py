@@ -227,8 +227,8 @@ def test_forms_of_feeds(give):
     [
         (texts("a", None), "None among its strings"),
         (texts("a", 1.5), "1.5 among its strings"),
-        (np.array([b"\xff", b""]), "no UTF-8"),
-        (texts("\ud800", "a"), "no Unicode text"),
+        (np.array([b"\xff", b""]), "not UTF-8"),
+        (texts("\ud800", "a"), "not Unicode text"),
         (np.zeros(2), "the model wants string"),
         (["a"], "got shape"),
         ("ab", "got shape"),
