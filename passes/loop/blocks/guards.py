@@ -124,15 +124,16 @@ def _guards_of_all(op: loop.ForOp) -> list[loop.GuardOp]:
         and isinstance(parent, loop.ForOp)
         and parent.loop_kind is loop.LoopKind.PARALLEL
     )
-    guards: list[loop.GuardOp] = []
     if op.loop_kind in _KEPT_IN_PLACE or nested_parallel:
+        return []
+    guards = [inner for inner in op.body.block.ops if isinstance(inner, loop.GuardOp)]
+    # Effects are looked for last, as that takes in all that is inside.
+    if guards and all(
+        isinstance(inner, loop.GuardOp | loop.AllocOp) or is_side_effect_free(inner)
+        for inner in op.body.block.ops
+    ):
         return guards
-    for inner in op.body.block.ops:
-        if isinstance(inner, loop.GuardOp):
-            guards.append(inner)
-        elif not (is_side_effect_free(inner) or isinstance(inner, loop.AllocOp)):
-            return []
-    return guards
+    return []
 
 
 def _invariant_conditions(op: loop.ForOp, guards: Sequence[loop.GuardOp]) -> list[Condition]:
