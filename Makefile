@@ -63,7 +63,7 @@ levels: setup
 # The part of the tests that is about results of code for the CPU.
 NUMERICS := tests/schedules/rules/cpu tests/backends/llvm tests/networks/test_gather.py \
   tests/networks/test_permuted_stores.py tests/networks/test_quantized_bytes.py \
-  tests/networks/test_integer_division.py
+  tests/networks/test_integer_division.py tests/networks/test_bits.py
 
 numerics: setup
 	@$(BIN)/pytest -n $(JOBS) $(NUMERICS)
