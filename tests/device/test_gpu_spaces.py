@@ -7,6 +7,7 @@ import onnx.parser
 import pytest
 
 from opencl_device import needs_device
+from space_checks import assert_formulas_agree
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.schedules.rules.gpu.generic_space import GpuGenericSpace
 from tcopt.schedules.spaces.space import Choice, Point
@@ -111,18 +112,7 @@ def test_a_template_is_searched_and_writes_no_default() -> None:
 @pytest.mark.parametrize(("case", "rule"), [*((case, RULE) for case in CASES), *OPEN])
 def test_formulas_give_for_columns_what_they_give_for_numbers(case: str, rule: str) -> None:
     space = template_of(task_of(case, "cuda:sm_80"), rule).space
-    points = np.stack([space.point(space.default()), *space.draw(60, np.random.default_rng(0))])
-    k = space.at(points)
-    columns = [space.valid(k), space.estimate(k)]
-    for level in space.nest(k):
-        columns += [level.variable, level.extent, level.kind]
-    columns = [np.broadcast_to(each, len(points)) for each in columns]
-    for row, point in enumerate(points):
-        one = Point(space.choice(point))
-        numbers = [space.valid(one), space.estimate(one)]
-        for level in space.nest(one):
-            numbers += [level.variable, level.extent, level.kind]
-        np.testing.assert_allclose(numbers, [each[row] for each in columns], rtol=1e-12)
+    assert_formulas_agree(space, rtol=1e-12)
 
 
 @pytest.mark.parametrize(("case", "rule"), OPEN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Block, SSAValue
 
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.support.rewriting import take_choices
+from tcopt.support.rewriting import replace, take_choices
 
 
 def keep_dims(body: Block) -> None:
@@ -25,11 +25,6 @@ def keep_dims(body: Block) -> None:
         if op.is_elementwise:
             convolved.update(op.results)
         if (parts := op.with_dims_kept()) is not None:
-            for part in parts:
-                part.location = op.location
             take_choices(parts[-1], op)
             parts[-1].results[0].name_hint = op.results[0].name_hint
-            body.insert_ops_before(parts, op)
-            op.results[0].replace_all_uses_with(parts[-1].results[0])
-            op.detach()
-            op.erase()
+            replace(op, parts)

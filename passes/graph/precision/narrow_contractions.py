@@ -38,7 +38,7 @@ from tcopt.passes.graph.precision.byte_products import (
 )
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import function_bodies, rewrite, take_choices
+from tcopt.support.rewriting import erase, function_bodies, rewrite, take_choices
 
 
 @dataclass(frozen=True)
@@ -397,7 +397,7 @@ class _Narrowing:
         constant = self.insert(self.constant(less), last)
         self.replace(last, self.insert(AddOp(result, constant), last))
         if last is not op:
-            self.erase(op)
+            erase(op)
 
     def bias_of(self, op: ContractionOp) -> tuple[GraphOp, Array | None]:
         """The op that alone uses a contraction's sums and adds a constant to them, and that."""
@@ -474,17 +474,13 @@ class _Narrowing:
         if isinstance(value.owner, GraphOp):
             take_choices(value.owner, op)
         op.results[0].replace_all_uses_with(value)
-        self.erase(op)
+        erase(op)
 
     def erase_unused(self, op: Operation) -> None:
         """Remove an op of the function, if nothing uses it."""
         is_used = any(result.uses for result in op.results)
         if isinstance(op, GraphOp) and op.parent is not None and not is_used:
-            self.erase(op)
-
-    def erase(self, op: Operation) -> None:
-        op.detach()
-        op.erase()
+            erase(op)
 
 
 def _uncast(value: SSAValue, element: Attribute) -> SSAValue:

@@ -60,8 +60,9 @@ class TabulateBytesPass(ModulePass):
             return
         if not any(needed <= target.capabilities for needed in CHOOSES_BYTES):
             return
+        pattern = TabulateBytes(Constants(op))
         for body in function_bodies(op):
-            rewrite(body, [TabulateBytes(Constants(op))], once=True)
+            rewrite(body, [pattern], once=True)
             erase_unused(body, GraphOp)
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.reduce import ReductionOp
 from tcopt.dialects.graph.tuning import PARTS, PREFIX, tuned
@@ -26,8 +25,10 @@ class SplitReduction(RewritePattern):
         %y = graph.reduce %p {kind = sum, axes = [0]} : tensor<f32>
     """
 
-    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if not isinstance(op, ReductionOp) or (count := tuned(op, PARTS)) is None:
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ReductionOp, rewriter: PatternRewriter) -> None:
+        count = tuned(op, PARTS)
+        if count is None:
             return
         # What takes its place is not divided again.
         del op.attributes[PREFIX + PARTS]

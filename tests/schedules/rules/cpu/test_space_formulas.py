@@ -7,6 +7,7 @@ import pytest
 
 from cpu_kernels import AVX2, te_module
 from open_kernels import CASES
+from space_checks import assert_formulas_agree
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp
 from tcopt.dialects.graph.types import like
@@ -41,18 +42,7 @@ def test_formulas_give_for_columns_what_they_give_for_numbers(case):
         space.check(default)
         assert space.is_valid(default), rule.name
         assert space.from_words(space.words(default)) == default
-        points = np.stack([space.point(default), *space.draw(60, np.random.default_rng(0))])
-        k = space.at(points)
-        columns = [space.valid(k), space.estimate(k)]
-        for level in space.nest(k):
-            columns += [level.variable, level.extent, level.kind]
-        columns = [np.broadcast_to(each, len(points)) for each in columns]
-        for row, point in enumerate(points):
-            one = Point(space.choice(point))
-            numbers = [space.valid(one), space.estimate(one)]
-            for level in space.nest(one):
-                numbers += [level.variable, level.extent, level.kind]
-            np.testing.assert_array_equal(numbers, [each[row] for each in columns])
+        assert_formulas_agree(space)
 
 
 @pytest.mark.parametrize("case", CASES)
