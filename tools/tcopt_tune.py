@@ -180,8 +180,8 @@ def summary(found: Tuning) -> str:
 
 def _explain(args: argparse.Namespace, path: Path) -> None:
     from tcopt.schedules.tuning.lock_file import read_lock
-    from tcopt.tools.tuning.entry import tasks_for
     from tcopt.tools.tuning.explain import explain_lock
+    from tcopt.tools.tuning.variants import tasks_for
 
     tasks = tasks_for(args.model, args.target, _model_options(args))
     for kernel in explain_lock(read_lock(path), tasks):

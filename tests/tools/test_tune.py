@@ -15,11 +15,12 @@ from tcopt.schedules.rules.rule import facts_of, rules_for, target_kind
 from tcopt.schedules.tuning.lock_file import read_lock
 from tcopt.support.errors import InputError, ScheduleError
 from tcopt.tools import tcopt_tune
-from tcopt.tools.tuning import entry
+from tcopt.tools.tuning import entry, keeping
 from tcopt.tools.tuning.acceptance import Verdict
 from tcopt.tools.tuning.explain import explain_lock
 from tcopt.tools.tuning.live import LiveTable, clock, headline, microseconds, table
 from tcopt.tools.tuning.plots import Curve, places
+from tcopt.tools.tuning.variants import tasks_for
 from tcopt.tuner.arms import lowered
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import Progress
@@ -103,7 +104,7 @@ def faster(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         speed = speeds.pop(0)
         return Verdict(speed, speed - 0.01, speed + 0.01, 1.0, 1.0 / speed, 12)
 
-    monkeypatch.setattr(entry, "judge", judge)
+    monkeypatch.setattr(keeping, "judge", judge)
     return speeds
 
 
@@ -124,7 +125,7 @@ def test_what_is_found_is_kept_and_obeyed(model: Path, db: str, faster: list[flo
     lock = read_lock(found.path)
     (entry_,) = lock.kernels.values()
     assert entry_.rule == "cpu-matmul"
-    explained = explain_lock(lock, entry.tasks_for(model, TARGET, {}))
+    explained = explain_lock(lock, tasks_for(model, TARGET, {}))
     assert (len(explained) == 1 and "rows 4 -> " in explained[0].choice) or explained[0].steps
     remarks = tcopt.compile(model, TARGET).explain()
     assert "a schedule by cpu-matmul" in str(remarks.as_json())
@@ -212,11 +213,11 @@ def test_kernels_that_gain_least_are_left_out_first() -> None:
             self.task = type("Task", (), {"calls": 1})
 
     kernels = [Kernel(50), Kernel(40), Kernel(5), Kernel(1)]
-    attempts = entry.attempts(kernels)  # type: ignore[arg-type]
+    attempts = keeping.attempts(kernels)  # type: ignore[arg-type]
     assert [len(each) for each in attempts] == [4, 2]
     assert attempts[1] == kernels[:2]
-    assert entry.attempts([]) == []
-    assert len(entry.attempts(kernels[:1])) == 1  # type: ignore[arg-type]
+    assert keeping.attempts([]) == []
+    assert len(keeping.attempts(kernels[:1])) == 1  # type: ignore[arg-type]
 
 
 def test_a_callback_sees_each_round_and_may_end_it(

@@ -11,11 +11,12 @@ from tcopt.compiler.tuned import lock_beside
 from tcopt.schedules.tuning.lock_file import read_lock
 from tcopt.support.errors import InputError
 from tcopt.tools.command_line.text_tables import render
-from tcopt.tools.tuning.entry import PoolPlace, make_measurer, tasks_for
 from tcopt.tools.tuning.explain import explain_lock
 from tcopt.tools.tuning.histories import Recorded, agreement, curves, guesses, recorded
 from tcopt.tools.tuning.live import microseconds
 from tcopt.tools.tuning.plots import Layer, draw_curves, draw_guesses, draw_layers
+from tcopt.tools.tuning.settings import PoolPlace, make_measurer
+from tcopt.tools.tuning.variants import tasks_for
 from tcopt.tuner.past import Past
 from tcopt.tuner.pool.security import Certificates
 from tcopt.tuner.records.exchange import export_records, import_records

@@ -5,41 +5,37 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from numpy.typing import NDArray
 
-import tcopt
 from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.compiler.content import Source
 from tcopt.compiler.fingerprint import fingerprint
-from tcopt.compiler.pipeline import pipeline
-from tcopt.compiler.tuned import SUFFIX, find_lock, lock_beside, with_lock
+from tcopt.compiler.tuned import lock_beside
 from tcopt.runtime import Model
-from tcopt.runtime.signature import flatten
 from tcopt.support.errors import InputError
 from tcopt.tools.benchmarking.measure import input_values
-from tcopt.tools.tuning.acceptance import ROUNDS, Verdict, judge
-from tcopt.tools.tuning.graph_search import SHARE, GraphSearch, heavy_operators
+from tcopt.tools.tuning.acceptance import ROUNDS, Verdict
+from tcopt.tools.tuning.graph_search import GraphSearch, heavy_operators
+from tcopt.tools.tuning.keeping import Keeper
+from tcopt.tools.tuning.settings import PoolPlace, TuneSettings, graph_share, make_measurer
+from tcopt.tools.tuning.variants import Variants
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.forecast import Prior
-from tcopt.tuner.lock import LockWriter, TunedKernel, TunedOperator, writer_for
+from tcopt.tuner.lock import TunedKernel, TunedOperator
 from tcopt.tuner.measure.least_times import amounts_of, least_ns
-from tcopt.tuner.measure.measurer import LocalMeasurer, Measurer, MeasureSettings
-from tcopt.tuner.operators import operators_of
+from tcopt.tuner.measure.measurer import Measurer
 from tcopt.tuner.past import Past
-from tcopt.tuner.pool.security import Certificates
 from tcopt.tuner.records.store import StoreError
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.session import Callback, Session, SessionSettings
 from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
-from tcopt.tuner.tasks import Task, tasks_of, with_times
+from tcopt.tuner.tasks import Task, with_times
 
 Array = NDArray[Any]
-Found = Sequence[tuple[Task, Trial]]
 
 LEAST_SHARE = 0.005
 """Kernels that take a smaller part of a run are left alone."""
@@ -48,40 +44,6 @@ RESERVED = 0.1
 """The part of the time that is left for measuring the best once more, and comparing models."""
 
 MOST_RESERVED_S = 60.0
-
-KEPT_GAIN = 0.8
-"""Where all kernels together are not faster, those are tried that make this part of the gain."""
-
-
-@dataclass(frozen=True)
-class PoolPlace:
-    """The devices of a pool that measure.
-
-    Attributes:
-        address: of the scheduler.
-        label: of the workers, each with one device.
-        certificates: that a pool beyond this machine takes.
-    """
-
-    address: str
-    label: str
-    certificates: Certificates | None = None
-
-
-@dataclass(frozen=True)
-class TuneSettings:
-    """How to tune; see `tune`."""
-
-    seconds: float = 600.0
-    trials: int | None = None
-    db: str | None = None
-    pool: PoolPlace | None = None
-    threads: int | None = None
-    seed: int = 0
-    strategy: str = Strategy.MODEL.value
-    rounds: int = ROUNDS
-    graph: float = SHARE
-    session: SessionSettings = field(default_factory=SessionSettings)
 
 
 @dataclass(frozen=True)
@@ -173,12 +135,13 @@ def tune(
         seed,
         strategy,
         rounds,
-        _graph_share(graph, trials, pool, measurer),
+        graph_share(graph, trials, pool, measurer),
         settings or SessionSettings(seed=seed),
     )
     path = _lock_path(source, output)
-    tuner = _Tuner(source, target, given, path, options, told or _tell_nobody, feeds or {})
-    return tuner.run(callback, measurer)
+    variants = Variants(source, target, options, threads or default_threads())
+    tuner = _Tuner(variants, given, path, told or _tell_nobody)
+    return tuner.run(callback, measurer, feeds or {})
 
 
 def _tell_nobody(line: str) -> None:
@@ -200,56 +163,66 @@ class _Tuner:
 
     def __init__(
         self,
-        source: Source,
-        target: str,
+        variants: Variants,
         settings: TuneSettings,
         path: Path,
-        options: Mapping[str, Any],
         told: Callable[[str], object],
-        feeds: Mapping[str, Array],
     ):
-        self._source, self._target, self._options = source, target, dict(options)
-        self._given = feeds
-        self._settings, self._path, self._tell = settings, path, told
-        self._threads = settings.threads or default_threads()
+        self._variants, self._settings, self._path = variants, settings, path
+        self._tell = told
+        self._threads = variants.threads
         self._start = time.perf_counter()
         self._operators: Sequence[TunedOperator] = ()
         self._interrupted, self._graph_s = False, 0.0
 
-    def run(self, callback: Callback | None, measurer: Measurer | None) -> Tuning:
-        untuned = self._compile(tuned=False)
-        feeds = input_values(untuned, self._given, self._settings.seed)
+    def run(
+        self, callback: Callback | None, measurer: Measurer | None, given: Mapping[str, Array]
+    ) -> Tuning:
+        settings = self._settings
+        untuned = self._variants.untuned()
+        feeds = input_values(untuned, given, settings.seed)
+        keeper = Keeper(self._variants, untuned, feeds, settings.rounds, self._path)
         start = time.perf_counter()
-        self._operators = self._search_graph(untuned, feeds)
+        self._operators = self._search_graph(keeper)
         self._graph_s = time.perf_counter() - start
-        base = self._with_operators(self._operators) if self._operators else untuned
+        base = self._variants.with_operators(self._operators) if self._operators else untuned
         tasks, rest_ns = self._tasks(base, feeds)
         own = measurer is None
-        measurer = measurer or make_measurer(self._threads, self._settings.pool)
+        measurer = measurer or make_measurer(self._threads, settings.pool)
         try:
             machine = getattr(measurer, "machine", None)
-            past = Past.open(self._settings.db, self._threads, self._run_name, machine)
+            past = Past.open(settings.db, self._threads, self._run_name, machine)
             try:
                 session = self._session(tasks, rest_ns, past, measurer)
-                session.run(self._search_seconds, self._settings.trials, callback)
+                session.run(self._search_seconds, settings.trials, callback)
                 found = session.confirm()
             finally:
                 self._close(past)
         finally:
             if own:
                 measurer.close()
-        return self._accept(session, found, untuned, feeds)
+        kept = keeper.keep([_kernel(session, *each) for each in found], self._operators)
+        seconds = time.perf_counter() - self._start
+        return Tuning(
+            kept.path,
+            kept.verdict,
+            kept.kernels,
+            session.ended,
+            session.trials,
+            seconds,
+            kept.left_out,
+        )
 
-    def _search_graph(self, untuned: Model, feeds: Mapping[str, Array]) -> list[TunedOperator]:
+    def _search_graph(self, keeper: Keeper) -> list[TunedOperator]:
         """Choices about operators that make the model faster."""
         share = self._settings.graph
         if share <= 0:
             return []
-        operators = operators_of(self._source, self._target, **_known(self._options))
-        timed = with_times(self._found_tasks(()), untuned.profile(feeds))
+        operators, variants = self._variants.operators(), self._variants
+        timed = with_times(variants.tasks(), keeper.untuned.profile(keeper.feeds))
         search = GraphSearch(
-            lambda chosen: frozenset(task.key for task in self._found_tasks(chosen)),
-            lambda before, after: self._judge_graph(before, after, untuned, feeds),
+            lambda chosen: frozenset(task.key for task in variants.tasks(chosen)),
+            keeper.judge_operators,
             self._tell,
         )
         chosen = search.run(heavy_operators(operators, timed), share * self._settings.seconds)
@@ -257,43 +230,6 @@ class _Tuner:
         if search.trials:
             self._tell(f"{len(search.trials)} choices about the graph tried, {len(chosen)} kept")
         return chosen
-
-    def _judge_graph(
-        self,
-        before: Sequence[TunedOperator],
-        after: Sequence[TunedOperator],
-        untuned: Model,
-        feeds: Mapping[str, Array],
-    ) -> Verdict:
-        old = self._with_operators(before) if before else untuned
-        new = self._with_operators(after)
-        rounds = self._settings.rounds
-        return judge(
-            lambda: flatten(old.run(feeds)), lambda: flatten(new.run(feeds)), rounds=rounds
-        )
-
-    def _with_operators(self, chosen: Sequence[TunedOperator]) -> Model:
-        """The model with choices about operators, and default schedules."""
-        with TemporaryDirectory() as folder:
-            return self._compile(tuned=self._write_operators(folder, chosen))
-
-    def _write_operators(self, folder: str, chosen: Sequence[TunedOperator]) -> Path:
-        writer, path = LockWriter(), Path(folder) / f"model{SUFFIX}"
-        for each in chosen:
-            writer.add_operator(each)
-        writer.write(path)
-        return path
-
-    def _found_tasks(self, chosen: Sequence[TunedOperator]) -> list[Task]:
-        """The kernels of the model with choices about operators."""
-        if not chosen:
-            return tasks_for(self._source, self._target, self._options)
-        names = ("accuracy", "precision")
-        given = {n: self._options[n] for n in names if self._options.get(n)}
-        with TemporaryDirectory() as folder:
-            lock = find_lock(self._source, self._write_operators(folder, chosen))
-            phases = with_lock(pipeline(self._target, **given), lock)
-            return tasks_of(self._source, self._target, phases=phases, **_known(self._options))
 
     def _close(self, past: Past) -> None:
         """Write what is left of the records; where that fails, what was found counts all the
@@ -315,14 +251,9 @@ class _Tuner:
         left = seconds - min(RESERVED * seconds, MOST_RESERVED_S) - self._graph_s
         return 0.0 if self._interrupted else max(left, 0.0)
 
-    def _compile(self, tuned: bool | str | Path) -> Model:
-        model = tcopt.compile(self._source, self._target, tuned=tuned, **self._options)
-        model.threads = self._threads
-        return model
-
     def _tasks(self, model: Model, feeds: Mapping[str, Array]) -> tuple[list[Task], float]:
         """The kernels worth tuning, those that take longest first, and what the others take."""
-        found = self._found_tasks(self._operators)
+        found = self._variants.tasks(self._operators)
         profile = model.profile(feeds)
         timed = with_times(found, profile)
         total = sum(task.weight for task in timed) or 1.0
@@ -384,108 +315,18 @@ class _Tuner:
             return 0.0
         return min(least_ns(amounts_of(task), self._threads) / task.ns, 1.0)
 
-    def _accept(
-        self, session: Session, found: Found, untuned: Model, feeds: Mapping[str, Array]
-    ) -> Tuning:
-        """Compare models; with all kernels, then with those that gain most."""
-        verdict: Verdict | None = None
-        kept = [self._kernel(session, task, trial) for task, trial in found]
-        for kernels in attempts(kept) or ([[]] if self._operators else []):
-            writer = self._writer(kernels)
-            verdict = self._judge(writer, untuned, feeds)
-            if verdict.accepted:
-                writer.write(self._path)
-                return self._result(session, verdict, kernels, len(kept) - len(kernels), self._path)
-        return self._result(session, verdict, (), len(kept), None)
 
-    def _kernel(self, session: Session, task: Task, trial: Trial) -> TunedKernel:
-        search = next(search for each, search in session.tasks if each is task)
-        default = search.default
-        return TunedKernel(
-            task,
-            trial.sequence,
-            "" if default is None else default.sequence,
-            trial.ns,
-            trial.ns / trial.ratio,
-            1 / trial.high,
-            1 / trial.low,
-            fingerprint(),
-        )
-
-    def _writer(self, kernels: Sequence[TunedKernel]) -> LockWriter:
-        name = self._path.name.removesuffix(SUFFIX)
-        found = [*kernels, *self._operators]
-        keys = {e.task.target_key if isinstance(e, TunedKernel) else e.target for e in found}
-        writer = writer_for(self._path, name, keys.pop())
-        for each in self._operators:
-            writer.add_operator(each)
-        for kernel in kernels:
-            writer.add_kernel(kernel)
-        return writer
-
-    def _judge(self, writer: LockWriter, untuned: Model, feeds: Mapping[str, Array]) -> Verdict:
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / f"model{SUFFIX}"
-            writer.write(path)
-            tuned = self._compile(tuned=path)
-            return judge(
-                lambda: flatten(untuned.run(feeds)),
-                lambda: flatten(tuned.run(feeds)),
-                rounds=self._settings.rounds,
-            )
-
-    def _result(
-        self,
-        session: Session,
-        verdict: Verdict | None,
-        kernels: Sequence[TunedKernel],
-        left_out: int,
-        path: Path | None,
-    ) -> Tuning:
-        seconds = time.perf_counter() - self._start
-        return Tuning(
-            path, verdict, tuple(kernels), session.ended, session.trials, seconds, left_out
-        )
-
-
-def _graph_share(
-    given: float | None, trials: int | None, pool: PoolPlace | None, measurer: Measurer | None
-) -> float:
-    """The part of the time for choices about operators, which are compared on this machine."""
-    usual = SHARE if trials is None and pool is None and measurer is None else 0.0
-    return usual if given is None else given
-
-
-def attempts(kernels: Sequence[TunedKernel]) -> list[Sequence[TunedKernel]]:
-    """All kernels, then those that make most of the gain; nothing of none."""
-    if not kernels:
-        return []
-    gains = [k.task.calls * (k.default_ns - k.ns) for k in kernels]
-    fewer: list[TunedKernel] = []
-    gained = 0.0
-    for gain, kernel in sorted(zip(gains, kernels, strict=True), key=lambda each: -each[0]):
-        if gained < KEPT_GAIN * sum(gains):
-            fewer.append(kernel)
-            gained += gain
-    return [kernels, fewer] if len(fewer) < len(kernels) else [kernels]
-
-
-def tasks_for(source: Source, target: str, options: Mapping[str, Any]) -> list[Task]:
-    """The kernels of a model, with those of the options of `tcopt.compile` that they depend on."""
-    return tasks_of(source, target, **_known(options))
-
-
-def _known(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of `tcopt.compile` that kernels depend on."""
-    names = ("shapes", "values", "dims", "accuracy", "precision")
-    return {n: options[n] for n in names if n in options}
-
-
-def make_measurer(threads: int, pool: PoolPlace | None = None) -> Measurer:
-    """What measures: this machine, or the devices of a pool that have a label."""
-    settings = MeasureSettings(threads=threads)
-    if pool is None:
-        return LocalMeasurer(settings)
-    from tcopt.tuner.pool.measurer import PoolMeasurer
-
-    return PoolMeasurer(pool.address, pool.label, settings, pool.certificates)
+def _kernel(session: Session, task: Task, trial: Trial) -> TunedKernel:
+    """What was found for a task."""
+    search = next(search for each, search in session.tasks if each is task)
+    default = search.default
+    return TunedKernel(
+        task,
+        trial.sequence,
+        "" if default is None else default.sequence,
+        trial.ns,
+        trial.ns / trial.ratio,
+        1 / trial.high,
+        1 / trial.low,
+        fingerprint(),
+    )

@@ -1,0 +1,61 @@
+"""How a model is tuned, and where candidates are measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tcopt.tools.tuning.acceptance import ROUNDS
+from tcopt.tools.tuning.graph_search import SHARE
+from tcopt.tuner.measure.measurer import LocalMeasurer, Measurer, MeasureSettings
+from tcopt.tuner.pool.security import Certificates
+from tcopt.tuner.session import SessionSettings
+from tcopt.tuner.task_search import Strategy
+
+
+@dataclass(frozen=True)
+class PoolPlace:
+    """The devices of a pool that measure.
+
+    Attributes:
+        address: of the scheduler.
+        label: of the workers, each with one device.
+        certificates: that a pool beyond this machine takes.
+    """
+
+    address: str
+    label: str
+    certificates: Certificates | None = None
+
+
+@dataclass(frozen=True)
+class TuneSettings:
+    """How to tune; see `tune`."""
+
+    seconds: float = 600.0
+    trials: int | None = None
+    db: str | None = None
+    pool: PoolPlace | None = None
+    threads: int | None = None
+    seed: int = 0
+    strategy: str = Strategy.MODEL.value
+    rounds: int = ROUNDS
+    graph: float = SHARE
+    session: SessionSettings = field(default_factory=SessionSettings)
+
+
+def make_measurer(threads: int, pool: PoolPlace | None = None) -> Measurer:
+    """What measures: this machine, or the devices of a pool that have a label."""
+    settings = MeasureSettings(threads=threads)
+    if pool is None:
+        return LocalMeasurer(settings)
+    from tcopt.tuner.pool.measurer import PoolMeasurer
+
+    return PoolMeasurer(pool.address, pool.label, settings, pool.certificates)
+
+
+def graph_share(
+    given: float | None, trials: int | None, pool: PoolPlace | None, measurer: Measurer | None
+) -> float:
+    """The part of the time for choices about operators, which are compared on this machine."""
+    usual = SHARE if trials is None and pool is None and measurer is None else 0.0
+    return usual if given is None else given
