@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, Self
 
 from tcopt.backends.llvm.machine.host import default_threads
 from tcopt.tuner.candidates import Candidate
-from tcopt.tuner.measure.builders import Builder, LocalBuilders
+from tcopt.tuner.measure.builders import Builder, Built, LocalBuilders
 from tcopt.tuner.measure.least_times import amounts_of, measured_again, on_this_machine
 from tcopt.tuner.measure.outcomes import CandidateFailed, Outcome
 from tcopt.tuner.measure.reference import Reference
@@ -87,13 +88,12 @@ def twins_of(
     return found
 
 
-@dataclass
-class _Known:
+@dataclass(frozen=True)
+class Known:
     """What is kept of a task: the right results, and its default."""
 
     workload: Workload
     default: Code
-    failed: CandidateFailed | None = None
 
 
 def workload_of(task: Task, reference: Reference) -> Workload:
@@ -108,20 +108,18 @@ def workload_of(task: Task, reference: Reference) -> Workload:
     )
 
 
-class LocalMeasurer:
-    """Measures on this machine: builder processes, and one that runs what they made.
+class BatchMeasurer(ABC):
+    """What measurers begin alike: candidates compiled, and those found that need no run.
 
     Args:
-        builders: by default processes on this machine, too.
+        builders: that compile.
     """
 
-    def __init__(self, settings: MeasureSettings | None = None, builders: Builder | None = None):
-        self.settings = settings or MeasureSettings()
-        self._builders = builders or LocalBuilders(self.settings.builders)
-        self._runners: dict[str, Runner] = {}
-        self._known: dict[tuple[str, str], _Known] = {}
+    def __init__(self, settings: MeasureSettings, builders: Builder):
+        self.settings, self._builders = settings, builders
+        self._known: dict[tuple[str, str], Known] = {}
 
-    def __enter__(self) -> LocalMeasurer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,8 +128,6 @@ class LocalMeasurer:
     def close(self) -> None:
         """End all processes."""
         self._builders.stop()
-        for runner in self._runners.values():
-            runner.stop()
 
     def measure(
         self,
@@ -149,57 +145,108 @@ class LocalMeasurer:
             known = self._get_known(task)
         except CandidateFailed as error:
             return [Outcome(error.status, f"the default: {error.message}") for _ in candidates]
-        wanted = [*candidates, *([best] if best is not None else [])]
-        built = self._build(wanted, known)
-        twins = twins_of(built[: len(candidates)], timed or {})
-        codes = {
-            n: code for n, code in enumerate(built) if isinstance(code, Code) and n not in twins
-        }
-        default = len(wanted)
-        runner = self._runner(task)
-        runner.use(known.workload)
-        everything = {default: known.default, **codes}
-        turns = Turns(
-            runner,
-            known.workload,
-            everything,
-            default,
-            self.settings.turns,
-            lambda: measured_again(amounts_of(task), task.kind, self._threads),
-        )
-        outcomes = {**twins, **(turns.run() if set(codes) & set(range(len(candidates))) else {})}
-        found: list[Outcome] = []
-        for number, candidate in enumerate(candidates):
-            each = built[number]
-            if isinstance(each, CandidateFailed):
-                outcome = Outcome(each.status, each.message)
-            else:
-                outcome = outcomes[number]
-            found.append(outcome)
+        own = len(candidates)
+        built = self._build([*candidates, *([best] if best is not None else [])], known.default)
+        found: dict[int, Outcome] = {}
+
+        def tell(number: int, outcome: Outcome) -> None:
+            found[number] = outcome
             if done is not None:
-                done(candidate, outcome)
-        return found
+                done(candidates[number], outcome)
 
-    def _build(
-        self, candidates: Sequence[Candidate], known: _Known
-    ) -> list[Code | CandidateFailed]:
+        twins = twins_of(built[:own], timed or {})
+        codes: dict[int, Code] = {}
+        for number, made in enumerate(built[:own]):
+            if isinstance(made, CandidateFailed):
+                tell(number, Outcome(made.status, made.message))
+            elif number in twins:
+                tell(number, twins[number])
+            else:
+                codes[number] = made
+        others = [made for made in built[own:] if isinstance(made, Code)]
+        if codes:
+            self._run(task, known, codes, others, tell)
+        return [found[number] for number in range(own)]
+
+    @abstractmethod
+    def _run(
+        self,
+        task: Task,
+        known: Known,
+        codes: Mapping[int, Code],
+        others: Sequence[Code],
+        tell: Callable[[int, Outcome], None],
+    ) -> None:
+        """Check and time code, and tell what became of each.
+
+        Args:
+            others: what takes turns with it, beside the default.
+        """
+
+    def _workload(self, task: Task) -> Workload:
+        """What the candidates of a task are checked against."""
+        return workload_of(task, self._builders.reference(task))
+
+    def _build(self, candidates: Sequence[Candidate], default: Code) -> list[Built]:
         settings = self.settings
-        limit = max(settings.least_compile_s, settings.compile_factor * known.default.seconds)
-        rest = [c for c in candidates if not c.is_default]
-        made = iter(self._builders.build(rest, limit))
-        return [known.default if c.is_default else next(made) for c in candidates]
+        limit = max(settings.least_compile_s, settings.compile_factor * default.seconds)
+        made = iter(self._builders.build([c for c in candidates if not c.is_default], limit))
+        return [default if c.is_default else next(made) for c in candidates]
 
-    def _get_known(self, task: Task) -> _Known:
+    def _get_known(self, task: Task) -> Known:
         place = task.key, task.target_key
         if place not in self._known:
             (default,) = self._builders.build([Candidate(task)], self.settings.first_compile_s)
             if isinstance(default, CandidateFailed):
                 raise default
-            self._known[place] = _Known(self._workload(task), default)
+            self._known[place] = Known(self._workload(task), default)
         return self._known[place]
 
+
+class LocalMeasurer(BatchMeasurer):
+    """Measures on this machine: builder processes, and one that runs what they made.
+
+    Args:
+        builders: by default processes on this machine, too.
+    """
+
+    def __init__(self, settings: MeasureSettings | None = None, builders: Builder | None = None):
+        settings = settings or MeasureSettings()
+        super().__init__(settings, builders or LocalBuilders(settings.builders))
+        self._runners: dict[str, Runner] = {}
+
+    def close(self) -> None:
+        """End all processes."""
+        super().close()
+        for runner in self._runners.values():
+            runner.stop()
+
+    def _run(
+        self,
+        task: Task,
+        known: Known,
+        codes: Mapping[int, Code],
+        others: Sequence[Code],
+        tell: Callable[[int, Outcome], None],
+    ) -> None:
+        runner = self._runner(task)
+        runner.use(known.workload)
+        beside = [known.default, *others]
+        first = max(codes) + 1
+        turns = Turns(
+            runner,
+            known.workload,
+            {**dict(enumerate(beside, first)), **codes},
+            first,
+            self.settings.turns,
+            lambda: measured_again(amounts_of(task), task.kind, self._threads),
+        )
+        outcomes = turns.run()
+        for number in codes:
+            tell(number, outcomes[number])
+
     def _workload(self, task: Task) -> Workload:
-        workload = workload_of(task, self._builders.reference(task))
+        workload = super()._workload(task)
         return on_this_machine(workload, amounts_of(task), task.kind, self._threads)
 
     @property

@@ -23,7 +23,7 @@ from tcopt.tuner.measure.builders import (
     request_of,
 )
 from tcopt.tuner.measure.least_times import amounts_of
-from tcopt.tuner.measure.measurer import MeasureSettings, Progress, twins_of, workload_of
+from tcopt.tuner.measure.measurer import BatchMeasurer, Known, MeasureSettings
 from tcopt.tuner.measure.outcomes import LOST, CandidateFailed, Outcome
 from tcopt.tuner.measure.reference import Reference
 from tcopt.tuner.measure.workload import Code, Workload
@@ -159,7 +159,7 @@ def _opened(reply: bytes | CandidateFailed) -> tuple[dict[str, Any], list[memory
     return facts, parts
 
 
-class PoolMeasurer:
+class PoolMeasurer(BatchMeasurer):
     """Measures on the devices of a pool.
 
     Args:
@@ -184,7 +184,6 @@ class PoolMeasurer:
         check_label(label)
         place = check_address(address, given)
         configure()
-        self.settings = settings or MeasureSettings()
         self.label = label
         try:
             self._client: Any = dask_distributed().Client(
@@ -197,18 +196,11 @@ class PoolMeasurer:
         self._tasks = _Tasks(self._client)
         self.machine: Mapping[str, Any] = self._same_machine()
         own = PoolBuilders(self._tasks) if self._tasks.count(BUILD) else LocalBuilders()
-        self._builders: Builder = builders or own
-        self._known: dict[tuple[str, str], tuple[Workload, Code]] = {}
-
-    def __enter__(self) -> PoolMeasurer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().__init__(settings or MeasureSettings(), builders or own)
 
     def close(self) -> None:
         """Leave the pool; its workers stay."""
-        self._builders.stop()
+        super().close()
         self._client.close()
 
     def workers(self) -> dict[str, dict[str, Any]]:
@@ -216,49 +208,26 @@ class PoolMeasurer:
         addresses = self._tasks.workers(self.label)
         return self._client.run(remote.facts, workers=addresses) if addresses else {}
 
-    def measure(
+    def _run(
         self,
-        candidates: Sequence[Candidate],
-        *,
-        best: Candidate | None = None,
-        done: Progress | None = None,
-        timed: Mapping[str, Outcome] | None = None,
-    ) -> list[Outcome]:
-        """What becomes of each candidate."""
-        if not candidates:
-            return []
-        task = candidates[0].task
-        try:
-            workload, default = self._get_known(task)
-        except CandidateFailed as error:
-            return [Outcome(error.status, f"the default: {error.message}") for _ in candidates]
-        built = self._build([*candidates, *([best] if best is not None else [])], default)
-        found = twins_of(built[: len(candidates)], timed or {})
-        for number, made in enumerate(built[: len(candidates)]):
-            if isinstance(made, CandidateFailed):
-                found[number] = Outcome(made.status, made.message)
-            if number in found and done is not None:
-                done(candidates[number], found[number])
-        extra = [made for made in built[len(candidates) :] if isinstance(made, Code)]
-        codes = {
-            n: c
-            for n, c in enumerate(built[: len(candidates)])
-            if isinstance(c, Code) and n not in found
-        }
+        task: Task,
+        known: Known,
+        codes: Mapping[int, Code],
+        others: Sequence[Code],
+        tell: Callable[[int, Outcome], None],
+    ) -> None:
+        beside = [known.default, *others]
         batches = _shares(list(codes), self._tasks.count(self.label))
         messages = [
-            self._message(task, workload, [default, *extra, *(codes[n] for n in batch)])
+            self._message(task, known.workload, [*beside, *(codes[n] for n in batch)])
             for batch in batches
         ]
         limits = [_SPARE_S + _EACH_S * len(batch) for batch in batches]
         replies = self._tasks.run(remote.measure, [(m,) for m in messages], self.label, limits)
         for batch, reply in zip(batches, replies, strict=True):
-            outcomes = _outcomes(reply, 1 + len(extra), [codes[n] for n in batch])
+            outcomes = _outcomes(reply, len(beside), [codes[n] for n in batch])
             for number, outcome in zip(batch, outcomes, strict=True):
-                found[number] = outcome
-                if done is not None:
-                    done(candidates[number], outcome)
-        return [found[number] for number in range(len(candidates))]
+                tell(number, outcome)
 
     def _message(self, task: Task, workload: Workload, codes: Sequence[Code]) -> bytes:
         settings = self.settings
@@ -271,21 +240,6 @@ class PoolMeasurer:
             "amounts": asdict(amounts_of(task)),
         }
         return pack(facts, [workload.to_bytes(), *(code.to_bytes() for code in codes)])
-
-    def _build(self, candidates: Sequence[Candidate], default: Code) -> list[Built]:
-        settings = self.settings
-        limit = max(settings.least_compile_s, settings.compile_factor * default.seconds)
-        made = iter(self._builders.build([c for c in candidates if not c.is_default], limit))
-        return [default if c.is_default else next(made) for c in candidates]
-
-    def _get_known(self, task: Task) -> tuple[Workload, Code]:
-        place = task.key, task.target_key
-        if place not in self._known:
-            (default,) = self._builders.build([Candidate(task)], self.settings.first_compile_s)
-            if isinstance(default, CandidateFailed):
-                raise default
-            self._known[place] = workload_of(task, self._builders.reference(task)), default
-        return self._known[place]
 
     def _same_machine(self) -> Mapping[str, Any]:
         """The machine that the label stands for."""
