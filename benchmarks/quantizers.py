@@ -4,10 +4,12 @@
 
 Each network is quantised by `tcopt.quantize` (all layers) and by onnxruntime's `quantize_static`,
 with scales by channel; by their methods of calibration that take least time, with `--all-methods`
-by each. Both quantise the same operators, so that as many products are of integers; how many
-layers are is told for each. Errors are relative: the root mean square of differences from the
-model in floats, as a part of that of the output, on other data than calibration's. All models are
-run by onnxruntime, so nobody's arithmetic but the quantiser's is compared.
+by each. First both quantise the same operators, layers alone, so that as many products are of
+integers; then ours what it does by default, functions and sums behind layers, and onnxruntime all
+operators that it can. How many layers have integers is told for each. Errors are relative: the
+root mean square of differences from the model in floats, as a part of that of the output, on other
+data than calibration's. All models are run by onnxruntime, so nobody's arithmetic but the
+quantiser's is compared.
 
 `--nncf` names a Python that has NNCF, which is then compared too; it needs an environment of its
 own. Trained weights are those of packages (see tests/wild), the other networks have random ones.
@@ -24,6 +26,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -152,15 +155,15 @@ def run(model: ModelProto, runs: Sequence[Feeds]) -> list[dict[str, np.ndarray]]
     return [dict(zip(names, session.run(None, feeds), strict=True)) for feeds in runs]
 
 
-def ours(case: Case, method: str) -> ModelProto:
-    """Quantised by this compiler."""
-    return tcopt.quantize(
-        case.model, list(case.calibration), plan=False, method=method, samples=1
-    ).model
+def ours(case: Case, method: str, alone: bool) -> ModelProto:
+    """Quantised by this compiler; layers alone, or with what is behind them."""
+    behind = {"functions": not alone, "sums": not alone}
+    runs = list(case.calibration)
+    return tcopt.quantize(case.model, runs, plan=False, method=method, samples=1, **behind).model
 
 
-def theirs(case: Case, method: str) -> ModelProto:
-    """Quantised by onnxruntime."""
+def theirs(case: Case, method: str, alone: bool) -> ModelProto:
+    """Quantised by onnxruntime; layers alone, or all that it can."""
     logging.getLogger().setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
         source, target = (str(Path(folder) / name) for name in ("real.onnx", "int.onnx"))
@@ -175,7 +178,7 @@ def theirs(case: Case, method: str) -> ModelProto:
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
             calibrate_method=CalibrationMethod[method],
-            op_types_to_quantize=sorted(RULES),
+            op_types_to_quantize=sorted(RULES) if alone else None,
         )
         return onnx.load(target)
 
@@ -227,17 +230,19 @@ def integer_layers(model: ModelProto) -> int:
 def compare(case: Case, nncf: str | None, every: bool = False) -> list[dict[str, object]]:
     """A row for each quantiser and method."""
     exact = run(case.model, case.test)
-    sides: list[tuple[str, str, Callable[[], ModelProto]]] = [
-        *(("tcopt", method, lambda m=method: ours(case, m)) for method in OURS[every]),
-        *(("onnxruntime", method, lambda m=method: theirs(case, m)) for method in THEIRS[every]),
-    ]
+    sides: list[tuple[str, str, str, Callable[[], ModelProto]]] = []
+    for alone in (True, False):
+        what = "layers" if alone else "all"
+        makers = (("tcopt", OURS[every], ours), ("onnxruntime", THEIRS[every], theirs))
+        for who, methods, make in makers:
+            sides += [(who, what, m, partial(make, case, m, alone)) for m in methods]
     if nncf is not None:
-        sides.append(("nncf", "default", lambda: by_nncf(case, nncf)))
+        sides.append(("nncf", "all", "default", lambda: by_nncf(case, nncf)))
     rows: list[dict[str, object]] = []
     total = len(layers_of(open_graph(case.model)))
-    for who, method, make in sides:
+    for who, what, method, make in sides:
         row: dict[str, object] = {"network": case.name, "weights": case.weights}
-        row |= {"quantizer": who, "method": method, "layers": total}
+        row |= {"quantizer": who, "what": what, "method": method, "layers": total}
         try:
             made = make()
             found = output_error(run(made, case.test), exact)
@@ -251,30 +256,35 @@ def compare(case: Case, nncf: str | None, every: bool = False) -> list[dict[str,
 
 def table(rows: Sequence[dict[str, object]]) -> str:
     """The least error of each quantiser on each network, and our default's."""
-    lines = [
-        "| network | weights | layers | ours, default | ours, best | onnxruntime, best | NNCF |"
-    ]
-    lines.append("|---|---|---|---|---|---|---|")
+    columns = (
+        ("ours, layers", "tcopt", "layers", "percentile"),
+        ("onnxruntime, layers", "onnxruntime", "layers", ""),
+        ("ours", "tcopt", "all", "percentile"),
+        ("ours, `minmax`", "tcopt", "all", "minmax"),
+        ("onnxruntime", "onnxruntime", "all", ""),
+        ("NNCF", "nncf", "all", ""),
+    )
+    titles = ["network", "weights", "layers", *(title for title, *_ in columns)]
+    lines = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
     for name in dict.fromkeys(str(row["network"]) for row in rows):
         own = [row for row in rows if row["network"] == name]
-
-        def best(who: str, method: str = "", rows: Sequence[dict[str, object]] = own) -> str:
-            found = [
-                (float(str(row["error"])), str(row["method"]), str(row.get("integer_layers", "")))
-                for row in rows
-                if row["quantizer"] == who and (not method or row["method"] == method)
-            ]
-            if not found or math.isinf(min(found)[0]):
-                return "-"
-            error, chosen, count = min(found)
-            return f"{error:.4f} ({chosen}, {count})"
-
-        default = best("tcopt", "percentile")
-        lines.append(
-            f"| {name} | {own[0]['weights']} | {own[0]['layers']} | {default} | "
-            f"{best('tcopt')} | {best('onnxruntime')} | {best('nncf')} |"
-        )
+        cells = [_least(own, *which) for _, *which in columns]
+        first = [name, str(own[0]["weights"]), str(own[0]["layers"])]
+        lines.append(f"| {' | '.join(first + cells)} |")
     return "\n".join(lines)
+
+
+def _least(rows: Sequence[dict[str, object]], who: str, what: str, method: str) -> str:
+    """The least error of a quantiser, of one method or all, and the layers that have integers."""
+    found = [
+        (float(str(row["error"])), str(row.get("integer_layers", "")))
+        for row in rows
+        if row["quantizer"] == who and row["what"] == what and method in ("", row["method"])
+    ]
+    if not found or math.isinf(min(found)[0]):
+        return "-"
+    error, count = min(found)
+    return f"{error:.4f} ({count})"
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ class Annotation:
 
 
 def annotate(graph: OnnxGraph, layers: Sequence[Layer]) -> Annotation:
-    """Annotate the data of layers, and what carriers bring there.
+    """Annotate the data of layers, what carriers bring there, and what is beside layers.
 
     Elements that a carrier only hands on are quantised in front of it, with the same scale, so
     that what is moved and stored is bytes. A value that others need stays where it is.
@@ -38,6 +38,10 @@ def annotate(graph: OnnxGraph, layers: Sequence[Layer]) -> Annotation:
         values[name] = _shared(graph, name, values)
     for name in reversed(wanted):
         _carry_back(graph, name, values, set(wanted))
+    # Where a carrier gave them no scale, they have their own.
+    for layer in layers:
+        for name in layer.beside:
+            values.setdefault(name, name)
     return Annotation(tuple(layers), values)
 
 

@@ -31,7 +31,7 @@ def calibrate(
     Raises:
         InputError: a value is not finite on the data.
     """
-    names = dict.fromkeys(name for layer in layers for name in layer.sources)
+    names = dict.fromkeys(name for layer in layers for name in layer.values)
     names = [name for name in names if name not in graph.constants]
     found = distributions(graph, names, samples, histograms=set(methods) != {"minmax"})
     return {

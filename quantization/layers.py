@@ -7,11 +7,12 @@ is another function with `@layer_rule`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from onnx import NodeProto
 
+from tcopt.quantization.functions import Function, functions_of
 from tcopt.quantization.onnx_graph import OnnxGraph, attributes_of, is_standard, labelled
 from tcopt.support.registration import Registry
 
@@ -40,6 +41,7 @@ class Layer:
         data: which inputs are activations.
         bias: which input is added to the result for each channel, if it is a constant.
         channel: the axis of the data whose elements meet different weights.
+        beside: values behind it that become integers with it.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Layer:
     weight: Weight | None = None
     bias: int | None = None
     channel: int = 1
+    beside: tuple[str, ...] = ()
 
     @property
     def operator(self) -> str:
@@ -62,6 +65,11 @@ class Layer:
     def sources(self) -> list[str]:
         """The values that its data are."""
         return [self.node.input[place] for place in self.data]
+
+    @property
+    def values(self) -> list[str]:
+        """The values that become integers with it."""
+        return [*self.sources, *self.beside]
 
 
 Operands = tuple[tuple[int, ...], Weight | None, int | None, int]
@@ -80,9 +88,23 @@ def layer_rule(operator: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def layers_of(graph: OnnxGraph) -> list[Layer]:
-    """The layers of a model, in order."""
+@dataclass(frozen=True)
+class Behind:
+    """Which values behind layers become integers with them.
+
+    Attributes:
+        functions: arguments and results of functions of each element, which are tables then.
+        sums: what is added to another computed value, as behind a residual block's last layer.
+    """
+
+    functions: bool = True
+    sums: bool = True
+
+
+def layers_of(graph: OnnxGraph, behind: Behind | None = None) -> list[Layer]:
+    """The layers of a model, in order; by default without what is behind them."""
     found: list[Layer] = []
+    known = functions_of(graph) if behind is not None and behind.functions else {}
     for name, node in labelled(graph):
         rule = RULES.get(node.op_type)
         if rule is None or not is_standard(node, node.op_type):
@@ -94,8 +116,36 @@ def layers_of(graph: OnnxGraph) -> list[Layer]:
         # All operands are of one type; that of what other domains compute may not be known.
         typed = data if weight is None else (weight.place,)
         if any(graph.is_float(node.input[place]) for place in typed):
-            found.append(Layer(name, node, data, weight, bias, channel))
+            layer = Layer(name, node, data, weight, bias, channel)
+            beside = () if behind is None else _beside(graph, layer, behind, known)
+            found.append(replace(layer, beside=beside))
     return found
+
+
+def _beside(
+    graph: OnnxGraph, layer: Layer, behind: Behind, functions: Mapping[str, Function]
+) -> tuple[str, ...]:
+    value = _with_bias(graph, layer.result)
+    if value in functions:
+        return value, functions[value].result
+    if not behind.sums or graph.is_output(value):
+        return ()
+    added = _only_addition(graph, value)
+    return () if added is None or graph.constants.keys() & set(added.input) else (value,)
+
+
+def _with_bias(graph: OnnxGraph, result: str) -> str:
+    """The result of a layer, or what the addition of a constant makes of it."""
+    added = _only_addition(graph, result)
+    if added is None or not graph.constants.keys() & set(added.input):
+        return result
+    return added.output[0]
+
+
+def _only_addition(graph: OnnxGraph, value: str) -> NodeProto | None:
+    """The addition that is all that uses a value."""
+    users = graph.users.get(value, [])
+    return users[0] if len(users) == 1 and is_standard(users[0], "Add") else None
 
 
 def _given(node: NodeProto, place: int) -> str:

@@ -140,7 +140,7 @@ class OnnxGraph:
     def add_constant(self, base: str, value: Array) -> str:
         """A weight; its name."""
         name = self.fresh(base)
-        tensor = numpy_helper.from_array(np.ascontiguousarray(value), name)
+        tensor = numpy_helper.from_array(_dense(value), name)
         self.graph.initializer.append(tensor)
         self.constants[name] = self.graph.initializer[-1]
         return name
@@ -151,7 +151,7 @@ class OnnxGraph:
         used = self.users.get(old, [])
         own = sum(list(each.input).count(old) for each in used) == 1
         if own and old in {tensor.name for tensor in self.graph.initializer}:
-            self.constants[old].CopyFrom(numpy_helper.from_array(np.ascontiguousarray(value), old))
+            self.constants[old].CopyFrom(numpy_helper.from_array(_dense(value), old))
             return
         node.input[place] = self.add_constant(old, value)
         self.refresh()
@@ -284,6 +284,11 @@ def _inferred(model: ModelProto) -> dict[str, ValueFacts]:
         rank = len(tensor.shape.dim) if tensor.HasField("shape") else None
         found[info.name] = ValueFacts(tensor.elem_type, rank)
     return found
+
+
+def _dense(value: Array) -> Array:
+    """The same array, its elements one after the other; unlike numpy's own, of the same rank."""
+    return np.ascontiguousarray(value).reshape(value.shape)
 
 
 def _copy(message: Any) -> Any:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper
 
 from tcopt.quantization.annotation import Annotation, annotate
-from tcopt.quantization.layers import Layer, layers_of
+from tcopt.quantization.layers import Behind, Layer, layers_of
 from tcopt.quantization.onnx_graph import OnnxGraph
 from tcopt.quantization.parameters import Parameters
 from tcopt.quantization.weights import (
@@ -97,11 +97,13 @@ class Realization:
         activations: the parameters of the values that decide on scales.
         weights: how weights become integers.
         shifts: what is taken off the biases of layers, by name; those without one get one.
+        behind: which values behind layers become integers with them; None for none.
     """
 
     activations: Mapping[str, Parameters]
     weights: WeightSettings = field(default_factory=WeightSettings)
     shifts: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    behind: Behind | None = None
 
     def realize(self, graph: OnnxGraph, annotation: Annotation, gate: Gate | None = None) -> None:
         """Change a model."""
@@ -202,6 +204,7 @@ def quantized(
 ) -> OnnxGraph:
     """A model some of whose layers, by name, are quantised."""
     made = graph.copy()
-    chosen = [layer for layer in layers_of(made) if layer.name in layers]
+    known = layers_of(made, realization.behind)
+    chosen = [layer for layer in known if layer.name in layers]
     realization.realize(made, annotate(made, chosen), gate)
     return made

@@ -15,7 +15,7 @@ from onnx import ModelProto
 from tcopt.quantization.annotation import annotate
 from tcopt.quantization.data import Feeds
 from tcopt.quantization.errors import ErrorSum, Results, output_error
-from tcopt.quantization.layers import Layer, layers_of
+from tcopt.quantization.layers import Layer
 from tcopt.quantization.onnx_graph import OnnxGraph
 from tcopt.quantization.programs import Programs, with_outputs
 from tcopt.quantization.realization import (
@@ -70,7 +70,7 @@ def switched_model(
     model = with_outputs(made, [name for name in results.values() if name not in known])
 
     def owners(chosen: Collection[str]) -> Collection[str]:
-        some = [layer for layer in layers_of(graph) if layer.name in chosen]
+        some = [layer for layer in layers if layer.name in chosen]
         values = annotate(graph, some).values
         return [*map(value_owner, values), *map(layer_owner, chosen)]
 

@@ -88,6 +88,8 @@ def _add_numbers(parser: argparse.ArgumentParser) -> None:
         metavar="STRENGTH",
         help=f"SmoothQuant behind normalisations, with this strength ({_SMOOTH:g})",
     )
+    add("--float-functions", action="store_true", help="SiLU, GELU and the like stay in floats")
+    add("--float-sums", action="store_true", help="what is added behind layers stays in floats")
     add(
         "--batch",
         type=int,
@@ -148,6 +150,8 @@ def _run(args: argparse.Namespace) -> int:
         bias_correction=not args.no_bias_correction,
         equalize=args.equalize,
         smooth=args.smooth,
+        functions=not args.float_functions,
+        sums=not args.float_sums,
         floats=args.float,
         **common,
     )

@@ -12,6 +12,7 @@ from onnx import ModelProto, TensorProto, helper
 
 import tcopt
 from quantization_models import Feeds, chain, dense, images, normalized, residual
+from tcopt.frontends.onnx.building.network import Network
 from tcopt.quantization.batch_norm import FoldBatchNorm
 from tcopt.quantization.equalization import EqualizeLayers
 from tcopt.quantization.errors import ErrorSum
@@ -71,6 +72,31 @@ def test_a_quantized_model_is_a_standard_one(settings: dict[str, object]) -> Non
     assert found.plan.error < 0.1
     # Both compute the same integers; a value between two steps may be rounded either way.
     assert _error(ours, theirs) < 0.02
+
+
+def test_functions_and_sums_behind_layers_run_elsewhere_in_integers(tmp_path: Path) -> None:
+    net = Network("behind")
+    x = net.conv(net.input("x", [1, 3, 12, 12]), 3, 8)
+    x = net.add("Mul", x, net.add("Sigmoid", x))
+    x = net.add("Relu", net.add("Add", net.conv(x, 8, 8), x))
+    model = net.model(**{net.conv(x, 8, 4): [1, 4, 12, 12]})
+    data = images(model)
+    found = tcopt.quantize(model, data, plan=False).model
+    feeds = _first(data)
+    expected, theirs = _reference(model, feeds), _reference(found, feeds)
+    ours = tcopt.compile(found).run(feeds)[0]
+    assert _error(ours, expected) < 0.05
+    assert _error(ours, theirs) < 0.02
+    # All convolutions but the last give integers, whose scales are numbers, not vectors of one.
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    onnxruntime.InferenceSession(found.SerializeToString(), options)
+    optimised = onnx.load(options.optimized_model_filepath)
+    assert (_count(optimised, "QLinearConv"), _count(optimised, "QLinearAdd")) == (2, 1)
+    floats = tcopt.quantize(model, data, plan=False, functions=False, sums=False).model
+    assert _count(found, "QuantizeLinear") == _count(floats, "QuantizeLinear") + 2
 
 
 def test_names_and_metadata_survive() -> None:

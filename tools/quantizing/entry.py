@@ -25,7 +25,7 @@ from tcopt.quantization.calibration import calibrate
 from tcopt.quantization.data import Data, Feeds, samples_of
 from tcopt.quantization.equalization import EqualizeLayers
 from tcopt.quantization.integer_models import in_floats, integer_node, switched_pairs
-from tcopt.quantization.layers import RULES, Layer, layers_of
+from tcopt.quantization.layers import RULES, Behind, Layer, layers_of
 from tcopt.quantization.onnx_graph import OnnxGraph, check_model, open_graph
 from tcopt.quantization.parameters import Integer
 from tcopt.quantization.patterns import rewrite
@@ -62,6 +62,8 @@ class QuantizeSettings:
     bias_correction: bool = True
     equalize: bool = False
     smooth: float | None = None
+    functions: bool = True
+    sums: bool = True
     floats: Collection[str] = ()
     batch: int | None = None
     samples: int = SAMPLES
@@ -99,6 +101,11 @@ class QuantizeSettings:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
                 raise InputError(f"'{name}' is a number, not {value!r}")
+
+    @property
+    def behind(self) -> Behind:
+        """What becomes integers with layers."""
+        return Behind(self.functions, self.sums)
 
     @property
     def weights(self) -> WeightSettings:
@@ -181,6 +188,8 @@ def quantize(
             of these by the error at the output), `percentile`,
             `activations` (`uint8` or `int8`), `symmetric`, `per_channel`, `symmetric_weights`,
             `power_of_two`, `bias_correction`, `equalize`, `smooth` (the strength, None for none),
+            `functions` and `sums` (whether functions of each element, and sums of two computed
+            values, behind layers have integers as well),
             `floats` (names of layers that stay in floats), `batch` (the extent of a run's first
             dimension where it is open), `samples` (runs that errors are taken from).
     Raises:
@@ -327,7 +336,8 @@ def _calibrated(ready: _Prepared, settings: QuantizeSettings, told: Told) -> Rea
         told(f"{rewrite(graph, [EqualizeLayers()])} equalisations of pairs of layers")
     if settings.smooth is not None:
         told(f"{smooth(graph, ready.samples, settings.smooth)} values smoothed")
-    ready.layers = [layer for layer in layers_of(graph) if layer.name in names]
+    found = layers_of(graph, settings.behind)
+    ready.layers = [layer for layer in found if layer.name in names]
     told("calibration")
     methods = sorted(METHODS) if settings.method == BEST else [settings.method]
     activations = calibrate(graph, ready.layers, ready.samples, methods, settings.ranges)
@@ -335,7 +345,7 @@ def _calibrated(ready: _Prepared, settings: QuantizeSettings, told: Told) -> Rea
     if settings.bias_correction:
         shifts = bias_shifts(graph, ready.layers, ready.samples, settings.weights)
     made = {
-        method: Realization(parameters, settings.weights, shifts)
+        method: Realization(parameters, settings.weights, shifts, settings.behind)
         for method, parameters in activations.items()
     }
     if len(made) == 1:
