@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -195,6 +196,17 @@ def test_a_full_queue_of_commands_holds_up_what_follows() -> None:
     assert ends(narrow)[4] > ends(wide)[4]
     assert narrow.stalls["fetch"]["queue a"] > 0
     assert wide.cycles == narrow.cycles
+
+
+def test_instructions_are_fetched_once_whatever_queues_become_free() -> None:
+    """`a` and `b` are done in the same cycle, while what is fetched waits for the queue of `b`."""
+    tasks = [Task(0, "a", cycles=12), Task(1, "b", cycles=11), Task(2, "a", cycles=1)]
+    tasks += [Task(3, "b", cycles=1), Task(4, "b", cycles=1), *(Task(n, "c") for n in range(5, 9))]
+    machine = replace(plain_machine(), fetch=Fetch(3, 1, 1))
+    timeline = simulate(machine, tasks)
+    fetched = [each for each in timeline.slices if each.track == "fetch" and each.cause == WORK]
+    assert [(each.start, each.end) for each in fetched] == [(0, 1), (4, 5), (15, 16)]
+    assert timeline.stalls["fetch"]["queue b"] == 7
 
 
 def test_a_token_without_room_is_an_error() -> None:

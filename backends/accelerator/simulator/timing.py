@@ -140,6 +140,7 @@ class _Simulation:
         self.fetched: deque[int] = deque()
         self.next_fetch = 0
         self.fetch_wait = -1
+        self.fetch_waits_for: _Unit | None = None
         self.channels = {name: _Channel(name) for name in machine.port.channels}
         self.ended = -1
         priorities = machine.priorities
@@ -205,8 +206,7 @@ class _Simulation:
         number = self.fetched[0]
         unit = self.units[self.tasks[number].unit]
         if len(unit.commands) >= self.machine.fetch.depth:
-            if self.fetch_wait < 0:
-                self.fetch_wait = self.now
+            self.fetch_wait, self.fetch_waits_for = self.now, unit
             return
         if self.fetch_wait >= 0:
             self.slice(FETCH, f"queue {unit.name}", self.fetch_wait, self.now, number)
@@ -223,10 +223,10 @@ class _Simulation:
         """Take the next instruction out of the queue."""
         if not unit.commands:
             return
-        was_full = len(unit.commands) >= self.machine.fetch.depth
         unit.current = unit.commands.popleft()
         self.wait(unit, INSTRUCTION, -1)
-        if was_full and self.fetch_wait >= 0:
+        if self.fetch_waits_for is unit:
+            self.fetch_waits_for = None
             self.at(self.now, self.dispatch)
         self.start(unit)
 
