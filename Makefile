@@ -13,7 +13,7 @@ ifdef CPU
 export TCOPT_CPU := $(CPU)
 endif
 
-.PHONY: help run test pytest lit numerics conformance guard wild exports levels gpu-models fuzz faults lint format docs bench inner-loops setup tools clean
+.PHONY: help run test pytest lit numerics conformance guard wild exports levels gpu-models fuzz faults rtl lint format docs bench inner-loops setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
@@ -27,6 +27,7 @@ help:
 	@echo "make gpu-models  whole models on the OpenCL device and through ptxas (long)"
 	@echo "make fuzz    thousands of mutated texts through all passes (make test runs some)"
 	@echo "make faults  plant faults into passes, which --verify-each=exec has to find"
+	@echo "make rtl     random programs on the accelerator and on a core of it as hardware (make test runs some)"
 	@echo "make lint    ruff, pyright and the import directions"
 	@echo "make format  let ruff fix and format"
 	@echo "make docs    write the generated pages of docs/"
@@ -79,6 +80,11 @@ fuzz: setup
 
 faults: setup
 	@$(BIN)/python tests/faults/run.py
+
+MACHINES ?= 200
+
+rtl: setup
+	@TCOPT_RTL_MACHINES=$(MACHINES) $(BIN)/pytest -n $(JOBS) tests/vdla/test_rtl.py
 
 lint: setup
 	@$(BIN)/ruff check .

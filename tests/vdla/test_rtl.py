@@ -1,142 +1,202 @@
-"""The simulator against a core as hardware: results and cycles of random microprograms."""
+"""The simulator against a core as hardware: results and cycles of random microprograms, and of
+programs that the compiler makes."""
 
 from __future__ import annotations
 
-import random
+import os
 from typing import Any
 
 import numpy as np
 import pytest
 
+from accelerator_programs import (
+    BYTES,
+    CLIP,
+    HALF_TO_EVEN,
+    RESIDUAL,
+    Conv,
+    module_text,
+    program_of,
+)
 from tcopt.backends.accelerator.simulator.timing import simulate
 from tcopt.backends.vdla.encoding import encode
+from tcopt.backends.vdla.simulator.check import check_stream
 from tcopt.backends.vdla.simulator.function import run_stream
-from tcopt.backends.vdla.source import programs_of
+from tcopt.backends.vdla.source import stream_for
+from tcopt.compiler import Phase, lower
 from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
-from tcopt.dialects.vdla.stream import Stream, stream_of
+from tcopt.dialects.vdla.stream import Alu, Gemm, Stream, Transfer
 from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
-from tcopt.passes.vdla.insert_tokens import InsertTokensPass
 from tcopt.support.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
+from vdla_microprograms import SMALL, arrays, microprogram, random_machine
 
 pytest.importorskip("amaranth", reason="the core is hardware in Amaranth, which is not installed")
 
-PROGRAMS = 20
-_LONGEST = 6000
-SMALL = {
-    "rows": 1, "block_in": 2, "block_out": 2, "results": "i32,i8", "port_bytes": 2, "latency": 5,
-    "fill": 3, "inp_bytes": 32, "wgt_bytes": 32, "acc_bytes": 64, "uop_bytes": 64,
-}  # fmt: skip
+MACHINES = int(os.environ.get("TCOPT_RTL_MACHINES", "10"))
+"""Random ones."""
+
+EACH = 4
+"""Random programs of each."""
+
+_LONGEST, _WORDS, _INSTRUCTIONS = 20000, 2048, 128
 
 
-def kernel(numbers: random.Random, at: int, name: str) -> str:
-    """A gemm of at most 8 registers, 16 inputs and 8 weights, in two loops."""
-    loops = [numbers.randint(1, 3), numbers.randint(1, 3)]
-    steps = [[numbers.randint(0, 1) for _ in loops] for _ in range(3)]
-    most = [sum((n - 1) * s for n, s in zip(loops, each, strict=True)) for each in steps]
-    ends = (8, 16, 8)
-    uops = [
-        [numbers.randint(0, end - 1 - moved) for end, moved in zip(ends, most, strict=True)]
-        for _ in range(2)
-    ]
-    rows = "\n".join(f"uop {', '.join(map(str, uop))}" for uop in uops)
-    fields = " ".join(f"{f} {s}" for f, s in zip(("dst", "src", "wgt"), steps, strict=True))
-    return f"%{name} = vdla.kernel gemm at {at} {loops} {fields} {{\n{rows}\n}}"
+class Bench:
+    """A core of a machine in a simulator, which runs one program after the other."""
 
+    def __init__(self, target: VdlaTargetAttr):
+        from amaranth.sim import Simulator
 
-def microprogram(seed: int, target: VdlaTargetAttr) -> Stream:
-    """Loads, products and stores in a random order, with the tokens that they need."""
-    numbers = random.Random(seed)
-    all_ = "%all = vdla.kernel gemm at 0 [8] dst [1] src [0] wgt [0] {\nuop 0, 0, 0\n}"
-    kernels = [all_, *(kernel(numbers, 1 + 2 * n, f"k{n}") for n in range(3))]
-    steps = [
-        "vdla.load_uops %all, %k0, %k1, %k2",
-        "vdla.load inp 0, %x[0] : 1x16",
-        "vdla.load wgt 0, %w[0] : 1x8",
-        "vdla.gemm reset %all",
-    ]
-    for number in range(numbers.randint(4, 9)):
-        rows, columns = numbers.randint(1, 2), numbers.randint(1, 3)
-        shape = f"{rows}x{columns} stride {columns + 1}" if rows > 1 else f"1x{columns}"
-        place = numbers.randint(0, 2)
-        steps.append(
-            numbers.choice(
-                [
-                    f"vdla.load inp {numbers.randint(0, 8)}, %x[{place}] : {shape}",
-                    f"vdla.load wgt {place}, %w[0] : 1x{columns}",
-                    f"vdla.load acc {place}, %a[{place}] : {shape}",
-                    f"vdla.gemm %k{numbers.randint(0, 2)}",
-                    f"vdla.gemm %k{numbers.randint(0, 2)}",
-                    f"vdla.store acc {place}, %y[{8 * number}] : {shape}",
-                    f"vdla.store out {place}, %z[{8 * number}] : {shape}",
-                ]
-            )
-        )
-    steps += ["vdla.store acc 0, %y[72] : 1x8", "vdla.finish"]
-    text = "\n".join([*kernels, *steps])
-    buffers = "%x: memref<16x2xi8>, %w: memref<8x4xi8>, %a: memref<12x2xi32>"
-    text = f"vdla.program @p({buffers}, %y: memref<80x2xi32>, %z: memref<80x2xi8>) {{\n{text}\n}}"
-    module = LocatedParser(new_context(), text, "program").parse_module()
-    module.attributes[TARGET_ATTRIBUTE] = target
-    InsertTokensPass().apply(new_context(), module)
-    (program,) = programs_of(module)
-    return stream_of(program)
+        from vdla_core import Core
 
+        self.target = target
+        self.core = Core(target.facts(), _WORDS, _INSTRUCTIONS)
+        self.simulator = Simulator(self.core)
+        self.simulator.add_clock(1e-6)
+        self.simulator.add_testbench(self._watch)
+        self.instructions: list[int] = []
+        self.words: list[int] = []
+        self.cycles, self.has_run = -1, False
 
-def arrays(seed: int) -> list[np.ndarray]:
-    rng = np.random.default_rng(seed)
-    x, w = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((16, 2), (8, 4)))
-    a = rng.integers(-(2**31), 2**31, (12, 2)).astype(np.int32)
-    return [x, w, a, np.zeros((80, 2), np.int32), np.zeros((80, 2), np.int8)]
+    def run(self, stream: Stream, buffers: list[np.ndarray]) -> int:
+        """Run a program on buffers, which it changes; the cycle in which it was over."""
+        encoded = encode(stream, self.target)
+        places = [
+            (address, array) for (_, address), array in zip(encoded.buffers, buffers, strict=True)
+        ]
+        image = bytearray(2 * -(-max(address + a.nbytes for address, a in places) // 2))
+        image[: 4 * len(encoded.micro_ops)] = encoded.micro_ops.astype("<u4").tobytes()
+        for address, array in places:
+            image[address : address + array.nbytes] = array.tobytes()
+        self.words = np.frombuffer(image, "<u2").tolist()
+        halves = encoded.instructions.tolist()
+        self.instructions = [int(low) | int(high) << 64 for low, high in halves]
+        self.cycles = -1
+        if self.has_run:
+            self.simulator.reset()
+        self.simulator.run()
+        self.has_run = True
+        image[:] = np.array(self.words, "<u2").tobytes()
+        for address, array in places:
+            read = np.frombuffer(bytes(image[address : address + array.nbytes]), array.dtype)
+            array[...] = read.reshape(array.shape)
+        assert self.cycles >= 0, "the core has not come to the end"
+        return self.cycles
 
-
-def run_core(stream: Stream, target: VdlaTargetAttr, buffers: list[np.ndarray]) -> int:
-    """Run the hardware on buffers, which it changes; the cycle in which the program was over."""
-    from amaranth.sim import Simulator
-
-    from vdla_core import Core
-
-    encoded = encode(stream, target)
-    image = bytearray(4096)
-    image[: 4 * len(encoded.micro_ops)] = encoded.micro_ops.astype("<u4").tobytes()
-    for (_, address), array in zip(encoded.buffers, buffers, strict=True):
-        image[address : address + array.nbytes] = array.tobytes()
-    words = np.frombuffer(image, "<u2").tolist()
-    instructions = [int(low) | int(high) << 64 for low, high in encoded.instructions.tolist()]
-    core = Core(instructions, words, target.facts())
-    found: list[int] = []
-
-    async def watch(ctx: Any) -> None:
+    async def _watch(self, ctx: Any) -> None:
+        core = self.core
+        assert len(self.words) <= _WORDS and len(self.instructions) <= _INSTRUCTIONS
+        ctx.set(core.count, len(self.instructions))
+        for memory, values in ((core.program, self.instructions), (core.dram, self.words)):
+            for n, value in enumerate(values):
+                ctx.set(memory.data[n], value)
         for _ in range(_LONGEST):
             if ctx.get(core.ended):
-                found.append(ctx.get(core.cycles))
+                self.cycles = ctx.get(core.cycles)
                 break
             await ctx.tick()
         await ctx.tick().repeat(2)
-        memory = [ctx.get(core.dram.data[n]) for n in range(len(words))]
-        image[:] = np.array(memory, "<u2").tobytes()
-
-    simulator = Simulator(core)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(watch)
-    simulator.run()
-    for (_, address), array in zip(encoded.buffers, buffers, strict=True):
-        read = np.frombuffer(bytes(image[address : address + array.nbytes]), array.dtype)
-        array[...] = read.reshape(array.shape)
-    assert found, "the core has not come to the end"
-    return found[0]
+        self.words = [ctx.get(core.dram.data[n]) for n in range(len(self.words))]
 
 
-@pytest.mark.parametrize("seed", range(PROGRAMS))
-def test_a_core_agrees_on_results_and_cycles(seed: int) -> None:
-    facts = {"fetch": 2 + seed % 3, "latency": 2 + seed % 7, "fill": 1 + seed % 5}
-    target = VdlaTargetAttr.of_facts({**SMALL, **facts})
-    stream = microprogram(seed, target)
+def check(bench: Bench, stream: Stream, buffers: list[np.ndarray]) -> list[np.ndarray]:
+    """Run a program on both; the results that they agree on."""
+    target = bench.target
+    check_stream(stream, target)
     tasks, faults = tasks_of(stream, target)
     assert not faults
-    expected, found = arrays(seed), arrays(seed)
+    expected, found = ([array.copy() for array in buffers] for _ in range(2))
     run_stream(stream, target, expected)
-    cycles = run_core(stream, target, found)
+    cycles = bench.run(stream, found)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
     assert cycles == simulate(machine_of(target, stream), tasks).cycles
+    return found
+
+
+@pytest.mark.parametrize("machine", range(MACHINES))
+def test_a_core_agrees_on_results_and_cycles(machine: int) -> None:
+    bench = Bench(random_machine(machine))
+    for seed in range(EACH * machine, EACH * (machine + 1)):
+        check(bench, microprogram(seed, bench.target), arrays(seed))
+
+
+def test_random_programs_have_all_instructions() -> None:
+    """Each instruction, in each form, is in some of the programs that are always run."""
+    found: set[object] = set()
+    for seed in range(40):
+        target = random_machine(seed // EACH)
+        found |= {("channels", target.channels.data), target.arbitration.data}
+        found.add(("rewrite", target.rewrite.data))
+        for each in microprogram(seed, target).instructions:
+            if isinstance(each, Transfer):
+                found.add((str(each.memory), each.is_store))
+                found |= {("pads", str(each.memory))} if any(each.pads) else set()
+            elif isinstance(each, Alu):
+                found.add((str(each.code), each.number is not None))
+                is_left = each.number is not None and each.number < 0
+                found |= {"left"} if is_left and str(each.code) == "shr" else set()
+            elif isinstance(each, Gemm):
+                found.add(("gemm", each.reset))
+    codes = {(c, n) for c in ("min", "max", "add", "shr", "mulh") for n in (False, True)}
+    loads = {(m, False) for m in ("uop", "inp", "wgt", "acc", "acc8")}
+    pads = {("pads", m) for m in ("inp", "wgt", "acc", "acc8")}
+    facts = {("channels", 1), ("channels", 2), "first-come", "priority"}
+    facts |= {("rewrite", n) for n in (1, 2, 3)}
+    rest = {("acc", True), ("out", True), ("gemm", True), ("gemm", False), "left"}
+    assert found >= codes | loads | pads | facts | rest
+
+
+def test_registers_that_are_rewritten_too_soon_have_other_values() -> None:
+    """The machine does not wait: what the proof refuses, the core computes wrongly."""
+    quick = Bench(VdlaTargetAttr.of_facts(SMALL))
+    slow = Bench(VdlaTargetAttr.of_facts({**SMALL, "rewrite": 3}))
+    differ = 0
+    for seed in range(4, 8):
+        stream = microprogram(seed, quick.target)
+        right, wrong = arrays(seed), arrays(seed)
+        assert quick.run(stream, right) == slow.run(stream, wrong)
+        is_refused = bool(tasks_of(stream, slow.target)[1])
+        is_wrong = any((a != b).any() for a, b in zip(right, wrong, strict=True))
+        assert is_refused or not is_wrong
+        differ += is_wrong
+    assert differ
+
+
+LITTLE = {"inp_bytes": 64, "wgt_bytes": 64, "acc_bytes": 256, "uop_bytes": 512, "queue": 63}
+COMPILED = {
+    "sums": (Conv(5, 4, 2, 2, 3, pad=1, block=2), None, {}),
+    "a step of two": (Conv(5, 5, 1, 2, 1, stride=2, block=2), None, {"channels": 2}),
+    "bias, shift, limits": (Conv(4, 5, 2, 2, 3, pad=1, block=2), CLIP, {}),
+    "half to even": (Conv(4, 4, 3, 2, 1, block=2), HALF_TO_EVEN, {"arbitration": "priority"}),
+    "a residual": (Conv(5, 4, 1, 2, 3, pad=1, block=2), RESIDUAL, {"channels": 2, "alu_reg": 2}),
+    "registers apart": (Conv(4, 4, 2, 2, 3, pad=1, block=2), CLIP, {"rewrite": 2}),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_compiled_programs(name: str) -> None:
+    """Convolutions in several pieces, with what the alu does to their sums."""
+    conv, steps, facts = COMPILED[name]
+    target = VdlaTargetAttr.of_facts({**SMALL, **LITTLE, **facts})
+    if steps is None:
+        module = conv.module(target)
+    else:
+        text = module_text(conv, steps + BYTES, "%q")
+        module = LocatedParser(new_context(), text, name).parse_module()
+        module.attributes[TARGET_ATTRIBUTE] = target
+    program = program_of(module)
+    lower(module, [Phase("tokens", "insert-tokens,vdla-check")])
+    stream = stream_for(program, target)
+    rng = np.random.default_rng(0)
+    buffers = [
+        rng.integers(-128, 128, buffer.shape).astype(np.int8 if buffer.bits == 8 else np.int32)
+        for buffer in stream.buffers
+    ]
+    found = check(Bench(target), stream, buffers)
+    if steps is None:
+        expected = conv.expected(
+            *(a.reshape(s) for a, s in zip(buffers[:2], conv.shapes[:2], strict=True))
+        )
+        np.testing.assert_array_equal(found[-1].reshape(expected.shape), expected)

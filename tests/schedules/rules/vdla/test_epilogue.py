@@ -7,7 +7,16 @@ import pytest
 from xdsl.dialects.builtin import MemRefType
 from xdsl.utils.hints import isa
 
-from accelerator_programs import TO_LOOP, Conv, program_of
+from accelerator_programs import (
+    BYTES,
+    CLIP,
+    HALF_TO_EVEN,
+    RESIDUAL,
+    TO_LOOP,
+    Conv,
+    module_text,
+    program_of,
+)
 from tcopt.backends.accelerator.simulator.timing import simulate
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.backends.vdla.simulator.function import run_stream
@@ -26,56 +35,9 @@ from tcopt.schedules.rules.vdla.timing import Estimator
 from tcopt.support.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
-CLIP = ["%a = graph.add %0, %b : I", "%s = graph.shift_right %a, %n8 : I", "%c = graph.relu %s : I"]
-"""Bias, scale and limits."""
-
-HALF_TO_EVEN = [
-    "%h = graph.add %0, %b : I",
-    "%l = graph.shift_left %h, %n23 : I",
-    "%o = graph.shift_right %l, %n31 : I",
-    "%a = graph.add %h, %o : I",
-    "%c = graph.shift_right %a, %n8 : I",
-]
-"""Sums over 256, rounded to the nearest number, ties to even: these are sums of which the bit that
-a tie would round up to is taken away."""
-
-RESIDUAL = [
-    *CLIP[:2],
-    "%r = graph.cast %y : I",
-    "%d = graph.shift_left %r, %n1 : I",
-    "%c = graph.add %d, %s : I",
-]
-"""Bytes of another tensor, twice, are added."""
-
-BYTES = ["%m = graph.min %c, %n127 : I", "%q = graph.cast %m : T"]
-
 
 def machine(name: str = "vta", **facts: int | str) -> VdlaTargetAttr:
     return VdlaTargetAttr.of_facts({**named_machine(name).facts(), **facts})
-
-
-def module_text(conv: Conv, steps: list[str], result: str) -> str:
-    x, w, y = ("x".join(map(str, shape)) for shape in conv.shapes)
-    bias = f"1x{conv.outputs}x1x1x{conv.block}"
-    types = {"T": f"tensor<{y}xi8>", "I": f"tensor<{y}xi32>"}
-    body = "\n".join(step[:-1] + types[step[-1]] for step in steps)
-    numbers = "\n".join(
-        f"%n{n} = graph.constant dense<{n}> : tensor<i32>" for n in (1, 8, 23, 31, 127)
-    )
-    kind = types["T" if result == "%q" else "I"]
-    stride, pad = [conv.stride] * 2, [conv.pad] * 4
-    return f"""
-      func.func @main(%x: tensor<{x}xi8>, %w: tensor<{w}xi8>, %b: tensor<{bias}xi32>,
-                      %y: {types["T"]}) -> {kind} {{
-        {numbers}
-        %g = graph.group kind = complex_out_fusable {{
-          %0 = graph.blocked_conv %x, %w {{strides = {stride}, pads = {pad},
-            result_element = i32}} : {types["I"]}
-          {body}
-          graph.yield {result} : {kind}
-        }} : {kind}
-        func.return %g : {kind}
-      }}"""
 
 
 CASES = {
