@@ -11,7 +11,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
@@ -53,16 +53,22 @@ class ChildProcess:
             standard output, see `support.messages`.
         environment: variables to set in it.
         quiet: what it prints is nobody's, as that of foreign code and of devices' compilers.
+        files: descriptors of open files that it has, too.
 
     Attributes:
         started: how many there have been.
     """
 
     def __init__(
-        self, code: str, environment: Mapping[str, str] | None = None, *, quiet: bool = False
+        self,
+        code: str,
+        environment: Mapping[str, str] | None = None,
+        *,
+        quiet: bool = False,
+        files: Sequence[int] = (),
     ):
         self._errors = subprocess.DEVNULL if quiet else None
-        self._code = code
+        self._code, self._files = code, tuple(files)
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
         self.started = 0
@@ -92,6 +98,7 @@ class ChildProcess:
                 env=child_environment(**self._environment),
                 cwd=ROOT,
                 process_group=0,
+                pass_fds=self._files,
             )
         except OSError as error:
             raise BackendError(f"cannot start a process: {error}") from error

@@ -1,8 +1,7 @@
 """Running native code in a process of its own, which it may end but this one survives.
 
-One child serves all calls and is replaced when it dies. It is started in isolated mode, so it
-imports nothing from the current folder. A crash, a write outside of the buffers and a run that
-does not end are `NativeFault`s.
+One child serves all calls and is replaced when it dies. A crash, a write outside of the buffers
+and a run that does not end are `NativeFault`s.
 """
 
 from __future__ import annotations
@@ -12,23 +11,17 @@ import json
 import mmap
 import os
 import signal
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.backends.llvm.machine.host import default_threads
-from tcopt.support.child_process import exit_status, read_message
+from tcopt.support.child_process import ChildDied, ChildLate, ChildProcess
 from tcopt.support.errors import BackendError, TcoptError
-from tcopt.support.isolated import end_process
-from tcopt.support.messages import send
 
 Array = NDArray[Any]
 
@@ -39,10 +32,7 @@ CANARY = 0xA5
 COMPILE_LIMIT = 300.0
 """Seconds that code generation may take."""
 
-_COMMAND = """import json, sys
-sys.path.extend(json.loads(sys.argv[1]))
-from tcopt.tools.execution.native_child import main
-main(int(sys.argv[2]))"""
+_CODE = "from tcopt.tools.execution.native_child import main"
 
 
 class NativeFault(TcoptError):
@@ -96,19 +86,19 @@ class _SharedRange:
     start: int = 0
 
 
-@dataclass
 class NativeProcess:
-    """A child process that compiles and runs code.
+    """A child process that compiles and runs code."""
 
-    Attributes:
-        started: how many children there have been.
-    """
+    def __init__(self) -> None:
+        self._child: ChildProcess | None = None
+        self._file = -1
+        self._map: mmap.mmap | None = None
+        self._bytes: NDArray[np.uint8] = np.zeros(0, np.uint8)
 
-    started: int = 0
-    _process: subprocess.Popen[bytes] | None = None
-    _file: int = -1
-    _map: mmap.mmap | None = None
-    _bytes: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    @property
+    def started(self) -> int:
+        """How many children there have been."""
+        return 0 if self._child is None else self._child.started
 
     def load(
         self,
@@ -146,7 +136,7 @@ class NativeProcess:
 
     def forget(self, handle: tuple[int, int]) -> None:
         """Unload code."""
-        if handle[0] == self.started and self._process is not None:
+        if self._has(handle):
             self._ask({"forget": handle[1]}, COMPILE_LIMIT, "unloading", ())
 
     def call(
@@ -171,7 +161,7 @@ class NativeProcess:
         Raises:
             NativeFault: it crashed, wrote outside of its buffers or did not end.
         """
-        if handle[0] != self.started or self._process is None:
+        if not self._has(handle):
             raise NativeFault("the process that had the code is gone")
         places = _places(arguments)
         self._reserve(places, at_end=at_end)
@@ -239,59 +229,40 @@ class NativeProcess:
     def _ask(
         self, request: dict[str, Any], limit: float, what: str, names: Sequence[str]
     ) -> dict[str, Any]:
-        process = self._process or self._start()
-        assert process.stdin is not None
+        child = self._child = self._child or self._made()
         try:
-            send(process.stdin, json.dumps(request).encode())
-            reply = json.loads(self._receive(process, limit))
-        except TimeoutError:
-            self.stop()
+            reply = json.loads(child.ask(json.dumps(request).encode(), limit))
+        except ChildLate:
             raise NativeFault(f"{what} does not end within {limit:.3g} s") from None
-        except (EOFError, OSError, ValueError):
-            status = exit_status(process)
+        except ChildDied as error:
+            raise NativeFault(f"{what} ends the process it runs in ({error.status})") from None
+        except ValueError:
             self.stop()
-            raise NativeFault(f"{what} ends the process it runs in ({status})") from None
+            raise NativeFault(f"{what} writes to the standard output of its process") from None
         if "fault" in reply:
             self.stop()
             raise NativeFault(_explain(reply["fault"], what, names))
         return reply
 
-    def _receive(self, process: subprocess.Popen[bytes], limit: float) -> bytes:
-        assert process.stdout is not None
-        end = time.monotonic() + limit
-        return read_message(process.stdout, end)
+    def _has(self, handle: tuple[int, int]) -> bool:
+        """Whether the process that compiled the code still runs."""
+        child = self._child
+        return child is not None and child.pid is not None and handle[0] == child.started
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        if self._file < 0:
-            self._file = _shared_file()
-            atexit.register(self.stop)
-        # Only folders that this program was found in, behind those of Python itself.
-        found = [_folder_of(name) for name in ("tcopt", "llvmlite", "numpy")]
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _COMMAND, json.dumps(found), str(self._file)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[self._file],
-        )
-        self.started += 1
-        return self._process
+    def _made(self) -> ChildProcess:
+        self._file = _shared_file()
+        atexit.register(self.stop)
+        return ChildProcess(f"{_CODE}; main({self._file})", files=[self._file])
 
     def stop(self) -> None:
         """End the child; the next request starts another."""
-        process, self._process = self._process, None
-        if process is not None:
-            end_process(process)
+        if self._child is not None:
+            self._child.stop()
 
 
 def _names(places: Sequence[_SharedRange], regions: Sequence[Any]) -> list[str]:
     names = [", ".join(place.names) for place in places]
     return names + ["the memory for intermediate values"] * (len(regions) - len(places))
-
-
-def _folder_of(name: str) -> str:
-    module = sys.modules.get(name) or __import__(name)
-    assert module.__file__ is not None
-    return str(Path(module.__file__).absolute().parent.parent)
 
 
 def _shared_file() -> int:
