@@ -16,6 +16,7 @@ from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.skipped_taps import skipped_dimensions
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
+from tcopt.dialects.intrinsics import find_dot
 
 if TYPE_CHECKING:
     from tcopt.dialects.graph.conv import ConvOp
@@ -40,8 +41,7 @@ def conv_in_blocks(op: ConvOp, layouts: BlockLayouts) -> GraphOp | None:
         weights = layouts.insert(ReshapeOp(op.w, (w[0], *w[2:])))
         return _conv(op, layouts, layouts.blocked(op.x), weights, f"O{spatial}", f"{block}o")
     if not layouts.is_blocked(op.x) and _is_product(op):
-        spare = -prod(op.shape[2:]) % layouts.lanes * op.shape[0] * op.shape[1] * x[1]
-        if layouts.stays_plain(op, spare / layouts.lanes / PRODUCTS):
+        if layouts.stays_plain(op, _wasted(op, layouts)):
             return None
     form, inner = f"OI{spatial}", layouts.block_of(x[1])
     is_few = groups == 1 and x[1] < layouts.block_of(1) and not layouts.is_blocked(op.x)
@@ -66,6 +66,18 @@ def _is_product(op: ConvOp) -> bool:
     window = op.window
     is_plain = op.group_count == 1 and window.is_pointwise and not window.is_padded
     return is_plain and set(window.strides) == {1}
+
+
+def _wasted(op: ConvOp, layouts: BlockLayouts) -> float:
+    """Cycles that a product loses on plain data: lanes beyond the last pixel, and dot products,
+    whose terms lie side by side in blocks alone."""
+    channels = op.shape[0] * op.shape[1] * shape_of(op.x)[1]
+    pixels = prod(op.shape[2:])
+    factors = element_type(op.x), element_type(op.w)
+    dot = find_dot(layouts.capabilities, factors, op.sum_element())
+    group = 1 if dot is None else dot.operands[1].shape[0]
+    whole = pixels + -pixels % layouts.lanes
+    return channels * (whole - pixels / group) / layouts.lanes / PRODUCTS
 
 
 def _conv(
