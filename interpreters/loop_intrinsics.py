@@ -47,7 +47,7 @@ def _evaluator(declared: Intrinsic) -> Callable[[Sequence[Buffer], Sequence[Plac
 
 
 def _tile(operand: Operand, buffer: Buffer, places: Places) -> np.ndarray[Any, Any]:
-    values = np.array([buffer[place] if place >= 0 else 0 for place in places])
+    values = np.array([buffer[place] if place >= 0 else operand.outside for place in places])
     return values.astype(numpy_dtype(operand.element)).reshape(operand.shape)
 
 

@@ -243,7 +243,7 @@ def _place_of(
 
 
 def _read_tile(accesses: Accesses, tile: Tile, places: Sequence[str], who: str) -> str:
-    """An element of a tile, 0 where that is outside of the buffer."""
+    """An element of a tile, a default where that is outside of the buffer."""
     if not tile.is_padded:
         return accesses.read(tile.buffer, places, who)
     w, element = accesses.writer, _element_of(tile)
@@ -255,7 +255,7 @@ def _read_tile(accesses: Accesses, tile: Tile, places: Sequence[str], who: str) 
         w.all_of(inside),
         element,
         lambda: accesses.read(tile.buffer, places, who),
-        zero_text(element),
+        str(tile.outside) if tile.outside else zero_text(element),
     )
 
 

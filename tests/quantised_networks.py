@@ -131,16 +131,27 @@ class QuantisedNetwork:
             return self.activated(
                 self.node("GlobalAveragePool", [self.real(x)]), (*x.shape[:2], 1, 1)
             )
-        size, stride = self.rng.choice([2, 3]), self.rng.choice([1, 2])
-        pad = self.rng.choice([0, 1])
-        out = [(n + 2 * pad - size) // stride + 1 for n in x.shape[2:]]
-        if min(out) < 1:
-            return x
-        window = {"kernel_shape": [size] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
-        kind = self.rng.choice(["MaxPool", "MaxPool", "AveragePool"])
-        made = self.node(kind, [self.real(x)], **window)
+        rng, space = self.rng, x.shape[2:]
+        kind = rng.choice(["MaxPool", "MaxPool", "AveragePool"])
+        is_max = kind == "MaxPool"
+        kernel = [rng.choice([1, 2, 2, 3, 3]) for _ in space]
+        strides = [rng.choice([1, 2]) for _ in space]
+        dilations = [rng.choice([1, 1, 2]) if is_max else 1 for _ in space]
+        pads = [rng.randrange(k) for k in kernel * 2]
+        window: dict[str, Any] = {"kernel_shape": kernel, "strides": strides, "pads": pads}
+        window |= {"dilations": dilations} if is_max else {"count_include_pad": rng.randrange(2)}
+        # A last window that is not whole counts, if it begins inside.
+        rounding = rng.choice([0, 0, 1]) if is_max else 0
+        out: list[int] = []
+        for d, (n, step) in enumerate(zip(space, strides, strict=True)):
+            room = n + pads[d] + pads[d + 2] - dilations[d] * (kernel[d] - 1) - 1
+            more = rounding and room % step and (room // step + 1) * step < n + pads[d]
+            out.append(room // step + 1 + bool(more))
+            if room < 0:
+                return x
+        made = self.node(kind, [self.real(x)], ceil_mode=rounding, **window)
         shape = (*x.shape[:2], *out)
-        return self.quantised(made, shape, like=x if kind == "MaxPool" else None)
+        return self.quantised(made, shape, like=x if is_max else None)
 
     def again(self) -> Value:
         """The same in another scale."""

@@ -114,14 +114,14 @@ class Memories:
         where: Indices,
         inside: NDArray[np.bool_] | None,
     ) -> Array:
-        """The tiles of an operand, one for each iteration; zeros where that is not inside."""
+        """The tiles of an operand, one for each iteration; its default where that is not inside."""
         dtype = numpy_dtype(operand.element)
         shape = (len(where), *operand.shape)
         if place.buffer is not None:
             at = where[:, None] + np.arange(prod(operand.shape))
             if inside is None:
                 return self.buffers[place.buffer][at].reshape(shape)
-            values = np.zeros(at.shape, dtype)
+            values = np.full(at.shape, operand.outside, dtype)
             values[inside] = self.buffers[place.buffer][at[inside]]
             return values.reshape(shape)
         memory = self.bytes[place.memory]

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import Offload
+from tcopt.dialects.graph.interfaces.placement import LARGEST_PRODUCT, Offload
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import PadOp
@@ -136,5 +136,6 @@ class _Writer:
         result = LayoutTransformOp(
             product, src=f"NC{space}{lanes}c", dst=f"NC{space}", shape=op.shape
         )
-        products = prod(shape_of(product.results[0])) * prod(outer[1:]) * inner
-        return Offload(self.ops, [product], [result], products)
+        terms = prod(outer[1:]) * inner
+        products = prod(shape_of(product.results[0])) * terms
+        return Offload(self.ops, [product], [result], products, terms * LARGEST_PRODUCT)

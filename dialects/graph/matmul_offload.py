@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import Offload
+from tcopt.dialects.graph.interfaces.placement import LARGEST_PRODUCT, Offload
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import element_type, shape_of
@@ -49,5 +49,6 @@ def offload_matmul(op: MatmulOp, inner: int, lanes: int) -> Offload | str:
     product = BlockedConvOp(data, weights, result_element=op.result_element)
     back = LayoutTransformOp(product, src=f"NCW{lanes}c", dst="NWC", shape=(1, count, columns))
     result = ReshapeOp(back, op.shape)
-    products = prod(shape_of(product.results[0])) * outer[1] * inner
-    return Offload(before, [product], [back, result], products)
+    terms = outer[1] * inner
+    products = prod(shape_of(product.results[0])) * terms
+    return Offload(before, [product], [back, result], products, terms * LARGEST_PRODUCT)

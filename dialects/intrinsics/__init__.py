@@ -54,12 +54,14 @@ class Operand:
         shape: extents; () for a single element.
         element: the element type, as it is in buffers.
         is_padded: whether it may lie outside of its buffer.
+        outside: what elements are there.
     """
 
     name: str
     shape: tuple[int, ...]
     element: Attribute
     is_padded: bool = False
+    outside: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,8 @@ class Intrinsic:
             each vectorized loop around the intrinsic. None where operands stay in memory: the
             target's own passes take the calls.
         old: the input that is the output tile as it was before, which calls do not name.
-        padded: the inputs whose tiles may lie outside of their buffers, where elements are 0.
+        padded: the inputs whose tiles may lie outside of their buffers, where elements are
+            `outside`.
         scopes: memory scopes by operand, `out` for the output, of an intrinsic whose operands stay
             in memory; others may lie in any scope that programs do not place buffers in.
         instruction: what the target's own passes make of calls, for these passes.
@@ -93,6 +96,7 @@ class Intrinsic:
     lowering: Lowering | None = None
     old: str | None = None
     padded: Collection[str] = ()
+    outside: int = 0
     scopes: Mapping[str, str] = field(default_factory=dict[str, str])
     instruction: object | None = None
 
@@ -145,7 +149,13 @@ class Intrinsic:
         return (
             Operand("out", tuple(stage.shape), storage_type(stage.dtype)),
             *(
-                Operand(p.name, tuple(p.shape), storage_type(p.dtype), p.name in self.padded)
+                Operand(
+                    p.name,
+                    tuple(p.shape),
+                    storage_type(p.dtype),
+                    p.name in self.padded,
+                    self.outside if p.name in self.padded else 0,
+                )
                 for p in self._placeholders
                 if p.name != self.old
             ),
@@ -219,7 +229,7 @@ def intrinsic(name: str) -> Intrinsic:
 
 
 _MEMBER = re.compile(
-    r"(?P<family>\w+?)_(?P<extents>[1-9]\d{0,3}(x[1-9]\d{0,3})*)(_by_(?P<number>-?\d{1,6}))?"
+    r"(?P<family>\w+?)_(?P<extents>[1-9]\d{0,3}(x[1-9]\d{0,3})*)(_by_(?P<number>-?\d{1,10}))?"
 )
 
 

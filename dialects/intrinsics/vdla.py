@@ -25,9 +25,11 @@ class Instruction:
     """The instruction whose micro-op, or whose entry, a call is.
 
     Attributes:
-        kind: load, store, gemm, reset or alu.
+        kind: load, store, gemm, reset, set or alu. Set is a reset, and what makes a number of
+            zeros.
         name: of the memory of a transfer, or of the operation of the alu.
-        number: what the alu takes in place of a register.
+        number: what the alu takes in place of a register; what registers are set to, or loaded
+            with where there is nothing in memory.
     """
 
     kind: str
@@ -96,6 +98,38 @@ def reset(extents: Shape, number: int | None = None) -> Intrinsic:
     )
 
 
+@register_family("vdla_set")
+def set_registers(extents: Shape, number: int | None = None) -> Intrinsic:
+    """out[.., o] = number, which is one of 16 bits with zeros behind it."""
+    rows, lanes = _unit("vdla_set", extents, 2)
+    if number is None or parts_of(number) is None:
+        raise InputError(
+            f"there is no intrinsic '{_name('vdla_set', extents, number)}'",
+            hint="the number of vdla_set has 16 bits, and zeros behind them",
+        )
+
+    def behaviour() -> te.Tensor:
+        return te.compute(_rows(rows, lanes), lambda *_: te.cast(number, "i32"), name="set")
+
+    return Intrinsic(
+        _name("vdla_set", extents, number),
+        inputs={},
+        behaviour=behaviour,
+        requires=[{"vdla", "alu"}],
+        scopes={"out": REGISTER},
+        instruction=Instruction("set", number=number),
+    )
+
+
+def parts_of(number: int) -> tuple[int, int] | None:
+    """What is added to zero, and by how much that is shifted to the left, to get a number of 32
+    bits; None if there is no such form."""
+    places = 0
+    while not -_MOST <= number < _MOST and number % 2 == 0:
+        number, places = number // 2, places + 1
+    return (number, places) if -_MOST <= number < _MOST and places < 32 else None
+
+
 def _copy(
     family: str,
     extents: Shape,
@@ -105,20 +139,22 @@ def _copy(
     requires: Sequence[str] = (),
     *,
     padded: bool = False,
+    number: int | None = None,
 ) -> Intrinsic:
-    """out[..] = x[..], converted; with `padded` 0 where x has no such elements."""
+    """out[..] = x[..], converted; with `padded` a number, or 0, where x has no such elements."""
 
     def behaviour(x: te.Tensor) -> te.Tensor:
         return te.compute(shape, lambda *at: te.cast(x[at], types[1]), name="copy")
 
     return Intrinsic(
-        _name(family, extents),
+        _name(family, extents, number),
         inputs={"x": (shape, types[0])},
         behaviour=behaviour,
         requires=[{"vdla", *requires}],
         padded=["x"] if padded else [],
+        outside=number or 0,
         scopes=scopes,
-        instruction=Instruction("load" if padded else "store", family.rpartition("_")[2]),
+        instruction=Instruction("load" if padded else "store", family.rpartition("_")[2], number),
     )
 
 
@@ -147,16 +183,23 @@ def load_acc(extents: Shape, number: int | None = None) -> Intrinsic:
 
 @register_family("vdla_load_acc8")
 def load_acc8(extents: Shape, number: int | None = None) -> Intrinsic:
-    """Bytes that become registers, with their signs, and zeros around them."""
-    rows, lanes = _unit("vdla_load_acc8", extents, 2, number)
+    """Bytes that become registers, with their signs, and zeros around them, or with an alu another
+    byte."""
+    rows, lanes = _unit("vdla_load_acc8", extents, 2)
+    if number is not None and not -128 <= number < 128:
+        raise InputError(
+            f"there is no intrinsic '{_name('vdla_load_acc8', extents, number)}'",
+            hint="what lies around bytes is a byte",
+        )
     return _copy(
         "vdla_load_acc8",
         extents,
         _rows(rows, lanes),
         ("i8", "i32"),
         {"out": REGISTER},
-        ["load_i8"],
+        ["load_i8"] if number is None else ["load_i8", "alu"],
         padded=True,
+        number=number,
     )
 
 

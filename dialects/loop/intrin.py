@@ -57,7 +57,7 @@ class Tile:
         first: indices of the tile's first element, over the op's index operands.
         extents: of the tile's dimensions.
         is_read: whether what the buffer holds there counts.
-        is_padded: whether the tile may lie outside of the buffer, where elements are a default.
+        is_padded: whether the tile may lie outside of the buffer, where elements are `outside`.
     """
 
     buffer: SSAValue
@@ -67,6 +67,7 @@ class Tile:
     extents: tuple[int, ...]
     is_read: bool = True
     is_padded: bool = False
+    outside: int = 0
 
     @property
     def reaches(self) -> list[tuple[int, int]]:
@@ -144,6 +145,7 @@ class IntrinOp(IRDLOperation):
                 operand.shape,
                 position >= len(self.outputs) or changes,
                 operand.is_padded,
+                operand.outside,
             )
             for position, ((buffer, first), operand, steps) in enumerate(places)
         ]

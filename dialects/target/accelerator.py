@@ -114,11 +114,13 @@ class Alu:
             one of the operands is a number of the instruction.
         register_cycles: where both operands are in registers.
         loads_bytes: whether bytes in memory can be loaded as operands.
+        registers: how many there are, each of a step's elements.
     """
 
     number_cycles: int = 1
     register_cycles: int = 1
     loads_bytes: bool = False
+    registers: int = 0
 
 
 @dataclass(frozen=True)

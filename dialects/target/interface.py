@@ -176,6 +176,12 @@ def target_around(op: Operation) -> TargetFacts | None:
     return None
 
 
+def places_data(op: Operation) -> bool:
+    """Whether an op is for a machine with memories that programs place data in."""
+    target = target_around(op)
+    return target is not None and bool(target.memories)
+
+
 def accelerator_of(module: ModuleOp) -> TargetFacts | None:
     """The accelerator that a module says stands beside its target; None if it names none."""
     target = module.attributes.get(ACCELERATOR_ATTRIBUTE)

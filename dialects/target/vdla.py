@@ -196,7 +196,8 @@ class VdlaTargetAttr(AcceleratorFacts):
     def alu(self) -> Alu | None:
         if not self.has("alu"):
             return None
-        return Alu(self.alu_imm.data, self.alu_reg.data, self.has("load_i8"))
+        registers = self.entries["acc"]
+        return Alu(self.alu_imm.data, self.alu_reg.data, self.has("load_i8"), registers)
 
     @property
     def memory_port(self) -> Port:

@@ -10,6 +10,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.target.interface import places_data
 from tcopt.dialects.te import ComputeOp, FuncOp
 from tcopt.passes.te.axis_groups import find_grouping
 from tcopt.passes.te.call_views import adapt_calls
@@ -36,9 +37,9 @@ class MergeAxes(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: FuncOp, rewriter: PatternRewriter) -> None:
-        if not _may_change(op):
-            return
         sums = any(_is_contraction(stage) for stage in op.stages)
+        if not _may_change(op) or (places_data(op) and not sums):
+            return
         grouping = find_grouping(op, rows_only=sums)
         if not grouping.is_trivial:
             new = regroup(op, grouping)
@@ -53,8 +54,9 @@ class MergeAxesPass(ModulePass):
 
     Rows become longer, so that vectors fill and indices need no division, and functions over
     different shapes become alike. Functions that sum products merge nothing but the two
-    innermost axes, and those with tables none: schedules tell them apart. The host function
-    gets views with the new shapes.
+    innermost axes, and those with tables none: schedules tell them apart. Others for a target that
+    programs place data for merge none, as its memories have entries of so many elements. The host
+    function gets views with the new shapes.
 
         te.func @f(%x: tensor<1x8x4x4xf32>, %b: tensor<8x1x1xf32>) -> tensor<1x8x4x4xf32> {
           %y = te.compute "add" [%n = 1, %c = 8, %h = 4, %w = 4] : tensor<1x8x4x4xf32> {

@@ -17,9 +17,7 @@ from xdsl.traits import Commutative
 
 from tcopt.dialects.arith_ import ExtSIOp, TruncIOp
 from tcopt.dialects.graph.types import tensor
-from tcopt.dialects.target import target_facts_of
-from tcopt.dialects.target.facts import TARGET_ATTRIBUTE
-from tcopt.dialects.target.interface import TargetFacts
+from tcopt.dialects.target.interface import places_data
 from tcopt.dialects.te import ComputeOp, FuncOp, ReadOp, YieldOp
 from tcopt.dialects.te.names import unique_name
 from tcopt.support.literals import number_attr
@@ -129,12 +127,8 @@ class SplitOperationsPass(ModulePass):
     name = "split-operations"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        whole = target_facts_of(op)
         for function in op.ops:
-            if not isinstance(function, FuncOp):
-                continue
-            target = function.attributes.get(TARGET_ATTRIBUTE, whole)
-            if isinstance(target, TargetFacts) and target.memories:
+            if isinstance(function, FuncOp) and places_data(function):
                 rewrite(function, [SplitStage()], once=True)
                 rewrite(function, [CopyOperand()], once=True)
                 _move_to_front(function)

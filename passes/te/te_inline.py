@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.table import ScaleOp
+from tcopt.dialects.target.interface import places_data
 from tcopt.dialects.te import Combiner, ComputeOp, FuncOp, IndexOp, ReadOp, YieldOp
 from tcopt.dialects.te.access import index_ranges
 from tcopt.dialects.te.borders import match_border
@@ -76,10 +77,12 @@ class InlineStage(RewritePattern):
 
     Attributes:
         max_ops, inline_padding: see the options of `te-inline`.
+        in_place: whether the function is for units that reduce what is in their memories.
     """
 
     max_ops: int = 4
     inline_padding: bool = True
+    in_place: bool = False
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ComputeOp, rewriter: PatternRewriter) -> None:
@@ -97,6 +100,8 @@ class InlineStage(RewritePattern):
             return False
         if uses_table(stage) and not all(_goes_with(_reader(read), stage) for read in reads):
             return False
+        if self.in_place and any(_reduces(_reader(read)) for read in reads):
+            return _is_copy(stage) and not _is_guarded(stage)
         if _is_narrow(stage) and any(_has_functions(_reader(read)) for read in reads):
             return False
         size = max(math.prod(stage.spatial_extents), 1)
@@ -137,6 +142,8 @@ class TeInlinePass(ModulePass):
     - a transform by a constant table counts as such a sum; nor is it inlined into what changes
       the order of its elements, or into an epilogue with mathematical functions or many
       operations, as it is written out and that is not;
+    - a stage that converts or computes what is reduced as it is, a maximum or sum of it, not for a
+      target that programs place data for: its units reduce what is in their memories;
     - other readers that read elements repeatedly: if the stage is cheap, that is at most
       `max_ops` operations, none of them a division or a mathematical function, and one read at
       most that takes vectors apart. Padding
@@ -173,7 +180,8 @@ def inline_stages(function: FuncOp, max_ops: int = 4, inline_padding: bool = Tru
     """Inline what the rules allow in one function, producers first."""
     rewrite(function, [SimplifyStage()], once=True)
     # What two stages read is read once where both went into a third: look again.
-    while rewrite(function, [InlineStage(max_ops, inline_padding)], once=True):
+    in_place = places_data(function)
+    while rewrite(function, [InlineStage(max_ops, inline_padding, in_place)], once=True):
         pass
     rewrite(function, [EraseUnusedStage()])
 
@@ -236,6 +244,11 @@ def is_contraction(stage: ComputeOp) -> bool:
         isinstance(op, PRODUCTS) and all(_reads_something(v.owner) for v in op.operands)
         for op in stage.body.block.ops
     )
+
+
+def _reduces(stage: ComputeOp) -> bool:
+    """Whether a stage reduces what it reads, and not products of that."""
+    return stage.is_reduction and not is_contraction(stage)
 
 
 def uses_table(stage: ComputeOp) -> bool:

@@ -332,12 +332,13 @@ def _match_load(
         )
     if op.lanes is not None or op.mask is not None:
         raise Mismatch(f"a read of {value_label(op.memref)} has lanes")
+    operand = behaviour.operand(pattern.memref)
     if op.default is not None and not (
-        behaviour.operand(pattern.memref).is_padded and op.default.value.data == 0
+        operand.is_padded and op.default.value.data == operand.outside
     ):
         raise Mismatch(
             f"a read of {value_label(op.memref)} has a default, and the intrinsic's "
-            f"'{behaviour.operand(pattern.memref).name}' has none of it"
+            f"'{operand.name}' has none of it"
         )
     if _element(op.memref) != _element(pattern.memref):
         raise Mismatch(

@@ -1,4 +1,4 @@
-"""What an accelerator with a matrix unit can compute of an operator."""
+"""What an accelerator with a matrix unit, or an alu, can compute of an operator."""
 
 from __future__ import annotations
 
@@ -14,21 +14,31 @@ if TYPE_CHECKING:
     from tcopt.dialects.graph.interfaces.graph_op import GraphOp
 
 
+LARGEST_PRODUCT = 1 << 14
+"""The largest product of two signed bytes."""
+
+
 @dataclass(frozen=True)
 class Offload:
-    """An operator as one on blocks of channels, as a matrix unit takes them.
+    """An operator as one on blocks of channels, as an accelerator takes them.
 
     Attributes:
         before: ops on the host that make its operands, in order.
         body: what the accelerator computes.
         after: ops on the host that make the operator's result.
         products: multiplications, those with what fills up blocks included.
+        bound: the greatest magnitude of the integers of the body's result.
+        steps: how many elements an alu works on with others in registers.
+        registers: how many of them, each of a block's channels, the smallest piece needs.
     """
 
     before: Sequence[GraphOp]
     body: Sequence[GraphOp]
     after: Sequence[GraphOp]
     products: int
+    bound: int
+    steps: int = 0
+    registers: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,12 @@ class PlacementInterface(Operation):
         others and sums in 32 bits, where pads are zeros; or why there is no such form.
         """
         return "it is not a sum of products"
+
+    def on_alu_in_blocks(self, lanes: int) -> Offload | str | None:
+        """The same by an alu alone, of integers that are loaded into its registers as signed bytes,
+        `lanes` channels at a time; why there is no such form, or None where nobody would ask.
+        """
+        return None
 
     def on_alu(self, alu: Alu) -> Registers | str:
         """The same integers by sums, comparisons and shifts; or why there is no such form."""

@@ -131,3 +131,16 @@ te.func @product(%x: tensor<2x3x4xf32>, %w: tensor<2x3x4xf32>) -> tensor<2xf32> 
   }
   te.return %s : tensor<2xf32>
 }
+
+// -----
+
+// Memories of an accelerator have entries of so many elements, so axes stay as they are.
+// CHECK-LABEL: te.func @in_entries(%x: tensor<8x16xi8>) -> tensor<8x16xi32>
+te.func @in_entries(%x: tensor<8x16xi8>) -> tensor<8x16xi32> attributes {tcopt.target = #target.vdla<results = "i8", features = "alu,load_i8", inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
+  %c = te.compute "c" [%i = 8, %j = 16] : tensor<8x16xi32> {
+    %0 = te.read %x[%i, %j] : tensor<8x16xi8>
+    %1 = arith.extsi %0 : i8 to i32
+    te.yield %1 : i32
+  }
+  te.return %c : tensor<8x16xi32>
+}

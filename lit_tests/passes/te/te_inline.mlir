@@ -352,3 +352,23 @@ te.func @cheap(%x: tensor<9x4xf32>) -> tensor<9x7xf32> {
   }
   te.return %d : tensor<9x7xf32>
 }
+
+// -----
+
+// A unit that reduces what is in its memories has it converted first.
+// CHECK-LABEL: te.func @in_registers
+// CHECK-NEXT:    %c = te.compute "c"
+// CHECK:         %m = te.compute "m"
+// CHECK-NEXT:      te.read %c
+te.func @in_registers(%x: tensor<8x16xi8>) -> tensor<16xi32> attributes {tcopt.target = #target.vdla<results = "i8", features = "alu,load_i8", inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
+  %c = te.compute "c" [%i = 8, %j = 16] : tensor<8x16xi32> {
+    %0 = te.read %x[%i, %j] : tensor<8x16xi8>
+    %1 = arith.extsi %0 : i8 to i32
+    te.yield %1 : i32
+  }
+  %m = te.compute "m" [%j = 16] reduce [%r = 8] max : tensor<16xi32> {
+    %0 = te.read %c[%r, %j] : tensor<8x16xi32>
+    te.yield %0 : i32
+  }
+  te.return %m : tensor<16xi32>
+}

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from tcopt.dialects.graph.binary import AddOp, MaxOp, MinOp
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.interfaces.placement import Offload, Registers
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.types import Array, element_type, shape_of
@@ -23,8 +23,6 @@ from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 
 _BYTES = (-128, 127)
 _IMMEDIATE = 1 << 15
-_PRODUCT = 1 << 14
-"""The largest product of two bytes."""
 
 
 @dataclass
@@ -52,7 +50,7 @@ class Chain:
     It is an `Alu` for the operators that follow.
 
     Attributes:
-        op: what the matrix unit computes.
+        op: what the matrix unit computes, or the alu by itself.
         unit, alu: the units; without an alu nothing follows.
         before: ops on the host that make operands, and constants.
         body: what the accelerator computes, the result last.
@@ -84,15 +82,13 @@ class Chain:
         product = self.form.body[-1].results[0]
         if len(self.form.after) != 1:
             return "its results are stored in another order than the graph's"
-        terms = self.form.products // max(prod(shape_of(product)), 1)
-        bound = terms * _PRODUCT
         value = self.op.results[0]
-        self._known[value] = Registers(product, np.zeros((), np.int64), bound)
+        self._known[value] = Registers(product, np.zeros((), np.int64), self.form.bound)
         reason = "nothing makes bytes of its sums"
         found: tuple[Registers, int, int, int, int] | None = None
         while True:
             limits = self.ranges.of(value)
-            if limits is not None and _BYTES[0] <= limits[0] and limits[1] <= _BYTES[1]:
+            if are_bytes(limits):
                 sizes = len(self.before), len(self.body), len(self.followed), len(self.reads)
                 found = self._known[value], *sizes
             users = self.users(value)
@@ -124,8 +120,8 @@ class Chain:
 
     def after(self, result: SSAValue) -> Iterator[GraphOp]:
         """Ops on the host that make the result of the graph's op of what is stored."""
-        if self.end is self.op:
-            product = self.form.body[-1].results[0]
+        product = self.form.body[-1].results[0]
+        if self.end is self.op and element_type(result) == element_type(product):
             for each in self.form.after:
                 each.operands = [result if value is product else value for value in each.operands]
                 yield each
@@ -149,7 +145,8 @@ class Chain:
                 continue
             by_number = any(prod(shape_of(value)) == 1 for value in each.operands)
             total += self.alu.number_cycles if by_number else self.alu.register_cycles
-        return (total + self.unit.cycles) * whole // lanes
+        steps = 0 if self.alu is None else self.form.steps * self.alu.register_cycles
+        return ((total + self.unit.cycles) * whole + steps) // lanes
 
     def drop(self) -> None:
         """Forget ops that were made."""
@@ -212,9 +209,7 @@ class Chain:
     def _loaded(self, value: SSAValue) -> Registers | None:
         """Bytes of the graph in registers, laid out as the results are."""
         limits = self.ranges.of(value)
-        if limits is None or shape_of(value) != self.op.shape:
-            return None
-        if not (_BYTES[0] <= limits[0] and limits[1] <= _BYTES[1]):
+        if limits is None or not are_bytes(limits) or shape_of(value) != self.op.shape:
             return None
         if self.alu is None or not self.alu.loads_bytes:
             return None
@@ -259,6 +254,11 @@ class Chain:
             and op not in self.claims.ops
         ]
         return found if len(found) == len(users.keys() - own) else []
+
+
+def are_bytes(limits: Limits | None) -> bool:
+    """Whether integers are those of signed bytes."""
+    return limits is not None and _BYTES[0] <= limits[0] and limits[1] <= _BYTES[1]
 
 
 def drop(ops: Sequence[GraphOp]) -> None:

@@ -15,12 +15,19 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.group import PLACE, GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces.placement import Offload
 from tcopt.dialects.graph.layout import LayoutTransformOp
 from tcopt.dialects.graph.types import bytes_of, type_of
 from tcopt.dialects.target import accelerator_of
 from tcopt.dialects.target.accelerator import AcceleratorFacts
 from tcopt.passes.graph.folding.constants import Constants
-from tcopt.passes.graph.placement.alu_chains import Chain, Claims, drop, plain_source
+from tcopt.passes.graph.placement.alu_chains import (
+    Chain,
+    Claims,
+    are_bytes,
+    drop,
+    plain_source,
+)
 from tcopt.passes.graph.placement.read_outs import follow_read_out
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.minimum_cut import UNLIMITED, Network
@@ -57,7 +64,8 @@ class PartitionPass(ModulePass):
     (`GraphOp.on_matrix_unit`). Where results are sums of 32 bits the host goes on with them. Where
     the accelerator has an alu and stores bytes, operators that follow are computed there as far as
     results are bytes again, and others go on with these in blocks; they say themselves how
-    (`GraphOp.on_alu`). Where a store does to sums what operators do, the machine's facts say so,
+    (`GraphOp.on_alu`). Such an alu computes operators without products as well, as a maximum of
+    windows (`GraphOp.on_alu_in_blocks`). Where a store does to sums what operators do, the machine's facts say so,
     and it gets them too (`AcceleratorFacts.reads_out`). Results are the same integers. A group's
     place is its attribute `place`; the function that it becomes has the accelerator as its target.
 
@@ -156,9 +164,10 @@ def plan_partition(
         if not isinstance(op, GraphOp) or op in claims.ops:
             continue
         chain = _chain(op, facts, constants, ranges, claims=claims)
+        if chain is None:
+            continue
         if isinstance(chain, str):
-            if op.COUNTS_ON:
-                remark(PartitionPass.name, op, f"on the host: {chain}", missed=True)
+            remark(PartitionPass.name, op, f"on the host: {chain}", missed=True)
             continue
         claims.take(chain)
         there = _cycles(chain, facts)
@@ -179,13 +188,16 @@ def _chain(
     constants: Constants,
     ranges: IntegerRanges,
     claims: Claims,
-) -> Chain | str:
-    """An operator as the accelerator computes it, or why it cannot."""
+) -> Chain | str | None:
+    """An operator as the accelerator computes it, or why it cannot; None where nobody would ask."""
     unit = facts.matrix_unit
     assert unit is not None, "asked before"
     form = op.on_matrix_unit(unit.inner, unit.lanes)
     if isinstance(form, str):
-        return form
+        on_alu = op.on_alu_in_blocks(unit.lanes)
+        if on_alu is None:
+            return form if op.COUNTS_ON else None
+        return _on_alu(op, on_alu, facts, constants, ranges, claims)
     if unit.rows > 1:
         drop([*form.before, *form.body, *form.after])
         return f"no layout feeds a unit that multiplies {unit.rows} rows at once"
@@ -203,6 +215,36 @@ def _chain(
         return found
     found.drop()
     return reason
+
+
+def _on_alu(
+    op: GraphOp,
+    form: Offload | str,
+    facts: AcceleratorFacts,
+    constants: Constants,
+    ranges: IntegerRanges,
+    claims: Claims,
+) -> Chain | str:
+    """An operator as the alu computes it without sums of products, or why it cannot."""
+    unit, alu = facts.matrix_unit, facts.alu
+    assert unit is not None, "asked before"
+    if isinstance(form, str):
+        return form
+    chain = Chain(op, form, unit, alu, constants, ranges, claims=claims)
+    reason: str | None = None
+    if alu is None or not alu.loads_bytes or "i8" not in unit.results:
+        reason = f"{facts.kind} has no alu, or does not load and store its bytes"
+    elif unit.rows > 1:
+        reason = f"no layout feeds an alu that works on {unit.rows} rows at once"
+    elif form.registers > alu.registers:
+        reason = f"a window needs {form.registers} registers, the alu has {alu.registers}"
+    elif not all(are_bytes(ranges.of(value)) for value in chain.reads):
+        reason = "its data are not signed bytes"
+    reason = reason or chain.follow()
+    if reason is not None:
+        chain.drop()
+        return reason
+    return chain
 
 
 def _cycles(chain: Chain, facts: AcceleratorFacts) -> int:

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from tcopt.dialects.graph.group import GroupOp
 from tcopt.dialects.graph.pool import PoolOp
 from tcopt.dialects.target import target_facts_of
 from tcopt.support.remarks import remark
@@ -36,6 +37,9 @@ class SeparatePool(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: PoolOp, rewriter: PatternRewriter) -> None:
+        if isinstance(op.parent_op(), GroupOp):
+            # Somebody else has the operator already, as an accelerator.
+            return
         parts = op.by_dimensions() if _gains(op) else None
         if parts is not None:
             remark(SeparatePoolsPass.name, op, "one dimension after the other")

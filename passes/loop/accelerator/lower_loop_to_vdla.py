@@ -13,7 +13,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from tcopt.dialects import loop
 from tcopt.dialects.intrinsics import Intrinsic
-from tcopt.dialects.intrinsics.vdla import Instruction
+from tcopt.dialects.intrinsics.vdla import Instruction, parts_of
 from tcopt.dialects.target import VdlaTargetAttr, vdla_target_of
 from tcopt.dialects.vdla import (
     AluCode,
@@ -29,7 +29,7 @@ from tcopt.dialects.vdla import (
 from tcopt.passes.loop.accelerator.instruction_nests import Nest, Work
 from tcopt.passes.loop.accelerator.micro_ops import kernels_of
 from tcopt.passes.loop.accelerator.program_writer import ProgramWriter
-from tcopt.passes.loop.accelerator.transfers import tiles_of
+from tcopt.passes.loop.accelerator.transfers import outside_of, tiles_of
 from tcopt.passes.loop.accelerator.writing_out import WritingOut, is_for_accelerator
 from tcopt.support.locations import nearest_location
 from tcopt.support.rewriting import rewrite
@@ -123,6 +123,7 @@ class _Lowering(WritingOut):
             "store": self._store,
             "gemm": self._gemm,
             "reset": self._gemm,
+            "set": self._set,
             "alu": self._alu,
         }
         writers[instruction.kind](work, instruction, location)
@@ -133,6 +134,11 @@ class _Lowering(WritingOut):
             shape = (tile.rows, tile.columns)
             op = LoadOp(memory, tile.sram, buffer, tile.dram, shape, tile.stride, tile.pad)
             self.out.add(op, location)
+        if what.number:
+            # Around what there is are zeros.
+            code = "min" if what.number < 0 else "max"
+            for part in outside_of(work, 0):
+                self._alu(part, Instruction("alu", code, what.number), location)
 
     def _store(self, work: Work, what: Instruction, location: LocationAttr) -> None:
         memory, buffer = Memory(what.name), self.buffers[work.buffers[0]]
@@ -144,6 +150,15 @@ class _Lowering(WritingOut):
     def _gemm(self, work: Work, what: Instruction, location: LocationAttr) -> None:
         for kernel in self._kernels(work, KernelKind.GEMM, what.kind, location):
             self.out.add(GemmOp(kernel, reset=what.kind == "reset"), location)
+
+    def _set(self, work: Work, what: Instruction, location: LocationAttr) -> None:
+        parts = parts_of(what.number or 0)
+        assert parts is not None, "there is no intrinsic for other numbers"
+        number, places = parts
+        self._gemm(work, Instruction("reset"), location)
+        for code, each in (("add", number), ("shr", -places)):
+            if each:
+                self._alu(work, Instruction("alu", code, each), location)
 
     def _alu(self, work: Work, what: Instruction, location: LocationAttr) -> None:
         for kernel in self._kernels(work, KernelKind.ALU, what.name, location):

@@ -61,6 +61,28 @@ def tiles_of(work: Work, sram: int, dram: int) -> Iterator[Tile]:
         yield from tiles_of(part, sram, dram)
 
 
+def outside_of(work: Work, operand: int) -> Iterator[Work]:
+    """The entries of one operand for which there is nothing in the buffer of another: work of this
+    operand alone."""
+    axes = [Axis(a.extent, (a.steps[operand],), a.inside) for a in work.axes]
+    first, buffers = work.first[operand], (work.buffers[operand],)
+    for position, axis in enumerate(axes):
+        low, high = axis.inside
+        rest = [_cut(each, 0, each.extent) for each in axes[position + 1 :]]
+        for start, end in ((0, low), (high, axis.extent)):
+            if end > start:
+                # Loops before this one are inside, as their other entries are there already.
+                part = (*(_cut(a, *a.inside) for a in axes[:position]), _cut(axis, start, end))
+                at = first + start * axis.steps[0]
+                at += sum(each.inside[0] * each.steps[0] for each in axes[:position])
+                yield Work(work.call, buffers, (at,), (), (*part, *rest))
+
+
+def _cut(axis: Axis, start: int, end: int) -> Axis:
+    """Some iterations of a loop."""
+    return Axis(end - start, axis.steps, (0, end - start))
+
+
 def _merged(axes: list[Axis], sram: int, dram: int) -> list[Axis]:
     """Loops that go through both memories as one, as one."""
     found: list[Axis] = []

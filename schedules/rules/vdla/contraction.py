@@ -27,7 +27,7 @@ from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
-from tcopt.schedules.rules.vdla.epilogue import load_tables
+from tcopt.schedules.rules.vdla.epilogue import load_tables, move_steps
 from tcopt.schedules.rules.vdla.roles import Roles, Source, find_roles, multiplies_bytes
 from tcopt.schedules.rules.vdla.tile_space import TileSpace
 from tcopt.schedules.rules.vdla.tiles import Tile
@@ -110,7 +110,7 @@ def schedule_tile(
             sch.set_scope(each, "acc_register")
     pieces = _cut(sch, block, roles, tile)
     init = sch.decompose_reduction(block, pieces.part)
-    _move(sch, store, roles, pieces)
+    move_steps(sch, roles.epilogue, store, pieces.loops[-1])
     data = _cached(sch, block, roles.data, "acc_input")
     sch.compute_at(data, pieces.place(roles, roles.pixels, whole=tile.whole_data))
     weights = _cached(sch, block, roles.weights, "acc_weight")
@@ -193,17 +193,6 @@ def _cut(sch: Schedule, block: Block, roles: Roles, tile: Tile) -> _Pieces:
         sch.virtual_thread(pieces[-1])
     inside = [loops[v] for v in order[len(roles.shared) :] if v in loops]
     return _Pieces(outer, pieces, parts, (parts or inside)[0])
-
-
-def _move(sch: Schedule, store: Block, roles: Roles, pieces: _Pieces) -> None:
-    """Let what is done with sums be done piece by piece."""
-    steps = roles.epilogue.steps
-    late = [step.block for step in steps if not step.is_early and step.block != store]
-    for each in (*late, store):
-        sch.reverse_compute_at(each, pieces.loops[-1])
-    for step in reversed(steps):
-        if step.is_early:
-            sch.compute_at(step.block, pieces.loops[-1])
 
 
 def _cached(sch: Schedule, block: Block, source: Source, scope: str) -> Block:

@@ -22,7 +22,7 @@ from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.schedules.analysis.behaviours import behaviour_of
 from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match_block
-from tcopt.schedules.api.handles import Block
+from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.rule import Declined
 from tcopt.schedules.rules.vdla.layouts import Layout, element_of
@@ -273,3 +273,21 @@ def load_tables(sch: Schedule, epilogue: Epilogue) -> list[Block]:
         for step in epilogue.steps
         if step.table is not None
     ]
+
+
+def step_cycles(step: Step, facts: VdlaTargetAttr) -> int:
+    """Cycles of the compute unit for one entry of registers, beside what is loaded."""
+    if step.kind == ALU:
+        return facts.alu_imm.data if step.has_number else facts.alu_reg.data
+    return facts.gemm_cycles.data if step.kind == ZERO else 0
+
+
+def move_steps(sch: Schedule, epilogue: Epilogue, store: Block, loop: Loop) -> None:
+    """Let what is done with sums be done piece by piece: in a loop."""
+    steps = epilogue.steps
+    late = [step.block for step in steps if not step.is_early and step.block != store]
+    for each in (*late, store):
+        sch.reverse_compute_at(each, loop)
+    for step in reversed(steps):
+        if step.is_early:
+            sch.compute_at(step.block, loop)

@@ -71,7 +71,8 @@ class TileSpace(Space):
         extents = roles.pattern.extents
         knobs = [Knob(name, tuple(piece_sizes(extents[v]))) for name, v in self._blocks.items()]
         for name, v in self._pixels.items():
-            knobs.append(Knob(name, tuple(pixel_sizes(roles, v))))
+            sizes = pixel_sizes(extents, roles.data, roles.pixels, v)
+            knobs.append(Knob(name, tuple(sizes)))
         loaded = ("by parts", "whole")
         knobs += [
             Knob("order", (OUTPUTS_OUTSIDE, PIXELS_OUTSIDE), ("outputs outside", "pixels outside")),

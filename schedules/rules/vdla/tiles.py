@@ -126,15 +126,21 @@ def other_entries(roles: Roles, tile: Tile) -> Column:
     return sums * roles.epilogue.registers + tables
 
 
-def pixel_sizes(roles: Roles, variable: int) -> list[int]:
-    """Sizes of pieces each of which reads some data, and not pads alone."""
-    extents, data = roles.pattern.extents, roles.data
-    taps = box_of(data, [1 if v in roles.pixels else n for v, n in enumerate(extents)])
+def pixel_sizes(
+    extents: Sequence[int], data: Layout, pixels: Sequence[int], variable: int
+) -> list[int]:
+    """Sizes of pieces each of which reads some data, and not pads alone.
+
+    Args:
+        extents: of all variables.
+        pixels: variables whose pieces are made one after the other, the innermost last.
+    """
+    taps = box_of(data, [1 if v in pixels else n for v, n in enumerate(extents)])
     moved = [dim for dim, step in enumerate(data.steps[variable]) if step]
     if any(max(data.pads[dim]) >= taps[dim] for dim in moved):
         return [extents[variable]]
     found = piece_sizes(extents[variable])
-    if not roles.pixels or variable != roles.pixels[-1]:
+    if not pixels or variable != pixels[-1]:
         return found
     # A narrower last piece is loaded with zeros behind its rows: as many as a transfer may have.
     step = max(abs(data.steps[variable][dim]) for dim in moved) if moved else 1

@@ -13,7 +13,7 @@ from functools import cached_property
 from math import prod
 
 from tcopt.dialects.target import VdlaTargetAttr
-from tcopt.schedules.rules.vdla.epilogue import ALU, STORE, ZERO, Step
+from tcopt.schedules.rules.vdla.epilogue import STORE, Step, step_cycles
 from tcopt.schedules.rules.vdla.layouts import Layout
 from tcopt.schedules.rules.vdla.roles import Roles
 from tcopt.schedules.rules.vdla.tiles import Load, Tile, load_of, sizes_of
@@ -129,10 +129,7 @@ class Estimator:
 
     def step_cycles(self, step: Step) -> int:
         """Cycles of the alu for one entry of registers."""
-        facts = self.facts
-        if step.kind == ALU:
-            return facts.alu_imm.data if step.has_number else facts.alu_reg.data
-        return facts.gemm_cycles.data if step.kind == ZERO else 0
+        return step_cycles(step, self.facts)
 
     def _load_cycles(self, load: Load, memory: str) -> Column:
         size = self.entry_bytes[memory]

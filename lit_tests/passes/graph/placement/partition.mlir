@@ -159,3 +159,31 @@ module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "
     return %7 : tensor<1x16x8x8xi8>
   }
 }
+
+// -----
+
+// A maximum of windows is computed in registers, of bytes in blocks as a convolution stores them and
+// the next one reads them; around them are the least bytes.
+// CHECK-LABEL: func.func @maximum
+// CHECK:         %[[C:.*]] = graph.group kind = complex_out_fusable {
+// CHECK:         %[[P:.*]] = graph.group kind = complex_out_fusable {
+// CHECK-NEXT:      %[[D:.*]] = graph.pad %[[C]], %{{.*}} {low = [0, 0, 1, 1, 0], high = [0, 0, 0, 0, 0]} : tensor<1x1x65x65x16xi8>
+// CHECK-NEXT:      %[[W:.*]] = graph.cast %[[D]] : tensor<1x1x65x65x16xi32>
+// CHECK-NEXT:      %[[M:.*]] = graph.pool %[[W]] {kind = max, kernel = [3, 3, 1], strides = [2, 2, 1]} : tensor<1x1x32x32x16xi32>
+// CHECK-NEXT:      %[[N:.*]] = graph.cast %[[M]] : tensor<1x1x32x32x16xi8>
+// CHECK-NEXT:      graph.yield %[[N]]
+// CHECK:         graph.group kind = complex_out_fusable {
+// CHECK-NEXT:      graph.blocked_conv %[[P]], %{{.*}} {result_element = i32}
+// PLAN: partition: 3 of 3 ops on vdla
+module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "alu,load_i8", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  func.func @maximum(%x: tensor<1x16x64x64xi8>, %w: tensor<16x16x3x3xi8>, %v: tensor<16x16x1x1xi8>) -> tensor<1x16x32x32xi8> {
+    %s = graph.constant dense<6.250000e-02> : tensor<f32>
+    %z = graph.constant dense<0> : tensor<i8>
+    %0 = graph.conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : tensor<1x16x64x64xi32>
+    %1 = graph.requantize %0, %s, %z : tensor<1x16x64x64xi8>
+    %2 = graph.pool %1 {kind = max, kernel = [3, 3], strides = [2, 2], pads = [1, 1, 0, 0]} : tensor<1x16x32x32xi8>
+    %3 = graph.conv %2, %v {result_element = i32} : tensor<1x16x32x32xi32>
+    %4 = graph.requantize %3, %s, %z : tensor<1x16x32x32xi8>
+    return %4 : tensor<1x16x32x32xi8>
+  }
+}

@@ -33,3 +33,14 @@ func.func @kept(%x: tensor<1x8x16x16xf32>, %h: tensor<1x8x16x16xf16>) -> (tensor
   %c = graph.pool %h {kind = average, kernel = [5, 5]} : tensor<1x8x12x12xf16>
   return %a, %b, %c : tensor<1x8x15x15xf32>, tensor<1x8x7x7xf32>, tensor<1x8x12x12xf16>
 }
+
+// What somebody else computes stays as it is.
+// CHECK-LABEL: func.func @placed
+// CHECK: kernel = [5, 5]
+func.func @placed(%x: tensor<1x8x16x16xf32>) -> tensor<1x8x12x12xf32> {
+  %g = graph.group kind = complex_out_fusable {
+    %y = graph.pool %x {kind = max, kernel = [5, 5]} : tensor<1x8x12x12xf32>
+    graph.yield %y : tensor<1x8x12x12xf32>
+  } : tensor<1x8x12x12xf32>
+  return %g : tensor<1x8x12x12xf32>
+}

@@ -238,3 +238,44 @@ builtin.module attributes {tcopt.target = #target.vdla<inp_bytes = 1024, wgt_byt
     }
   }
 }
+
+// -----
+
+// Registers are set to a number by a reset, a sum and a shift. What lies around bytes that are loaded
+// is zeros first, and then the number: rows above and below, and what is left and right between them.
+// CHECK-LABEL: vdla.program @around
+// CHECK-NEXT:    %reset = vdla.kernel gemm at 0 [20] dst [1] src [0] wgt [0] {
+// CHECK:         %add = vdla.kernel alu at 1 [20] dst [1] src [0] {
+// CHECK:         %min = vdla.kernel alu at 2 [5] dst [1] src [0] {
+// CHECK-NEXT:      uop 0, 0
+// CHECK:         %min_1 = vdla.kernel alu at 3 [3] dst [5] src [0] {
+// CHECK-NEXT:      uop 5, 0
+// CHECK:         %min_2 = vdla.kernel alu at 4 [3] dst [5] src [0] {
+// CHECK-NEXT:      uop 9, 0
+// CHECK:         vdla.gemm reset %reset
+// CHECK-NEXT:    vdla.alu add %add, -24576
+// CHECK-NEXT:    vdla.alu shr %add, -3
+// CHECK-NEXT:    vdla.load acc8 0, %x[0] : 3x3 pad [1, 0, 1, 1]
+// CHECK-NEXT:    vdla.alu min %min, -128
+// CHECK-NEXT:    vdla.alu min %min_1, -128
+// CHECK-NEXT:    vdla.alu min %min_2, -128
+builtin.module attributes {tcopt.target = #target.vdla<results = "i8", features = "alu,load_i8", inp_bytes = 1024, wgt_bytes = 2048, acc_bytes = 4096, uop_bytes = 64>} {
+  loop.func @around(%x: memref<3x3x16xi8>, %y: memref<4x5x16xi8>) {
+    %a = loop.alloc acc_register {places = array<i64: 0>} : memref<4x5x16xi32>
+    loop.for %i = 0 to 4 {
+      loop.for %j = 0 to 5 {
+        loop.intrin "vdla_set_1x16_by_-196608" outs(%a[%i, %j, 0] by [0, 0, 1] : memref<4x5x16xi32>) ins()
+      }
+    }
+    loop.for %i = 0 to 4 {
+      loop.for %j = 0 to 5 {
+        loop.intrin "vdla_load_acc8_1x16_by_-128" outs(%a[%i, %j, 0] by [0, 0, 1] : memref<4x5x16xi32>) ins(%x[%i - 1, %j - 1, 0] by [0, 0, 1] : memref<3x3x16xi8>)
+      }
+    }
+    loop.for %i = 0 to 4 {
+      loop.for %j = 0 to 5 {
+        loop.intrin "vdla_store_out_1x16" outs(%y[%i, %j, 0] by [0, 0, 1] : memref<4x5x16xi8>) ins(%a[%i, %j, 0] by [0, 0, 1] : memref<4x5x16xi32>)
+      }
+    }
+  }
+}

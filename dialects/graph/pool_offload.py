@@ -1,0 +1,82 @@
+"""Pooling of bytes as an alu computes it: on blocks of channels, in registers."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import i8, i32
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.graph.attributes import PoolKind
+from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces.placement import Offload
+from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
+from tcopt.dialects.graph.slice import PadOp
+from tcopt.dialects.graph.types import element_type, lowest, shape_of, tensor
+
+if TYPE_CHECKING:
+    from tcopt.dialects.graph.pool import PoolOp
+
+_LARGEST = 128
+"""The largest magnitude of a byte."""
+
+_OTHERS = 4
+"""Registers beside those of a window: results, and what is combined with these."""
+
+_MOST_PAD = 15
+"""What a transfer may write around data."""
+
+
+def offload_pool(op: PoolOp, lanes: int) -> Offload | str:
+    """The form of a pooling for an alu, or why it has none.
+
+    Data becomes [N, C / lanes, space.., lanes], the result as well. What lies around data is the
+    least byte, which no window's maximum is but where there is nothing else.
+    """
+    shape, output = shape_of(op.x), op.shape[2:]
+    if op.kind.data is not PoolKind.MAX:
+        return f"an alu does not compute pooling of kind {op.kind.data}"
+    if len(output) not in SPATIAL or len(output) > 2 or 0 in (*op.shape, *shape):
+        return f"it has {len(output)} spatial dimensions"
+    window = op.window
+    low, high = window.border(shape[2:], output)
+    if min(window.low) < 0 or max(*low, *high) > _MOST_PAD:
+        return f"a transfer writes at most {_MOST_PAD} rows or columns around data"
+    space = SPATIAL[len(output)]
+    plain, blocks = f"NC{space}", f"NC{space}{lanes}c"
+    before: list[GraphOp] = []
+    value: SSAValue = op.x
+    if element_type(value) != i8:
+        before.append(CastOp(value, i8))
+        value = before[-1].results[0]
+    before.append(LayoutTransformOp(value, src=plain, dst=blocks))
+    body: list[GraphOp] = []
+    value = before[-1].results[0]
+    if any((*low, *high)):
+        least = ConstantOp.literal(lowest(i8), i8)
+        padded = PadOp(value, least, low=(0, 0, *low, 0), high=(0, 0, *high, 0))
+        before.append(least)
+        body.append(padded)
+        value = padded.results[0]
+    wide = CastOp(value, i32)
+    pooled = op.in_blocks([wide.results[0]], lanes)
+    assert pooled is not None, "pooling has a form on blocks"
+    pooled = _without_pads(pooled)
+    body += [wide, pooled]
+    back = LayoutTransformOp(pooled, src=blocks, dst=plain, shape=op.shape)
+    steps = prod(window.kernel) * prod(shape_of(pooled.results[0]))
+    registers = prod(window.span) + _OTHERS
+    return Offload(before, body, [back], 0, _LARGEST, steps, registers)
+
+
+def _without_pads(op: GraphOp) -> GraphOp:
+    """The same of data that has its pads, as registers."""
+    properties = {name: value for name, value in op.properties.items() if name != "pads"}
+    return type(op).create(
+        operands=op.operands,
+        properties=properties,
+        result_types=[tensor(shape_of(op.results[0]), i32)],
+    )
