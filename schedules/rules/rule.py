@@ -20,6 +20,7 @@ decisions from a choice alone:
         def space(self, sch: Schedule, target: CpuFacts) -> TileSpace | Declined: ...
         def apply(self, sch, target, space: TileSpace, choice: Choice) -> Declined | None: ...
 
+A rule of CPUs or GPUs without a space says in one line, `closed`, why there is nothing to choose.
 `space` looks at the function, declines or not, and edits nothing. What is chosen is recorded in the
 schedule, and others are tried by asking the rule again. A rule with `template = True` is a template
 for any function, and asked only where schedules are searched. One with `last_resort = True` is

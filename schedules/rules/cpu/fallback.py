@@ -16,6 +16,7 @@ class Fallback:
     """Rule for whatever no other rule takes."""
 
     name = "cpu-fallback"
+    closed = "loops stay as they are"
     last_resort = True
 
     def apply(self, sch: Schedule, facts: CpuFacts) -> Declined | None:

@@ -25,6 +25,8 @@ from tcopt.schedules.rules.cpu.reduction import is_vector_loop
 from tcopt.schedules.rules.cpu.tile_space import TileSpace
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
+from tcopt.schedules.spaces.closed import Closed
+from tcopt.schedules.spaces.space import Choice
 
 
 @schedule_rule(target="cpu", priority=105)
@@ -33,23 +35,24 @@ class Transforms:
 
     name = "cpu-transforms"
 
-    def apply(self, sch: Schedule, facts: CpuFacts) -> Declined | None:
-        blocks = sch.blocks()
-        tables = [block for block in blocks if scales(sch.block_op(block))]
-        if not tables:
+    def space(self, sch: Schedule, facts: CpuFacts) -> TileSpace | Closed | Declined:
+        """The tiles of the sum of products, if there is one."""
+        if not any(scales(sch.block_op(block)) for block in sch.blocks()):
             return Declined("no block multiplies by a constant table", quiet=True)
-        done = list(tables)
-        for block in tables:
+        sums = open_sums(sch, facts)
+        return sums[0] if len(sums) == 1 else Closed()
+
+    def apply(
+        self, sch: Schedule, facts: CpuFacts, space: TileSpace | Closed, choice: Choice
+    ) -> Declined | None:
+        blocks = sch.blocks()
+        done = [block for block in blocks if scales(sch.block_op(block))]
+        for block in list(done):
             write_out_transform(sch, block, facts)
-        for block in blocks:
-            pattern = match_block(sch.block_op(block))
-            if block in done or pattern is None or not pattern.is_contraction:
-                continue
-            roles = find_roles(pattern, facts)
-            if not isinstance(roles, Declined):
-                space = TileSpace(sch, pattern, roles, facts)
-                beside = schedule_tiles(sch, space, space.default())
-                done += [each for each in sch.blocks() if each not in beside]
+        for each in open_sums(sch, facts):
+            chosen = choice if isinstance(space, TileSpace) else each.default()
+            beside = schedule_tiles(sch, each, chosen)
+            done += [block for block in sch.blocks() if block not in beside]
         for block in blocks:
             if block in done:
                 continue
@@ -58,6 +61,19 @@ class Transforms:
             else:
                 schedule_injective(sch, block, facts)
         return None
+
+
+def open_sums(sch: Schedule, facts: CpuFacts) -> list[TileSpace]:
+    """The tiles of each sum of products but those that multiply by tables."""
+    found: list[TileSpace] = []
+    for block in sch.blocks():
+        pattern = match_block(sch.block_op(block))
+        if scales(sch.block_op(block)) or pattern is None or not pattern.is_contraction:
+            continue
+        roles = find_roles(pattern, facts)
+        if not isinstance(roles, Declined):
+            found.append(TileSpace(sch, pattern, roles, facts))
+    return found
 
 
 def write_out_transform(sch: Schedule, block: Block, facts: CpuFacts) -> None:

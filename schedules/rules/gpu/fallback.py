@@ -15,6 +15,7 @@ class Fallback:
     """Rule for whatever no other rule takes."""
 
     name = "gpu-fallback"
+    closed = "gpu-generic is for whatever has no other rule"
     last_resort = True
 
     def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
@@ -28,6 +29,7 @@ class Unfused:
     """Rule for functions whose loops cannot be shown to be independent once they are fused."""
 
     name = "gpu-unfused"
+    closed = "loops that may depend on each other stay as they are"
     last_resort = True
 
     def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:

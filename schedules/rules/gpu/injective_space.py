@@ -52,6 +52,29 @@ def usual_elements(pattern: BlockPattern, facts: GpuFacts) -> Elements:
     return Elements(facts.block_threads(count // lanes), lanes)
 
 
+def elements_time(
+    work: Column, bytes_each: float, threads: Column, lanes: Column, facts: GpuFacts
+) -> Column:
+    """Cycles of a launch that computes each element on its own: bytes by the rate of memory, less
+    of it where few threads wait for it, and whole rounds of blocks.
+
+    Args:
+        work: elements.
+        bytes_each: that are moved for one.
+        threads: of a block.
+        lanes: elements of a thread.
+    """
+    whole = ceil_div(ceil_div(work, lanes), threads) * threads * lanes
+    busy = least(whole / facts.running, 1.0)
+    idle = ceil_div(threads, facts.warp) * facts.warp / threads
+    return LAUNCH + whole * bytes_each * idle / facts.memory_rate / busy
+
+
+def thread_counts(usual: int, facts: GpuFacts) -> tuple[int, ...]:
+    """Threads of a block that may be tried."""
+    return tuple(sorted({*(n for n in THREADS if n <= facts.max_threads), usual}))
+
+
 class InjectiveSpace(Space):
     """Threads and vectors of each block of a function.
 
@@ -65,8 +88,8 @@ class InjectiveSpace(Space):
         knobs: list[Knob] = []
         for block, pattern in blocks.items():
             usual = self._usual[block]
-            sizes = {n for n in THREADS if n <= facts.max_threads}
-            knobs.append(Knob(self._name(block, "threads"), tuple(sorted({*sizes, usual.threads}))))
+            name = self._name(block, "threads")
+            knobs.append(Knob(name, thread_counts(usual.threads, facts)))
             lanes = {1, usual.lanes, row_lanes(pattern, facts)}
             knobs.append(Knob(self._name(block, "lanes"), tuple(sorted(lanes))))
         super().__init__(knobs)
@@ -96,17 +119,12 @@ class InjectiveSpace(Space):
         return fine
 
     def estimate(self, k: Point) -> Column:
-        """Cycles of all launches: bytes by the rate of memory, less of it where few threads wait
-        for it, and whole rounds of blocks."""
+        """Cycles of all launches."""
         total: Column = 0.0
         for block, pattern in self.blocks.items():
             threads, lanes = self._at(k, block)
-            blocks = ceil_div(ceil_div(pattern.work, lanes), threads)
-            whole = blocks * threads * lanes
-            moved = sum(each.element_bytes for each in operands_of(pattern)) * whole
-            busy = least(blocks * threads * lanes / self.facts.running, 1.0)
-            idle = ceil_div(threads, self.facts.warp) * self.facts.warp / threads
-            total = total + LAUNCH + moved * idle / self.facts.memory_rate / busy
+            bytes_each = sum(each.element_bytes for each in operands_of(pattern))
+            total = total + elements_time(pattern.work, bytes_each, threads, lanes, self.facts)
         return total
 
     def default(self) -> dict[str, int]:

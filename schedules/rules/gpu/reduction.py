@@ -14,35 +14,22 @@ next to each other in memory.
 
 from __future__ import annotations
 
-from math import prod
+from dataclasses import dataclass
 
-from tcopt.dialects.loop.analysis import buffer_shape
-from tcopt.schedules.analysis.patterns import element_bits, match_block
+from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.launches import is_update, repeat_elements
-from tcopt.schedules.rules.gpu.reduction_plan import Sharing, better_apart, row_threads, term_lanes
+from tcopt.schedules.rules.gpu.reduction_plan import Sharing, better_apart, term_lanes
+from tcopt.schedules.rules.gpu.reduction_space import AGAIN, THREAD, ReductionSpace, row_loops
 from tcopt.schedules.rules.gpu.shared_reduction import accumulate, take_turns
 from tcopt.schedules.rules.gpu.threads import spread
 from tcopt.schedules.rules.gpu.vector_rows import row_lanes
-from tcopt.schedules.rules.nests import variable_loops
-from tcopt.schedules.rules.rows import Rows
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.rules.spatial import is_spatial
+from tcopt.schedules.spaces.space import Choice
 from tcopt.support.remarks import remark
-
-SHORT_ROW = 32
-"""Elements of a row for which no threads need to meet."""
-
-FEW_NUMBERS = 16
-"""Numbers of a row that a block keeps wherever its memory is."""
-
-ENOUGH = 4
-"""The part of the threads that run at once for which rows beside each other are many."""
-
-LONG_COLUMN = 128
-"""Elements of rows beside each other for which one thread is too slow."""
 
 
 @schedule_rule(target="gpu", priority=50)
@@ -51,122 +38,84 @@ class Reduction:
 
     name = "gpu-reduction"
 
-    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+    def space(self, sch: Schedule, facts: GpuFacts) -> ReductionSpace | Declined:
         blocks = sch.blocks()
-        reductions = [block for block in blocks if sch.block_op(block).is_reduction]
-        if not reductions:
+        if not any(sch.block_op(block).is_reduction for block in blocks):
             return Declined("no block reduces")
         patterns = [match_block(sch.block_op(block)) for block in blocks]
         if any(p is not None and p.is_contraction and len(p.terms) > 1 for p in patterns):
             return Declined("a block adds products of two operands")
         if reason := better_apart(sch, facts):
             return Declined(reason)
-        last = [block for block in blocks if not sch.consumers(block)]
-        if len(last) != 1:
-            return Declined(f"{len(last)} blocks have no consumer, one is wanted")
-        final = last[0]
-        if sch.block_op(final).is_reduction:
-            final = sch.cache_write(final, "register")
-        rows = row_loops(sch, final)
-        if isinstance(rows, Declined):
-            return rows
-        return schedule_rows(sch, final, rows, facts)
+        copy = Schedule(sch.func.clone())
+        found = _outer_rows(copy)
+        if isinstance(found, Declined):
+            return found
+        space = ReductionSpace(copy, *found, facts)
+        refusal = space.refusal()
+        return space if refusal is None else Declined(refusal)
+
+    def apply(
+        self, sch: Schedule, facts: GpuFacts, space: ReductionSpace, choice: Choice
+    ) -> Declined | None:
+        found = _outer_rows(sch)
+        if isinstance(found, Declined):
+            return found
+        final, rows = found
+        if choice["elements"] == AGAIN:
+            repeat_elements(sch)
+        op, threads = sch.block_op(final), choice["threads"]
+        if choice["row"] == THREAD:
+            remark("schedule", op, f"a thread for each of {space.count} rows")
+            _thread_a_row(sch, final, rows, threads, facts)
+            return None
+        remark("schedule", op, f"{threads} threads for each of {space.count} rows")
+        return _block_a_row(sch, final, rows, Sharers(threads, bool(choice["vectors"])), facts)
 
 
-def row_loops(sch: Schedule, final: Block) -> list[Loop] | Declined:
-    """The loops of the last block that all reductions keep, moved outermost."""
-    pattern = match_block(sch.block_op(final))
-    if pattern is None:
-        return Declined("the last block does not store once")
-    loops = variable_loops(sch, final)
-    dataflow = Rows(sch)
-    rows: list[Loop] = []
-    rest: list[Loop] = []
-    for variable in (v for v in pattern.spatial if v in loops):
-        shared = dataflow.kept(final, variable)
-        if shared is None:
-            rest.append(loops[variable])
-        elif shared > 1:
-            outer, inner = sch.split(loops[variable], factors=[None, shared])
-            rows.append(outer)
-            rest.append(inner)
-        else:
-            rows.append(loops[variable])
-    if rows and rest:
-        sch.reorder(*rows, *rest)
-    return rows
+@dataclass(frozen=True)
+class Sharers:
+    """The threads of a block that share a row.
+
+    Attributes:
+        threads: how many.
+        vectors: whether each has neighbours at a time where a row has whole vectors of them.
+    """
+
+    threads: int
+    vectors: bool
 
 
-def schedule_rows(
-    sch: Schedule, final: Block, rows: list[Loop], facts: GpuFacts
-) -> Declined | None:
-    """Give each row a block of threads, or a thread."""
-    length = max(_length(sch, block) for block in sch.blocks() if sch.block_op(block).is_reduction)
-    count = prod(map(sch.extent, rows))
-    is_short = length <= SHORT_ROW or _are_neighbours(sch, final, rows, count, length, facts)
-    bits = element_bits(sch.block_op(final))
-    room = facts.accumulators if rows and is_short else facts.shared * 8 // bits - facts.max_threads
-    if _kept(sch, rows, final) > max(room, 0):
-        repeat_elements(sch)
-    kept = _kept(sch, rows, final)
-    if rows and is_short:
-        if kept > facts.accumulators:
-            return Declined(f"a thread would keep {kept} numbers of its row")
-        remark("schedule", sch.block_op(final), f"a thread for each of {count} rows")
-        thread = spread(sch, rows, facts)
-        for block in reversed(sch.blocks()):
-            if block != final:
-                sch.compute_at(block, thread)
-        for block in sch.blocks():
-            if sch.block_op(block).is_reduction:
-                sch.set_scope(block, "register")
-                loops = sch.get_loops(block)
-                if inner := loops[loops.index(thread) + 1 :]:
-                    sch.decompose_reduction(block, inner[0])
-        return None
-    if kept > max(room, FEW_NUMBERS):
-        return Declined(f"a row's {kept} numbers do not fit shared memory")
-    threads = row_threads(length, facts)
-    remark("schedule", sch.block_op(final), f"{threads} threads for each of {count} rows")
-    return _block_a_row(sch, final, rows, threads, facts)
+def _outer_rows(sch: Schedule) -> tuple[Block, list[Loop]] | Declined:
+    """The last block, which reduces nothing, and the loops over its rows, moved outermost."""
+    last = [block for block in sch.blocks() if not sch.consumers(block)]
+    if len(last) != 1:
+        return Declined(f"{len(last)} blocks have no consumer, one is wanted")
+    final = last[0]
+    if sch.block_op(final).is_reduction:
+        final = sch.cache_write(final, "register")
+    rows = row_loops(sch, final)
+    return rows if isinstance(rows, Declined) else (final, rows)
 
 
-def _kept(sch: Schedule, rows: list[Loop], final: Block) -> int:
-    """Numbers that are kept of a row between its first step and its last."""
-    between = [b for b in sch.blocks() if b != final and not sch.block_op(b).is_reduction]
-    return sum(_row_elements(sch, b, rows, final) for b in between)
-
-
-def _length(sch: Schedule, block: Block) -> int:
-    op = sch.block_op(block)
-    pattern = match_block(op)
-    return 0 if pattern is None else prod(op.domain[v] for v in pattern.reduce)
-
-
-def _row_elements(sch: Schedule, block: Block, rows: list[Loop], final: Block) -> int:
-    """Numbers that a block computes for each row."""
-    pattern = match_block(sch.block_op(block))
-    if pattern is None:
-        return 0
-    return -(-prod(buffer_shape(pattern.store.buffer)) // prod(map(sch.extent, rows)))
-
-
-def _are_neighbours(
-    sch: Schedule, final: Block, rows: list[Loop], count: int, length: int, facts: GpuFacts
-) -> bool:
-    """Whether rows lie beside each other, element by element, and are many or not long."""
-    pattern = match_block(sch.block_op(final))
-    if pattern is None or not pattern.spatial:
-        return False
-    if count * ENOUGH < facts.running and length > LONG_COLUMN:
-        return False
-    loops = variable_loops(sch, final)
-    last = pattern.spatial[-1]
-    return loops.get(last) in rows and Rows(sch).is_contiguous(final, last)
+def _thread_a_row(
+    sch: Schedule, final: Block, rows: list[Loop], threads: int, facts: GpuFacts
+) -> None:
+    """Let one thread do all steps of a row, each reduction in a register."""
+    thread = spread(sch, rows, facts, threads)
+    for block in reversed(sch.blocks()):
+        if block != final:
+            sch.compute_at(block, thread)
+    for block in sch.blocks():
+        if sch.block_op(block).is_reduction:
+            sch.set_scope(block, "register")
+            loops = sch.get_loops(block)
+            if inner := loops[loops.index(thread) + 1 :]:
+                sch.decompose_reduction(block, inner[0])
 
 
 def _block_a_row(
-    sch: Schedule, final: Block, rows: list[Loop], threads: int, facts: GpuFacts
+    sch: Schedule, final: Block, rows: list[Loop], sharers: Sharers, facts: GpuFacts
 ) -> Declined | None:
     """Let the threads of a block do the steps of a row one after the other, all of them at each."""
     row = sch.fuse(*rows) if len(rows) > 1 else rows[0] if rows else _unit_row(sch, final)
@@ -188,11 +137,11 @@ def _block_a_row(
                 return Declined("a row has several results of a reduction")
             if not is_update(op):
                 return Declined(f"{block.name} does not combine its result with one new term")
-            _reduce_together(sch, block, moving, threads, facts)
+            _reduce_together(sch, block, moving, sharers, facts)
         elif moving:
             if block != final:
                 sch.set_scope(block, "shared")
-            _share(sch, block, loops, threads, facts)
+            _share(sch, block, loops, sharers, facts)
         elif block != final:
             sch.set_scope(block, "register")
     return None
@@ -204,27 +153,31 @@ def _unit_row(sch: Schedule, final: Block) -> Loop:
     return sch.add_unit_loop(loops[0] if loops else final)
 
 
-def _share(sch: Schedule, block: Block, loops: list[Loop], threads: int, facts: GpuFacts) -> None:
+def _share(
+    sch: Schedule, block: Block, loops: list[Loop], sharers: Sharers, facts: GpuFacts
+) -> None:
     """Spread the elements of a row over the threads of a block, vectors of them where it has as
     many."""
     pattern = match_block(sch.block_op(block))
-    lanes = 1 if pattern is None else row_lanes(pattern, facts)
+    lanes = row_lanes(pattern, facts) if pattern is not None and sharers.vectors else 1
     all = sch.fuse(*loops) if len(loops) > 1 else loops[0]
     if lanes > 1 and sch.extent(all) >= lanes * facts.warp:
-        _, thread, lane = sch.split(all, factors=[None, threads, lanes])
+        _, thread, lane = sch.split(all, factors=[None, sharers.threads, lanes])
         sch.vectorize(lane)
     else:
-        _, thread = sch.split(all, factors=[None, threads])
+        _, thread = sch.split(all, factors=[None, sharers.threads])
     sch.bind(thread, "threadIdx.x")
 
 
 def _reduce_together(
-    sch: Schedule, block: Block, loops: list[Loop], threads: int, facts: GpuFacts
+    sch: Schedule, block: Block, loops: list[Loop], sharers: Sharers, facts: GpuFacts
 ) -> None:
     """Each thread reduces its share in a register; `lower-thread-reductions` combines shares."""
     pattern = match_block(sch.block_op(block))
     assert pattern is not None
-    sharing = Sharing(1, threads, False, lanes=term_lanes(pattern, facts, threads))
+    threads = sharers.threads
+    lanes = term_lanes(pattern, facts, threads) if sharers.vectors else 1
+    sharing = Sharing(1, threads, False, lanes=lanes)
     thread, *_ = take_turns(sch, loops, sharing)
     accumulate(sch, sch.rfactor(thread), thread, "threadIdx.x")
     sch.bind(sch.get_loops(block)[-1], "threadIdx.x")

@@ -86,10 +86,7 @@ class RegisterTiles:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return pattern
-        columns = columns_of(pattern)
-        if columns is None:
-            return Declined("no variable is contiguous in the output")
-        return RegisterTileSpace(pattern, rows_of(pattern, columns), columns, facts)
+        return open_tiles(pattern, facts)
 
     def apply(
         self, sch: Schedule, facts: GpuFacts, space: RegisterTileSpace, choice: Choice
@@ -153,21 +150,12 @@ class RegisterTileSpace(Space):
         return operands_of(self.pattern)
 
 
-def tile_contraction(
-    sch: Schedule, pattern: BlockPattern, facts: GpuFacts
-) -> list[Block] | Declined:
-    """Tile a sum of products, its operands from memory, or say why not.
-
-    Returns:
-        The other blocks that are left to launches of their own.
-    """
+def open_tiles(pattern: BlockPattern, facts: GpuFacts) -> RegisterTileSpace | Declined:
+    """The tiles of a sum of products whose operands come from memory, or why there are none."""
     columns = columns_of(pattern)
     if columns is None:
         return Declined("no variable is contiguous in the output")
-    rows = rows_of(pattern, columns)
-    dot = dot_of(pattern, facts.capabilities)
-    tile = choose_tile(pattern, rows, columns, facts, dot)
-    return schedule_tile(sch, pattern, rows, columns, tile, facts, dot)
+    return RegisterTileSpace(pattern, rows_of(pattern, columns), columns, facts)
 
 
 def only_contraction(sch: Schedule) -> BlockPattern | Declined:
@@ -216,21 +204,6 @@ def column_lanes(
     lanes = facts.lanes(element_bits(pattern.block), pattern.extents[columns])
     plain = all(not t.uses(columns) or t.is_unit(columns, lane_dim(t, dot)) for t in pattern.terms)
     return lanes if plain else 1
-
-
-def choose_tile(
-    pattern: BlockPattern, rows: int | None, columns: int, facts: GpuFacts, dot: Dot | None = None
-) -> RegisterTile:
-    """The tile of the least work for the threads that run at once; ties go to the larger one."""
-    lanes = column_lanes(pattern, columns, facts, dot)
-    most = 1 if rows is None else min(pattern.extents[rows], MOST_ROWS)
-    tiles = [
-        RegisterTile(height, width)
-        for height in range(1, most + 1)
-        for width in {1, lanes}
-        if height * width <= facts.accumulators
-    ]
-    return min(tiles, key=lambda t: (_cost(t, pattern, rows, columns, facts), -t.rows * t.lanes))
 
 
 def _cost(

@@ -84,15 +84,7 @@ class SharedTiles:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return pattern
-        roles = find_roles(pattern, dot_of(pattern, facts.capabilities), facts)
-        if isinstance(roles, Declined):
-            return roles
-        parts = tile_parts(pattern, roles, facts)
-        found = choose_tile(pattern, roles, facts, parts)
-        if found is None:
-            return Declined("no tile fits shared memory and threads")
-        counts = part_counts(pattern, roles.depth, depth_group(roles))
-        return SharedTileSpace(pattern, roles, facts, found[0], parts, counts)
+        return open_tiles(pattern, facts)
 
     def apply(
         self, sch: Schedule, facts: GpuFacts, space: SharedTileSpace, choice: Choice
@@ -130,21 +122,23 @@ def tile_parts(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> int:
     return choose_parts(pattern, roles.depth, blocks, time, facts, depth_group(roles))
 
 
-def tile_contraction(
-    sch: Schedule, pattern: BlockPattern, facts: GpuFacts
-) -> list[Block] | Declined:
-    """Tile a sum of products with its operands shared, or say why nothing is gained by it.
+def open_tiles(
+    pattern: BlockPattern, facts: GpuFacts, *, in_parts: bool = True
+) -> SharedTileSpace | Declined:
+    """The tiles of a sum of products whose operands are shared, or why nothing is gained by that.
 
-    Returns:
-        The other blocks that are left to launches of their own.
+    Args:
+        in_parts: whether blocks may share a sum.
     """
     roles = find_roles(pattern, dot_of(pattern, facts.capabilities), facts)
     if isinstance(roles, Declined):
         return roles
-    found = choose_tile(pattern, roles, facts)
+    parts = tile_parts(pattern, roles, facts) if in_parts else 1
+    found = choose_tile(pattern, roles, facts, parts)
     if found is None:
         return Declined("no tile fits shared memory and threads")
-    return schedule_tile(sch, pattern, roles, found[0], facts)
+    counts = part_counts(pattern, roles.depth, depth_group(roles)) if in_parts else ()
+    return SharedTileSpace(pattern, roles, facts, found[0], parts, counts)
 
 
 def find_roles(pattern: BlockPattern, dot: Dot | None, facts: GpuFacts) -> Roles | Declined:

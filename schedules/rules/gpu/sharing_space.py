@@ -20,6 +20,7 @@ from tcopt.schedules.rules.gpu.reduction_plan import (
     term_bits,
     term_lanes,
 )
+from tcopt.schedules.rules.gpu.thread_levels import deal
 from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.spaces.space import (
     Choice,
@@ -106,25 +107,14 @@ class SharingSpace(Space):
 
     def nest(self, k: Point) -> Sequence[LoopLevel]:
         pattern = self.pattern
-        levels: list[LoopLevel] = []
-        left: Column = k.rows
-        threads: list[LoopLevel] = []
-        for v in reversed(pattern.spatial):
-            own = least(left, pattern.extents[v])
-            left = ceil_div(left, own)
-            levels.insert(0, LoopLevel(v, ceil_div(pattern.extents[v], own), NestKind.BLOCK))
-            threads.insert(0, LoopLevel(v, own, NestKind.THREAD))
-        serial: list[LoopLevel] = []
-        together: Column = k.parts * k.threads * k.lanes
-        for v in reversed(pattern.reduce):
-            own = least(together, pattern.extents[v])
-            together = ceil_div(together, own)
-            serial.insert(0, LoopLevel(v, ceil_div(pattern.extents[v], own)))
-        for v in pattern.reduce[-1:]:
-            levels.append(LoopLevel(v, k.parts, NestKind.BLOCK))
-            threads.append(LoopLevel(v, k.threads, NestKind.THREAD))
-            serial.append(LoopLevel(v, k.lanes, NestKind.VECTOR))
-        return [*levels, *threads, *serial]
+        left: dict[int, Column] = dict(enumerate(pattern.extents))
+        lanes = deal(pattern.reduce[-1:], left, k.lanes, NestKind.VECTOR)
+        terms = deal(pattern.reduce, left, k.threads, NestKind.THREAD)
+        parts = deal(pattern.reduce, left, k.parts, NestKind.BLOCK)
+        rows = deal(pattern.spatial, left, k.rows, NestKind.THREAD)
+        blocks = [LoopLevel(v, left[v], NestKind.BLOCK) for v in pattern.spatial]
+        serial = [LoopLevel(v, left[v]) for v in pattern.reduce]
+        return [*blocks, *parts, *rows, *terms, *serial, *lanes]
 
     def operands(self) -> Sequence[Operand]:
         return operands_of(self.pattern)

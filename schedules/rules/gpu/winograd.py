@@ -10,16 +10,20 @@ Neighbouring threads have neighbouring tiles, whose numbers of one place are nei
 from __future__ import annotations
 
 from tcopt.dialects.graph.forms import WINOGRAD
-from tcopt.schedules.analysis.patterns import element_bits, match_block
+from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu import register_tile, shared_tile
 from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.injective import schedule_injective
+from tcopt.schedules.rules.gpu.register_tile import RegisterTile
+from tcopt.schedules.rules.gpu.shared_tile_space import SharedTileSpace
 from tcopt.schedules.rules.gpu.threads import spread, write_out
+from tcopt.schedules.rules.gpu.winograd_space import WinogradSpace, open_winograd
 from tcopt.schedules.rules.nests import own_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.rules.winograd_stages import Stages, find_stages
+from tcopt.schedules.spaces.space import Choice, Point
 from tcopt.schedules.state.state import buffers_read
 from tcopt.support.remarks import remark
 
@@ -31,36 +35,42 @@ class Winograd:
     name = "gpu-winograd"
     provides = (WINOGRAD,)
 
-    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+    def space(self, sch: Schedule, facts: GpuFacts) -> WinogradSpace | Declined:
         stages = find_stages(sch)
-        if isinstance(stages, Declined):
-            return stages
+        return stages if isinstance(stages, Declined) else open_winograd(sch, stages, facts)
+
+    def apply(
+        self, sch: Schedule, facts: GpuFacts, space: WinogradSpace, choice: Choice
+    ) -> Declined | None:
+        stages = space.stages
         _, _, *tile = sch.block_op(stages.right).domain
         text = f"tiles of {tile[0]} x {tile[0]} through {tile[1]} x {tile[1]}, a thread each"
         remark("schedule", sch.block_op(stages.result), text)
-        transform_back(sch, stages, facts)
-        declined = contract(sch, stages.products, facts)
-        if declined is not None:
-            return declined
-        transform_data(sch, stages, facts)
+        transform_back(sch, stages, facts, choice["result_threads"], choice["result_lanes"])
+        contract(sch, space, facts, choice)
+        transform_data(sch, stages, facts, choice["data_threads"])
         for each in stages.others:
             schedule_injective(sch, each, facts)
         return None
 
 
-def transform_back(sch: Schedule, stages: Stages, facts: GpuFacts) -> None:
-    """A tile of results and what follows in each thread."""
-    op = sch.block_op(stages.last)
+def transform_back(
+    sch: Schedule, stages: Stages, facts: GpuFacts, threads: int, lanes: int
+) -> None:
+    """A tile of results and what follows in each thread.
+
+    Args:
+        threads: of a block.
+        lanes: of the vectors that rows are stored as.
+    """
     extent = sch.block_op(stages.right).domain[2]
-    # Entries of tables are constants where loops are written out; rows are stored as vectors.
-    lanes = extent if op.domain[-1] % extent == 0 else 1
-    lanes = lanes if lanes <= facts.lanes(element_bits(op)) else 1
+    # Entries of tables are constants where loops are written out.
     store = sch.cache_write(stages.last, "register") if lanes > 1 else stages.last
     *outer, height, width = sch.get_loops(store)
     row, i = sch.split(height, [None, extent])
     column, j = sch.split(width, [None, extent])
     sch.reorder(*outer, row, column, i, j)
-    thread = spread(sch, [*outer, row, column], facts)
+    thread = spread(sch, [*outer, row, column], facts, threads)
     write_out(sch, [i, j], lanes)
     # A block may be read by several behind it.
     behind = [stages.right, stages.result, *stages.epilogue]
@@ -68,24 +78,29 @@ def transform_back(sch: Schedule, stages: Stages, facts: GpuFacts) -> None:
         _in_registers(sch, each, thread)
 
 
-def contract(sch: Schedule, products: Block, facts: GpuFacts) -> Declined | None:
+def contract(sch: Schedule, space: WinogradSpace, facts: GpuFacts, choice: Choice) -> None:
     """A matrix product for each place, its operands shared where that is nearer than memory."""
-    pattern = match_block(sch.block_op(products))
+    pattern, open_ = match_block(sch.block_op(space.stages.products)), space.products
     assert pattern is not None
-    if facts.shared:
-        left = shared_tile.tile_contraction(sch, pattern, facts)
-        if not isinstance(left, Declined):
-            return None
-    left = register_tile.tile_contraction(sch, pattern, facts)
-    return left if isinstance(left, Declined) else None
+    if isinstance(open_, SharedTileSpace):
+        tile = open_.tile(Point(dict(choice)))
+        shared_tile.schedule_tile(sch, pattern, open_.roles, tile, facts, choice["written"])
+        return
+    own = RegisterTile(choice["rows"], choice["lanes"])
+    roles = open_.rows, open_.columns
+    register_tile.schedule_tile(sch, pattern, *roles, own, facts, open_.dot, choice["written"])
 
 
-def transform_data(sch: Schedule, stages: Stages, facts: GpuFacts) -> None:
-    """A tile of data in each thread, which has what it reads in registers."""
+def transform_data(sch: Schedule, stages: Stages, facts: GpuFacts, threads: int) -> None:
+    """A tile of data in each thread, which has what it reads in registers.
+
+    Args:
+        threads: of a block.
+    """
     places = [sch.get_loops(stages.data)[v] for v in (0, 1)]
     others = [each for each in sch.get_loops(stages.data) if each not in places]
     sch.reorder(*others, *places)
-    thread = spread(sch, others, facts)
+    thread = spread(sch, others, facts, threads)
     write_out(sch, places, 1)
     _in_registers(sch, stages.left, thread)
     source = stages.pad

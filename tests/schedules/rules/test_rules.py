@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from xdsl.dialects.builtin import StringAttr
 
 from schedule_programs import matmul
 from tcopt.schedules import Schedule
 from tcopt.schedules.passes.schedule import write_schedule
-from tcopt.schedules.rules.rule import Declined
+from tcopt.schedules.rules.rule import Declined, rules_for
 
 
 class Picky:
@@ -61,3 +62,14 @@ def test_the_first_rule_that_does_not_decline_writes_the_schedule() -> None:
 def test_no_rule_no_schedule() -> None:
     """A function that every rule declines stays without a sequence."""
     assert write_schedule(matmul(), [Picky()], None) is None
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_each_rule_states_its_choices_or_why_it_has_none(kind: str) -> None:
+    for rule in rules_for(kind, templates=True):
+        reason = getattr(rule, "closed", None)
+        if hasattr(rule, "space"):
+            assert reason is None, f"{rule.name} leaves something open and says {reason!r}"
+        else:
+            assert isinstance(reason, str), f"{rule.name} has no space, and does not say why"
+            assert reason.strip() and len(reason.splitlines()) == 1

@@ -1,0 +1,263 @@
+"""What `gpu-reduction` leaves open: a thread or a block for each row, and what it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import prod
+
+from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.schedules.analysis.patterns import BlockPattern, element_bits, match_block
+from tcopt.schedules.api.handles import Block, Loop
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.gpu.facts import GpuFacts
+from tcopt.schedules.rules.gpu.injective_space import thread_counts
+from tcopt.schedules.rules.gpu.launches import is_update, repeat_elements
+from tcopt.schedules.rules.gpu.reduction_plan import (
+    BLOCK_RATE,
+    BLOCKS_A_CORE,
+    BYTE,
+    SCATTERED,
+    has_neighbouring_rows,
+    row_threads,
+    term_bits,
+    term_lanes,
+)
+from tcopt.schedules.rules.gpu.thread_levels import deal
+from tcopt.schedules.rules.gpu.vector_rows import row_lanes
+from tcopt.schedules.rules.nests import variable_loops
+from tcopt.schedules.rules.operands import operands_of
+from tcopt.schedules.rules.rows import Rows
+from tcopt.schedules.rules.rule import Declined
+from tcopt.schedules.spaces.space import (
+    Column,
+    Knob,
+    LoopLevel,
+    NestKind,
+    Operand,
+    Point,
+    Space,
+)
+from tcopt.support.columns import ceil_div, least, most, where
+
+THREAD, BLOCK = 0, 1
+"""What does a row."""
+
+KEPT, AGAIN = 0, 1
+"""What becomes of the elements between the steps of a row."""
+
+SHORT_ROW = 32
+"""Elements of a row for which no threads need to meet."""
+
+FEW_NUMBERS = 16
+"""Numbers of a row that a block keeps wherever its memory is."""
+
+ENOUGH = 4
+"""The part of the threads that run at once for which rows beside each other are many."""
+
+LONG_COLUMN = 128
+"""Elements of rows beside each other for which one thread is too slow."""
+
+NEARER = 4.0
+"""How many times as fast elements that are kept are read again, roughly."""
+
+MEETING = 100.0
+"""Cycles until all threads of a block have combined what they have, roughly."""
+
+
+class ReductionSpace(Space):
+    """Who does a row, by how many threads, and whether elements are kept between its steps.
+
+    Args:
+        sch: a schedule of a copy of the function, whose rows are outermost.
+        final: its last block.
+        rows: the loops that all reductions keep.
+    """
+
+    def __init__(self, sch: Schedule, final: Block, rows: Sequence[Loop], facts: GpuFacts):
+        self.facts, self._sch, self._final = facts, sch, final
+        reductions = [block for block in sch.blocks() if sch.block_op(block).is_reduction]
+        found = {block: match_block(sch.block_op(block)) for block in reductions}
+        patterns = {block: pattern for block, pattern in found.items() if pattern is not None}
+        self._lengths = {block: _length(pattern) for block, pattern in patterns.items()}
+        self.length = max([*self._lengths.values(), *[0] * (len(patterns) < len(reductions))])
+        last = match_block(sch.block_op(final))
+        assert last is not None
+        self.pattern = max(patterns.values(), key=_length, default=last)
+        self.count, self.steps = prod(map(sch.extent, rows)), len(reductions)
+        self.reason = _no_block(sch, reductions, patterns, self.count)
+        self._has_rows = bool(rows)
+        is_short = self.length <= SHORT_ROW or self._are_neighbours(list(rows))
+        self._usual_row = THREAD if rows and is_short else BLOCK
+        bits = element_bits(sch.block_op(final))
+        self._room = {
+            THREAD: facts.accumulators,
+            BLOCK: max(facts.shared * 8 // bits - facts.max_threads, 0),
+        }
+        self.kept = _kept(sch, self.count, final)
+        self._usual_elements = AGAIN if self.kept > self._room[self._usual_row] else KEPT
+        self._usual_threads = {
+            THREAD: facts.block_threads(self.count),
+            BLOCK: row_threads(self.length, facts),
+        }
+        self._lanes = max(
+            term_lanes(self.pattern, facts, 1), *(_row_lanes(sch, b, facts) for b in sch.blocks())
+        )
+        super().__init__(self._make_knobs())
+
+    def _make_knobs(self) -> list[Knob]:
+        usual = self._usual_threads.values()
+        threads = {n for each in usual for n in thread_counts(each, self.facts)}
+        kept = (KEPT, AGAIN) if self.kept else (KEPT,)
+        vectors = (0, 1) if self._lanes > 1 else (1,)
+        return [
+            Knob("row", (THREAD, BLOCK), ("a thread", "a block")),
+            Knob("threads", tuple(sorted(threads))),
+            Knob("elements", kept, ("kept", "again")[: len(kept)]),
+            Knob("vectors", vectors, ("no", "yes")[-len(vectors) :]),
+        ]
+
+    @cached_property
+    def kept_again(self) -> int:
+        """Numbers that are kept of a row where cheap ones are computed again."""
+        copy = Schedule(self._sch.func.clone())
+        repeat_elements(copy)
+        return _kept(copy, self.count, self._final)
+
+    def refusal(self) -> str | None:
+        """Why the usual choice cannot be carried out; None if it can."""
+        again = self._usual_elements == AGAIN
+        kept, block = self.kept_again if again else self.kept, self._usual_row == BLOCK
+        if not block and kept > self.facts.accumulators:
+            return f"a thread would keep {kept} numbers of its row"
+        if block and kept > max(self._room[BLOCK], FEW_NUMBERS):
+            return f"a row's {kept} numbers do not fit shared memory"
+        return self.reason if block else None
+
+    def valid(self, k: Point) -> Column:
+        again = self.kept_again if self.kept else 0
+        kept = where(k.elements == AGAIN, again, self.kept)
+        room = where(k.row == BLOCK, max(self._room[BLOCK], FEW_NUMBERS), self._room[THREAD])
+        able = where(k.row == BLOCK, self.reason is None, self._has_rows)
+        usual = where(k.row == BLOCK, *(self._usual_threads[row] for row in (BLOCK, THREAD)))
+        # Of twice the threads that there is work for, some never run.
+        busy = k.threads < 2 * where(k.row == BLOCK, self.length, self.count)
+        fits = (k.threads == usual) | (busy & (k.threads <= self.facts.max_threads))
+        # A thread that has a row has nothing but single numbers of it.
+        plain = (k.row == BLOCK) | (k.vectors == max(self.knobs[-1].values))
+        # What nobody could compute again is kept.
+        other = (k.elements == KEPT) | (again < self.kept)
+        return (kept <= room) & able & fits & plain & other
+
+    def estimate(self, k: Point) -> Column:
+        """Cycles: what the busiest core fetches in each step, and the meetings of threads."""
+        facts, alone = self.facts, k.row == THREAD
+        blocks = where(alone, ceil_div(self.count, k.threads), self.count)
+        rounds = ceil_div(blocks, BLOCKS_A_CORE * facts.cores)
+        terms = self.length * where(alone, k.threads, 1)
+        # Rows beside each other are in one piece for threads that have a row each.
+        beside = has_neighbouring_rows(self.pattern)
+        scattered = where(alone != beside, SCATTERED / 2, 1.0)
+        waiting = most(facts.warp / k.threads, 1.0)
+        lanes = where(alone | (k.vectors == 0), 1, least(self._lanes, 4))
+        fetch = terms * term_bits(self.pattern) / BYTE / BLOCK_RATE * scattered * waiting
+        nearer = where(k.elements == KEPT, 1 / NEARER if self.kept else 1.0, 1.0)
+        passes = 1 + (self.steps - 1 + int(self.kept > 0)) * nearer
+        meetings = where(alone, 0.0, MEETING * self.steps)
+        return rounds * (passes * fetch / (0.5 + 0.5 * lanes) + meetings)
+
+    def default(self) -> dict[str, int]:
+        """As the length of rows and how they lie suggest."""
+        return {
+            "row": self._usual_row,
+            "threads": self._usual_threads[self._usual_row],
+            "elements": self._usual_elements,
+            "vectors": max(self.knobs[-1].values),
+        }
+
+    def nest(self, k: Point) -> Sequence[LoopLevel]:
+        pattern, alone = self.pattern, k.row == THREAD
+        left: dict[int, Column] = dict(enumerate(pattern.extents))
+        own = where(alone | (k.vectors == 0), 1, term_lanes(pattern, self.facts, 1))
+        lanes = deal(pattern.reduce[-1:], left, own, NestKind.VECTOR)
+        terms = deal(pattern.reduce, left, where(alone, 1, k.threads), NestKind.THREAD)
+        rows = deal(pattern.spatial, left, where(alone, k.threads, 1), NestKind.THREAD)
+        blocks = [LoopLevel(v, left[v], NestKind.BLOCK) for v in pattern.spatial]
+        serial = [LoopLevel(v, left[v]) for v in pattern.reduce]
+        return [*blocks, *rows, *terms, *serial, *lanes]
+
+    def operands(self) -> Sequence[Operand]:
+        return operands_of(self.pattern)
+
+    def _are_neighbours(self, rows: list[Loop]) -> bool:
+        """Whether rows lie beside each other, element by element, and are many or not long."""
+        pattern = match_block(self._sch.block_op(self._final))
+        if pattern is None or not pattern.spatial:
+            return False
+        if self.count * ENOUGH < self.facts.running and self.length > LONG_COLUMN:
+            return False
+        loops = variable_loops(self._sch, self._final)
+        last = pattern.spatial[-1]
+        return loops.get(last) in rows and Rows(self._sch).is_contiguous(self._final, last)
+
+
+def row_loops(sch: Schedule, final: Block) -> list[Loop] | Declined:
+    """The loops of the last block that all reductions keep, moved outermost."""
+    pattern = match_block(sch.block_op(final))
+    if pattern is None:
+        return Declined("the last block does not store once")
+    loops = variable_loops(sch, final)
+    dataflow = Rows(sch)
+    rows: list[Loop] = []
+    rest: list[Loop] = []
+    for variable in (v for v in pattern.spatial if v in loops):
+        shared = dataflow.kept(final, variable)
+        if shared is None:
+            rest.append(loops[variable])
+        elif shared > 1:
+            outer, inner = sch.split(loops[variable], factors=[None, shared])
+            rows.append(outer)
+            rest.append(inner)
+        else:
+            rows.append(loops[variable])
+    if rows and rest:
+        sch.reorder(*rows, *rest)
+    return rows
+
+
+def _length(pattern: BlockPattern) -> int:
+    return prod(pattern.extents[v] for v in pattern.reduce)
+
+
+def _no_block(
+    sch: Schedule,
+    reductions: Sequence[Block],
+    patterns: dict[Block, BlockPattern],
+    count: int,
+) -> str | None:
+    """Why the threads of a block cannot share a row; None if they can."""
+    for block in reductions:
+        pattern = patterns.get(block)
+        if pattern is not None and _length(pattern) > 1:
+            if _row_elements(pattern, count) > 1:
+                return "a row has several results of a reduction"
+            if not is_update(sch.block_op(block)):
+                return f"{block.name} does not combine its result with one new term"
+    return None
+
+
+def _kept(sch: Schedule, count: int, final: Block) -> int:
+    """Numbers that are kept of a row between its first step and its last."""
+    between = [b for b in sch.blocks() if b != final and not sch.block_op(b).is_reduction]
+    patterns = [match_block(sch.block_op(each)) for each in between]
+    return sum(_row_elements(each, count) for each in patterns if each is not None)
+
+
+def _row_elements(pattern: BlockPattern, count: int) -> int:
+    """Numbers that a block computes for each row."""
+    return -(-prod(buffer_shape(pattern.store.buffer)) // count)
+
+
+def _row_lanes(sch: Schedule, block: Block, facts: GpuFacts) -> int:
+    pattern = match_block(sch.block_op(block))
+    return 1 if pattern is None else row_lanes(pattern, facts)

@@ -1,0 +1,115 @@
+"""What `gpu-winograd` leaves open: threads of the transforms, and the tiles of the products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, prod
+
+from tcopt.schedules.analysis.patterns import BlockPattern, element_bits, match_block
+from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.gpu import register_tile, shared_tile
+from tcopt.schedules.rules.gpu.facts import ADDRESSES, LIKELY_THREADS, GpuFacts
+from tcopt.schedules.rules.gpu.injective_space import elements_time, thread_counts
+from tcopt.schedules.rules.gpu.register_tile import RegisterTileSpace
+from tcopt.schedules.rules.gpu.shared_tile_space import SharedTileSpace
+from tcopt.schedules.rules.rule import Declined
+from tcopt.schedules.rules.winograd_stages import Stages
+from tcopt.schedules.spaces.space import Column, Knob, LoopLevel, Operand, Point, Space
+
+BYTE = 8
+"""Bits of one."""
+
+ProductSpace = SharedTileSpace | RegisterTileSpace
+
+
+class WinogradSpace(Space):
+    """Threads of a block in both transforms, vectors that results are stored as, and all that the
+    rule for the products leaves open.
+
+    Args:
+        products: the choices of the products between the transforms.
+    """
+
+    def __init__(self, sch: Schedule, stages: Stages, products: ProductSpace, facts: GpuFacts):
+        self.stages, self.products, self.facts = stages, products, facts
+        last, data = sch.block_op(stages.last), sch.block_op(stages.data)
+        self.extent = extent = sch.block_op(stages.right).domain[2]
+        self.bytes = element_bits(last) // BYTE
+        *outer, height, width = last.domain
+        # Tiles of results and of data: a thread each.
+        self.results = prod(outer) * ceil(height / extent) * ceil(width / extent)
+        places, across, *tiles = data.domain
+        self.places, self.tiles = places * across, prod(tiles)
+        widest = extent if width % extent == 0 else 1
+        self.lanes = widest if widest <= facts.lanes(element_bits(last)) else 1
+        self._result_threads = facts.block_threads(self.results)
+        self._data_threads = facts.block_threads(self.tiles)
+        super().__init__(
+            [
+                *products.knobs,
+                Knob("data_threads", thread_counts(self._data_threads, facts)),
+                Knob("result_threads", thread_counts(self._result_threads, facts)),
+                Knob("result_lanes", tuple(sorted({1, self.lanes}))),
+            ]
+        )
+
+    def valid(self, k: Point) -> Column:
+        """What the products allow, and transforms with work for all threads and numbers for no
+        more registers than a core has."""
+        fine = self.products.valid(k)
+        data = self._fits(k.data_threads, self.tiles, self._data_threads)
+        return fine & data & self._fits(k.result_threads, self.results, self._result_threads)
+
+    def _fits(self, threads: Column, count: int, usual: int) -> Column:
+        # A tile as it is loaded, and as it is transformed.
+        numbers = min(2 * self.places + ADDRESSES, self.facts.registers)
+        room = threads * numbers <= self.facts.registers * LIKELY_THREADS
+        return (threads == usual) | (room & (threads < 2 * count))
+
+    def estimate(self, k: Point) -> Column:
+        """Cycles of three launches."""
+        result, data = self.bytes * self.extent**2, self.bytes * self.places
+        # Lines of memory that numbers are stored to one by one are written as often.
+        stored = result * self.lanes / k.result_lanes
+        return (
+            self.products.estimate(k) * self._products_together / self.facts.multiply_adds
+            + elements_time(self.tiles, result + data, k.data_threads, 1, self.facts)
+            + elements_time(self.results, data + stored, k.result_threads, 1, self.facts)
+        )
+
+    @property
+    def _products_together(self) -> int:
+        """Threads whose multiply-adds the estimate of products counts as those of one."""
+        return 1 if isinstance(self.products, SharedTileSpace) else LIKELY_THREADS
+
+    def default(self) -> dict[str, int]:
+        return self.products.default() | {
+            "data_threads": self._data_threads,
+            "result_threads": self._result_threads,
+            "result_lanes": self.lanes,
+        }
+
+    def nest(self, k: Point) -> Sequence[LoopLevel]:
+        return self.products.nest(k)
+
+    def operands(self) -> Sequence[Operand]:
+        return self.products.operands()
+
+
+def open_products(pattern: BlockPattern, facts: GpuFacts) -> ProductSpace | Declined:
+    """The tiles of the products for each place: operands shared where memory is further away."""
+    if facts.shared:
+        shared = shared_tile.open_tiles(pattern, facts, in_parts=False)
+        if not isinstance(shared, Declined):
+            return shared
+    return register_tile.open_tiles(pattern, facts)
+
+
+def open_winograd(sch: Schedule, stages: Stages, facts: GpuFacts) -> WinogradSpace | Declined:
+    """What is open for a convolution through transforms, or why its products have no tiles."""
+    pattern = match_block(sch.block_op(stages.products))
+    assert pattern is not None
+    products = open_products(pattern, facts)
+    if isinstance(products, Declined):
+        return products
+    return WinogradSpace(sch, stages, products, facts)
