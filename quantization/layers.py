@@ -104,7 +104,9 @@ class Behind:
 def layers_of(graph: OnnxGraph, behind: Behind | None = None) -> list[Layer]:
     """The layers of a model, in order; by default without what is behind them."""
     found: list[Layer] = []
-    known = functions_of(graph) if behind is not None and behind.functions else {}
+    known: Mapping[str, Function] = {}
+    if behind is not None and behind.functions:
+        known = functions_of(graph)
     for name, node in labelled(graph):
         rule = RULES.get(node.op_type)
         if rule is None or not is_standard(node, node.op_type):

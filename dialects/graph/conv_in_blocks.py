@@ -40,9 +40,9 @@ def conv_in_blocks(op: ConvOp, layouts: BlockLayouts) -> GraphOp | None:
     if groups == x[1] == w[0] and w[1] == 1 and groups > 1:
         weights = layouts.insert(ReshapeOp(op.w, (w[0], *w[2:])))
         return _conv(op, layouts, layouts.blocked(op.x), weights, f"O{spatial}", f"{block}o")
-    if not layouts.is_blocked(op.x) and _is_product(op):
-        if layouts.stays_plain(op, _wasted(op, layouts)):
-            return None
+    is_plain_product = not layouts.is_blocked(op.x) and _is_product(op)
+    if is_plain_product and layouts.stays_plain(op, _wasted(op, layouts)):
+        return None
     form, inner = f"OI{spatial}", layouts.block_of(x[1])
     is_few = groups == 1 and x[1] < layouts.block_of(1) and not layouts.is_blocked(op.x)
     if is_few and is_float(element_type(op.x)):

@@ -58,6 +58,11 @@ class LookupOp(ElementwiseOp):
             raise VerifyException(f"a table has {BYTES} entries from -128 to 127")
         return (tensor(shape_of(self.x), elements[1]),)
 
+    @property
+    def fills_registers(self) -> bool:
+        """Always: instructions look up as many bytes as a register holds."""
+        return True
+
     def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
         """Those of the entries."""
         values = self._values()

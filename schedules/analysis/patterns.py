@@ -14,7 +14,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import ExtSIOp, ExtUIOp, SIToFPOp
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
-from tcopt.dialects.table import ScaleOp
+from tcopt.dialects.table import LookupOp, ScaleOp
 from tcopt.support.affine import Dim, extents_to_ranges, linear_sum, sum_range, to_expr, used_dims
 
 
@@ -248,6 +248,13 @@ def element_bits(block: loop.BlockOp) -> int:
         if isinstance(op, loop.LoadOp | loop.StoreOp):
             widths.append(_bits(_element(op.memref)))
     return max(widths)
+
+
+def lane_bits(block: loop.BlockOp) -> int:
+    """Width of the elements that fill a vector: the widest, but bytes where these are looked up,
+    as a register of them takes as long as one of them."""
+    looks_up = any(isinstance(op, LookupOp) for op in block.body.block.ops)
+    return 8 if looks_up else element_bits(block)
 
 
 def buffer_bits(buffer: SSAValue) -> int:

@@ -55,6 +55,38 @@ def _by_vbmi(e: FunctionEmitter, places: str, entries: Entries) -> str:
     return e.assign(f"select <64 x i1> {upper}, {type} {halves[1]}, {type} {halves[0]}")
 
 
+def _by_shuffles(name: str, width: int) -> Callable[[FunctionEmitter, str, Entries], str]:
+    """By an instruction that chooses among 16 bytes, and gives zero where the place is negative.
+
+    Places count down by 16 a step, and stay negative once they are. So a row of 16 entries counts
+    in all steps up to that of its place, and rows hold what is changed from one to the next. The
+    upper half of the places is negative at first, and the lower one with its first bit turned.
+    """
+
+    def look_up(e: FunctionEmitter, places: str, entries: Entries) -> str:
+        type, result = LlvmType.vector(I8, width), ""
+        for half in (0, BYTES // 2):
+            place = places
+            if half:
+                place = e.assign(f"xor {type} {places}, {literal(type, -128)}")
+            before = [0] * 16
+            for start in range(half, half + BYTES // 2, 16):
+                if start > half:
+                    arguments = [(type, place), (type, literal(type, 16))]
+                    place = e.call_intrinsic(f"llvm.ssub.sat.v{width}i8", type, arguments)
+                row = [entry & 255 for entry in entries[start : start + 16]]
+                changes = [new ^ old for new, old in zip(row, before, strict=True)]
+                changes = [n - 256 if n > 127 else n for n in changes] * (width // 16)
+                found = e.call_intrinsic(
+                    name, type, [(type, literal(type, *changes)), (type, place)]
+                )
+                result = e.assign(f"xor {type} {result}, {found}") if result else found
+                before = row
+        return result
+
+    return look_up
+
+
 def _by_neon(e: FunctionEmitter, places: str, entries: Entries) -> str:
     """`tbl` chooses among 64 bytes and gives zero beyond them, `tbx` leaves what is there."""
     type = LlvmType.vector(I8, 16)
@@ -72,6 +104,10 @@ def _by_neon(e: FunctionEmitter, places: str, entries: Entries) -> str:
 
 INSTRUCTIONS = (
     Instructions(frozenset({"x86_64", "avx512vbmi"}), 64, _by_vbmi),
+    Instructions(
+        frozenset({"x86_64", "avx512bw"}), 64, _by_shuffles("llvm.x86.avx512.pshuf.b.512", 64)
+    ),
+    Instructions(frozenset({"x86_64", "avx2"}), 32, _by_shuffles("llvm.x86.avx2.pshuf.b", 32)),
     Instructions(frozenset({"aarch64"}), 16, _by_neon),
 )
 

@@ -52,6 +52,12 @@ class FusionInterface(Operation):
         """
         return False
 
+    @property
+    def fills_registers(self) -> bool:
+        """Whether registers full of small elements take as long as a few of them, so that the op
+        has a loop of its own behind sums, whose registers hold a quarter as many."""
+        return False
+
     def work(self) -> int:
         """Rough number of scalar operations, to compare ops with one another."""
         return math.prod(shape_of(self.results[0]))

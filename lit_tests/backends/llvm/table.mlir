@@ -1,4 +1,6 @@
-// RUN: tcopt %s -p 'set-target{cpu=haswell}' -t llvm | filecheck %s
+// RUN: tcopt %s -p 'set-target{cpu=x86-64}' -t llvm | filecheck %s
+// RUN: tcopt %s -p 'set-target{cpu=haswell}' -t llvm | filecheck %s --check-prefix=AVX2
+// RUN: tcopt %s -p 'set-target{cpu=skylake-avx512}' -t llvm | filecheck %s --check-prefix=AVX512
 // RUN: tcopt %s -p 'set-target{cpu=znver4}' -t llvm | filecheck %s --check-prefix=VBMI
 // RUN: tcopt %s -p 'set-target{cpu=neoverse-v1}' -t llvm | filecheck %s --check-prefix=NEON
 
@@ -6,6 +8,17 @@
 // CHECK:       @table_{{[0-9a-f]+}} = private unnamed_addr constant [256 x i8] [i8 0, i8 1,
 // CHECK-LABEL: define hidden void @tcopt.lanes
 // CHECK-COUNT-20: getelementptr inbounds i8, ptr @table_
+// Sixteen entries at a time: places count down, rows hold what changes, and the upper half has its
+// first bit turned.
+// AVX2-LABEL: define hidden void @tcopt.lanes
+// AVX2:         call <32 x i8> @llvm.x86.avx2.pshuf.b(<32 x i8> <i8 0, i8 1,
+// AVX2:         call <32 x i8> @llvm.ssub.sat.v32i8
+// AVX2:         call <32 x i8> @llvm.x86.avx2.pshuf.b(<32 x i8> splat (i8 16)
+// AVX2:         xor <32 x i8>
+// AVX2:         xor <32 x i8> %{{.*}}, splat (i8 -128)
+// AVX2:         call <32 x i8> @llvm.x86.avx2.pshuf.b(<32 x i8> <i8 -128, i8 -127,
+// AVX512-LABEL: define hidden void @tcopt.lanes
+// AVX512-COUNT-16: call <64 x i8> @llvm.x86.avx512.pshuf.b.512
 // A register takes two instructions on each half of the table, and spare lanes are any.
 // VBMI-LABEL: define hidden void @tcopt.lanes
 // VBMI:         shufflevector <20 x i8> %{{.*}}, <64 x i32>

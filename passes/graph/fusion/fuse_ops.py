@@ -373,6 +373,8 @@ FEW_ROWS = 16
 
 def _follows(op: GraphOp, anchor: GraphOp) -> bool:
     """Whether an op may join a group that started with the anchor."""
+    if op.fills_registers and anchor.stores_anywhere:
+        return False
     if op.is_elementwise and op.shape == anchor.shape:
         return True
     axes = anchor.reduced_axes

@@ -29,8 +29,7 @@ def stays_plain(op: GraphOp, wasted: float, lanes: int) -> bool:
     remark(
         "convert-layout",
         op,
-        f"est. {wasted:.0f} cycles lost on plain images, "
-        f"{changed:.0f} for changes of the layout",
+        f"est. {wasted:.0f} cycles lost on plain images, {changed:.0f} for changes of the layout",
     )
     return wasted < changed
 

@@ -65,9 +65,10 @@ class PartitionPass(ModulePass):
     the accelerator has an alu and stores bytes, operators that follow are computed there as far as
     results are bytes again, and others go on with these in blocks; they say themselves how
     (`GraphOp.on_alu`). Such an alu computes operators without products as well, as a maximum of
-    windows (`GraphOp.on_alu_in_blocks`). Where a store does to sums what operators do, the machine's facts say so,
-    and it gets them too (`AcceleratorFacts.reads_out`). Results are the same integers. A group's
-    place is its attribute `place`; the function that it becomes has the accelerator as its target.
+    windows (`GraphOp.on_alu_in_blocks`). Where a store does to sums what operators do, the
+    machine's facts say so, and it gets them too (`AcceleratorFacts.reads_out`). Results are the
+    same integers. A group's place is its attribute `place`; the function that it becomes has the
+    accelerator as its target.
 
     Operators are given to the accelerator so that the whole takes the fewest cycles, by a minimum
     cut: those of the products there, or of what is moved through the port if that takes longer,

@@ -23,7 +23,11 @@ from tcopt.passes.graph.folding.constants import Constants
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import erase_unused, function_bodies, rewrite
 
-CHOOSES_BYTES = (frozenset({"x86_64", "avx512vbmi"}), frozenset({"aarch64"}))
+CHOOSES_BYTES = (
+    frozenset({"x86_64", "avx512vbmi"}),
+    frozenset({"x86_64", "avx2"}),
+    frozenset({"aarch64"}),
+)
 """What targets are capable of whose instructions choose among the bytes of registers."""
 
 _OPS = 64

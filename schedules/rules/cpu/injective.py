@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tcopt.schedules.analysis.patterns import body_cost, element_bits, match_block
+from tcopt.schedules.analysis.patterns import body_cost, lane_bits, match_block
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.block_space import MOST_PARALLEL, BlockSpace
@@ -115,7 +115,7 @@ def vectorize_innermost(
 ) -> None:
     """Cut the innermost loop into vectors, and write several of them out side by side."""
     op = sch.block_op(block)
-    lanes = facts.lanes(element_bits(op))
+    lanes = facts.lanes(lane_bits(op))
     last = sch.get_loops(block)[-1]
     extent = sch.extent(last)
     if group is None:
