@@ -8,30 +8,26 @@
       store the sums
 
 Pieces are as large as the memories hold, with two slots where there is room, so that the next is
-loaded while this one is computed with; of those the ones that move the least through the port.
+loaded while this one is computed with; of those the ones that move the least through the port,
+unless somebody chooses others of the rule's space (`piece_space.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import product
-from math import ceil, prod
 from typing import Any
 
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.target import AcceleratorFacts
-from tcopt.dialects.target.accelerator import MatrixInstructions, MatrixUnit
+from tcopt.dialects.target.accelerator import MatrixInstructions
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
+from tcopt.schedules.rules.accelerator.piece_space import Pieces, PieceSpace
 from tcopt.schedules.rules.accelerator.products import Products, find_products
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined
+from tcopt.schedules.spaces.space import Choice, Point
 from tcopt.schedules.state.state import buffers_read
 from tcopt.support.remarks import remark
-
-_SLOTS = 2
-_SUM_BYTES = 4
 
 
 class MatrixContraction:
@@ -43,22 +39,32 @@ class MatrixContraction:
     name = "accelerator-contraction"
     provides = (CONTRACTION,)
 
-    def apply(self, sch: Schedule, facts: AcceleratorFacts) -> Declined | None:
+    def space(self, sch: Schedule, facts: AcceleratorFacts) -> PieceSpace | Declined:
         unit = facts.matrix_unit
         if unit is None or unit.instructions is None:
             return Declined("the accelerator has no matrix unit with instructions of its own")
         found = find_products(sch, unit)
         if isinstance(found, Declined):
             return found
-        after = [b for b in sch.blocks() if b not in (found.block, found.padding)]
+        after = _after(sch, found)
         if len(after) > 1 or (after and not self.stores(sch, after[0], facts)):
             return Declined("something else is computed from its results")
-        pieces = choose_pieces(found, facts, unit, unit.instructions)
-        if pieces is None:
-            return Declined("no piece fits the accelerator's memories")
+        space = PieceSpace(found, facts, unit, unit.instructions)
+        return Declined("no piece fits the accelerator's memories") if space.is_empty else space
+
+    def apply(
+        self, sch: Schedule, facts: AcceleratorFacts, space: PieceSpace, choice: Choice
+    ) -> Declined | None:
+        unit = facts.matrix_unit
+        assert unit is not None and unit.instructions is not None, "there is a space"
+        found = find_products(sch, unit)
+        assert not isinstance(found, Declined), "there is a space"
+        pieces = space.pieces(Point(dict(choice)))
         remark("schedule", sch.block_op(found.block), f"pieces of {pieces}")
+        after = _after(sch, found)
+        is_computed = bool(after) and self.stores(sch, after[0], facts)
+        name = self.store_instruction(facts, unit.instructions, is_computed)
         store = after[0] if after else None
-        name = self.store_instruction(facts, unit.instructions, store is not None)
         schedule_pieces(sch, found, pieces, unit.instructions, store, name)
         return None
 
@@ -73,85 +79,9 @@ class MatrixContraction:
         return instructions.store
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """Sizes of pieces by variable, and how many slots operands have."""
-
-    sizes: dict[int, int]
-    slots: int
-
-    def __str__(self) -> str:
-        return f"{'x'.join(map(str, self.sizes.values()))}, {self.slots} slots"
-
-
-def choose_pieces(
-    found: Products, facts: AcceleratorFacts, unit: MatrixUnit, names: MatrixInstructions
-) -> Pieces | None:
-    """The pieces that take the fewest cycles, transfers beside products; None if none fits."""
-    best: tuple[int, Pieces] | None = None
-    for pieces in _candidates(found):
-        if not _fits(found, pieces, facts, names):
-            continue
-        cycles = _cycles(found, pieces, facts, unit)
-        if best is None or cycles < best[0]:
-            best = cycles, pieces
-    return None if best is None else best[1]
-
-
-def _candidates(found: Products) -> Iterator[Pieces]:
-    extents = found.pattern.extents
-    variables = (*found.outputs, *found.pixels, *found.depth)
-    choices = [dict.fromkeys(_halves(extents[v])) for v in variables]
-    whole = dict.fromkeys(found.groups, 1)
-    for sizes in product(*choices):
-        for slots in (_SLOTS, 1):
-            yield Pieces(whole | dict(zip(variables, sizes, strict=True)), slots)
-
-
-def _halves(extent: int) -> Iterator[int]:
-    """The extent, and about a half, a third and so on, down to one."""
-    pieces = 1
-    while pieces < extent:
-        yield ceil(extent / pieces)
-        pieces = pieces + 1 if pieces < 4 else 2 * pieces
-    yield 1
-
-
-def _bytes(found: Products, pieces: Pieces) -> tuple[int, int, int]:
-    """Of a piece's data, weights and sums."""
-    data = found.entries(found.data, pieces.sizes)
-    weights = found.entries(found.weights, pieces.sizes)
-    spatial = (*found.outputs, *found.pixels, *found.groups)
-    sums = prod(pieces.sizes[v] for v in spatial) * found.pattern.extents[found.lane]
-    return data, weights, sums * _SUM_BYTES
-
-
-def _fits(
-    found: Products, pieces: Pieces, facts: AcceleratorFacts, names: MatrixInstructions
-) -> bool:
-    needed: dict[str, int] = {}
-    scopes = (names.data, names.weights, names.sums)
-    for scope, size in zip(scopes, _bytes(found, pieces), strict=True):
-        needed[scope] = needed.get(scope, 0) + size * pieces.slots
-    memories = facts.memories
-    return all(
-        size <= memories[scope].entries * memories[scope].entry_bytes
-        for scope, size in needed.items()
-    )
-
-
-def _cycles(found: Products, pieces: Pieces, facts: AcceleratorFacts, unit: MatrixUnit) -> int:
-    """About how long it takes: port and unit beside each other where there are two slots."""
-    extents = found.pattern.extents
-    spatial = (*found.groups, *found.outputs, *found.pixels)
-    results = prod(ceil(extents[v] / pieces.sizes[v]) for v in spatial)
-    steps = results * prod(ceil(extents[v] / pieces.sizes[v]) for v in found.depth)
-    data, weights, sums = _bytes(found, pieces)
-    latency = facts.memory_port.latency
-    loads = sum(facts.transfer_cycles(1, size) + latency for size in (data, weights))
-    port = steps * loads + results * (facts.transfer_cycles(1, sums) + latency)
-    products = prod(extents) * unit.cycles // unit.products
-    return max(port, products) if pieces.slots > 1 else port + products
+def _after(sch: Schedule, found: Products) -> list[Block]:
+    """The blocks beside the sum and what copies data for it."""
+    return [block for block in sch.blocks() if block not in (found.block, found.padding)]
 
 
 def schedule_pieces(
@@ -173,7 +103,7 @@ def schedule_pieces(
     for v, size in pieces.sizes.items():
         if v in loops:
             outer[v], loops[v] = sch.split(loops[v], [None, min(size, sch.extent(loops[v]))])
-    results = [outer[v] for v in (*found.groups, *found.outputs, *found.pixels) if v in outer]
+    results = [outer[v] for v in pieces.order(found) if v in outer]
     results = results or [sch.add_unit_loop(sch.get_loops(block)[0])]
     parts = [outer[v] for v in found.depth if v in outer]
     inner = (*found.outputs, *found.depth, *found.taps, *found.pixels, found.lane, found.inner)
@@ -182,12 +112,15 @@ def schedule_pieces(
     first_sum = next(loops[v] for v in inner if v in loops)
     init = sch.decompose_reduction(block, parts[0] if parts else first_sum)
     sch.reverse_compute_at(store, results[-1])
-    place = (parts or results)[-1]
     loaded: list[Block] = []
-    for access, scope, made in (
-        (found.data, names.data, found.padding),
-        (found.weights, names.weights, None),
+    for access, scope, made, moving, whole in (
+        (found.data, names.data, found.padding, found.pixels, pieces.whole_data),
+        (found.weights, names.weights, None, found.outputs, pieces.whole_weights),
     ):
+        place = (parts or results)[-1]
+        if whole:
+            own = [outer[v] for v in (*found.groups, *moving) if v in outer]
+            place = max(own, key=results.index, default=results[0])
         if made is not None:
             sch.set_scope(made, scope)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -15,6 +16,7 @@ from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.rule import Declined
+from tcopt.support.columns import Column
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Products:
     taps: tuple[int, ...]
     padding: Block | None
 
-    def entries(self, access: StridedAccess, sizes: dict[int, int]) -> int:
+    def entries(self, access: StridedAccess, sizes: Mapping[int, Column]) -> Column:
         """Elements that pieces of these sizes read of an operand, gaps between them included."""
         extents = self.pattern.extents
         rank = len(buffer_shape(access.buffer))
