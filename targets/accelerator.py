@@ -6,11 +6,11 @@ what calls the accelerator's programs. A kind of accelerator is a subclass.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tcopt.support.accuracy import PRECISE
-from tcopt.support.errors import PassFailedError
+from tcopt.support.errors import PassFailedError, UnsupportedError
 from tcopt.support.pass_specs import PassSpec, specs
 from tcopt.support.phases import Phase, with_passes
 from tcopt.targets.cpu import CpuKind
@@ -18,11 +18,14 @@ from tcopt.targets.interface import KernelCode, TargetKind
 from tcopt.targets.pipelines import LOOP, SCHEDULE
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
 
     from tcopt.dialects.target import TargetFacts
     from tcopt.dialects.target.accelerator import AcceleratorFacts
+
+    Array = NDArray[Any]
 
 
 class AcceleratorKind(CpuKind):
@@ -36,6 +39,7 @@ class AcceleratorKind(CpuKind):
     """
 
     precisions = (PRECISE,)
+    is_simulated = True
     kernel: ClassVar[Sequence[PassSpec]] = specs(
         "compact-buffers",
         "lower-blocks",
@@ -80,6 +84,23 @@ class AcceleratorKind(CpuKind):
         if len(calls) != 1:
             raise PassFailedError("the passes on a program of the accelerator left none")
         return KernelCode(code=b"", host_call=(calls[0].function, calls[0].settings))
+
+    def simulate(
+        self, facts: TargetFacts, call: tuple[str, Mapping[str, Any]], arrays: Sequence[Array]
+    ) -> float:
+        from tcopt.backends.program_reports import report_of_call
+        from tcopt.dialects.target import AcceleratorFacts
+        from tcopt.support.host_functions.registry import find_host_function
+
+        shapes, bits = [a.shape for a in arrays], [8 * a.itemsize for a in arrays]
+        report = report_of_call(*call, shapes, bits)
+        if report is None or not isinstance(facts, AcceleratorFacts):
+            raise UnsupportedError(
+                f"no simulator is known for '{call[0]}', which programs of {self.name} call",
+                hint="its kind says how to run one: `simulate`",
+            )
+        find_host_function(call[0]).compute(call[1], arrays)
+        return report.cycles * 1e3 / facts.megahertz
 
     def cache_facts(self, machine: str) -> object:
         return super().cache_facts(""), sorted(self.attribute(machine).facts().items())

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from tcopt.runtime.device.steps import KernelLaunch
     from tcopt.runtime.whole_program import WholeProgram
 
-    Weights = Mapping[str, NDArray[Any]]
+    Array = NDArray[Any]
+    Weights = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,14 @@ class TargetKind(ABC):
         names_in_code: whether code shows names of the model, so that kernels that are equal but
             for these are kept apart.
         capabilities: what all of its machines have, as `TargetFacts.capabilities` may say.
+        is_simulated: whether a simulator stands for its machines, so that times are exact.
     """
 
     name: ClassVar[str]
     precisions: ClassVar[Sequence[str]] = (PRECISE,)
     names_in_code: ClassVar[bool] = False
     capabilities: ClassVar[Collection[str]] = ()
+    is_simulated: ClassVar[bool] = False
 
     # What the hardware is.
 
@@ -160,6 +163,21 @@ class TargetKind(ABC):
             UnsupportedError: an op, by its location.
         """
         return None
+
+    # How kernels are timed where a simulator stands for the machine.
+
+    def simulate(
+        self, facts: TargetFacts, call: tuple[str, Mapping[str, Any]], arrays: Sequence[Array]
+    ) -> float:
+        """Run a kernel on arrays, some of which it writes; nanoseconds that the machine takes.
+
+        Args:
+            facts: of the machine.
+            call: the host function that `kernel_code` gave, with its settings.
+        Raises:
+            UnsupportedError: no simulator stands for its machines.
+        """
+        raise UnsupportedError(f"no simulator stands for machines of target {self.name}")
 
     # How code becomes a program.
 

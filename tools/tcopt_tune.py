@@ -66,7 +66,7 @@ def _parser(command: str, text: str) -> argparse.ArgumentParser:
 def _add_model(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
     add = parser.add_argument
     add("model", nargs=nargs, help="an ONNX model")
-    add("--target", default="cpu", help="what to compile for: cpu, opencl, cuda:sm_80 ... (cpu)")
+    add("--target", default="cpu", help="what to compile for: cpu, opencl, vdla ... (cpu)")
     cli.add_accuracy(parser)
     cli.add_limits(parser)
     cli.add_inputs(parser)
@@ -169,7 +169,7 @@ def summary(found: Tuning) -> str:
         return f"{head}\nno kernel was found faster than with its default schedule"
     compared = (
         f"{verdict.before_ms:.3g} -> {verdict.after_ms:.3g} ms, {verdict.speed:.3f}x "
-        f"({verdict.low:.3f}-{verdict.high:.3f}, {verdict.rounds} rounds in turns)"
+        f"({verdict.interval})"
     )
     if not found.accepted:
         return f"{head}\nnot kept: {compared}; {verdict.reason}"

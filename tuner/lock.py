@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,15 +109,15 @@ class LockWriter:
         default_factory=dict[tuple[str, str], tuple[Operation, str]]
     )
 
-    def keep(self, lock: LockFile, without_target: str = "") -> None:
-        """Keep what a file has, but for a target that was tuned anew."""
+    def keep(self, lock: LockFile, without: Collection[str] = ()) -> None:
+        """Keep what a file has, but for targets that were tuned anew."""
         for key, entry in lock.kernels.items():
-            if key[1] != without_target:
+            if key[1] not in without:
                 self._kernels[key] = entry.sequence.clone(), ""
         for key, op in lock.operators.items():
-            if key[1] != without_target:
+            if key[1] not in without:
                 self._operators[key] = op.clone(), ""
-        self.targets.update({k: v for k, v in lock.targets.items() if k != without_target})
+        self.targets.update({k: v for k, v in lock.targets.items() if k not in without})
 
     def add_kernel(self, found: TunedKernel) -> None:
         """Add what was found for a kernel, in place of what was there."""
@@ -177,11 +177,15 @@ class LockWriter:
         }
 
 
-def writer_for(path: str | Path, model: str, target_key: str) -> LockWriter:
-    """A writer that keeps what a file has for other targets, if there is such a file."""
+def writer_for(path: str | Path, model: str, tuned: Collection[str]) -> LockWriter:
+    """A writer that keeps what a file has for other targets, if there is such a file.
+
+    Args:
+        tuned: keys of the targets that were tuned anew.
+    """
     writer = LockWriter(model)
     if Path(path).exists():
-        writer.keep(read_lock(path), target_key)
+        writer.keep(read_lock(path), tuned)
     return writer
 
 

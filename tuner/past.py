@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from types import TracebackType
 from typing import Any
@@ -19,6 +20,7 @@ from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.features import VERSION
 from tcopt.tuner.forecast import Prior, prior_of
 from tcopt.tuner.measure.outcomes import LOST, OK, Outcome
+from tcopt.tuner.measure.simulated import is_simulated, simulated_machine
 from tcopt.tuner.model import Group
 from tcopt.tuner.records import trials as records
 from tcopt.tuner.records.machine import machine_facts
@@ -98,23 +100,26 @@ class Past:
     ) -> None:
         self.store.close()
 
-    @property
-    def machine(self) -> str:
-        """The key of this machine."""
-        return self.setting.machine_key
+    def setting_of(self, task: Task) -> Setting:
+        """What a task's trials have in common: those of a simulated machine are of no other."""
+        if not is_simulated(task):
+            return self.setting
+        return replace(self.setting, machine=simulated_machine(task), options="")
+
+    def machine_of(self, task: Task) -> str:
+        """The key of the machine that a task is measured on."""
+        return self.setting_of(task).machine_key
 
     def keep(self, task: Task, trial: Trial, outcome: Outcome) -> None:
         """Keep a trial of this session; it is written when this returns, or as soon as it can
         be."""
-        candidate = Candidate(task, trial.rule, trial.choice)
-        self.store.add(
-            task, [trial_of(candidate, outcome, self.setting, time.time())], self.setting
-        )
+        candidate, setting = Candidate(task, trial.rule, trial.choice), self.setting_of(task)
+        self.store.add(task, [trial_of(candidate, outcome, setting, time.time())], setting)
 
     def trials(self, task: Task) -> list[tuple[list[Trial], float]]:
         """Rounds of earlier trials of this compiler on this machine, with about how long they
         took, in their order."""
-        fresh = sorted(self._own(self._standing(task).fresh), key=lambda each: each.at)
+        fresh = sorted(self._own(task, self._standing(task).fresh), key=lambda each: each.at)
         return [
             ([trial_from(each) for each in part], sum(each.compile_s + _RUN_S for each in part))
             for part in _parts(fresh)
@@ -136,13 +141,12 @@ class Past:
 
         Their spaces are made anew from their texts: a choice that there is no more is left out.
         """
-        if not tasks:
-            return []
         own = {task.key for task in tasks}
         found: list[Group] = []
-        for key, text in self._others(tasks[0], own):
-            chosen = self.store.trials(workloads=[key], target=tasks[0].target_key)
-            found += self._examples(key, text, tasks[0], chosen)
+        for first in {task.target_key: task for task in reversed(tasks)}.values():
+            for key, text in self._others(first, own):
+                chosen = self.store.trials(workloads=[key], target=first.target_key)
+                found += self._examples(key, text, first, chosen)
         for task in tasks:
             module = task.text
             found += self._examples(task.key, module, task, self._standing(task).stale)
@@ -154,7 +158,8 @@ class Past:
         own = {task.key for task in tasks}
         for key, _ in self._others(tasks[0], own) if tasks else ():
             trials = self.store.trials(workloads=[key], target=tasks[0].target_key)
-            here = [each for each in self._own(trials) if each.machine == self.machine]
+            machine = self.machine_of(tasks[0])
+            here = [each for each in self._own(tasks[0], trials) if each.machine == machine]
             ratios = [trial_from(each).part for each in sorted(here, key=lambda each: each.at)]
             histories.append([ratios])
         return prior_of(histories)
@@ -163,13 +168,13 @@ class Past:
         if task.key not in self._standings:
             version = self.setting.code_version
             self._standings[task.key] = standing(
-                self.store, task.key, task.target_key, version, machine=self.machine
+                self.store, task.key, task.target_key, version, machine=self.machine_of(task)
             )
         return self._standings[task.key]
 
-    def _own(self, trials: Sequence[records.Trial]) -> list[records.Trial]:
+    def _own(self, task: Task, trials: Sequence[records.Trial]) -> list[records.Trial]:
         """Those of as many threads that say something of their schedules."""
-        wanted = self.setting.options
+        wanted = self.setting_of(task).options
         return [each for each in trials if each.options == wanted and each.status != LOST]
 
     def _others(self, task: Task, own: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -186,7 +191,7 @@ class Past:
     def _examples(
         self, key: str, text: str, task: Task, trials: Sequence[records.Trial]
     ) -> list[Group]:
-        kept = sorted(self._own(trials), key=lambda each: each.at)[-MOST_TRIALS:]
+        kept = sorted(self._own(task, trials), key=lambda each: each.at)[-MOST_TRIALS:]
         if len(kept) < 2:
             return []
         try:

@@ -19,6 +19,7 @@ from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph import ReshapeOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.weights import release_weights
+from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
 from tcopt.dialects.te import CallOp, FuncOp
 from tcopt.frontends.onnx.model.lists import Shapes
 from tcopt.runtime.profile import Profile
@@ -28,7 +29,7 @@ from tcopt.support.dtypes import is_narrow, numpy_dtype
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.origins import call_origin
 from tcopt.support.phases import Phase
-from tcopt.support.target_registry import find_target
+from tcopt.support.target_registry import find_target, target_named
 from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument
 
 Array = NDArray[Any]
@@ -121,47 +122,65 @@ def tasks_in(module: ModuleOp, phases: Sequence[Phase]) -> list[Task]:
     """The kernels of a module at the te level, each once.
 
     One whose function may be given what no process can be sent, such as strings, has no arguments.
-    Functions that no op calls are left out.
+    Functions that no op calls are left out. A function that is placed on an accelerator is one for
+    its target.
     """
     calls: dict[str, list[CallOp]] = {}
     for op in module.walk():
         if isinstance(op, CallOp):
             calls.setdefault(op.callee.string_value(), []).append(op)
-    kind = kind_of(module).name
-    steps = tuple((phase.name, phase.text) for phase in kernel_phases(phases))
-    target, tasks = target_text(module), dict[str, Task]()
+    tasks: dict[tuple[str, str], Task] = {}
     for function in module.ops:
         if not isinstance(function, FuncOp) or symbol_name(function) not in calls:
             continue
         here = calls[symbol_name(function)]
-        te_text = workload_text(function)
-        key = key_of(te_text)
+        te_text, target = workload_text(function), target_text(module, function)
+        place = key_of(te_text), target
         nodes = tuple(dict.fromkeys(n for call in here for n in call_origin(call).nodes))
-        if key in tasks:
-            known = tasks[key]
-            tasks[key] = replace(
+        if place in tasks:
+            known = tasks[place]
+            tasks[place] = replace(
                 known,
                 calls=known.calls + len(here),
                 nodes=(*known.nodes, *nodes),
                 functions=(*known.functions, symbol_name(function)),
             )
             continue
-        tasks[key] = Task(
-            key=key,
+        alone = _alone(function, module)
+        tasks[place] = Task(
+            key=place[0],
             anchor=anchor_key(function),
             name=base_name(symbol_name(function)),
             functions=(symbol_name(function),),
             nodes=nodes,
-            text=str(ModuleOp([function.clone()], compile_attributes(module))),
+            text=str(alone),
             te_text=te_text,
             target=target,
-            kind=kind,
+            kind=kind_of(alone).name,
             arguments=_arguments(function, here),
-            phases=steps,
+            phases=tuple((phase.name, phase.text) for phase in _phases(function, phases)),
             work=call_origin(here[0]).work,
             calls=len(here),
         )
     return list(tasks.values())
+
+
+def _alone(function: FuncOp, module: ModuleOp) -> ModuleOp:
+    """A function in a module of its own, for the target that it is compiled for."""
+    alone = ModuleOp([function.clone()], compile_attributes(module))
+    (copy,) = alone.ops
+    placed = copy.attributes.pop(TARGET_ATTRIBUTE, None)
+    if placed is not None:
+        alone.attributes[TARGET_ATTRIBUTE] = placed
+    return alone
+
+
+def _phases(function: FuncOp, phases: Sequence[Phase]) -> Sequence[Phase]:
+    """What a function is compiled by, in a program that these phases compile."""
+    placed = function.attributes.get(TARGET_ATTRIBUTE)
+    if isinstance(placed, TargetFacts):
+        return target_named(placed.kind).placed_phases()
+    return kernel_phases(phases)
 
 
 def _arguments(function: FuncOp, calls: Sequence[CallOp]) -> tuple[Argument, ...]:

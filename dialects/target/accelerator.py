@@ -202,6 +202,11 @@ class AcceleratorFacts(TargetFacts):
         """The unit that says when a program is over."""
         return self.units[-1]
 
+    @property
+    def megahertz(self) -> int:
+        """Millions of cycles in a second."""
+        return 100
+
     def reads_out(self, ops: Sequence[Operation]) -> bool:
         """Whether an instruction that stores sums does to them what some operators of the graph do.
 

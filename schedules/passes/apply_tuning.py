@@ -74,19 +74,21 @@ class ApplyTuningPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         lock = read_lock(self.file, self.digest)
-        target = key_of(target_text(op))
         functions = [each for each in op.ops if isinstance(each, FuncOp)]
         if not functions:
-            _tell_operators(op, lock, target)
+            _tell_operators(op, lock, key_of(target_text(op)))
             return
         missing: list[str] = []
+        targets: set[str] = set()
         for function in functions:
+            target = key_of(target_text(op, function))
+            targets.add(target)
             entry = lock.kernels.get((workload_key(function), target))
             if entry is None:
                 missing.append(function.sym_name.data)
             else:
                 self._tell_kernel(op, function, entry)
-        self._judge(missing, lock, target)
+        self._judge(missing, lock, targets)
 
     def _tell_kernel(self, module: ModuleOp, function: FuncOp, entry: LockEntry) -> None:
         if not entry.has_steps and entry.choice is None:
@@ -106,10 +108,10 @@ class ApplyTuningPass(ModulePass):
         gain = f", {entry.gain:.2f}x as fast as the default" if entry.gain != 1 else ""
         remark(self.name, function, f"a schedule by {entry.rule or 'hand'}{gain}")
 
-    def _judge(self, missing: list[str], lock: LockFile, target: str) -> None:
+    def _judge(self, missing: list[str], lock: LockFile, targets: set[str]) -> None:
         if not missing:
             return
-        others = {each for _, each in lock.kernels} - {target}
+        others = {each for _, each in lock.kernels} - targets
         if self.locked:
             named = ", ".join(f"@{name}" for name in missing[:_NAMED])
             more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
@@ -119,7 +121,7 @@ class ApplyTuningPass(ModulePass):
                 where=self.file,
                 hint="tune the model for this target, or compile without --locked",
             )
-        if others and len(lock.kernels) and not any(t == target for _, t in lock.kernels):
+        if others and not any(target in targets for _, target in lock.kernels):
             notice(self.name, self.file, "all entries are for other targets")
 
 

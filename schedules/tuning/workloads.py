@@ -18,8 +18,14 @@ _KEY_BYTES = 12
 
 
 def workload_text(function: FuncOp) -> str:
-    """The canonical text of a function under the name `@kernel`."""
-    return canonical_text(function, "kernel")
+    """The canonical text of a function under the name `@kernel`; it does not say where the
+    function is placed."""
+    placed = function.attributes.pop(TARGET_ATTRIBUTE, None)
+    try:
+        return canonical_text(function, "kernel")
+    finally:
+        if placed is not None:
+            function.attributes[TARGET_ATTRIBUTE] = placed
 
 
 def workload_key(function: FuncOp) -> str:
@@ -52,7 +58,12 @@ def _points(stage: ComputeOp) -> tuple[bool, int]:
     return stage.is_reduction, points
 
 
-def target_text(module: ModuleOp) -> str:
-    """What a module is compiled for, as text; empty where it does not say."""
-    target = module.attributes.get(TARGET_ATTRIBUTE)
+def target_text(module: ModuleOp, function: FuncOp | None = None) -> str:
+    """What a module is compiled for, as text; empty where it does not say.
+
+    Args:
+        function: one of it, which may be placed on an accelerator.
+    """
+    whole = module.attributes.get(TARGET_ATTRIBUTE)
+    target = whole if function is None else function.attributes.get(TARGET_ATTRIBUTE, whole)
     return "" if target is None else str(target)

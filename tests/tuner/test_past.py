@@ -78,7 +78,7 @@ def test_other_workloads_teach(tmp_path: Path, tasks: list[Task]) -> None:
     with Past.open(str(tmp_path / "records.db"), 2) as past:
         _keep(past, tasks[0], 20)
         (group,) = past.groups([tasks[1]])
-        assert group.workload == tasks[0].key and group.machine == past.machine
+        assert group.workload == tasks[0].key and group.machine == past.setting.machine_key
         assert len(group.speeds) == 20
         assert (group.speeds == 0).sum() == 4
         assert past.prior([tasks[1]]) == Prior()  # Of few trials there is no curve.

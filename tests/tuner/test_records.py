@@ -222,7 +222,7 @@ def test_records_are_measured_on_another_machine(tmp_path: Path):
     settings = MeasureSettings(threads=1)
     with Store(tmp_path / "r.db") as store, LocalMeasurer(settings, Replays()) as measurer:
         store.add(task, [trial("a", 0.5), trial("bb", 0.8), trial("ccc", 2.0)], SETTING)
-        found = verify_records(store, [task], measurer, here, count=2)
+        found = verify_records(store, [task], measurer, lambda _: here, count=2)
         assert [v.trial.choice["name"] for v in found] == ["a", "bb"]
         assert [v.outcome.status for v in found] == [CRASH, OK]
         own = store.trials(machine=here.machine_key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from tcopt.support.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
 
 if TYPE_CHECKING:
+    from tcopt.runtime.host_calls import HostCall
     from tcopt.runtime.profile import TimedKernel
     from tcopt.runtime.program import Program
 
@@ -63,12 +64,30 @@ def reports_of(program: Program, kernels: Sequence[TimedKernel] = ()) -> Iterato
             continue
         # Layers that are alike have their nodes in the same order.
         told = dict(zip(first.setdefault(symbol, nodes), nodes, strict=False))
-        shapes = [form.shape for form in call.forms]
-        bits = [8 * form.dtype.itemsize for form in call.forms]
-        settings = with_nodes(call.settings, told)
-        report = report_of_call(call.function, settings, shapes, bits)
+        report = report_of_program(call, with_nodes(call.settings, told))
         if report is not None:
             yield report
+
+
+def cycles_of(program: Program) -> int:
+    """Cycles of all programs that a model calls in a run, each as often as it is called."""
+    cycles: dict[str, int] = {}
+    for call in program.calls:
+        if call.symbol not in cycles:
+            report = report_of_program(call, call.settings)
+            cycles[call.symbol] = 0 if report is None else report.cycles
+    return sum(cycles[call.symbol] for call in program.calls)
+
+
+def report_of_program(call: HostCall, settings: Mapping[str, Any]) -> ProgramReport | None:
+    """The report of a program that code calls; None of a call that is none.
+
+    Args:
+        settings: in place of the call's own.
+    """
+    shapes = [form.shape for form in call.forms]
+    bits = [8 * form.dtype.itemsize for form in call.forms]
+    return report_of_call(call.function, settings, shapes, bits)
 
 
 def trace_of(reports: Sequence[ProgramReport], first: int = 1) -> list[dict[str, Any]]:

@@ -36,7 +36,7 @@ class Verdict:
     Attributes:
         speed: how many times as fast it is; `low`, `high`: the interval of that at 95 %.
         before_ms, after_ms: medians of a run.
-        rounds: of turns.
+        rounds: of turns; none where times are a simulator's, and exact.
         difference: what is not equal, for people; empty where all outputs are within tolerance.
     """
 
@@ -51,7 +51,14 @@ class Verdict:
     @property
     def accepted(self) -> bool:
         """Whether the tuned model is faster beyond noise, and right."""
-        return not self.difference and self.low > FASTER
+        return not self.difference and self.low > (FASTER if self.rounds else 1.0)
+
+    @property
+    def interval(self) -> str:
+        """How sure the speed is, for people."""
+        if not self.rounds:
+            return "exact, by cycles of the accelerator"
+        return f"{self.low:.3f}-{self.high:.3f}, {self.rounds} rounds in turns"
 
     @property
     def reason(self) -> str:
@@ -59,7 +66,10 @@ class Verdict:
         if self.difference:
             return f"outputs differ: {self.difference}"
         if self.accepted:
-            return "faster beyond noise, outputs within tolerance"
+            how = "beyond noise" if self.rounds else "by cycles"
+            return f"faster {how}, outputs within tolerance"
+        if not self.rounds:
+            return "not faster"
         return f"not faster beyond noise: all of the interval should be above {FASTER}"
 
 

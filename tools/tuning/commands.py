@@ -161,7 +161,7 @@ def verify(args: argparse.Namespace, options: Mapping[str, Any]) -> int:
         machine = getattr(measurer, "machine", None)
         with Past.open(args.db, threads, "verify", machine) as past:
             found = verify_records(
-                past.store, tasks, measurer, past.setting, count=args.count, done=_tell
+                past.store, tasks, measurer, past.setting_of, count=args.count, done=_tell
             )
     finally:
         measurer.close()

@@ -28,6 +28,7 @@ from tcopt.tuner.forecast import Prior
 from tcopt.tuner.lock import TunedKernel, TunedOperator
 from tcopt.tuner.measure.least_times import amounts_of, least_ns
 from tcopt.tuner.measure.measurer import Measurer
+from tcopt.tuner.measure.simulated import is_simulated, with_simulated_times
 from tcopt.tuner.past import Past
 from tcopt.tuner.records.store import StoreError
 from tcopt.tuner.scheduler import Progress
@@ -101,6 +102,9 @@ def tune(
     written only if the tuned one is faster beyond noise and its outputs are the same within
     tolerance. `tcopt.compile` reads the file where it lies beside the model.
 
+    What an accelerator computes that has a simulator is measured by its cycles, which are exact,
+    and compared by them.
+
     Args:
         source: an ONNX file, its bytes, or a decoded model.
         target: what to compile for.
@@ -117,7 +121,8 @@ def tune(
         strategy: what orders schedules: `model`, which learns; `estimate` or `random`, to compare.
         rounds: of the comparison at the end.
         graph: the part of the time for choices about operators of the graph; by default a fifth,
-            and none where the number of schedules is limited, or something else measures.
+            and none where the number of schedules is limited, something else measures, or the
+            target is an accelerator.
         measurer: what measures instead.
         told: called with lines for people.
         feeds: values of some inputs; others are random. Kernels are measured on values of their
@@ -135,7 +140,7 @@ def tune(
         seed,
         strategy,
         rounds,
-        graph_share(graph, trials, pool, measurer),
+        graph_share(graph, target, trials, pool, measurer),
         settings or SessionSettings(seed=seed),
     )
     path = _lock_path(source, output)
@@ -186,10 +191,10 @@ class _Tuner:
         self._operators = self._search_graph(keeper)
         self._graph_s = time.perf_counter() - start
         base = self._variants.with_operators(self._operators) if self._operators else untuned
-        tasks, rest_ns = self._tasks(base, feeds)
         own = measurer is None
         measurer = measurer or make_measurer(self._threads, settings.pool)
         try:
+            tasks, rest_ns = self._tasks(base, feeds, measurer)
             machine = getattr(measurer, "machine", None)
             past = Past.open(settings.db, self._threads, self._run_name, machine)
             try:
@@ -251,11 +256,13 @@ class _Tuner:
         left = seconds - min(RESERVED * seconds, MOST_RESERVED_S) - self._graph_s
         return 0.0 if self._interrupted else max(left, 0.0)
 
-    def _tasks(self, model: Model, feeds: Mapping[str, Array]) -> tuple[list[Task], float]:
+    def _tasks(
+        self, model: Model, feeds: Mapping[str, Array], measurer: Measurer
+    ) -> tuple[list[Task], float]:
         """The kernels worth tuning, those that take longest first, and what the others take."""
         found = self._variants.tasks(self._operators)
-        profile = model.profile(feeds)
-        timed = with_times(found, profile)
+        timed = with_times(found, model.profile(feeds))
+        timed = with_simulated_times(timed, measurer)
         total = sum(task.weight for task in timed) or 1.0
         chosen = [task for task in timed if task.weight >= LEAST_SHARE * total]
         if not chosen:
@@ -282,7 +289,7 @@ class _Tuner:
                 arms,
                 Progress(task.weight, 0, self._floor(task)),
                 Strategy(self._settings.strategy),
-                past.machine,
+                past.machine_of(task),
                 self._settings.seed,
                 winners=past.winners(task),
             )
@@ -311,7 +318,7 @@ class _Tuner:
 
     def _floor(self, task: Task) -> float:
         """The least part of a kernel's time that this machine's limits allow; 0 if unknown."""
-        if self._settings.pool is not None or not task.ns:
+        if self._settings.pool is not None or not task.ns or is_simulated(task):
             return 0.0
         return min(least_ns(amounts_of(task), self._threads) / task.ns, 1.0)
 

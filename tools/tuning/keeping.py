@@ -10,11 +10,15 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tcopt.compiler.tuned import SUFFIX
+from tcopt.dialects.target import AcceleratorFacts
 from tcopt.runtime import Model
 from tcopt.runtime.signature import flatten
+from tcopt.support.target_registry import find_target
+from tcopt.tools.tuning.accelerated import judge_with_accelerator
 from tcopt.tools.tuning.acceptance import Verdict, judge
 from tcopt.tools.tuning.variants import Variants
 from tcopt.tuner.lock import LockWriter, TunedKernel, TunedOperator, writer_for
+from tcopt.tuner.measure.simulated import is_simulated
 
 Array = NDArray[Any]
 
@@ -65,20 +69,30 @@ class Keeper:
     ) -> Verdict:
         """How the model with some choices about operators compares with that with others."""
         old = self._variants.with_operators(before) if before else self.untuned
-        return self._judge(old, self._variants.with_operators(after))
+        return self._judge(old, self._variants.with_operators(after), same_host=False)
 
     def keep(self, found: Sequence[TunedKernel], operators: Sequence[TunedOperator]) -> Kept:
         """Compare models: with all kernels, then with those that gain most."""
         verdict: Verdict | None = None
         for kernels in attempts(found) or ([[]] if operators else []):
             writer = self._writer(kernels, operators)
-            verdict = self._judge(self.untuned, self._variants.with_lock(writer))
+            new = self._variants.with_lock(writer)
+            same_host = not operators and all(is_simulated(each.task) for each in kernels)
+            verdict = self._judge(self.untuned, new, same_host=same_host)
             if verdict.accepted:
                 writer.write(self._path)
                 return Kept(self._path, verdict, tuple(kernels), len(found) - len(kernels))
         return Kept(None, verdict, (), len(found))
 
-    def _judge(self, old: Model, new: Model) -> Verdict:
+    def _judge(self, old: Model, new: Model, *, same_host: bool) -> Verdict:
+        kind, machine = find_target(self._variants.target)
+        if kind.is_simulated:
+            facts = kind.attribute(machine)
+            assert isinstance(facts, AcceleratorFacts)
+            return judge_with_accelerator(
+                old, new, self.feeds, facts.megahertz, self._rounds, same_host=same_host
+            )
+
         def run(model: Model) -> Callable[[], Sequence[Array]]:
             return lambda: flatten(model.run(self.feeds))
 
@@ -88,8 +102,11 @@ class Keeper:
         self, kernels: Sequence[TunedKernel], operators: Sequence[TunedOperator]
     ) -> LockWriter:
         name = self._path.name.removesuffix(SUFFIX)
-        keys = {each.target for each in operators} | {each.task.target_key for each in kernels}
-        writer = writer_for(self._path, name, keys.pop())
+        tuned = {each.target for each in operators} | {each.task.target_key for each in kernels}
+        if find_target(self._variants.target)[0].is_simulated:
+            # The host's other kernels are those of the model without an accelerator.
+            tuned = {each.task.target_key for each in kernels if is_simulated(each.task)}
+        writer = writer_for(self._path, name, tuned)
         for each in operators:
             writer.add_operator(each)
         for kernel in kernels:

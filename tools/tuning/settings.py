@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tcopt.support.target_registry import find_target
 from tcopt.tools.tuning.acceptance import ROUNDS
 from tcopt.tools.tuning.graph_search import SHARE
 from tcopt.tuner.measure.measurer import LocalMeasurer, Measurer, MeasureSettings
+from tcopt.tuner.measure.simulated import PlacedMeasurer
 from tcopt.tuner.pool.security import Certificates
 from tcopt.tuner.session import SessionSettings
 from tcopt.tuner.task_search import Strategy
@@ -44,18 +46,28 @@ class TuneSettings:
 
 
 def make_measurer(threads: int, pool: PoolPlace | None = None) -> Measurer:
-    """What measures: this machine, or the devices of a pool that have a label."""
+    """What measures: this machine, or the devices of a pool that have a label; and simulators,
+    for the kinds of targets that have one."""
     settings = MeasureSettings(threads=threads)
-    if pool is None:
-        return LocalMeasurer(settings)
-    from tcopt.tuner.pool.measurer import PoolMeasurer
 
-    return PoolMeasurer(pool.address, pool.label, settings, pool.certificates)
+    def hardware() -> Measurer:
+        if pool is None:
+            return LocalMeasurer(settings)
+        from tcopt.tuner.pool.measurer import PoolMeasurer
+
+        return PoolMeasurer(pool.address, pool.label, settings, pool.certificates)
+
+    return PlacedMeasurer(settings, hardware)
 
 
 def graph_share(
-    given: float | None, trials: int | None, pool: PoolPlace | None, measurer: Measurer | None
+    given: float | None,
+    target: str,
+    trials: int | None,
+    pool: PoolPlace | None,
+    measurer: Measurer | None,
 ) -> float:
     """The part of the time for choices about operators, which are compared on this machine."""
-    usual = SHARE if trials is None and pool is None and measurer is None else 0.0
+    is_here = pool is None and measurer is None and not find_target(target)[0].is_simulated
+    usual = SHARE if trials is None and is_here else 0.0
     return usual if given is None else given

@@ -4,6 +4,7 @@ It answers messages, see `support.messages`:
 
     {"build": true, "text": ..., "rule": ...}        -> {}, code
     {"reference": true, "text": ..., "arguments": ...} -> {"precision": ..., "rounds": ...}, arrays
+    {"simulate": true, "target": ...}, code, workload  -> {"ns": ...}
 
 What is refused is {"status": ..., "message": ...}.
 """
@@ -57,6 +58,8 @@ def _answer(facts: Facts, parts: list[memoryview]) -> bytes:
         _load(facts.pop("plugins", []))
         if facts.pop("build", False):
             return _build(facts)
+        if facts.pop("simulate", False):
+            return _simulate(facts, parts)
         return _reference(facts)
     except CandidateFailed as error:
         return pack({"status": error.status, "message": error.message})
@@ -86,6 +89,14 @@ def _build(facts: Facts) -> bytes:
     from tcopt.tuner.measure.building import build
 
     return pack({}, [build(**facts).to_bytes()])
+
+
+def _simulate(facts: Facts, parts: list[memoryview]) -> bytes:
+    from tcopt.tuner.measure.simulation import simulate
+    from tcopt.tuner.measure.workload import Workload
+
+    code, workload = map(bytes, parts)
+    return pack({"ns": simulate(code, Workload.from_bytes(workload), facts["target"])})
 
 
 def _reference(facts: Facts) -> bytes:

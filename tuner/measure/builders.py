@@ -15,12 +15,18 @@ from tcopt.backends.llvm.machine.host import usable_cores
 from tcopt.compiler.workers import plugin_sources
 from tcopt.support.child_process import ChildDied, ChildLate, ChildProcess
 from tcopt.support.dtypes import named_dtype
-from tcopt.support.messages import pack, unpack
+from tcopt.support.messages import Part, pack, unpack
 from tcopt.tuner.arguments import OUTPUT
 from tcopt.tuner.candidates import Candidate
-from tcopt.tuner.measure.outcomes import COMPILE_ERROR, COMPILE_TIMEOUT, CandidateFailed
+from tcopt.tuner.measure.outcomes import (
+    COMPILE_ERROR,
+    COMPILE_TIMEOUT,
+    CRASH,
+    RUN_TIMEOUT,
+    CandidateFailed,
+)
 from tcopt.tuner.measure.reference import Reference
-from tcopt.tuner.measure.workload import Code
+from tcopt.tuner.measure.workload import Code, Workload
 from tcopt.tuner.tasks import Task
 
 Array = NDArray[Any]
@@ -31,6 +37,7 @@ _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THR
 _START_LIMIT = 60.0
 """Seconds for a process to import the compiler, beside what it compiles."""
 _REFERENCE_LIMIT = 600.0
+_IN_SIMULATION = (RUN_TIMEOUT, CRASH)
 
 
 class Builder(Protocol):
@@ -95,6 +102,30 @@ class LocalBuilders:
         """The same for a task as `reference_request` tells it."""
         reply, parts = _ask(self._children[0], request, _REFERENCE_LIMIT, "the reference")
         return reference_from(reply, parts, request["arguments"])
+
+    def simulate(
+        self, codes: Sequence[bytes], workload: Workload, target: str, limit: float
+    ) -> list[float | CandidateFailed]:
+        """Nanoseconds of programs on the simulator of their machine, checked against a workload.
+
+        Args:
+            codes: what candidates were compiled to.
+            target: the attribute of the machine, as text.
+            limit: seconds that one may take.
+        """
+        facts = {"simulate": True, "target": target, "plugins": plugin_sources(all_=True)}
+        checked, found = workload.to_bytes(), dict[int, float | CandidateFailed]()
+
+        def run_one(child: ChildProcess, number: int) -> None:
+            try:
+                parts = [codes[number], checked]
+                reply, _ = _ask(child, facts, limit, "simulating", parts, _IN_SIMULATION)
+                found[number] = reply["ns"]
+            except CandidateFailed as error:
+                found[number] = error
+
+        self._share(range(len(codes)), run_one)
+        return [found[number] for number in range(len(codes))]
 
     def stop(self) -> None:
         """End all processes."""
@@ -171,18 +202,29 @@ def _build(child: ChildProcess, request: Mapping[str, Any], limit: float) -> Bui
 
 
 def _ask(
-    child: ChildProcess, facts: Mapping[str, Any], limit: float, what: str
+    child: ChildProcess,
+    facts: Mapping[str, Any],
+    limit: float,
+    what: str,
+    parts: Sequence[Part] = (),
+    statuses: tuple[str, str] = (COMPILE_TIMEOUT, COMPILE_ERROR),
 ) -> tuple[dict[str, Any], list[memoryview]]:
+    """A reply, and its parts.
+
+    Args:
+        parts: of the message.
+        statuses: of candidates that take too long, and that end the process.
+    """
     spare = _START_LIMIT if child.pid is None else 0.0
     try:
-        reply, parts = unpack(child.ask(pack(facts), limit + spare))
+        reply, found = unpack(child.ask(pack(facts, parts), limit + spare))
     except ChildLate:
         text = f"{what} did not end within {limit:.3g} s"
-        raise CandidateFailed(COMPILE_TIMEOUT, text) from None
+        raise CandidateFailed(statuses[0], text) from None
     except ChildDied as error:
         why = "; was there too little memory?" if error.killed else ""
         text = f"{what} ended its process ({error.status}){why}"
-        raise CandidateFailed(COMPILE_ERROR, text) from None
+        raise CandidateFailed(statuses[1], text) from None
     if "status" in reply:
         raise CandidateFailed(reply["status"], reply["message"])
-    return reply, parts
+    return reply, found

@@ -27,6 +27,7 @@ from tcopt.support.phases import Phase
 from tcopt.tuner.arguments import WORKSPACE, Argument
 from tcopt.tuner.measure.outcomes import COMPILE_ERROR, INVALID, CandidateFailed
 from tcopt.tuner.measure.sequences import parse_sequence
+from tcopt.tuner.measure.simulation import code_of_call
 from tcopt.tuner.measure.workload import Code
 
 NAME = "candidate"
@@ -73,7 +74,7 @@ def build(
     attribute = None if schedule is None else schedule.sequence.attributes.get("rule")
     return Code(
         symbol=f"tcopt.{NAME}",
-        data=made.code,
+        data=made.code if made.host_call is None else code_of_call(made.host_call),
         externals=tuple(made.externals),
         workspace=tuple(_workspace(type_) for type_ in made.workspace),
         launches=tuple(asdict(launch) for launch in made.launches),

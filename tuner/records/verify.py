@@ -27,7 +27,7 @@ def verify_records(
     store: Store,
     tasks: Sequence[Task],
     measurer: Measurer,
-    setting: Setting,
+    setting_of: Callable[[Task], Setting],
     *,
     count: int = 3,
     done: Callable[[Verified], None] | None = None,
@@ -38,6 +38,7 @@ def verify_records(
     own first: what does not apply here ends as `invalid`, and harms nothing.
 
     Args:
+        setting_of: what trials of a task have in common.
         count: schedules for each task.
     """
     found: list[Verified] = []
@@ -45,6 +46,7 @@ def verify_records(
         trials = _best(store, task, count)
         if not trials:
             continue
+        setting = setting_of(task)
         candidates = [Candidate(task, sequence=trial.sequence) for trial in trials]
         outcomes = measurer.measure([*candidates, Candidate(task)])
         records = [

@@ -1,0 +1,76 @@
+"""Whether a tuned model is kept that an accelerator computes parts of: by its cycles.
+
+The time of a run is that of the accelerator's programs, by its simulator, and that of the host,
+which is measured in turns where its code differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.runtime import Model
+from tcopt.runtime.program import Program
+from tcopt.runtime.signature import flatten
+from tcopt.tools.benchmarking.accelerator import cycles_of
+from tcopt.tools.tuning.acceptance import Verdict, find_difference, interval
+
+Array = NDArray[Any]
+Feeds = Mapping[str, Array]
+
+
+def judge_with_accelerator(
+    untuned: Model,
+    tuned: Model,
+    feeds: Feeds,
+    megahertz: int,
+    rounds: int,
+    *,
+    same_host: bool,
+    rtol: float = 1e-4,
+    atol: float = 1e-5,
+) -> Verdict:
+    """Compare a tuned model with the untuned one.
+
+    Args:
+        feeds: inputs of both.
+        megahertz: of the accelerator.
+        rounds: of turns of the host.
+        same_host: whether the host's code is the same in both, so that cycles tell all.
+        rtol, atol: accepted differences, as a part of an output's range and beside it.
+    """
+    outputs = [flatten(model.run(feeds)) for model in (untuned, tuned)]
+    difference = find_difference(outputs[0], outputs[1], rtol, atol)
+    before, after = (
+        sum(map(cycles_of, _parts(model))) / megahertz / 1e3 for model in (untuned, tuned)
+    )
+    if same_host:
+        speed = before / after if after else 1.0
+        return Verdict(speed, speed, speed, before, after, 0, difference)
+    hosts: tuple[list[float], list[float]] = [], []
+    for number in range(rounds):
+        sides = list(zip((untuned, tuned), hosts, strict=True))
+        for model, times in sides[:: -1 if number % 2 else 1]:
+            times.append(_host_ms(model, feeds))
+    old, new = (np.asarray(times) for times in hosts)
+    speed, low, high = interval(((old + before) / (new + after)).tolist())
+    middles = float(np.median(old)) + before, float(np.median(new)) + after
+    return Verdict(speed, low, high, *middles, rounds, difference)
+
+
+def _host_ms(model: Model, feeds: Feeds) -> float:
+    """Milliseconds of a run that are the host's."""
+    programs = {call.symbol for part in _parts(model) for call in part.host_functions}
+    profile = model.profile(feeds, 1)
+    spans = profile.times[:, :, 1] - profile.times[:, :, 0]
+    own = [n for n, kernel in enumerate(profile.kernels) if kernel.kernel not in programs]
+    return float(spans[:, own].sum()) / 1e6
+
+
+def _parts(model: Model) -> Sequence[Program]:
+    program = model.program
+    parts = () if program is None else program.parts
+    return [part for part in parts if isinstance(part, Program)]

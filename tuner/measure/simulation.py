@@ -1,0 +1,83 @@
+"""A candidate for an accelerator, checked and timed on its simulator: what builder processes do.
+
+Cycles are exact, so one run tells all: no turns, no noise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.compiler.passes import shared_context
+from tcopt.dialects.target import TargetFacts
+from tcopt.support.errors import TcoptError
+from tcopt.support.parsing import TextParser
+from tcopt.support.target_registry import target_named
+from tcopt.tuner.arguments import OUTPUT
+from tcopt.tuner.measure.closeness import output_error
+from tcopt.tuner.measure.outcomes import WRONG, CandidateFailed
+from tcopt.tuner.measure.values import SETS, make_values, poison
+from tcopt.tuner.measure.workload import Workload
+
+Array = NDArray[Any]
+HostCall = tuple[str, Mapping[str, Any]]
+
+
+def code_of_call(call: HostCall) -> bytes:
+    """A call of a host function as code: equal where the call is."""
+    return json.dumps({"function": call[0], "settings": dict(call[1])}, sort_keys=True).encode()
+
+
+def call_of_code(data: bytes) -> HostCall:
+    """The call that code is."""
+    found = json.loads(data)
+    return found["function"], found["settings"]
+
+
+def simulate(data: bytes, workload: Workload, target: str) -> float:
+    """Nanoseconds that a program takes on its machine, by the machine's simulator.
+
+    Args:
+        data: of the candidate's code.
+        target: the attribute of the machine, as text.
+    Raises:
+        CandidateFailed: results are not those of the workload, or the simulator refuses it.
+    """
+    facts = TextParser(shared_context(), target).parse_attribute()
+    assert isinstance(facts, TargetFacts)
+    call, ns = call_of_code(data), 0.0
+    for kind in range(SETS):
+        arrays = [
+            np.empty(each.shape, each.dtype)
+            if each.role == OUTPUT
+            else make_values(each.shape, each.dtype, number, kind)
+            for number, each in enumerate(workload.arguments)
+        ]
+        given = [array.copy() for array in arrays]
+        outputs = [number for number, each in enumerate(workload.arguments) if each.role == OUTPUT]
+        for number in outputs:
+            poison(arrays[number])
+        try:
+            ns = target_named(facts.kind).simulate(facts, call, arrays)
+        except TcoptError as error:
+            raise CandidateFailed(WRONG, error.message) from error
+        for number, (before, after) in enumerate(zip(given, arrays, strict=True)):
+            if number not in outputs and not np.array_equal(before, after):
+                raise CandidateFailed(WRONG, f"argument {number} is an input, and was written")
+        for number, expected in enumerate(workload.expected[kind]):
+            wrong = _difference(arrays[outputs[number]], expected, workload)
+            if wrong:
+                raise CandidateFailed(WRONG, f"output {number}: {wrong}")
+    return ns
+
+
+def _difference(actual: Array, expected: Array, workload: Workload) -> str:
+    """What is wrong with an output, for people; integers that no float was rounded to are exact."""
+    if actual.dtype.kind in "iub" and not workload.rounds:
+        count = int(np.count_nonzero(actual != expected))
+        return f"{count} of {actual.size} numbers are not the right ones" if count else ""
+    return output_error(actual, expected, workload, 0.0).text
