@@ -4,17 +4,30 @@
 `vdpbf16ps`, VNNI's `vpdpbusd` and Arm's `bfdot`, `sdot` and `usdot` do. The backend picks the
 instruction from the element types and the target's features, and without one writes the products
 out, so that kernels which hold the op run on every CPU. `simd.pack_bits` makes words of the bits of
-neighbouring numbers, as masks of comparisons are.
+neighbouring numbers, as masks of comparisons are. `simd.table_sum` adds up entries of small tables,
+which `vpermb`, `vpshufb` and `tbl` find for all bytes of a register.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias
 
-from xdsl.dialects.builtin import AnyFloat, FixedBitwidthType, IntegerType, UnitAttr, VectorType
+from xdsl.dialects.builtin import (
+    I64,
+    AnyFloat,
+    FixedBitwidthType,
+    IntegerAttr,
+    IntegerType,
+    UnitAttr,
+    VectorType,
+    i8,
+    i64,
+)
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
+    AttrSizedOperandSegments,
     BaseAttr,
     IRDLOperation,
     ParsePropInAttrDict,
@@ -22,12 +35,16 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
+    prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
+
+Number: TypeAlias = IntegerAttr[I64]
 
 
 @irdl_op_definition
@@ -156,10 +173,122 @@ class PackBitsOp(IRDLOperation):
             raise VerifyException(f"{narrow} has no {self.bits} bits")
 
 
+LOW_BITS = 7
+"""Bits of an entry that its first table has: two of these add up to a byte."""
+
+
+def part_bits(bits: int) -> tuple[int, ...]:
+    """How many bits of an entry each of its tables has, the last bits first."""
+    return (bits,) if bits <= LOW_BITS else (LOW_BITS, bits - LOW_BITS)
+
+
+@irdl_op_definition
+class TableSumOp(IRDLOperation):
+    """Adds to `acc` an entry of each table, which an index chooses.
+
+    ```mlir
+    %r = simd.table_sum %acc tables(%t, %u) at(%i, %j) {planes = 1, bits = 5}
+           : vector<64xi8>, vector<64xi8> at vector<16xi8>, vector<16xi8> into vector<16xi32>
+    ```
+    Tables are the same for all lanes. There are indices for `planes` planes, one for each table,
+    plane after plane; `r[l] = acc[l] + sum(2**j * table[p][index[j][p][l] mod entries])`, where the
+    last plane counts negative with `signed`. Of a byte of a table the last `bits` bits count. Of
+    more than 7 bits an entry has two tables, one after the other: one with its last 7 bits, and
+    one with those in front of them.
+    """
+
+    name = "simd.table_sum"
+
+    _TOTAL: ClassVar = VarConstraint("TOTAL", AnyAttr())
+
+    acc = operand_def(_TOTAL)
+    tables = var_operand_def(VectorType)
+    indices = var_operand_def()
+    planes = prop_def(Number)
+    bits = prop_def(Number)
+    signed = opt_prop_def(UnitAttr)
+    result = result_def(_TOTAL)
+
+    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+
+    assembly_format = (
+        "$acc `tables` `(` $tables `)` `at` `(` $indices `)` attr-dict"
+        " `:` type($tables) `at` type($indices) `into` type($acc)"
+    )
+
+    def __init__(
+        self,
+        acc: SSAValue | Operation,
+        tables: Sequence[SSAValue],
+        indices: Sequence[SSAValue],
+        *,
+        planes: int,
+        bits: int,
+        signed: bool = False,
+    ):
+        acc = SSAValue.get(acc)
+        super().__init__(
+            operands=[acc, tables, indices],
+            result_types=[acc.type],
+            properties={
+                "planes": IntegerAttr(planes, i64),
+                "bits": IntegerAttr(bits, i64),
+                "signed": UnitAttr() if signed else None,
+            },
+        )
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Bits that count of the tables of an entry."""
+        return part_bits(self.bits.value.data)
+
+    @property
+    def groups(self) -> int:
+        """How many entries are added up for each plane."""
+        return len(self.tables) // len(self.widths)
+
+    @property
+    def entries(self) -> int:
+        """Entries of a table."""
+        type_ = self.tables[0].type
+        assert isa(type_, VectorType)
+        return type_.get_shape()[0]
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """What the entries of each plane are multiplied by."""
+        planes = self.planes.value.data
+        last = -1 if self.signed is not None else 1
+        return (*(1 << j for j in range(planes - 1)), last << (planes - 1))
+
+    def serves_all_lanes(self, position: int) -> bool:
+        """Whether an operand is the same for all lanes."""
+        return 0 < position <= len(self.tables)
+
+    def verify_(self) -> None:
+        planes, bits = self.planes.value.data, self.bits.value.data
+        shape, wide = _shape_and_element(self.acc.type)
+        if planes < 1 or not 0 < bits <= LOW_BITS + 8:
+            raise VerifyException(f"{planes} planes, and entries of {bits} bits")
+        if len(self.tables) % len(self.widths) or not self.tables:
+            raise VerifyException(f"{len(self.tables)} tables of entries of {bits} bits")
+        if len(self.indices) != planes * self.groups:
+            text = f"{len(self.indices)} indices for {self.groups} entries in {planes} planes"
+            raise VerifyException(text)
+        if len(set(self.tables.types)) > 1 or self.entries & (self.entries - 1):
+            raise VerifyException("tables should be of one type, and a power of two long")
+        element = _shape_and_element(self.tables[0].type)[1]
+        if element != i8 or any(_shape_and_element(t) != (shape, i8) for t in self.indices.types):
+            raise VerifyException(f"tables and indices should be i8, for each lane of {shape}")
+        if not isinstance(wide, IntegerType) or wide.bitwidth < 32:
+            raise VerifyException(f"entries are not added up in {wide}")
+
+
 def _shape_and_element(type: Attribute) -> tuple[tuple[int, ...], Attribute]:
     if isa(type, VectorType):
         return type.get_shape(), type.get_element_type()
     return (), type
 
 
-DIALECT = Dialect("simd", [DotOp, PackBitsOp], [])
+DIALECT = Dialect("simd", [DotOp, PackBitsOp, TableSumOp], [])

@@ -10,7 +10,7 @@ from xdsl.dialects import vector
 from xdsl.dialects.builtin import VectorType
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.simd import DotOp, PackBitsOp
+from tcopt.dialects.simd import LOW_BITS, DotOp, PackBitsOp, TableSumOp
 from tcopt.dialects.simt import MmaOp
 from tcopt.dialects.vector_ import (
     ExtractStridedSliceOp,
@@ -154,6 +154,19 @@ def _pack_bits(op: PackBitsOp, operands: Sequence[Any]) -> Any:
     return accumulator + (words if np.ndim(accumulator) else words[0]).astype(dtype)
 
 
+def _table_sum(op: TableSumOp, operands: Sequence[Any]) -> Any:
+    total = np.asarray(operands[0])
+    tables, indices = np.split(np.arange(1, len(operands)), [len(op.tables)])
+    for number, index in enumerate(indices):
+        weight, group = op.weights[number // op.groups], number % op.groups
+        at = np.asarray(operands[index]).astype(np.int64) & (op.entries - 1)
+        for part, width in enumerate(op.widths):
+            table = operands[tables[group * len(op.widths) + part]].astype(np.int64)
+            chosen = np.take(table & ((1 << width) - 1), at)
+            total = total + (chosen * (weight << (LOW_BITS * part))).astype(total.dtype)
+    return total
+
+
 def _mma(op: MmaOp, operands: Sequence[Any]) -> Any:
     accumulator, a, b = operands
     return accumulator + a.astype(accumulator.dtype) @ b.astype(accumulator.dtype)
@@ -173,6 +186,7 @@ VECTOR_RULES: dict[str, Rule] = {
     "vector.step": _step,
     "simd.dot": _dot,
     "simd.pack_bits": _pack_bits,
+    "simd.table_sum": _table_sum,
     "simt.mma": _mma,
 }
 """The value of a vector op, by its name."""

@@ -12,7 +12,7 @@ from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects.intrinsics import Intrinsic, Operand, intrinsic
-from tcopt.dialects.simd import DotOp, PackBitsOp
+from tcopt.dialects.simd import LOW_BITS, DotOp, PackBitsOp, TableSumOp
 from tcopt.interpreters.loop_runtime import Buffer
 from tcopt.interpreters.loop_scalars import wrap
 from tcopt.interpreters.te import run_func
@@ -51,10 +51,12 @@ def _tile(operand: Operand, buffer: Buffer, places: Places) -> np.ndarray[Any, A
     return values.astype(numpy_dtype(operand.element)).reshape(operand.shape)
 
 
-def simd_expression(op: DotOp | PackBitsOp, names: Sequence[str]) -> str:
+def simd_expression(op: DotOp | PackBitsOp | TableSumOp, names: Sequence[str]) -> str:
     """An op of the simd dialect as a Python expression."""
     if isinstance(op, DotOp):
         return _dot_expression(op, names)
+    if isinstance(op, TableSumOp):
+        return _table_sum_expression(op, names)
     return _pack_bits_expression(op, names)
 
 
@@ -85,6 +87,26 @@ def _pack_bits_expression(op: PackBitsOp, names: Sequence[str]) -> str:
     bits = f"sum([(({x}[n] >> {bit}) & 1) << n for n in range({op.count})])"
     total = wrap(f"{old} + {bits}", element)
     return f"[{total} for bit in range({op.bits})]" if is_vector else total
+
+
+def _table_sum_expression(op: TableSumOp, names: Sequence[str]) -> str:
+    """`simd.table_sum` as a Python expression."""
+    element = get_element_type_or_self(op.acc.type)
+    assert isinstance(element, IntegerType)
+    is_vector = isa(op.acc.type, VectorType)
+    acc, tables = names[0], names[1 : 1 + len(op.tables)]
+    terms: list[str] = []
+    for number, index in enumerate(names[1 + len(op.tables) :]):
+        weight, group = op.weights[number // op.groups], number % op.groups
+        place = f"{index}[at]" if is_vector else index
+        for part, width in enumerate(op.widths):
+            table = tables[group * len(op.widths) + part]
+            entry = f"({table}[{place} & {op.entries - 1}] & {(1 << width) - 1})"
+            terms.append(f"{weight << (LOW_BITS * part)} * {entry}")
+    total = wrap(" + ".join([f"{acc}[at]" if is_vector else acc, *terms]), element)
+    if not isa(op.acc.type, VectorType):
+        return total
+    return f"[{total} for at in range({op.acc.type.element_count()})]"
 
 
 def _factor(text: str, unsigned: UnitAttr | None, op: DotOp) -> str:

@@ -32,7 +32,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.intrin import Tile
-from tcopt.dialects.simd import DotOp, PackBitsOp
+from tcopt.dialects.simd import DotOp, PackBitsOp, TableSumOp
 from tcopt.dialects.vector_ import FromElementsOp, ReductionOp, StepOp
 from tcopt.interpreters.loop_intrinsics import evaluate_intrinsic, simd_expression
 from tcopt.interpreters.loop_runtime import RUNTIME, unwritten
@@ -331,7 +331,7 @@ class Translator:
                 pass
             case BroadcastOp():
                 self._broadcast(op, names[0])
-            case DotOp() | PackBitsOp():
+            case DotOp() | PackBitsOp() | TableSumOp():
                 self._assign(op.result, simd_expression(op, names))
             case StepOp():
                 assert isa(op.result.type, VectorType)

@@ -14,7 +14,7 @@ from xdsl.utils.type import get_element_type_or_self
 from tcopt.dialects import loop
 from tcopt.dialects.intrinsics import intrinsic
 from tcopt.dialects.loop.intrin import Tile
-from tcopt.dialects.simd import DotOp, PackBitsOp
+from tcopt.dialects.simd import LOW_BITS, DotOp, PackBitsOp, TableSumOp
 from tcopt.dialects.te import ComputeOp, IndexOp, ReadOp, YieldOp
 from tcopt.dialects.vector_ import ReductionOp
 from tcopt.interpreters.plain_access import (
@@ -179,6 +179,28 @@ def _pack_bits(w: Writer, op: Operation, names: list[str]) -> str:
     return w.gather(sums, word) if is_vector else sums[0]
 
 
+def _table_sum(w: Writer, op: Operation, names: list[str]) -> str:
+    """The entries that are chosen, added to a sum one after the other."""
+    assert isinstance(op, TableSumOp)
+    wide = _element(op.acc)
+    count, is_vector = lanes_of(op.acc.type), bool(vector_shape(op.acc.type))
+    sums = w.lanes(names[0], wide, count) if is_vector else [names[0]]
+    tables = names[1 : 1 + len(op.tables)]
+    kind = f"<{op.entries} x i8>"
+    for number, name in enumerate(names[1 + len(op.tables) :]):
+        weight, group = op.weights[number // op.groups], number % op.groups
+        for lane, index in enumerate(w.lanes(name, "i8", count) if is_vector else [name]):
+            at = w.assign(f"and i8 {index}, {op.entries - 1}")
+            for part, width in enumerate(op.widths):
+                table = tables[group * len(op.widths) + part]
+                entry = w.assign(f"extractelement {kind} {table}, i8 {at}")
+                term = w.assign(f"zext i8 {entry} to {wide}")
+                term = w.assign(f"and {wide} {term}, {(1 << width) - 1}")
+                term = w.assign(f"mul {wide} {term}, {weight << (LOW_BITS * part)}")
+                sums[lane] = w.assign(f"add {wide} {sums[lane]}, {term}")
+    return w.gather(sums, wide) if is_vector else sums[0]
+
+
 VECTOR_RULES: dict[str, Rule] = {
     "vector.broadcast": _broadcast,
     "vector.from_elements": _from_elements,
@@ -188,6 +210,7 @@ VECTOR_RULES: dict[str, Rule] = {
     "vector.reduction": _reduction,
     "simd.dot": _dot,
     "simd.pack_bits": _pack_bits,
+    "simd.table_sum": _table_sum,
 }
 
 

@@ -1,4 +1,4 @@
-"""What products of numbers of few bits are on words of their bits."""
+"""What products of numbers of few bits are on words of their bits, and on tables of sums."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from tcopt.dialects.graph.bit_conv import BitConvOp
 from tcopt.dialects.graph.pack_bits import PackBitsOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.slice import PadOp, SliceOp
+from tcopt.dialects.graph.sum_tables import SumTablesOp, TableShape
+from tcopt.dialects.graph.table_conv import TableConvOp
 from tcopt.dialects.graph.types import Array, shape_of
 from tcopt.dialects.intrinsics.bit_dots import WORD
 
@@ -30,7 +32,8 @@ class BitNumbers(NamedTuple):
 
 
 class BitForm(ABC):
-    """A contraction as one on words of bits (`graph.bit_conv`).
+    """A contraction as one on words of bits (`graph.bit_conv`), or on tables of sums of data that
+    weights' bits choose from (`graph.table_conv`).
 
     Masks and sums are in the shape that broadcasts against what they are for.
     """
@@ -49,6 +52,39 @@ class BitForm(ABC):
     @abstractmethod
     def sums(self, weights: Array) -> Array:
         """The sum of all weights of each element of the result."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """How many elements of the result each weight meets."""
+
+    @abstractmethod
+    def matrix(self, weights: Array) -> Array | None:
+        """Weights as [outputs, channels, taps...]; None in groups."""
+
+    def around(self, codes: SSAValue, value: SSAValue | None) -> Operation | None:
+        """The data with pads of a value; None where there are none."""
+        return None
+
+    def takes_blocks_of(self, lanes: int) -> bool:
+        """Whether sums may come in blocks of so many outputs."""
+        return True
+
+    @abstractmethod
+    def in_tables(
+        self, codes: SSAValue, shape: TableShape, *, bias: int, exclusive: bool
+    ) -> list[Operation]:
+        """Ops for tables of the data that `graph.table_conv` takes; channels beyond are 0."""
+
+    @abstractmethod
+    def looked_up(
+        self, tables: SSAValue, indices: SSAValue, *, bits: int, signed: bool
+    ) -> list[Operation]:
+        """Ops for the sums of `graph.table_conv` in the place of the contraction's result.
+
+        Args:
+            indices: of all outputs, in blocks of any size.
+        """
 
     @abstractmethod
     def steps(self, planes: int) -> int:
@@ -89,6 +125,60 @@ class BlockedConvForm(BitForm):
     def sums(self, weights: Array) -> Array:
         total = weights.astype(np.int64).sum(tuple(range(1, weights.ndim - 1)))
         return total.reshape(1, len(total), *[1] * self.op.spatial_rank, -1)
+
+    @property
+    def rows(self) -> int:
+        return prod(self.op.shape) // (self.op.shape[1] * self.op.shape[-1])
+
+    def matrix(self, weights: Array) -> Array | None:
+        if self.op.group_count > 1:
+            return None
+        placed = np.moveaxis(weights, (-1, -2), (1, 3))
+        outputs, channels = prod(placed.shape[:2]), prod(placed.shape[2:4])
+        return placed.reshape(outputs, channels, *placed.shape[4:])
+
+    def around(self, codes: SSAValue, value: SSAValue | None) -> Operation | None:
+        window = self.op.window
+        if not window.is_padded:
+            return None
+        return PadOp(codes, value, low=(0, 0, *window.low, 0), high=(0, 0, *window.high, 0))
+
+    def takes_blocks_of(self, lanes: int) -> bool:
+        return lanes % self.op.shape[-1] == 0
+
+    def in_tables(
+        self, codes: SSAValue, shape: TableShape, *, bias: int, exclusive: bool
+    ) -> list[Operation]:
+        ops: list[Operation] = []
+        _, blocks, *places, lanes = shape_of(codes)
+        if (missing := -(-shape.terms // lanes) - blocks) > 0:
+            rest = [0] * (len(places) + 1)
+            ops.append(PadOp(codes, low=(0, 0, *rest), high=(0, missing, *rest)))
+            codes = ops[-1].results[0]
+        return [*ops, SumTablesOp(codes, shape, bias=bias, exclusive=exclusive)]
+
+    def looked_up(
+        self, tables: SSAValue, indices: SSAValue, *, bits: int, signed: bool
+    ) -> list[Operation]:
+        window = self.op.window
+        sums = TableConvOp(
+            tables,
+            indices,
+            bits=bits,
+            strides=window.strides,
+            dilations=window.dilations,
+            signed=signed,
+        )
+        count, blocks, *places, lanes = shape_of(sums.result)
+        outputs, block = self.op.shape[1], self.op.shape[-1]
+        rank, per = len(places), lanes // block
+        split = ReshapeOp(sums, (count, blocks, *places, per, block))
+        moved = TransposeOp(split, [0, 1, rank + 2, *range(2, rank + 2), rank + 3])
+        joined = ReshapeOp(moved, (count, blocks * per, *places, block))
+        ops: list[Operation] = [sums, split, moved, joined]
+        if blocks * per != outputs:
+            ops.append(SliceOp(joined, [0] * (rank + 3), self.op.shape))
+        return ops
 
     def steps(self, planes: int) -> int:
         _, blocks, *taps, lanes, _ = shape_of(self.op.w)
@@ -131,6 +221,44 @@ class PackedMatmulForm(BitForm):
     def sums(self, weights: Array) -> Array:
         return weights.astype(np.int64).sum(1).ravel()[: self.op.shape[-1]]
 
+    @property
+    def rows(self) -> int:
+        return prod(self.op.shape[:-1])
+
+    def matrix(self, weights: Array) -> Array | None:
+        columns = np.moveaxis(weights, 1, 2).reshape(-1, weights.shape[1], 1)
+        return columns[: self.op.shape[-1]]
+
+    def in_tables(
+        self, codes: SSAValue, shape: TableShape, *, bias: int, exclusive: bool
+    ) -> list[Operation]:
+        *lead, depth = shape_of(codes)
+        rows, rank = prod(lead), len(lead)
+        ops: list[Operation] = []
+        if (missing := shape.terms - depth) > 0:
+            ops.append(PadOp(codes, low=[0] * (rank + 1), high=[*[0] * rank, missing]))
+            codes = ops[-1].results[0]
+            depth += missing
+        laid = ReshapeOp(codes, (rows, 1, depth))
+        tables = SumTablesOp(laid, shape, bias=bias, exclusive=exclusive)
+        return [*ops, laid, tables, ReshapeOp(tables, (1, rows, *shape.shape))]
+
+    def looked_up(
+        self, tables: SSAValue, indices: SSAValue, *, bits: int, signed: bool
+    ) -> list[Operation]:
+        sums = TableConvOp(tables, indices, bits=bits, signed=signed)
+        return [sums, *self._rows_of(sums)]
+
+    def _rows_of(self, sums: Operation) -> list[Operation]:
+        """Ops for the result of sums [1, outputs / b, rows, b]."""
+        _, blocks, rows, lanes = shape_of(sums.results[0])
+        moved = TransposeOp(sums, [0, 2, 1, 3])
+        flat = ReshapeOp(moved, (rows, blocks * lanes))
+        ops: list[Operation] = [moved, flat]
+        if blocks * lanes != self.op.shape[-1]:
+            ops.append(SliceOp(flat, [0, 0], (rows, self.op.shape[-1])))
+        return [*ops, ReshapeOp(ops[-1].results[0], self.op.shape)]
+
     def steps(self, planes: int) -> int:
         return planes * -(-shape_of(self.op.panels)[1] // WORD)
 
@@ -155,17 +283,11 @@ class PackedMatmulForm(BitForm):
         packed = add(PackBitsOp(add(TransposeOp(split, [0, 1, 3, 2])), weights.bits))
         w = add(TransposeOp(packed, [0, 2, 3, 1]))
         w = add(ReshapeOp(w, (panels, words, 1, weights.bits, lanes)))
-        sums = add(
-            BitConvOp(
-                x,
-                w,
-                exclusive=exclusive,
-                data_signed=data.signed,
-                weights_signed=weights.signed,
-            )
+        sums = BitConvOp(
+            x,
+            w,
+            exclusive=exclusive,
+            data_signed=data.signed,
+            weights_signed=weights.signed,
         )
-        result = add(ReshapeOp(add(TransposeOp(sums, [0, 2, 1, 3])), (rows, panels * lanes)))
-        if panels * lanes != self.op.shape[-1]:
-            result = add(SliceOp(result, [0, 0], (rows, self.op.shape[-1])))
-        add(ReshapeOp(result, self.op.shape))
-        return ops
+        return [*ops, sums, *self._rows_of(sums)]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from xdsl.dialects.arith import AddiOp
 from xdsl.dialects.builtin import IntegerType, MemRefType, Signedness
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.hints import isa
@@ -13,10 +14,18 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.arith_ import ExtUIOp
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.intrinsics.bit_dots import MOST_PLANES, WORD, bit_dot_name
-from tcopt.dialects.loop import ForOp
+from tcopt.dialects.intrinsics.table_sums import lookup_of, table_sum_fits, table_sum_name
+from tcopt.dialects.loop import ForOp, StoreOp
 from tcopt.dialects.loop.analysis import binding_values, buffer_shape, value_ranges
+from tcopt.dialects.simd import part_bits
 from tcopt.schedules.analysis.behaviours import behaviour_of, computes
-from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, access_bits
+from tcopt.schedules.analysis.patterns import (
+    BlockPattern,
+    StridedAccess,
+    access_bits,
+    chosen_entry,
+    entry_masks,
+)
 from tcopt.schedules.state.state import loops_of
 from tcopt.support.affine import Dim, LinearSum, Mod, linear_sum
 
@@ -32,6 +41,7 @@ class Dot:
         weights: the operand stored in groups, its last dimension; None where a group is a word.
         steps: how far a group of terms moves each index of the weights.
         operations: instructions that a vector of it takes.
+        lanes: elements of a vector, where these are not what a register of sums holds.
     """
 
     name: str
@@ -40,13 +50,15 @@ class Dot:
     weights: StridedAccess | None
     steps: tuple[int, ...] = ()
     operations: int = 1
+    lanes: int | None = None
 
 
 def dot_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
     """The dot product for a contraction on hardware that can do so much; None where weights
     are not stored for one."""
-    if (bits := _bit_dot_of(pattern)) is not None:
-        return bits
+    found = _bit_dot_of(pattern) or _table_sum_of(pattern, capabilities)
+    if found is not None:
+        return found
     if len(pattern.terms) != 2:
         return None
     for data, weights in (pattern.terms, pattern.terms[::-1]):
@@ -83,6 +95,42 @@ def _bit_dot_of(pattern: BlockPattern) -> Dot | None:
             if computes(behaviour_of(name), pattern.block, [loops[position]]):
                 return Dot(name, WORD, free[0], None, operations=3 * first * second)
     return None
+
+
+def _table_sum_of(pattern: BlockPattern, capabilities: frozenset[str]) -> Dot | None:
+    """The sum of chosen entries that a sum over the entries of tables is; None if it is not."""
+    lookup = lookup_of(capabilities)
+    chosen = [v for v in pattern.reduce if any(t.is_unit(v) for t in pattern.terms)]
+    if lookup is None or len(chosen) != 1 or pattern.extents[chosen[0]] != lookup.entries:
+        return None
+    position = _loop_of(pattern, chosen[0], loops_of(pattern.block))
+    tables = [t for t in pattern.terms if t.uses(chosen[0])]
+    count = len(pattern.terms) - len(tables)
+    if position is None or not count:
+        return None
+    bits = _entry_bits(pattern)
+    groups = 0 if bits is None else len(tables) // len(part_bits(bits))
+    if bits is None or not groups or count % groups:
+        return None
+    for signed in (False, True):
+        if not table_sum_fits(groups, count // groups, bits, signed=signed):
+            continue
+        name = table_sum_name(groups, count // groups, lookup.entries, bits, signed=signed)
+        if computes(behaviour_of(name), pattern.block, [loops_of(pattern.block)[position]]):
+            operations = count * (2 * len(part_bits(bits)) + 1)
+            return Dot(name, lookup.entries, chosen[0], None, (), operations, lookup.lanes)
+    return None
+
+
+def _entry_bits(pattern: BlockPattern) -> int | None:
+    """How many bits entries of tables have, as masks of the bytes that hold them say."""
+    assert isinstance(pattern.store.op, StoreOp)
+    total = pattern.store.op.value.owner
+    if not isinstance(total, AddiOp):
+        return None
+    found = (chosen_entry(term.owner) for term in total.operands)
+    entry = next((each for each in found if each is not None), None)
+    return None if entry is None else sum(mask.bit_length() for mask in entry_masks(entry)) or None
 
 
 def _loop_of(pattern: BlockPattern, variable: int, loops: Sequence[ForOp]) -> int | None:

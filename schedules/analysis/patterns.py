@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FixedBitwidthType, MemRefType
+from xdsl.dialects.builtin import FixedBitwidthType, IntegerAttr, MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
-from tcopt.dialects.arith_ import ExtSIOp, ExtUIOp, SIToFPOp
+from tcopt.dialects.arith_ import CmpiOp, ExtSIOp, ExtUIOp, SelectOp, SIToFPOp
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.dialects.table import LookupOp, ScaleOp
 from tcopt.support.affine import Dim, extents_to_ranges, linear_sum, sum_range, to_expr, used_dims
@@ -135,12 +135,53 @@ def _access(op: loop.LoadOp | loop.StoreOp, block: loop.BlockOp) -> StridedAcces
 
 
 def _is_contraction(block: loop.BlockOp, store: loop.StoreOp) -> bool:
-    """`out = out + a * b`, with casts allowed around the factors, or the same bit by bit."""
+    """`out = out + a * b`, with casts allowed around the factors, or the same bit by bit, or with
+    entries of tables that weights choose in the place of products."""
     total = store.value.owner
     if not block.is_reduction or not isinstance(total, arith.AddfOp | arith.AddiOp):
         return False
     return any(
         _is_product(term.owner) or _is_product_of_bits(term.owner) for term in total.operands
+    ) or any(chosen_entry(term.owner) is not None for term in total.operands)
+
+
+def chosen_entry(op: object) -> Operation | None:
+    """What the first of some choices chooses, in a sum of `select(index == entry, value, 0)` times
+    powers of two, or negative, where masks say what counts of loaded bytes; None for others."""
+    if isinstance(op, arith.AddiOp | arith.SubiOp):
+        found = [chosen_entry(v.owner) for v in op.operands if not _is_zero(v.owner)]
+        return found[0] if found and all(each is not None for each in found) else None
+    if isinstance(op, arith.ShLIOp):
+        return chosen_entry(op.lhs.owner)
+    if not isinstance(op, SelectOp) or not _is_zero(op.rhs.owner):
+        return None
+    test, value = op.cond.owner, op.lhs.owner
+    if not isinstance(test, CmpiOp) or test.predicate.value.data != _EQUAL:
+        return None
+    return value if isinstance(value, Operation) and entry_masks(value) else None
+
+
+_EQUAL = arith.CMPI_COMPARISON_OPERATIONS.index("eq")
+
+
+def entry_masks(op: object) -> list[int]:
+    """The masks of the loaded bytes that an entry is made of, the last bits first; else none."""
+    if isinstance(op, arith.AddiOp) and isinstance(op.rhs.owner, arith.ShLIOp):
+        low, high = entry_masks(op.lhs.owner), entry_masks(op.rhs.owner.lhs.owner)
+        return low + high if low and high else []
+    if not isinstance(op, arith.AndIOp) or not isinstance(_uncast(op.lhs), loop.LoadOp):
+        return []
+    mask = op.rhs.owner
+    if not isinstance(mask, arith.ConstantOp) or not isinstance(mask.value, IntegerAttr):
+        return []
+    return [mask.value.value.data]
+
+
+def _is_zero(op: object) -> bool:
+    return (
+        isinstance(op, arith.ConstantOp)
+        and isinstance(op.value, IntegerAttr)
+        and (op.value.value.data == 0)
     )
 
 

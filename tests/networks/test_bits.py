@@ -1,4 +1,4 @@
-"""Layers of 1 and 2 bits by counts of bits: as ONNX's interpreter computes them."""
+"""Layers of 1 and 2 bits by counts of bits and by tables: as ONNX's interpreter computes them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 
 import tcopt
 from bit_models import Layer
+from tcopt.backends.llvm.machine.host import default_target
+from tcopt.dialects.intrinsics.table_sums import lookup_of
 from tcopt.support.remarks import collect_remarks
 
-ALWAYS = {"before:bit-serial": "bit-serial{method=popcount}"}
+ALWAYS = {
+    method: {"before:bit-serial": f"bit-serial{{method={method}}}"}
+    for method in ("popcount", "lookup")
+}
 CPU = "cpu:znver4"
 
 LAYERS = {
@@ -42,10 +47,36 @@ LAYERS = {
     "vector": Layer(shape=(1, 128), kernel=0, zero=1),
 }
 
+IN_TABLES = {
+    **{
+        name: LAYERS[name]
+        for name in (
+            "two_by_one",
+            "two_by_two",
+            "four_signed_bits",
+            "odd_weights",
+            "even_weights",
+            "no_weights",
+            "spare_channels",
+            "zero_in_pads",
+            "requantised",
+            "one_dimension",
+            "product_of_batches",
+        )
+    },
+    "bytes_by_signs": Layer(data="UINT8", zero=3, shape=(1, 40, 6, 5)),
+    "signed_bytes": Layer(data="INT8", zero=-7, numbers=(-2, -1, 0, 1), outputs=70),
+    "bytes_by_four_bits": Layer((2, 50), kernel=0, data="INT8", weights="INT4", numbers=(-8, 3, 7)),
+    "bytes_by_three_bits": Layer((3, 97), kernel=0, data="UINT8", weights="UINT4", numbers=(0, 5)),
+    "gemm_of_bytes": Layer((1, 200), kernel=0, data="UINT8", zero=128, gemm=True, outputs=130),
+    "strides": Layer((2, 30, 9, 11), data="INT8", stride=2, dilation=2, numbers=(0, 1)),
+}
+"""Beside those that need tables, data of bytes, of which no bits are counted."""
 
-def compiled(layer: Layer) -> tuple[tcopt.Model, list[str]]:
+
+def compiled(layer: Layer, method: str = "popcount") -> tuple[tcopt.Model, list[str]]:
     with collect_remarks() as remarks:
-        model = tcopt.compile(layer.model(), passes=ALWAYS, cache=False)
+        model = tcopt.compile(layer.model(), passes=ALWAYS[method], cache=False)
     return model, [str(each) for each in remarks if "bit-serial" in str(each)]
 
 
@@ -63,16 +94,26 @@ def test_layers(name: str) -> None:
     check(LAYERS[name], model)
 
 
-@settings(max_examples=6)
+@pytest.mark.parametrize("name", IN_TABLES)
+def test_layers_in_tables(name: str) -> None:
+    model, remarks = compiled(IN_TABLES[name], "lookup")
+    if lookup_of(default_target().capabilities) is not None:
+        assert any("done" in each and "in tables" in each for each in remarks), remarks
+    check(IN_TABLES[name], model)
+
+
+@settings(max_examples=8)
 @given(
+    method=st.sampled_from(["popcount", "lookup"]),
     channels=st.integers(1, 70),
     outputs=st.integers(1, 40),
     kernel=st.integers(1, 3),
     size=st.tuples(st.integers(3, 6), st.integers(3, 6)),
-    data=st.sampled_from(["UINT2", "INT2", "UINT4"]),
+    data=st.sampled_from(["UINT2", "INT2", "UINT4", "INT8"]),
     numbers=st.sampled_from([(-1, 1), (0, 1), (-1, 0, 1), (-2, 1)]),
 )
 def test_any_size(
+    method: str,
     channels: int,
     outputs: int,
     kernel: int,
@@ -82,7 +123,7 @@ def test_any_size(
 ) -> None:
     shape = (1, channels, *size)
     layer = Layer(shape, outputs, kernel, pad=kernel // 2, data=data, numbers=numbers)
-    model, _ = compiled(layer)
+    model, _ = compiled(layer, method)
     check(layer, model)
 
 
@@ -102,3 +143,23 @@ def test_the_estimate_chooses() -> None:
             tcopt.compile(Layer().model(), target=cpu, cache=False)
         done = [str(each) for each in remarks if "done: bit-serial" in str(each)]
         assert bool(done) == counts
+
+
+@pytest.mark.parametrize(
+    ("layer", "chosen"),
+    [
+        (Layer((1, 2048), 2048, kernel=0, data="UINT8"), True),
+        (Layer((1, 2048), 2048, kernel=0, data="UINT8", numbers=(-2, -1, 0, 1)), True),
+        (Layer((1, 2048), 2048, 0, data="UINT8", weights="INT4", numbers=(-8, 7)), False),
+        (Layer((64, 256), 256, kernel=0, data="UINT8", numbers=(-2, -1, 0, 1)), False),
+        (Layer(), False),
+    ],
+    ids=["a_row_by_signs", "a_row_by_two_bits", "a_row_by_four", "many_rows", "few_bits"],
+)
+def test_the_estimate_chooses_tables(layer: Layer, chosen: bool) -> None:
+    """Where a row meets so many weights of one or two bits that reading bytes of them takes
+    longer; not where products of bytes, or counts of bits, are faster."""
+    with collect_remarks() as remarks:
+        tcopt.compile(layer.model(), target=CPU, cache=False)
+    done = [str(each) for each in remarks if "done: bit-serial" in str(each)]
+    assert any("in tables" in each for each in done) == chosen, remarks

@@ -20,6 +20,7 @@ from models.integer_products import byte_feeds, integer_products
 from other_machines import runner_for
 from tcopt.backends.llvm.machine.host import host_target, named_target
 from tcopt.backends.llvm.machine.linker import find_linker
+from tcopt.dialects.intrinsics.table_sums import lookup_of
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.remarks import collect_remarks
 
@@ -111,14 +112,18 @@ def test_models_on_other_cpus(target: str, model: str, tmp_path: Path):
 
 @pytest.mark.parametrize("target", ["cortex-a53", "haswell", "x86-64"])
 @pytest.mark.parametrize("numbers", [(-1, 1), (-1, 0, 1)], ids=["signs", "ternary"])
-def test_counts_of_bits(target: str, numbers: tuple[int, ...], tmp_path: Path):
-    """Layers of two and one bits, and of two and two, on CPUs that count bits in other ways."""
+@pytest.mark.parametrize("method", ["popcount", "lookup"])
+def test_few_bits(target: str, numbers: tuple[int, ...], method: str, tmp_path: Path):
+    """Layers of two and one bits, and of two and two, on CPUs that count bits, or look bytes up,
+    in other ways."""
+    if method == "lookup" and lookup_of(named_target(target).capabilities) is None:
+        pytest.skip(f"{target} does not look bytes up in registers")
     runner = runner_for(target)
     layer = Layer(shape=(1, 36, 5, 6), outputs=20, numbers=numbers)
     library = tmp_path / f"{target}.so"
-    popcount = {"before:bit-serial": "bit-serial{method=popcount}"}
+    passes = {"before:bit-serial": f"bit-serial{{method={method}}}"}
     with collect_remarks() as remarks:
-        tcopt.compile(layer.model(), target=f"cpu:{target}", passes=popcount).save(library)
+        tcopt.compile(layer.model(), target=f"cpu:{target}", passes=passes).save(library)
     assert any("done: bit-serial" in str(each) for each in remarks)
     x = layer.inputs()
     (ours,) = run_library(library, {"x": x}, runner)

@@ -24,3 +24,15 @@ func.func @pack_bits(%acc: vector<2xi32>, %one: i32, %x: vector<2x16xi8>, %y: ve
   %1 = simd.pack_bits %one, %y : vector<16xi16> into i32
   return %0, %1 : vector<2xi32>, i32
 }
+
+// -----
+
+// An entry of each of two tables, of one byte, and by two planes of weights of entries in two.
+// CHECK-LABEL: func.func @table_sum
+// CHECK-NEXT: simd.table_sum %acc tables(%t, %t) at(%i, %i) {planes = 1 : i64, bits = 5 : i64} : vector<64xi8>, vector<64xi8> at vector<8xi8>, vector<8xi8> into vector<8xi32>
+// CHECK-NEXT: simd.table_sum %one tables(%t, %t) at(%j, %j) {planes = 2 : i64, bits = 11 : i64, signed} : vector<64xi8>, vector<64xi8> at i8, i8 into i32
+func.func @table_sum(%acc: vector<8xi32>, %one: i32, %t: vector<64xi8>, %i: vector<8xi8>, %j: i8) -> (vector<8xi32>, i32) {
+  %0 = simd.table_sum %acc tables(%t, %t) at(%i, %i) {planes = 1 : i64, bits = 5 : i64} : vector<64xi8>, vector<64xi8> at vector<8xi8>, vector<8xi8> into vector<8xi32>
+  %1 = simd.table_sum %one tables(%t, %t) at(%j, %j) {planes = 2 : i64, bits = 11 : i64, signed} : vector<64xi8>, vector<64xi8> at i8, i8 into i32
+  return %0, %1 : vector<8xi32>, i32
+}

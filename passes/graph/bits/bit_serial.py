@@ -1,13 +1,15 @@
-"""Contractions of numbers of few bits as counts of bits."""
+"""Contractions of numbers of few bits as counts of bits, or as sums of entries of tables."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -17,16 +19,23 @@ from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.quantize import is_quantized
 from tcopt.dialects.graph.types import Array, element_type, shape_of
+from tcopt.dialects.intrinsics.table_sums import lookup_of
 from tcopt.dialects.target import TargetFacts, target_facts_of
-from tcopt.passes.graph.bits.costs import cycles_bit_by_bit, cycles_of_products
+from tcopt.passes.graph.bits.costs import (
+    cycles_bit_by_bit,
+    cycles_by_tables,
+    cycles_of_products,
+    cycles_of_reading,
+)
 from tcopt.passes.graph.bits.counted_sums import counted
 from tcopt.passes.graph.bits.encodings import (
     MOST_BITS,
-    DataEncoding,
     WeightEncoding,
     data_encoding,
+    table_encoding,
     weight_encoding,
 )
+from tcopt.passes.graph.bits.looked_up_sums import looked_up, table_shape
 from tcopt.passes.graph.bits.value_sets import ValueSets
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
@@ -34,7 +43,8 @@ from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
 
-AUTO, POPCOUNT, NEVER = "auto", "popcount", "never"
+AUTO, POPCOUNT, LOOKUP, NEVER = "auto", "popcount", "lookup", "never"
+METHODS = (AUTO, POPCOUNT, LOOKUP, NEVER)
 
 
 @dataclass(frozen=True)
@@ -63,8 +73,8 @@ class BitSerialPass(ModulePass):
     fewer instructions as products of bytes, stays (see `costs.py`).
 
     Options:
-        method: `auto` takes what is estimated to be faster; `popcount` counts bits wherever that
-            has a form, and `never` leaves all as it is.
+        method: `auto` takes what is estimated to be fastest; `popcount` counts bits and `lookup`
+            takes tables wherever that has a form, and `never` leaves all as it is.
     """
 
     name = "bit-serial"
@@ -72,8 +82,8 @@ class BitSerialPass(ModulePass):
     method: str = AUTO
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.method not in (AUTO, POPCOUNT, NEVER):
-            text = f"method = {self.method} is none of {AUTO}, {POPCOUNT} and {NEVER}"
+        if self.method not in METHODS:
+            text = f"method = {self.method} is none of {', '.join(METHODS)}"
             raise PassFailedError(f"bit-serial: {text}")
         target = target_facts_of(op)
         if self.method == NEVER or target is None or target.vectors is None:
@@ -89,7 +99,7 @@ class BitSerialPass(ModulePass):
             }
             if found:
                 sets = ValueSets(body, constants)
-                pattern = CountBits(found, sets, constants, target, self.method == POPCOUNT)
+                pattern = CountBits(found, sets, constants, target, self.method)
                 rewrite(body, [pattern], once=True)
 
 
@@ -121,7 +131,7 @@ def _span(numbers: Array) -> int:
 
 @dataclass
 class CountBits(RewritePattern):
-    """Compute a contraction by counting bits, if that has a form and is faster.
+    """Compute a contraction by counting bits, or by tables, if that has a form and is faster.
 
         %c = graph.blocked_conv %x, %w {result_element = i32} : tensor<1x4x8x8x16xi32>
     ->
@@ -131,14 +141,14 @@ class CountBits(RewritePattern):
 
     Attributes:
         weights: of the contractions that are looked at.
-        forced: whether the estimate is not asked.
+        method: what is taken without asking the estimate; `auto` asks it.
     """
 
     weights: dict[ContractionOp, Array]
     sets: ValueSets
     constants: Constants
     target: TargetFacts
-    forced: bool
+    method: str
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
@@ -150,32 +160,94 @@ class CountBits(RewritePattern):
             remark(BitSerialPass.name, op, "it has no form on words of bits", missed=True)
             return
         numbers = self.sets.of(op.operands[0])
-        data = None if numbers is None else data_encoding(numbers, form.pad)
-        used = form.used_weights(array)
-        weights = None if data is None else weight_encoding(array, used)
-        if data is None or weights is None:
+        weights = weight_encoding(array, form.used_weights(array))
+        ways = (
+            []
+            if numbers is None or weights is None
+            else self._ways(op, form, array, numbers, weights)
+        )
+        if not ways:
             text = f"data or weights have more than {MOST_BITS} bits"
+            if self.method != POPCOUNT and numbers is not None:
+                text = "its numbers have no tables that the target looks up"
             remark(BitSerialPass.name, op, text, missed=True)
             return
-        if (reason := self.reason_to_stay(op, form, data, weights)) is not None:
-            remark(BitSerialPass.name, op, reason, missed=True)
-            return
-        remark(BitSerialPass.name, op, f"data as {data}, weights as {weights}")
-        rewriter.replace(op, counted(op, form, array, data, weights, self.constants))
-
-    def reason_to_stay(
-        self, op: ContractionOp, form: BitForm, data: DataEncoding, weights: WeightEncoding
-    ) -> str | None:
-        """Why a contraction is not to be computed so; None if it is."""
         if (declined := form_declined(CONTRACTION, op, self.target)) is not None:
-            return declined
-        if self.forced:
-            return None
-        planes = data.bits * weights.bits
-        counted = cycles_bit_by_bit(form, planes, self.target)
+            remark(BitSerialPass.name, op, declined, missed=True)
+            return
+        best = min(ways, key=lambda way: way.cycles)
+        if self.method == AUTO:
+            multiplied = self._multiplied(op, form)
+            if best.cycles >= multiplied:
+                text = f"est. {best.cycles:.0f} cycles {best.verb}, {multiplied:.0f} to multiply"
+                remark(BitSerialPass.name, op, text, missed=True)
+                return
+        remark(BitSerialPass.name, op, best.told)
+        rewriter.replace(op, best.make())
+
+    def _ways(
+        self,
+        op: ContractionOp,
+        form: BitForm,
+        array: Array,
+        numbers: Array,
+        weights: WeightEncoding,
+    ) -> list[_Way]:
+        """How the contraction may be computed."""
+        ways: list[_Way] = []
+        data = data_encoding(numbers, form.pad)
+        if data is not None and self.method in (AUTO, POPCOUNT):
+            vectors = prod(op.shape) / self._lanes
+            cycles = vectors * cycles_bit_by_bit(form, data.bits * weights.bits, self.target)
+            make = partial(counted, op, form, array, data, weights, self.constants)
+            ways.append(
+                _Way(cycles, "to count bits", f"data as {data}, weights as {weights}", make)
+            )
+        lookup = lookup_of(self.target.capabilities)
+        matrix = form.matrix(array) if self.method in (AUTO, LOOKUP) else None
+        if lookup is None or matrix is None or not form.takes_blocks_of(lookup.lanes):
+            return ways
+        codes = table_encoding(numbers, form.pad, weights.exclusive)
+        shape = table_shape(matrix.shape[1], codes, weights, lookup)
+        if shape is not None:
+            cycles = cycles_by_tables(matrix.shape, form.rows, weights.bits, shape, lookup)
+            size = prod(matrix.shape) * weights.bits // shape.numbers
+            cycles = max(cycles, cycles_of_reading(size, self.target))
+            make = partial(
+                looked_up, op, form, array, codes, weights, shape, lookup.lanes, self.constants
+            )
+            told = f"data from {codes} in tables, weights as {weights}"
+            ways.append(_Way(cycles, "to look sums up", told, make))
+        return ways
+
+    @property
+    def _lanes(self) -> int:
+        """Sums in a vector."""
+        units = self.target.vectors
+        assert units is not None
+        return max(units.bits // 32, 1)
+
+    def _multiplied(self, op: ContractionOp, form: BitForm) -> float:
+        """Cycles for the products as they are."""
         terms = op.work() // (2 * prod(op.shape))
         factors = element_type(op.operands[0]), element_type(op.weights)
-        multiplied = cycles_of_products(terms, factors, self.target)
-        if counted < multiplied:
-            return None
-        return f"est. {counted:.0f} cycles to count bits, {multiplied:.0f} to multiply"
+        each = cycles_of_products(terms, factors, self.target)
+        reading = cycles_of_reading(prod(shape_of(op.weights)), self.target)
+        return max(prod(op.shape) / self._lanes * each, reading)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a contraction may be computed.
+
+    Attributes:
+        cycles: estimated.
+        verb: what takes them.
+        told: how numbers are spelled.
+        make: the ops.
+    """
+
+    cycles: float
+    verb: str
+    told: str
+    make: Callable[[], list[Operation]]

@@ -1,14 +1,18 @@
-"""What products of numbers of few bits cost, bit by bit and otherwise."""
+"""What products of numbers of few bits cost, bit by bit, by tables and otherwise."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute
 
 from tcopt.dialects.graph.bit_forms import BitForm
+from tcopt.dialects.graph.sum_tables import TableShape
 from tcopt.dialects.intrinsics import find_dot
+from tcopt.dialects.intrinsics.table_sums import Lookup
+from tcopt.dialects.simd import part_bits
 from tcopt.dialects.target import TargetFacts
 
 LOGIC = 0.5
@@ -31,6 +35,22 @@ PRODUCTS = (
 """Cycles for a vector of products of bytes or 16-bit integers, added in groups, the same way."""
 
 
+LOOKED_UP = 1.25
+"""Cycles for a register of bytes that are looked up: CPUs have one or two units for it."""
+
+WIDENED = 12.0
+"""Cycles for a register of bytes: what a call looked up, as sums of 32 bits."""
+
+MERGED = 5.0
+"""The same for sums of a further plane that are added to those of others."""
+
+TABLE_BYTES = 0.15
+"""Cycles for a byte of a table that is made."""
+
+FAR_BYTES, NEAR_BYTES = 16.0, 32.0
+"""Bytes a cycle that come from behind the second cache, and from it."""
+
+
 def _cycles(table: Iterable[tuple[frozenset[str], float]], target: TargetFacts) -> float:
     return next(cycles for needed, cycles in table if needed <= target.capabilities)
 
@@ -47,3 +67,25 @@ def cycles_of_products(
     dot = find_dot(target.capabilities, factors, i32)
     group = 1 if dot is None else dot.operands[1].shape[0]
     return terms / group * _cycles(PRODUCTS, target)
+
+
+def cycles_by_tables(
+    matrix: tuple[int, ...], rows: int, planes: int, shape: TableShape, lookup: Lookup
+) -> float:
+    """Cycles for all sums of weights [outputs, channels, taps...], each of which meets so many
+    rows."""
+    outputs, _, *taps = matrix
+    parts = len(part_bits(shape.bits))
+    blocks, calls = -(-outputs // lookup.lanes), shape.steps * prod(taps)
+    one = shape.groups * planes * (parts * LOOKED_UP + (1 + parts) * LOGIC)
+    one += WIDENED + MERGED * (planes - 1)
+    tables = shape.steps * shape.groups * parts * lookup.entries * TABLE_BYTES
+    return rows * (blocks * calls * one + tables)
+
+
+def cycles_of_reading(size: int, target: TargetFacts) -> float:
+    """Cycles for so many bytes of weights that are read once; they are not waited for where they
+    are used again and again."""
+    units = target.vectors
+    near = units is not None and size <= units.l2
+    return size / (NEAR_BYTES if near else FAR_BYTES)

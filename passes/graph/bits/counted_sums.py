@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import i8, i16
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
-from tcopt.dialects.graph.binary import AddOp, DivOp, MulOp, SubOp
+from tcopt.dialects.graph.binary import MulOp
 from tcopt.dialects.graph.bit_forms import BitForm, BitNumbers
-from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 from tcopt.passes.graph.bits.encodings import DataEncoding, WeightEncoding
+from tcopt.passes.graph.bits.writer import Writer
 from tcopt.passes.graph.folding.constants import Constants
 
 
@@ -33,8 +32,8 @@ def counted(
     Args:
         array: the weights.
     """
-    writer = _Writer(constants)
-    codes = writer.coded(op.operands[0], data)
+    writer = Writer(constants)
+    codes = writer.coded(op.operands[0], data.offset, data.step)
     used = form.used_channels(array)
     if weights.exclusive and not used.all():
         # Bits of channels that fill up blocks would differ from those of weights.
@@ -58,44 +57,3 @@ def counted(
         factor = -factor if alive.all() else np.where(alive, -factor, 0)
     writer.scaled(total, factor.astype(np.int32), rest.astype(np.int32))
     return writer.ops
-
-
-class _Writer:
-    """Ops one after the other."""
-
-    def __init__(self, constants: Constants):
-        self.constants = constants
-        self.ops: list[Operation] = []
-
-    def add(self, op: Operation) -> SSAValue:
-        self.ops.append(op)
-        return op.results[0]
-
-    def extend(self, ops: list[Operation]) -> SSAValue:
-        self.ops += ops
-        return ops[-1].results[0]
-
-    def constant(self, array: Array, hint: str) -> SSAValue:
-        return self.add(self.constants.make(array, hint))
-
-    def coded(self, x: SSAValue, data: DataEncoding) -> SSAValue:
-        """The codes of data, in the last bits of integers of 8 or 16 bits."""
-        if data.step > 1 and element_type(x) != i16:
-            x = self.add(CastOp(x, i16))
-        dtype = numpy_dtype(element_type(x))
-        if data.offset:
-            x = self.add(SubOp(x, self.constant(np.array(data.offset).astype(dtype), "offset")))
-        if data.step > 1:
-            x = self.add(DivOp(x, self.constant(np.array(data.step, dtype), "step")))
-            x = self.add(CastOp(x, i8))
-        return x
-
-    def scaled(self, total: SSAValue, factor: Array, rest: Array) -> None:
-        """`factor * total + rest`."""
-        if not factor.ndim and factor == -1:
-            self.add(SubOp(self.constant(rest, "rest"), total))
-            return
-        if factor.ndim or factor != 1:
-            total = self.add(MulOp(total, self.constant(factor, "factor")))
-        if rest.any():
-            self.add(AddOp(total, self.constant(rest, "rest")))

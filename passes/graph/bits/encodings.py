@@ -104,3 +104,54 @@ def _bits(codes: Array) -> int:
     if low >= 0:
         return max(high.bit_length(), 1)
     return max((-low - 1).bit_length(), high.bit_length()) + 1
+
+
+@dataclass(frozen=True)
+class TableEncoding:
+    """Numbers as `offset + step * code`, for tables of sums.
+
+    Attributes:
+        low, high: the least and the greatest code.
+        pad_code: of what stands around the data; 0 without pads.
+    """
+
+    offset: int
+    step: int
+    low: int
+    high: int
+    pad_code: int = 0
+
+    def bias(self, numbers: int, exclusive: bool) -> int:
+        """What sums of so many codes have added, so that none is negative.
+
+        Args:
+            exclusive: whether a code that is not added is taken away.
+        """
+        return numbers * max(-self.low, self.high) if exclusive else numbers * max(-self.low, 0)
+
+    def entry_bits(self, numbers: int, exclusive: bool) -> int:
+        """Bits of such a sum."""
+        bias = self.bias(numbers, exclusive)
+        return max(bias + (bias if exclusive else numbers * self.high), 1).bit_length()
+
+    def __str__(self) -> str:
+        return f"{self.low} to {self.high}"
+
+
+def table_encoding(numbers: Array, pad: int | None, exclusive: bool) -> TableEncoding:
+    """The encoding of some integers whose sums take the fewest bits.
+
+    Args:
+        pad: the number that stands around the data; None without pads.
+        exclusive: whether sums have each code with either sign.
+    """
+    found = numbers.astype(np.int64)
+    if pad is not None:
+        found = np.append(found, pad)
+    low, high = int(found.min()), int(found.max())
+    step = max(int(np.gcd.reduce(np.unique(found - low))), 1)
+    most = (high - low) // step
+    middle = (most + 1) // 2 if exclusive else 0
+    offset = low + step * middle
+    code = 0 if pad is None else (pad - offset) // step
+    return TableEncoding(offset, step, -middle, most - middle, code)

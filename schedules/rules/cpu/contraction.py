@@ -25,7 +25,6 @@ from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim
 from tcopt.schedules.analysis.patterns import (
     BlockPattern,
     StridedAccess,
-    element_bits,
     left_out_along,
     match_block,
 )
@@ -34,7 +33,7 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import run_parallel
 from tcopt.schedules.rules.cpu.injective import schedule_injective
-from tcopt.schedules.rules.cpu.tile_space import Roles, TileSpace
+from tcopt.schedules.rules.cpu.tile_space import Roles, TileSpace, vector_lanes
 from tcopt.schedules.rules.cpu.written_taps import written_taps
 from tcopt.schedules.rules.epilogue import attach_epilogue, blocks_beside, take_epilogue
 from tcopt.schedules.rules.nests import variable_loops
@@ -84,7 +83,7 @@ def find_roles(pattern: BlockPattern, facts: CpuFacts, dot: Dot | None = None) -
     others = [v for v in spatial if v != columns and v not in left_out]
     served = [v for v in others if _reuses(v, vectors, scalars)]
     more = None
-    if pattern.extents[columns] <= facts.lanes(element_bits(pattern.block)):
+    if pattern.extents[columns] <= vector_lanes(pattern, facts, dot):
         free = [v for v in others if v not in served[:1]]
         more = next((v for v in free if _reuses(v, scalars, vectors)), None)
     if served:

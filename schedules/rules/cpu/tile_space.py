@@ -83,6 +83,13 @@ class Roles:
     spans: int | None = None
 
 
+def vector_lanes(pattern: BlockPattern, facts: CpuFacts, dot: Dot | None) -> int:
+    """Elements of a vector: those of a register, or as many as an intrinsic wants."""
+    if dot is not None and dot.lanes is not None:
+        return dot.lanes
+    return facts.lanes(element_bits(pattern.block))
+
+
 class TileSpace(Space):
     """The tiles of a reduction with rows and columns, and the loops around them."""
 
@@ -95,10 +102,10 @@ class TileSpace(Space):
         dot: Dot | None = None,
     ):
         self.pattern, self.roles, self.facts, self.dot = pattern, roles, facts, dot
-        self.lanes = facts.lanes(element_bits(pattern.block))
+        self.lanes = vector_lanes(pattern, facts, dot)
         block = sch.get_block(pattern.block.block_name.data)
         self.taps = None if roles.rows is None else written_taps(pattern, roles.rows)
-        self.problem = _problem(pattern, roles, self.lanes, self.taps, dot)
+        self.problem = _problem(pattern, roles, facts, self.taps, dot)
         # Where each lane has a row of its own to store to, a few rows are finished before the next.
         epilogue = pointwise_consumer(sch, block)
         apart = epilogue is not None and stores_apart(sch, epilogue)
@@ -358,12 +365,12 @@ class TileSpace(Space):
 def _problem(
     pattern: BlockPattern,
     roles: Roles,
-    lanes: int,
+    facts: CpuFacts,
     taps: WrittenTaps | None,
     dot: Dot | None,
 ) -> TileProblem:
     """What the tile is chosen for."""
-    extents = pattern.extents
+    extents, lanes = pattern.extents, vector_lanes(pattern, facts, dot)
     scalars = [t for t in pattern.terms if not t.uses(roles.columns)]
     vectors = [t for t in pattern.terms if t.uses(roles.columns)]
     columns = extents[roles.columns]
@@ -384,7 +391,13 @@ def _problem(
     )
     if dot is None:
         return problem
-    return replace(problem, steps=problem.steps // dot.group, operations=dot.operations)
+    registers = ceil(lanes / facts.lanes(element_bits(pattern.block)))
+    return replace(
+        problem,
+        steps=problem.steps // dot.group,
+        operations=dot.operations,
+        registers=registers,
+    )
 
 
 def _bytes(terms: list[StridedAccess]) -> int:

@@ -96,6 +96,7 @@ class TileProblem:
             behind the last; empty if all rows do in all steps.
         element_bytes: size of an element of the operand that vectors are loaded from.
         operations: instructions for one step of an accumulator; a multiply-add is one.
+        registers: that an accumulator takes.
     """
 
     rows: Column
@@ -109,6 +110,7 @@ class TileProblem:
     seen: tuple[tuple[int, int], ...] = ()
     element_bytes: int = 4
     operations: int = 1
+    registers: int = 1
 
     @property
     def broadcasts(self) -> bool:
@@ -162,7 +164,8 @@ def candidate_tiles(problem: TileProblem, facts: CpuFacts) -> Iterator[Tile]:
 
 def fits(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
     """Whether registers hold a tile and what a step loads."""
-    needed = tile.accumulators + tile.vectors + _scratch(tile, problem, facts)
+    needed = tile.accumulators * problem.registers + tile.vectors
+    needed = needed + _scratch(tile, problem, facts)
     needed = needed + min(problem.operations - 1, MOST_TEMPORARIES)
     return (needed <= facts.registers) | (tile.accumulators == 1)
 

@@ -1,0 +1,151 @@
+"""Tables of the sums that neighbouring numbers can add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from tcopt.dialects.graph.attributes import FusionKind, Int, flag, integer
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.quantize import is_quantized
+from tcopt.dialects.graph.types import AnyTensor, Array, element_of, element_type, shape_of, tensor
+from tcopt.dialects.intrinsics.table_sums import MOST_BITS
+from tcopt.dialects.simd import LOW_BITS, part_bits
+from tcopt.dialects.te import api as te
+
+BYTE_TYPE = element_of(np.dtype(np.uint8))
+"""The element type of tables and of indices."""
+
+_MOST_NUMBERS = 6
+
+
+class TableShape(NamedTuple):
+    """How numbers are put into tables.
+
+    Attributes:
+        numbers: that a table has the sums of.
+        groups: tables that are looked up together.
+        steps: how many times so many.
+        bits: of an entry.
+    """
+
+    numbers: int
+    groups: int
+    steps: int
+    bits: int
+
+    @property
+    def terms(self) -> int:
+        """Numbers in all tables."""
+        return self.numbers * self.groups * self.steps
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the tables: [steps, groups, parts, entries]."""
+        return self.steps, self.groups, len(part_bits(self.bits)), 1 << self.numbers
+
+
+@irdl_op_definition
+class SumTablesOp(GraphOp):
+    """Tables [N, places..., steps, groups, parts, 2**numbers] of x [N, C, places..., b].
+
+    x has integers of 8 or 16 bits. Those of one place, C * b of them, are cut into groups of
+    `numbers`, of which steps * groups are taken. Entry e of a group's table is `bias` plus the sum
+    of those numbers whose bit e has, the first its last bit; with `exclusive`, less the sum of the
+    others. Entries have `bits` bits. Those of more than 7 have two bytes apart, parts: the last 7
+    bits, and those in front of them.
+
+        // %x : tensor<1x1x1x96xi16>
+        %t = graph.sum_tables %x {numbers = 6, groups = 8, steps = 2, bits = 11}
+             : tensor<1x1x2x8x2x64xui8>
+    """
+
+    name = "graph.sum_tables"
+    FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
+
+    x = operand_def(TensorType)
+    numbers = prop_def(Int)
+    groups = prop_def(Int)
+    steps = prop_def(Int)
+    bits = prop_def(Int)
+    bias = opt_prop_def(Int)
+    exclusive = opt_prop_def(UnitAttr)
+    result = result_def(TensorType)
+
+    def __init__(
+        self, x: SSAValue | Operation, shape: TableShape, *, bias: int = 0, exclusive: bool = False
+    ):
+        properties = {
+            "numbers": integer(shape.numbers),
+            "groups": integer(shape.groups),
+            "steps": integer(shape.steps),
+            "bits": integer(shape.bits),
+            "bias": integer(bias) if bias else None,
+            "exclusive": flag(exclusive),
+        }
+        super().__init__([x], properties)
+
+    @property
+    def tables(self) -> TableShape:
+        """How numbers are put into tables."""
+        parts = (self.numbers, self.groups, self.steps, self.bits)
+        return TableShape(*(each.value.data for each in parts))
+
+    @property
+    def added(self) -> int:
+        """What each entry has added to it."""
+        return 0 if self.bias is None else self.bias.value.data
+
+    def infer(self) -> Sequence[AnyTensor]:
+        """Bytes."""
+        shape, element, made = shape_of(self.x), element_type(self.x), self.tables
+        if not is_quantized(element):
+            raise VerifyException(f"adds up integers of 8 or 16 bits, not {element}")
+        if len(shape) < 3:
+            raise VerifyException(f"{list(shape)} should be [N, C, places..., b]")
+        if not 0 < made.numbers <= _MOST_NUMBERS or not 0 < made.bits <= MOST_BITS:
+            text = f"tables of {made.numbers} numbers with entries of {made.bits} bits"
+            raise VerifyException(f"{text}: at most {_MOST_NUMBERS} and {MOST_BITS}")
+        if made.groups < 1 or made.steps < 0 or made.terms > shape[1] * shape[-1]:
+            raise VerifyException(f"{made.terms} numbers of {shape[1] * shape[-1]} are in tables")
+        return (tensor((shape[0], *shape[2:-1], *made.shape), BYTE_TYPE),)
+
+    def compute(self, x: Array) -> Array:
+        """The value by numpy."""
+        made = self.tables
+        placed: Array = np.moveaxis(x, 1, -2).astype(np.int64)
+        placed = placed.reshape(*placed.shape[:-2], -1)[..., : made.terms]
+        groups = placed.reshape(*placed.shape[:-1], made.steps, made.groups, made.numbers)
+        chosen = np.arange(1 << made.numbers)[:, None] >> np.arange(made.numbers) & 1
+        if self.exclusive is not None:
+            chosen = 2 * chosen - 1
+        entries = np.einsum("...i,ei->...e", groups, chosen) + self.added
+        widths = part_bits(made.bits)
+        parts = [entries >> LOW_BITS * n & (1 << w) - 1 for n, w in enumerate(widths)]
+        return np.stack(parts, axis=-2)
+
+    def tensor_expression(self, x: te.Tensor) -> te.Tensor:
+        """Sums of 16 bits, then their bytes."""
+        made, lanes, rank = self.tables, x.shape[-1], len(x.shape) - 3
+        widths = part_bits(made.bits)
+
+        def entry(n: te.Axis, *rest: te.Axis) -> te.Expr:
+            *places, step, group, part, number = rest
+            total = te.cast(self.added, "i16")
+            first = (step * made.groups + group) * made.numbers
+            for i in range(made.numbers):
+                channel = first + i
+                value = te.cast(x[(n, channel // lanes, *places, channel % lanes)], "i16")
+                bit = te.shift_right(te.cast(number, "i16"), i) & 1
+                total = total + value * (bit * 2 - 1 if self.exclusive is not None else bit)
+            moved = te.shift_right(total, te.cast(part, "i16") * LOW_BITS)
+            return te.cast(moved & ((1 << max(widths)) - 1), "ui8")
+
+        assert rank >= 0
+        return te.compute(self.shape, entry, name="tables")
