@@ -2,11 +2,15 @@
 
     python benchmarks/bits.py                              # all layers, one and two threads
     python benchmarks/bits.py --layers C2 C6 --threads 1 --rounds 9
+    python benchmarks/bits.py --kinds int8 A1W1 A1W1-tables A8W1-tables A8W2-tables
+
+`bit_products.py` has products of matrices.
 
 Each layer reads data of its number of bits and quantises its result to as many, as inside of a
 quantised network; data of 1 and 2 bits is packed by the layer. A2W1 has data of 2 bits and weights
-of one, -1 or 1. All sides of a layer take turns, and the times that are told are medians; the last
-columns compare burst by burst. The table is markdown.
+of one, -1 or 1; `-tables` looks sums up where the others count bits. All sides of a layer take
+turns, and the times that are told are medians; the last columns compare burst by burst. The table
+is markdown.
 
 The layers are those of the TVM paper's table 2, of which its figure 18 shows A2W1 on an Arm
 Cortex A53. How the numbers come about is in docs/bits.md.
@@ -113,7 +117,7 @@ _SIGNS, _TWO_BITS, _BYTES = (-1, 1), (-2, -1, 0, 1), tuple(range(-127, 128))
 
 
 def _by(method: str) -> tuple[tuple[str, str], ...]:
-    return (("before:bit-serial", f"bit-serial{{method={method}}}"),)
+    return (("instead-of:bit-serial", f"bit-serial{{method={method}}}"),)
 
 
 KINDS = (
@@ -122,6 +126,10 @@ KINDS = (
     Kind("A1W1", "BOOL", "INT2", _SIGNS, 1, _by("popcount")),
     Kind("A2W1", "UINT2", "INT2", _SIGNS, 3, _by("popcount")),
     Kind("A2W2", "UINT2", "INT2", _TWO_BITS, 3, _by("popcount")),
+    Kind("A1W1-tables", "BOOL", "INT2", _SIGNS, 1, _by("lookup")),
+    Kind("A2W1-tables", "UINT2", "INT2", _SIGNS, 3, _by("lookup")),
+    Kind("A8W1-tables", "UINT8", "INT2", _SIGNS, 255, _by("lookup")),
+    Kind("A8W2-tables", "UINT8", "INT2", _TWO_BITS, 255, _by("lookup")),
 )
 
 
