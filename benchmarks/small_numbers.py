@@ -3,11 +3,14 @@
     python benchmarks/small_numbers.py --models FOLDER --prepare      # once, some minutes
     python benchmarks/small_numbers.py --models FOLDER                # the tables, 1 and 2 threads
     python benchmarks/small_numbers.py --only resnet --threads 1 --seconds 4
+    python benchmarks/small_numbers.py --kinds int8 --cpu haswell     # ours without VNNI
 
 Each network is quantised twice, by onnxruntime's `quantize_static` and by `tcopt.quantize` (all
 layers), to a model with QuantizeLinear and DequantizeLinear that all sides run. Models are kept in
 a folder, with weights drawn at random, so that a second run only measures. bf16 is an option of
-ours (`precision="bf16"`) and of OpenVINO; onnxruntime has none on CPUs.
+ours (`precision="bf16"`) and of OpenVINO; onnxruntime has none on CPUs. With `--cpu` ours is
+compiled for an older CPU, and compared with our own float32 alone: others use all that this one
+has.
 
 The sides of a network take turns in one process; times are medians, ratios those of each turn
 (`tcopt.tools.benchmarking.turns`). Errors are relative root mean squares from onnxruntime's results
@@ -220,16 +223,21 @@ def _error(outputs: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
 
 
 class Programs:
-    """Our compiled models, for any number of threads."""
+    """Our compiled models, for any number of threads.
 
-    def __init__(self) -> None:
+    Args:
+        target: what they are compiled for.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
         self._known: dict[tuple[Path, str | None], Any] = {}
 
     def side(self, path: Path, feeds: Feeds, threads: int, precision: str | None = None) -> Side:
         key = path, precision
         if key not in self._known:
             options: dict[str, Any] = {} if precision is None else {"precision": precision}
-            self._known[key] = tcopt.compile(path, **options)
+            self._known[key] = tcopt.compile(path, self._target, **options)
         model = self._known[key]
         model.threads = threads
         return Side("tcopt", partial(model.run, feeds), 0.0)
@@ -242,7 +250,7 @@ def measure_network(name: str, models: Models, options: Any) -> list[Row]:
     feeds = feeds_of(model, CALIBRATION)
     exact = load_peer("onnxruntime", str(path), feeds, max(options.threads)).outputs()
     del model
-    programs, rows = Programs(), list[Row]()
+    programs, rows = Programs(_target(options)), list[Row]()
     kinds = [kind for kind in NETWORKS[name].kinds if kind in options.kinds]
     for threads in options.threads:
         own = partial(programs.side, feeds=feeds, threads=threads)
@@ -364,6 +372,7 @@ def main() -> int:
     add("--seconds", type=float, default=12.0, help="of each network, kind and threads (12)")
     default = Path(gettempdir()) / "tcopt-small-numbers"
     add("--models", type=Path, default=default, help=f"where models are kept ({default})")
+    add("--cpu", help="what ours is compiled for, such as haswell (this one)")
     add("--prepare", action="store_true", help="make models and compile, measure nothing")
     add("--output", type=Path, metavar="FILE", help="results as JSON, written after each network")
     add("--report", type=Path, metavar="FILE", help="only show results that were written")
@@ -383,9 +392,10 @@ def _run(options: Any) -> int:
     models = Models(options.models)
     if options.prepare:
         for name in names:
-            _prepare(name, models)
+            _prepare(name, models, _target(options))
         return 0
-    options.peers = [peer for peer in installed_peers() if peer in ("onnxruntime", "openvino")]
+    peers = () if options.cpu else installed_peers()
+    options.peers = [peer for peer in peers if peer in ("onnxruntime", "openvino")]
     rows: list[Row] = []
     for number, name in enumerate(names):
         start = time.perf_counter()
@@ -403,14 +413,18 @@ def _run(options: Any) -> int:
     return 0 if all(row["agrees"] for row in rows) else 1
 
 
-def _prepare(name: str, models: Models) -> None:
+def _prepare(name: str, models: Models, target: str) -> None:
     """Make and compile all that is measured of a network, so that the caches have it."""
-    tcopt.compile(models.path(name))
+    tcopt.compile(models.path(name), target)
     if "bf16" in NETWORKS[name].kinds:
-        tcopt.compile(models.path(name), precision="bf16")
+        tcopt.compile(models.path(name), target, precision="bf16")
     if "int8" in NETWORKS[name].kinds:
         for quantizer in QUANTIZERS:
-            tcopt.compile(models.path(name, quantizer))
+            tcopt.compile(models.path(name, quantizer), target)
+
+
+def _target(options: Any) -> str:
+    return f"cpu:{options.cpu}" if options.cpu else "cpu"
 
 
 if __name__ == "__main__":
