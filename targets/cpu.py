@@ -90,6 +90,17 @@ _OWN: dict[str, CpuTarget] = {
         l3=8 << 20,
         cores=4,
     ),
+    "alderlake": CpuTarget(
+        f"x86_64-{_LINUX}",
+        "alderlake",
+        f"{_AVX2},+avxvnni",
+        vector_bits=256,
+        registers=16,
+        l1=48 << 10,
+        l2=5 << 18,
+        l3=30 << 20,
+        cores=8,
+    ),
     "skylake-avx512": CpuTarget(
         f"x86_64-{_LINUX}",
         "skylake-avx512",

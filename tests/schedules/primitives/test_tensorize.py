@@ -91,13 +91,14 @@ def test_a_sequence_says_the_same() -> None:
         ("sapphirerapids", r"vpdpbusd\s+.*%zmm", CASES[2]),
         ("sapphirerapids", r"vpdpwssd\s+.*%zmm", CASES[3]),
         ("haswell", r"vpmaddwd\s+.*%ymm", CASES[3]),
+        ("alderlake", r"vpdpbusd\s+.*%ymm", CASES[2]),
         ("neoverse-v1", r"bfdot\s+v", CASES[0]),
         ("neoverse-v1", r"sdot\s+v", CASES[1]),
     ],
 )
 def test_accumulators_stay_in_registers(target: str, instruction: str, case: Case) -> None:
     """The hot loop is the instruction once an accumulator; nothing is stored in it."""
-    lanes, rows = {"neoverse-v1": 4, "haswell": 8}.get(target, 16), 6
+    lanes, rows = {"neoverse-v1": 4, "haswell": 8, "alderlake": 8}.get(target, 16), 6
     text = emit_assembly(lowered(scheduled(case, rows, 2 * lanes, 64, lanes), target))
     blocks = re.split(r"^\.?L[\w.]+:", text, flags=re.MULTILINE)
     (hot,) = [block for block in blocks if re.search(instruction, block)]
