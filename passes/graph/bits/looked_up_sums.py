@@ -23,11 +23,14 @@ MOST_INDICES = 12
 
 MOST_TABLES = 8
 
+CALL = 2
+"""What a call takes beside its look-ups, in tables."""
+
 
 def table_shape(
     channels: int, data: TableEncoding, weights: WeightEncoding, lookup: Lookup
 ) -> TableShape | None:
-    """How channels are put into tables, with as few beyond them as can be; None if sums of so
+    """How channels are put into tables, with few beyond them and few calls; None if sums of so
     many bits have no tables."""
     bits = data.entry_bits(lookup.numbers, weights.exclusive)
     signed = weights.signed
@@ -38,8 +41,7 @@ def table_shape(
     if bits > MOST_BITS or not fitting:
         return None
     count = -(-channels // lookup.numbers)
-    wide = [n for n in fitting if 2 * n >= fitting[-1] or n >= count]
-    groups = min(wide, key=lambda n: (-(-count // n) * n, -n))
+    groups = min(fitting, key=lambda n: (-(-count // n) * (n + CALL), -n))
     return TableShape(lookup.numbers, groups, -(-count // groups), bits)
 
 

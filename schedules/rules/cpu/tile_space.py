@@ -392,6 +392,9 @@ def _problem(
     if dot is None:
         return problem
     registers = ceil(lanes / facts.lanes(element_bits(pattern.block)))
+    if dot.weights is None:
+        # A step takes an element of each plane, and of each table.
+        problem = replace(problem, element_bytes=sum(map(access_bytes, vectors)))
     return replace(
         problem,
         steps=problem.steps // dot.group,
