@@ -44,6 +44,9 @@ from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
 
 AUTO, POPCOUNT, LOOKUP, NEVER = "auto", "popcount", "lookup", "never"
+LEAST_GAIN = 0.05
+"""What a way has to save of the products' cycles, as making words or tables takes some as well."""
+
 METHODS = (AUTO, POPCOUNT, LOOKUP, NEVER)
 
 
@@ -178,7 +181,7 @@ class CountBits(RewritePattern):
         best = min(ways, key=lambda way: way.cycles)
         if self.method == AUTO:
             multiplied = self._multiplied(op, form)
-            if best.cycles >= multiplied:
+            if best.cycles >= (1 - LEAST_GAIN) * multiplied:
                 text = f"est. {best.cycles:.0f} cycles {best.verb}, {multiplied:.0f} to multiply"
                 remark(BitSerialPass.name, op, text, missed=True)
                 return
@@ -199,6 +202,7 @@ class CountBits(RewritePattern):
         if data is not None and self.method in (AUTO, POPCOUNT):
             vectors = prod(op.shape) / self._lanes
             cycles = vectors * cycles_bit_by_bit(form, data.bits * weights.bits, self.target)
+            cycles += cycles_of_reading(array.size * weights.bits // 8, self.target)
             make = partial(counted, op, form, array, data, weights, self.constants)
             ways.append(
                 _Way(cycles, "to count bits", f"data as {data}, weights as {weights}", make)
@@ -212,7 +216,7 @@ class CountBits(RewritePattern):
         if shape is not None:
             cycles = cycles_by_tables(matrix.shape, form.rows, weights.bits, shape, lookup)
             size = prod(matrix.shape) * weights.bits // shape.numbers
-            cycles = max(cycles, cycles_of_reading(size, self.target))
+            cycles += cycles_of_reading(size, self.target)
             make = partial(
                 looked_up, op, form, array, codes, weights, shape, lookup.lanes, self.constants
             )
@@ -233,7 +237,7 @@ class CountBits(RewritePattern):
         factors = element_type(op.operands[0]), element_type(op.weights)
         each = cycles_of_products(terms, factors, self.target)
         reading = cycles_of_reading(prod(shape_of(op.weights)), self.target)
-        return max(prod(op.shape) / self._lanes * each, reading)
+        return prod(op.shape) / self._lanes * each + reading
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ PRODUCTS = (
 """Cycles for a vector of products of bytes or 16-bit integers, added in groups, the same way."""
 
 
-LOOKED_UP = 1.25
+LOOKED_UP = 1.5
 """Cycles for a register of bytes that are looked up: CPUs have one or two units for it."""
 
 WIDENED = 12.0
@@ -84,8 +84,7 @@ def cycles_by_tables(
 
 
 def cycles_of_reading(size: int, target: TargetFacts) -> float:
-    """Cycles for so many bytes of weights that are read once; they are not waited for where they
-    are used again and again."""
+    """Cycles for so many bytes of weights, which are read once beside what is computed."""
     units = target.vectors
     near = units is not None and size <= units.l2
     return size / (NEAR_BYTES if near else FAR_BYTES)
