@@ -81,12 +81,12 @@ def weight_encoding(weights: Array, live: Array) -> WeightEncoding | None:
         live: which weights are of a channel of data and one of the result, the others being zeros
             that fill up blocks; it broadcasts against them.
     """
-    weights = weights.astype(np.int64)
-    step = max(int(np.gcd.reduce(np.unique(weights))), 1)
-    codes = weights // step
-    plain = _bits(np.unique(codes))
+    step = max(int(np.gcd.reduce(_distinct(weights))), 1)
+    codes = weights.astype(np.int32) // step if step > 1 else weights.astype(np.int32)
+    found = _distinct(codes)
+    plain = _bits(found)
     alive = np.broadcast_to(live, weights.shape)
-    numbers = np.unique(codes[alive])
+    numbers = found if alive.all() else _distinct(codes[alive])
     if numbers.size and (numbers % 2 == 1).all():
         bits = int(max(abs(numbers.min()), numbers.max())).bit_length()
         if bits < plain and bits <= MOST_BITS:
@@ -94,8 +94,18 @@ def weight_encoding(weights: Array, live: Array) -> WeightEncoding | None:
             return WeightEncoding(made.astype(np.uint8), bits, False, True, step)
     if plain > MOST_BITS:
         return None
-    signed = bool(codes.min(initial=0) < 0)
+    signed = bool(found.min(initial=0) < 0)
     return WeightEncoding(codes.astype(np.int8), plain, signed, False, step)
+
+
+def _distinct(numbers: Array) -> Array:
+    """The different numbers of an array of integers of a few bits, in order."""
+    if not numbers.size:
+        return np.zeros(0, np.int64)
+    low, high = int(numbers.min()), int(numbers.max())
+    is_there = np.zeros(high - low + 1, np.bool_)
+    is_there[numbers.astype(np.int64).ravel() - low] = True
+    return np.flatnonzero(is_there) + low
 
 
 def _bits(codes: Array) -> int:
