@@ -3,9 +3,11 @@
     python benchmarks/schedules.py write before.json --target cpu:skylake-avx512
     python benchmarks/schedules.py write after.json --target cuda:sm_80 --only conv matmul
     python benchmarks/schedules.py compare before.json after.json [--steps]
+    python benchmarks/schedules.py time before.json --target cpu --threads 1
 
-Write one with each of two trees of the compiler (the script of one serves both), then compare.
-Nothing is measured.
+Write one with each of two trees of the compiler (the script of one serves both), then compare:
+nothing is measured. `time` runs the kernels whose defaults this tree has changed, in turns with
+the choices of a file, on this machine.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import difflib
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +28,10 @@ from tcopt.schedules.rules.rule import facts_of, rules_for, target_kind
 from tcopt.support.errors import InputError
 from tcopt.support.files import write_output
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool
-from tcopt.tuner.arms import lowered
+from tcopt.tuner.arms import arms_of, lowered
+from tcopt.tuner.candidates import Candidate
+from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings
+from tcopt.tuner.measure.outcomes import OK
 from tcopt.tuner.tasks import Task, tasks_of
 
 PROG = "schedules"
@@ -44,19 +49,24 @@ def _parser() -> argparse.ArgumentParser:
     parser = ArgumentParser(PROG, __doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    add("what", choices=("write", "compare"))
-    add("files", nargs="+", type=Path, metavar="FILE", help="one to write, two to compare")
+    add("what", choices=("write", "compare", "time"))
+    add("files", nargs="+", type=Path, metavar="FILE", help="one to write or time, two to compare")
     add("--target", default="cpu", help="what to schedule for (cpu)")
     add("--only", nargs="+", metavar="SUITE", default=list(SUITES), help="suites, also models")
     add("--precision", default="", metavar="TYPE", help="of layers with weights, such as f16")
     add("--filter", default="", metavar="REGEX", help="cases whose names match")
+    add("--threads", type=int, default=1, metavar="N", help="to time with (1)")
     add("--steps", action="store_true", help="show how the steps differ")
     return parser
 
 
 def _run(args: argparse.Namespace) -> int:
-    if len(args.files) != (1 if args.what == "write" else 2):
-        raise InputError(f"{args.what} takes {'one file' if args.what == 'write' else 'two files'}")
+    if len(args.files) != (2 if args.what == "compare" else 1):
+        raise InputError(
+            f"{args.what} takes {'two files' if args.what == 'compare' else 'one file'}"
+        )
+    if args.what == "time":
+        return _time(args, json.loads(args.files[0].read_text()))
     if args.what == "write":
         found = _written(args)
         write_output(str(args.files[0]), json.dumps(found, indent=1))
@@ -67,10 +77,18 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _written(args: argparse.Namespace) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for case, tasks in _cases(args):
+        found |= {name: _schedule(task) for name, task in tasks.items()}
+        print(f"{case}: {len(found)} kernels so far", file=sys.stderr, flush=True)
+    return found
+
+
+def _cases(args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Task]]]:
+    """The kernels of each case, by name."""
     suites = all_suites()
     if unknown := sorted(set(args.only) - set(suites)):
         raise InputError(f"there is no suite '{unknown[0]}'", hint=f"there are {', '.join(suites)}")
-    found: dict[str, dict[str, str]] = {}
     for case in (case for name in args.only for case in suites[name]):
         if not re.search(args.filter, case.name):
             continue
@@ -78,10 +96,39 @@ def _written(args: argparse.Namespace) -> dict[str, dict[str, str]]:
         options = {name: case.options[name] for name in known if name in case.options}
         if args.precision:
             options["precision"] = args.precision
-        for number, task in enumerate(tasks_of(case.build(), args.target, **options)):
-            found[f"{case.name} {number} {task.name}"] = _schedule(task)
-        print(f"{case.name}: {len(found)} kernels so far", file=sys.stderr, flush=True)
-    return found
+        tasks = tasks_of(case.build(), args.target, **options)
+        yield case.name, {f"{case.name} {n} {task.name}": task for n, task in enumerate(tasks)}
+
+
+def _time(args: argparse.Namespace, before: Written) -> int:
+    """Run changed defaults in turns with what they were."""
+    with LocalMeasurer(MeasureSettings(threads=args.threads)) as measurer:
+        for name, task in (each for _, tasks in _cases(args) for each in tasks.items()):
+            old, new = before.get(name), _schedule(task)
+            if old is None or old[STEPS] == new[STEPS]:
+                continue
+            choice = _choice_of(task, old)
+            if choice is None:
+                print(f"{name}: {old[RULE]} does not take {old[CHOICE]} any more")
+                continue
+            (outcome,) = measurer.measure([Candidate(task, old[RULE], choice)])
+            speed = outcome.error
+            if outcome.status == OK:
+                interval = f"({outcome.low:.3f}-{outcome.high:.3f})"
+                speed = f"{outcome.ratio:.3f}x as fast as before {interval}"
+            print(f"{name}: {speed}; {old[CHOICE]} -> {new[CHOICE]}", flush=True)
+    return 0
+
+
+def _choice_of(task: Task, written: Mapping[str, str]) -> dict[str, int] | None:
+    """The choice that a file has of a kernel, if its rule still takes it."""
+    for arm in arms_of(task):
+        if arm.rule == written[RULE]:
+            try:
+                return arm.space.from_words(json.loads(written[CHOICE]))
+            except InputError:
+                return None
+    return None
 
 
 def _schedule(task: Task) -> dict[str, str]:

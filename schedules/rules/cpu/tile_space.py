@@ -23,6 +23,7 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import blocks_ns, has_enough_tasks, parallel_loops
 from tcopt.schedules.rules.cpu.tiles import (
+    LINE,
     MAX_ROWS,
     MAX_SPANS,
     MAX_VECTORS,
@@ -385,7 +386,7 @@ def _problem(
         element_bytes=max(map(access_bytes, vectors), default=access_bytes(pattern.store)),
         steps=prod(extents[v] for v in pattern.reduce),
         repeats=prod(extents[v] for v in pattern.spatial if v not in placed),
-        scalar_bytes=_bytes(scalars),
+        scalar_bytes=sum(_read_bytes(term, pattern) for term in scalars),
         vector_bytes=_bytes(vectors),
         seen=() if taps is None else taps.seen,
     )
@@ -401,6 +402,16 @@ def _problem(
         operations=dot.operations,
         registers=registers,
     )
+
+
+def _read_bytes(term: StridedAccess, pattern: BlockPattern) -> int:
+    """Bytes of the lines that are read of an operand: a window that jumps leaves some out."""
+    extents = pattern.extents
+    used = [v for v in pattern.variables if term.uses(v)]
+    run = max((extents[v] for v in used if term.is_unit(v)), default=1)
+    runs = prod(extents[v] for v in used) // run
+    line = max(ceil(run * access_bytes(term)), LINE)
+    return min(buffer_bits(term.buffer) // 8, runs * line)
 
 
 def _bytes(terms: list[StridedAccess]) -> int:

@@ -19,8 +19,8 @@ from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.support.columns import Column, ceil_div, is_column, most, nearest, where
 from tcopt.support.memo import memo
 
-MIN_ACCUMULATORS = 12
-"""Independent accumulators that hide the latency of two FMA units (latency 4, and slack)."""
+MIN_ACCUMULATORS = 11
+"""Independent accumulators that hide the latency of two FMA units (latency 4 or 5, and slack)."""
 
 FOLDING_BITS = 512
 """Width of vectors from which on a multiply-add broadcasts an operand from memory by itself."""
@@ -53,6 +53,14 @@ a line at the same step, and the next ones many steps later: too many streams to
 
 VECTOR_WAIT = 0.3
 """The same for a line of vectors from the second cache: one stream, which is fetched ahead."""
+
+L2_VECTOR_SHARE = 0.7
+"""Vectors that come from the second cache in a cycle, where all is fetched ahead: narrow tiles of
+many vectors need more of them in a step than their multiply-adds give time for. Five vectors for
+two rows of AVX2 take 7 cycles a step on Zen 4, 10 multiply-adds 5."""
+
+L2_BITS = 256
+"""Width of vectors that the second cache delivers at this rate, at least."""
 
 FAR_VECTOR_WAIT = 2.0
 """The same from behind the second cache."""
@@ -197,7 +205,8 @@ def estimate(problem: TileProblem, tile: Tile, columns_outside: Column, facts: C
         cycles = _computing_what_is_seen(problem, tile, facts)
     else:
         cycles = _computing(problem, tile, facts)
-    return cycles * problem.repeats + _waiting(problem, tile, columns_outside, facts)
+    cycles = most(cycles * problem.repeats, _fetching(problem, tile, columns_outside, facts))
+    return cycles + _waiting(problem, tile, columns_outside, facts)
 
 
 def _computing(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
@@ -243,12 +252,27 @@ def _computing_rows(
     return cycles
 
 
-def _waiting(problem: TileProblem, tile: Tile, columns_outside: Column, facts: CpuFacts) -> Column:
-    """Cycles for lines of both operands that are not in the first cache.
+@dataclass(frozen=True)
+class _Moved:
+    """What loops between tiles read, in bytes.
 
-    Each tile of columns goes over all that rows broadcast, each tile of rows over all vectors.
-    The order of the loops says how much is read in between, which decides where they still are.
+    Attributes:
+        groups, tiles: of columns, and of rows for each of these.
+        vectors: all vectors, once.
+        scalars_between, vectors_between: what is read before the same scalars or vectors are
+            read again, which decides where they still are.
     """
+
+    groups: Column
+    tiles: Column
+    vectors: Column
+    scalars_between: Column
+    vectors_between: Column
+
+
+def _moved(problem: TileProblem, tile: Tile, columns_outside: Column) -> _Moved:
+    """Each tile of columns goes over all that rows broadcast, each tile of rows over all vectors;
+    the order of the loops says how much is read in between."""
     groups = ceil_div(ceil(problem.columns / problem.lanes), tile.vectors)
     tiles = ceil_div(problem.rows, tile.rows) * ceil_div(problem.spans, tile.spans)
     tiles = tiles * problem.repeats
@@ -256,12 +280,28 @@ def _waiting(problem: TileProblem, tile: Tile, columns_outside: Column, facts: C
     one = problem.scalar_bytes // tiles + vectors // groups
     others = problem.scalar_bytes + vectors // groups
     far = problem.vector_bytes + problem.scalar_bytes // tiles
-    scalars = where(columns_outside, others, one)
-    late = groups * problem.scalar_bytes / LINE * SCALAR_WAIT
-    again = where(columns_outside, one, far)
+    scalars, again = where(columns_outside, others, one), where(columns_outside, one, far)
+    return _Moved(groups, tiles, vectors, scalars, again)
+
+
+def _fetching(problem: TileProblem, tile: Tile, columns_outside: Column, facts: CpuFacts) -> Column:
+    """Cycles in which the second cache delivers all vectors, while tiles are computed.
+
+    The first cache keeps them where a quarter of it holds them: scalars and results pass it, too.
+    """
+    moved = _moved(problem, tile, columns_outside)
+    rate = L2_VECTOR_SHARE * max(facts.vector_bits, L2_BITS) / 8
+    return where(moved.vectors_between > facts.l1 // 4, moved.tiles * moved.vectors / rate, 0.0)
+
+
+def _waiting(problem: TileProblem, tile: Tile, columns_outside: Column, facts: CpuFacts) -> Column:
+    """Cycles for lines of both operands that are not in the first cache."""
+    moved = _moved(problem, tile, columns_outside)
+    late = moved.groups * problem.scalar_bytes / LINE * SCALAR_WAIT
+    again = moved.vectors_between
     wait = where(again <= facts.l2 * 3 // 4, VECTOR_WAIT, FAR_VECTOR_WAIT)
-    later = tiles * vectors / LINE * wait
-    return where(scalars > facts.l1, late, 0.0) + where(again > facts.l1, later, 0.0)
+    later = moved.tiles * moved.vectors / LINE * wait
+    return where(moved.scalars_between > facts.l1, late, 0.0) + where(again > facts.l1, later, 0.0)
 
 
 def _sizes(extent: Column, part: Column) -> list[tuple[Column, Column]]:

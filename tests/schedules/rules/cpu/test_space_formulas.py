@@ -85,6 +85,20 @@ def test_the_default_tile_has_the_least_estimate(case):
     assert tested
 
 
+@pytest.mark.parametrize(
+    ("case", "lines"),
+    [
+        # Eight channels of a pixel are half a line: of four of seven in a row none shares one.
+        ("pointwise", 2 * 2 * 4 * 4),
+        # Windows that overlap read all of it.
+        ("conv", 2 * 7 * 9 / 2),
+    ],
+)
+def test_what_rows_broadcast_are_the_lines_that_are_read(case: str, lines: float):
+    found = {each.problem.scalar_bytes for _, each in spaces(case) if isinstance(each, TileSpace)}
+    assert found == {64 * lines}
+
+
 def test_the_default_plan_of_a_transformed_convolution_is_hardly_beaten():
     """Its estimate is within what tiles of two heights should gain of the least of all choices."""
     (space,) = (each for _, each in spaces("winograd") if isinstance(each, WinogradSpace))
