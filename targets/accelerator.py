@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tcopt.support.accuracy import PRECISE
+from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.errors import PassFailedError, UnsupportedError
 from tcopt.support.pass_specs import PassSpec, specs
 from tcopt.support.phases import Phase, with_passes
@@ -70,7 +70,10 @@ class AcceleratorKind(CpuKind):
         host = super().pipeline("", accuracy, precision)
         text = f"{self.name}:{machine}" if machine else self.name
         accelerator = (PassSpec.of("set-accelerator", target=text),)
-        added = {"after:set-target": accelerator, "after:narrow-contractions": specs("partition")}
+        partition = (PassSpec.of("partition", accuracy=accuracy),)
+        if accuracy == DEFAULT:
+            partition = specs("partition")
+        added = {"after:set-target": accelerator, "after:narrow-contractions": partition}
         return with_passes(host, added)
 
     def placed_phases(self) -> Sequence[Phase]:

@@ -1,9 +1,10 @@
 """Accelerators that can be named.
 
 `vdla` is the machine of the TVM paper (section 6.4): results of 32 bits, no alu. `vta` has VTA's
-alu, and results of a byte. `pynq` is VTA's default configuration, with more room for weights, and
-constants with which the ten times come out that TVM published for ResNet-18's convolutions on a
-Pynq board (docs/vdla.md): its port moves 3.7 bytes a cycle and takes 36 cycles more for each row.
+alu, and results of a byte; the alu of `vta-mulh` multiplies as well. `pynq` is VTA's default
+configuration, with more room for weights, and constants with which the ten times come out that TVM
+published for ResNet-18's convolutions on a Pynq board (docs/vdla.md): its port moves 3.7 bytes a
+cycle and takes 36 cycles more for each row.
 They stand for what the board's memory and driver do together; nobody has measured them one by one.
 """
 
@@ -23,6 +24,12 @@ MACHINES.add(
     "vta",
     VdlaTargetAttr.of_facts(
         {**_SIZES, "wgt_bytes": 32 << 10, "results": "i8", "features": "alu,load_i8"}
+    ),
+)
+MACHINES.add(
+    "vta-mulh",
+    VdlaTargetAttr.of_facts(
+        {**_SIZES, "wgt_bytes": 32 << 10, "results": "i8", "features": "alu,load_i8,mulh"}
     ),
 )
 MACHINES.add(

@@ -79,6 +79,7 @@ from tcopt.dialects.graph.lookup import LookupOp as LookupOp
 from tcopt.dialects.graph.lrn import LrnOp as LrnOp
 from tcopt.dialects.graph.matmul import MatmulOp as MatmulOp
 from tcopt.dialects.graph.max_pool_indices import MaxPoolIndicesOp as MaxPoolIndicesOp
+from tcopt.dialects.graph.multiply_high import MultiplyHighOp as MultiplyHighOp
 from tcopt.dialects.graph.non_max_suppression import NonMaxSuppressionOp as NonMaxSuppressionOp
 from tcopt.dialects.graph.nonzero import NonzeroOp as NonzeroOp
 from tcopt.dialects.graph.norm import BatchNormOp as BatchNormOp

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 
-from tcopt.dialects.graph.alu_forms import at_least_zero_on_alu
+from tcopt.dialects.graph.alu_forms import at_least_zero_on_alu, with_function
 from tcopt.dialects.graph.attributes import (
     Float,
     GeluApproximation,
@@ -348,6 +348,13 @@ class ClipOp(UnaryOp):
         """The operand between the bounds."""
         low = -math.inf if self.min is None else self.min.value.data
         return Clamp(self.x, low, math.inf if self.max is None else self.max.value.data)
+
+    def on_alu(self, alu: Alu) -> Registers | str:
+        """Of numbers that are a function of integers, which never goes down either."""
+        registers = alu.operand(self.x)
+        if registers is None or registers.reals is None:
+            return f"an alu does not compute {self.name}"
+        return with_function(registers, self.compute, registers.reals)
 
     def compute(self, x: Array) -> Array:
         """The value by numpy."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import Alu, Registers
-from tcopt.dialects.graph.types import element_type, numpy_dtype
+from tcopt.dialects.graph.interfaces.placement import Alu, Reals, Registers
+from tcopt.dialects.graph.types import Array, element_type, numpy_dtype
 
 MOST = (1 << 31) - 1
 """The largest integer of 32 bits."""
@@ -49,6 +50,8 @@ def at_least_zero_on_alu(alu: Alu, x: SSAValue) -> Registers | str:
     registers = alu.operand(x)
     if registers is None:
         return "its operand is not in registers"
+    if registers.reals is not None:
+        return with_function(registers, lambda x: np.maximum(x, 0), registers.reals)
     low, high = registers.limits or (-MOST - 1, MOST)
     return replace(registers, limits=(max(low, 0), max(high, 0)))
 
@@ -57,13 +60,40 @@ def cast_on_alu(alu: Alu, x: SSAValue, element: Attribute) -> Registers | str:
     """The same integers, where the narrower type holds them."""
     registers = alu.operand(x)
     dtype = numpy_dtype(element)
-    if registers is None or dtype.kind not in "iu":
+    if registers is None or registers.reals is not None or dtype.kind not in "iu":
         return "its operand is not in registers"
     least, most = registers.limits or (-registers.bound, registers.bound)
     there = np.iinfo(dtype)
     if least < there.min or most > there.max:
         return f"not all of its integers are {element}"
     return registers
+
+
+def with_function(registers: Registers, then: Callable[[Array], Array], reals: Reals) -> Registers:
+    """Numbers with something done to them that never goes down."""
+    made = Reals(reals.terms, lambda *x: then(reals.function(*x)), reals.slopes)
+    return replace(registers, reals=made)
+
+
+def sum_of_reals(alu: Alu, lhs: SSAValue, rhs: SSAValue) -> Registers | str:
+    """A sum of floats that are functions of integers."""
+    for value, other in ((lhs, rhs), (rhs, lhs)):
+        number = alu.number(other)
+        registers = None if number is None else alu.operand(value)
+        if number is not None and registers is not None and registers.reals is not None:
+            reals, more = registers.reals, alu.by_channel(number)
+            return with_function(registers, partial(np.add, more), reals)
+    first, second = alu.operand(lhs), alu.operand(rhs)
+    if first is None or second is None or first.reals is None or second.reals is None:
+        return "an operand is not in registers"
+    a, b = first.reals, second.reals
+    count = len(a.terms)
+
+    def function(*x: Array) -> Array:
+        return a.function(*x[:count]) + b.function(*x[count:])
+
+    both = Reals((*a.terms, *b.terms), function, (*a.slopes, *b.slopes))
+    return replace(first, reals=both)
 
 
 def checked(registers: Registers) -> Registers | str:

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.alu_forms import sum_on_alu
+from tcopt.dialects.graph.alu_forms import sum_of_reals, sum_on_alu
 from tcopt.dialects.graph.attributes import ComparePredicate, ComparePredicateAttr, flag
 from tcopt.dialects.graph.constant import uniform_value
 from tcopt.dialects.graph.elementwise import (
@@ -51,7 +51,9 @@ class AddOp(BinaryOp):
         return all(operands)
 
     def on_alu(self, alu: Alu) -> Registers | str:
-        """A sum of 32 bits."""
+        """A sum of 32 bits, or of numbers that are functions of integers."""
+        if is_float(element_type(self.lhs)):
+            return sum_of_reals(alu, self.lhs, self.rhs)
         return sum_on_alu(alu, self.lhs, self.rhs, AddOp)
 
     def on_integers(self, operands: Sequence[Scaled]) -> ScaledOps | None:

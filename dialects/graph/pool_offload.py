@@ -12,7 +12,7 @@ from tcopt.dialects.graph.attributes import PoolKind
 from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import Offload
+from tcopt.dialects.graph.interfaces.placement import OTHER_REGISTERS, Offload
 from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.slice import PadOp
 from tcopt.dialects.graph.types import element_type, lowest, shape_of, tensor
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 _LARGEST = 128
 """The largest magnitude of a byte."""
-
-_OTHERS = 4
-"""Registers beside those of a window: results, and what is combined with these."""
 
 _MOST_PAD = 15
 """What a transfer may write around data."""
@@ -68,7 +65,7 @@ def offload_pool(op: PoolOp, lanes: int) -> Offload | str:
     body += [wide, pooled]
     back = LayoutTransformOp(pooled, src=blocks, dst=plain, shape=op.shape)
     steps = prod(window.kernel) * prod(shape_of(pooled.results[0]))
-    registers = prod(window.span) + _OTHERS
+    registers = prod(window.span) + OTHER_REGISTERS
     return Offload(before, body, [back], 0, _LARGEST, steps, registers)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,11 +19,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from tcopt.dialects.graph.alu_forms import with_function
 from tcopt.dialects.graph.alu_scaling import scaled_on_alu
+from tcopt.dialects.graph.alu_steps import integers_on_alu
 from tcopt.dialects.graph.attributes import flag
 from tcopt.dialects.graph.elementwise import ElementwiseOp
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.interfaces.placement import Alu, Registers
+from tcopt.dialects.graph.interfaces.placement import Alu, Reals, Registers
 from tcopt.dialects.graph.types import (
     AnyTensor,
     Array,
@@ -84,6 +88,19 @@ class QuantizerOp(ElementwiseOp, ABC):
         shape = broadcast_shapes(*(shape_of(operand) for operand in self.operands))
         return (tensor(shape, centred_type(element) if self.is_centered else element),)
 
+    def _numbers(self, alu: Alu) -> tuple[Array, Array] | None:
+        """Scale and zero point by channel, if they are known."""
+        scale, zero = alu.number(self.scale), alu.number(self.zero)
+        if scale is None or zero is None or zero.size == 0 or zero.min() != zero.max():
+            return None
+        return alu.by_channel(scale), zero.reshape(-1)[:1]
+
+    def _whole_limits(self, zero: Array) -> tuple[int, int]:
+        """The least and the greatest of the results."""
+        low, high = self.limits
+        point = int(zero[0]) if self.is_centered else 0
+        return low - point, high - point
+
     @property
     def limits(self) -> tuple[int, int]:
         """The least and the greatest integer of the zero point's type."""
@@ -127,6 +144,18 @@ class QuantizeOp(QuantizerOp):
 
     name = "graph.quantize"
 
+    def on_alu(self, alu: Alu) -> Registers | str:
+        """Of numbers that are a function of integers."""
+        registers, numbers = alu.operand(self.x), self._numbers(alu)
+        if registers is None or registers.reals is None or numbers is None:
+            return f"an alu does not compute {self.name}"
+        scale, zero = numbers
+        slopes = tuple(slope / scale for slope in registers.reals.slopes)
+        made = with_function(registers, partial(_computed, self, scale, zero), registers.reals)
+        assert made.reals is not None
+        reals = replace(made.reals, slopes=slopes)
+        return integers_on_alu(alu, reals, self._whole_limits(zero))
+
     def scaled(self, x: Any, scale: Any) -> Any:
         """The quotient, which ONNX rounds."""
         return x / scale
@@ -142,9 +171,19 @@ class RequantizeOp(QuantizerOp):
     name = "graph.requantize"
 
     def on_alu(self, alu: Alu) -> Registers | str:
-        """A shift that rounds, where the scale is a power of two."""
+        """A shift that rounds, where the scale is a power of two; else a product, where the alu
+        has products."""
         scale, zero = alu.number(self.scale), alu.number(self.zero)
-        return scaled_on_alu(alu, self.x, scale, zero, self.limits, centred=self.is_centered)
+        found = scaled_on_alu(alu, self.x, scale, zero, self.limits, centred=self.is_centered)
+        registers, numbers = alu.operand(self.x), self._numbers(alu)
+        is_there = registers is not None and numbers is not None and registers.reals is None
+        if not isinstance(found, str) or not (is_there and alu.multiplies):
+            return found
+        assert registers is not None and numbers is not None
+        factor, point = numbers
+        function = partial(_computed, self, factor, point)
+        reals = Reals((registers,), function, (factor,))
+        return integers_on_alu(alu, reals, self._whole_limits(point))
 
     def scaled(self, x: Any, scale: Any) -> Any:
         """The product."""
@@ -167,6 +206,17 @@ class DequantizeOp(ElementwiseOp):
     ):
         GraphOp.__init__(self, [x, scale, zero])
 
+    def on_alu(self, alu: Alu) -> Registers | str:
+        """Numbers that are a function of integers, for what makes integers of them."""
+        registers, scale, zero = alu.operand(self.x), alu.number(self.scale), alu.number(self.zero)
+        is_there = registers is not None and registers.reals is None and alu.multiplies
+        if not is_there or scale is None or zero is None:
+            return f"an alu does not compute {self.name}"
+        assert registers is not None
+        factor, point = alu.by_channel(scale), alu.by_channel(zero)
+        reals = Reals((registers,), partial(_computed, self, factor, point), (factor,))
+        return replace(registers, reals=reals)
+
     def infer(self) -> Sequence[AnyTensor]:
         """The broadcast shape in f32."""
         element = element_type(self.x)
@@ -186,3 +236,8 @@ class DequantizeOp(ElementwiseOp):
     def expression(self, x: te.Expr, scale: te.Expr, zero: te.Expr) -> te.Expr:
         """The value of one element."""
         return te.cast(te.cast(x, i32) - te.cast(zero, i32), f32) * scale
+
+
+def _computed(op: QuantizerOp | DequantizeOp, scale: Array, zero: Array, x: Array) -> Array:
+    """What an operator makes of numbers, whose last dimension are channels."""
+    return op.compute(x, scale, zero)

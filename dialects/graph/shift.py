@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import i32
-from xdsl.irdl import irdl_op_definition
+from xdsl.dialects.builtin import UnitAttr, i32
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import irdl_op_definition, opt_prop_def
 
 from tcopt.dialects.graph.alu_forms import MOST
+from tcopt.dialects.graph.attributes import flag
 from tcopt.dialects.graph.elementwise import BinaryOp, Domain
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.interfaces.placement import Alu, Registers
 from tcopt.dialects.graph.types import Array, bits_of, element_type, is_unsigned_int
 from tcopt.dialects.te import api as te
@@ -47,11 +50,21 @@ class ShiftLeftOp(BinaryOp):
 
 @irdl_op_definition
 class ShiftRightOp(BinaryOp):
-    """lhs / 2**rhs, rounded down: of a number with a sign, copies of it come in."""
+    """lhs / 2**rhs, rounded down: of a number with a sign, copies of it come in.
+
+    With `in_range` some bits are left of every element.
+    """
 
     name = "graph.shift_right"
     DOMAIN: ClassVar[Domain] = Domain.INTEGRAL
     NEUTRAL_RHS: ClassVar[float | None] = 0
+
+    in_range = opt_prop_def(UnitAttr)
+
+    def __init__(
+        self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, *, in_range: bool = False
+    ):
+        GraphOp.__init__(self, [lhs, rhs], {"in_range": flag(in_range)})
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """The value by numpy."""
@@ -62,7 +75,7 @@ class ShiftRightOp(BinaryOp):
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
         """The value of one element."""
-        if _is_known(rhs):
+        if self.in_range is not None or _is_known(rhs):
             return te.shift_right(lhs, rhs)
         places, inside = _places(rhs)
         shifted = te.shift_right(lhs, places)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tcopt.dialects.intrinsics import Intrinsic, register_family
 from tcopt.dialects.te import api as te
+from tcopt.dialects.te.products import multiply_high
 from tcopt.support.errors import InputError
 
 INPUT, WEIGHT, REGISTER = "acc_input", "acc_weight", "acc_register"
@@ -220,7 +221,10 @@ def store_out(extents: Shape, number: int | None = None) -> Intrinsic:
 
 
 ALU_CODES = ("min", "max", "add", "shr")
-"""Operations of any alu."""
+"""Operations of any alu, each of which is one operation of the IR."""
+
+PRODUCT = "mulh"
+"""The operation of an alu that multiplies."""
 
 
 def alu_name(code: str, unit: Shape, number: int | None = None) -> str:
@@ -273,15 +277,8 @@ def _declare_alu(code: str, combine: Callable[[te.Expr, te.Expr], te.Expr], *req
         )
 
 
-def _multiply_high(a: te.Expr, b: te.Expr) -> te.Expr:
-    """The high half of twice the product, rounded; the largest number where that is too large."""
-    product = te.cast(a, "i64") * te.cast(b, "i64") + te.cast(1 << 30, "i64")
-    half = te.shift_right(product, te.cast(31, "i64"))
-    return te.cast(te.minimum(half, te.cast((1 << 31) - 1, "i64")), "i32")
-
-
 _declare_alu("min", te.minimum)
 _declare_alu("max", te.maximum)
 _declare_alu("add", lambda a, b: a + b)
 _declare_alu("shr", te.shift_right)
-_declare_alu("mulh", _multiply_high, "mulh")
+_declare_alu(PRODUCT, multiply_high, "mulh")

@@ -115,12 +115,14 @@ class Alu:
         register_cycles: where both operands are in registers.
         loads_bytes: whether bytes in memory can be loaded as operands.
         registers: how many there are, each of a step's elements.
+        multiplies: whether it computes the high halves of products.
     """
 
     number_cycles: int = 1
     register_cycles: int = 1
     loads_bytes: bool = False
     registers: int = 0
+    multiplies: bool = False
 
 
 @dataclass(frozen=True)

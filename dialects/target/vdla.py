@@ -196,8 +196,13 @@ class VdlaTargetAttr(AcceleratorFacts):
     def alu(self) -> Alu | None:
         if not self.has("alu"):
             return None
-        registers = self.entries["acc"]
-        return Alu(self.alu_imm.data, self.alu_reg.data, self.has("load_i8"), registers)
+        return Alu(
+            self.alu_imm.data,
+            self.alu_reg.data,
+            loads_bytes=self.has("load_i8"),
+            registers=self.entries["acc"],
+            multiplies=self.has("mulh"),
+        )
 
     @property
     def memory_port(self) -> Port:

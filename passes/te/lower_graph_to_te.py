@@ -152,10 +152,11 @@ class _Lowering:
     def lower(self, unit: Unit) -> None:
         """Replace a unit by the call of its function."""
         factors = _factors(unit)
-        known = [v for v in unit.inputs if v not in factors]
+        place = unit.op.attributes.get(PLACE)
+        # What an accelerator has in tables it loads from memory, whatever the numbers are.
+        known = [v for v in unit.inputs if v not in factors and (place is None or not _is_table(v))]
         numbers = {v: n for v in known if (n := self.number(v)) is not None}
         params = [value for value in unit.inputs if value not in numbers]
-        place = unit.op.attributes.get(PLACE)
         key = (place, _structure(unit, params, numbers))
         function = self.functions.get(key)
         if function is None:
@@ -253,6 +254,10 @@ class _Lowering:
         else:
             block.add_op(function)
         self.last = function
+
+
+def _is_table(value: SSAValue) -> bool:
+    return math.prod(_tensor_type(value).get_shape()) > 1
 
 
 def _factors(unit: Unit) -> set[SSAValue]:

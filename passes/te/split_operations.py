@@ -25,6 +25,8 @@ from tcopt.support.rewriting import rewrite
 
 _FREE = (ReadOp, YieldOp, arith.ConstantOp)
 _CONVERSIONS = (ExtSIOp, TruncIOp)
+_WIDEST = 32
+"""Bits of what units work on."""
 
 
 @dataclass
@@ -46,7 +48,7 @@ class SplitStage(RewritePattern):
     def match_and_rewrite(self, op: ComputeOp, rewriter: PatternRewriter) -> None:
         if op.is_reduction or not _is_whole(op):
             return
-        work = [each for each in op.body.block.ops if not isinstance(each, _FREE)]
+        work = [each for each in op.body.block.ops if _has_stage(each)]
         if len(work) < 2:
             return
         made: dict[SSAValue, SSAValue] = {}
@@ -165,6 +167,16 @@ def _is_integer(type_: Attribute) -> bool:
     return isinstance(type_, IntegerType) and type_.bitwidth > 1
 
 
+def _has_stage(op: Operation) -> bool:
+    """Whether an operation is one of a unit: not those of more than 32 bits in between, which
+    belong to what makes a result of them."""
+    return not isinstance(op, _FREE) and _bits(op.results[0].type) <= _WIDEST
+
+
+def _bits(type_: Attribute) -> int:
+    return type_.bitwidth if isinstance(type_, IntegerType) else 0
+
+
 def _single_operation(stage: ComputeOp) -> Operation | None:
     """The one operation of a stage, if it is not a reduction and has one on integers."""
     work = [op for op in stage.body.block.ops if not isinstance(op, _FREE)]
@@ -204,16 +216,24 @@ def _stage(
 
     def body(block: Block) -> Iterator[Operation]:
         mapping: dict[SSAValue, SSAValue] = dict(zip(like.body.block.args, block.args, strict=True))
+
+        def cloned(work: Operation) -> Iterator[Operation]:
+            for operand in dict.fromkeys(work.operands):
+                if operand in mapping:
+                    continue
+                if operand in made:
+                    read = _read_of(made[operand], block)
+                    mapping[operand] = read.result
+                    yield read
+                elif isinstance(operand.owner, _FREE):
+                    yield operand.owner.clone(mapping)
+                elif isinstance(operand.owner, Operation):
+                    yield from cloned(operand.owner)
+            yield work.clone(mapping)
+
         work = value.owner
         assert isinstance(work, Operation)
-        for operand in dict.fromkeys(work.operands):
-            if operand in made:
-                read = _read_of(made[operand], block)
-                mapping[operand] = read.result
-                yield read
-            elif isinstance(operand.owner, Operation):
-                yield operand.owner.clone(mapping)
-        yield work.clone(mapping)
+        yield from cloned(work)
 
     return _make(like, name, value.type, body)
 

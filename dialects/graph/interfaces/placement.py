@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 LARGEST_PRODUCT = 1 << 14
 """The largest product of two signed bytes."""
+
+
+OTHER_REGISTERS = 4
+"""Registers beside those that are reduced: results, and what is combined with these."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,22 @@ class Offload:
 
 
 @dataclass(frozen=True)
+class Reals:
+    """Numbers that are a function of integers in registers, one that never goes down.
+
+    Attributes:
+        terms: the integers.
+        function: of arrays of integers for each term, whose last dimension are channels: exactly
+            what operators make of them.
+        slopes: about how much it goes up for one of each term, by channel.
+    """
+
+    terms: tuple[Registers, ...]
+    function: Callable[..., Array]
+    slopes: tuple[Array, ...]
+
+
+@dataclass(frozen=True)
 class Registers:
     """Integers of 32 bits in registers of an alu, on blocks of channels.
 
@@ -50,16 +70,29 @@ class Registers:
         offset: what is still to be added, in the shape of the operator that it is for.
         limits: what is to be the least and the greatest, after that.
         bound: the greatest magnitude of the integers.
+        reals: the numbers that these stand for, where they are not yet integers again.
     """
 
     value: SSAValue
     offset: Array
     bound: int
     limits: tuple[int, int] | None = None
+    reals: Reals | None = None
 
 
 class Alu(Protocol):
-    """An alu that adds and compares integers of 32 bits, and shifts them, as operators see it."""
+    """An alu that adds and compares integers of 32 bits, and shifts them, as operators see it.
+
+    Attributes:
+        multiplies: whether it computes the high halves of products.
+        slack: how far integers may be from what operators compute.
+    """
+
+    @property
+    def multiplies(self) -> bool: ...
+
+    @property
+    def slack(self) -> int: ...
 
     def number(self, value: SSAValue) -> Array | None:
         """The value of what is made of constants."""
@@ -79,6 +112,26 @@ class Alu(Protocol):
 
     def constant(self, number: int) -> SSAValue:
         """A number of 32 bits."""
+        ...
+
+    def table(self, numbers: Array, *, is_register: bool = False) -> SSAValue:
+        """Numbers of 32 bits, one for all channels or one for each.
+
+        Args:
+            is_register: an instruction takes no number in their place.
+        """
+        ...
+
+    def by_channel(self, numbers: Array) -> Array:
+        """Numbers as an array with one for each channel."""
+        ...
+
+    def reach(self, registers: Registers) -> tuple[Array, Array]:
+        """The least and the greatest of what is in registers, by channel."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Say something about the form to people."""
         ...
 
 

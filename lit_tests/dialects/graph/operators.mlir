@@ -290,6 +290,14 @@ func.func @shift_right(%a: tensor<3xi8>, %b: tensor<3xi8>) -> tensor<3xi8> {
   func.return %c : tensor<3xi8>
 }
 
+// CHECK: graph.shift_right %a, %b {in_range} : tensor<3xi32>
+// CHECK: graph.multiply_high %a, %b : tensor<3xi32>
+func.func @multiply_high(%a: tensor<3xi32>, %b: tensor<3xi32>) -> (tensor<3xi32>, tensor<3xi32>) {
+  %c = graph.shift_right %a, %b {in_range} : tensor<3xi32>
+  %d = graph.multiply_high %a, %b : tensor<3xi32>
+  return %c, %d : tensor<3xi32>, tensor<3xi32>
+}
+
 // CHECK: graph.sign %a : tensor<11xf32>
 func.func @sign(%a: tensor<11xf32>) -> tensor<11xf32> {
   %b = graph.sign %a : tensor<11xf32>

@@ -97,3 +97,36 @@ te.func @host(%x: tensor<8xi32>) -> tensor<8xi32> {
   }
   te.return %y : tensor<8xi32>
 }
+
+// -----
+
+// Operations of more than 32 bits belong to what makes 32 bits of them again: a unit has one operation
+// for all.
+// CHECK-LABEL: te.func @product
+// CHECK-NEXT:    %{{.*}} = te.compute "z" [%i = 16] : tensor<16xi32> {
+// CHECK:         %{{.*}} = te.compute "trunci" [%i = 16] : tensor<16xi32> {
+// CHECK:           arith.muli %{{.*}}, %{{.*}} : i64
+// CHECK:           arith.shrsi %{{.*}}, %{{.*}} : i64
+// CHECK:           arith.trunci %{{.*}} : i64 to i32
+// CHECK:         te.compute "y" [%i = 16] : tensor<16xi32> {
+// CHECK:           arith.addi %{{.*}}, %{{.*}} : i32
+te.func @product(%x: tensor<16xi32>, %m: tensor<16xi32>) -> tensor<16xi32> attributes {tcopt.target = #target.vdla<results = "i8", features = "alu,load_i8,mulh", inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
+  %z = te.compute "z" [%i = 16] : tensor<16xi32> {
+    %0 = te.read %x[%i] : tensor<16xi32>
+    te.yield %0 : i32
+  }
+  %y = te.compute "y" [%i = 16] : tensor<16xi32> {
+    %0 = te.read %z[%i] : tensor<16xi32>
+    %1 = te.read %m[%i] : tensor<16xi32>
+    %2 = arith.extsi %0 : i32 to i64
+    %3 = arith.extsi %1 : i32 to i64
+    %4 = arith.muli %2, %3 : i64
+    %c = arith.constant 31 : i64
+    %5 = arith.shrsi %4, %c : i64
+    %6 = arith.trunci %5 : i64 to i32
+    %one = arith.constant 1 : i32
+    %7 = arith.addi %6, %one : i32
+    te.yield %7 : i32
+  }
+  te.return %y : tensor<16xi32>
+}

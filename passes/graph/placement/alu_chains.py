@@ -57,6 +57,7 @@ class Chain:
         followed: ops of the graph that the body stands for, `op` first.
         reads: values of the graph that it reads as they are known there.
         claims: what others stand for.
+        slack: how far integers may be from the host's; notes: what to say of them.
     """
 
     op: GraphOp
@@ -70,6 +71,8 @@ class Chain:
     followed: list[GraphOp] = field(default_factory=list[GraphOp])
     reads: list[SSAValue] = field(default_factory=list[SSAValue])
     claims: Claims = field(default_factory=Claims)
+    slack: int = 0
+    notes: list[str] = field(default_factory=list[str])
     _known: dict[SSAValue, Registers] = field(default_factory=dict[SSAValue, Registers])
     _numbers: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
 
@@ -154,6 +157,11 @@ class Chain:
 
     # As operators see it.
 
+    @property
+    def multiplies(self) -> bool:
+        """Whether the alu computes high halves of products."""
+        return self.alu is not None and self.alu.multiplies
+
     def number(self, value: SSAValue) -> Array | None:
         """The value of what is made of constants, one number or one for each channel."""
         array = self.ranges.array(value)
@@ -181,7 +189,7 @@ class Chain:
         """The same with nothing left to be added or compared."""
         value, offset = registers.value, registers.offset
         if offset.any():
-            value = self.add(AddOp(value, self._table(offset)))
+            value = self.add(AddOp(value, self.table(offset)))
         if registers.limits is None:
             return replace(registers, value=value, offset=np.zeros((), np.int64))
         low, high = registers.limits
@@ -226,19 +234,56 @@ class Chain:
         wide = self.add(CastOp(blocks, i32))
         return Registers(wide, np.zeros((), np.int64), max(map(abs, limits)))
 
-    def _table(self, numbers: Array) -> SSAValue:
-        """Numbers to be added: one, or one for each channel."""
-        if numbers.min() == numbers.max() and abs(int(numbers.flat[0])) < _IMMEDIATE:
+    def table(self, numbers: Array, *, is_register: bool = False) -> SSAValue:
+        """Numbers of 32 bits, one or one for each channel."""
+        is_small = numbers.min() == numbers.max() and abs(int(numbers.flat[0])) < _IMMEDIATE
+        if is_small and not is_register:
             return self.constant(int(numbers.flat[0]))
         channels, *_, lanes = shape_of(self.form.body[-1].results[0])[1:]
         rank = len(self.op.shape)
-        plain = np.broadcast_to(numbers, (1, self.op.shape[1], *[1] * (rank - 2))).reshape(-1)
         filled = np.zeros(channels * lanes, np.int32)
+        plain = self.by_channel(numbers)
         filled[: plain.size] = plain
         shape = (1, channels, *[1] * (rank - 2), lanes)
         made = self.constants.make(filled.reshape(shape), "offsets")
         self.before.append(made)
         return made.results[0]
+
+    def by_channel(self, numbers: Array) -> Array:
+        """Numbers as an array with one for each channel."""
+        channels, rank = self.op.shape[1], len(self.op.shape)
+        if numbers.shape == (channels,):
+            return numbers
+        return np.broadcast_to(numbers, (1, channels, *[1] * (rank - 2))).reshape(-1)
+
+    def reach(self, registers: Registers) -> tuple[Array, Array]:
+        """The least and the greatest of what is in registers: of sums as far as their factors are
+        known."""
+        channels = self.op.shape[1]
+        if registers.value is self.form.body[-1].results[0]:
+            found = self._reach_of_sums()
+            if found is not None:
+                return found
+        most = np.full(channels, registers.bound, np.int64)
+        return -most, most
+
+    def note(self, text: str) -> None:
+        """Something to be said of the chain."""
+        self.notes.append(text)
+
+    def _reach_of_sums(self) -> tuple[Array, Array] | None:
+        """The least and the greatest sums of products with weights that are known."""
+        product = self.form.body[-1]
+        weight, limits = self.op.linear_weight(), self.ranges.of(product.operands[0])
+        factors = None if weight is None else self.ranges.array(self.op.operands[weight.operand])
+        if weight is None or limits is None or factors is None:
+            return None
+        # What fills up blocks, and pads, are zeros; other pads are in the data.
+        low, high = min(limits[0], 0), max(limits[1], 0)
+        rows = np.moveaxis(factors.astype(np.int64), weight.axis, 0)
+        rows = rows.reshape(rows.shape[0], -1)
+        up, down = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
+        return up * low + down * high, up * high + down * low
 
     def users(self, value: SSAValue) -> list[GraphOp]:
         """The ops of the graph that use a value; none where something else does, as another chain

@@ -30,6 +30,8 @@ from tcopt.passes.graph.placement.alu_chains import (
 )
 from tcopt.passes.graph.placement.read_outs import follow_read_out
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
+from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
+from tcopt.support.errors import PassFailedError
 from tcopt.support.minimum_cut import UNLIMITED, Network
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
@@ -81,6 +83,7 @@ class PartitionPass(ModulePass):
     Options:
         host_products: how many products the host computes in a cycle of the accelerator.
         all_of_them: whether the accelerator gets all operators that it can compute.
+        accuracy: with `fast` its integers may be one step from those of the host.
         print_plan: print what each operator would take to stderr.
     """
 
@@ -89,16 +92,25 @@ class PartitionPass(ModulePass):
 
     host_products: int = HOST_PRODUCTS
     all_of_them: bool = False
+    accuracy: str = DEFAULT
     print_plan: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.accuracy not in ACCURACIES:
+            known = ", ".join(ACCURACIES)
+            raise PassFailedError(f"partition: accuracy = '{self.accuracy}' is none of {known}")
         facts = accelerator_of(op)
         if not isinstance(facts, AcceleratorFacts) or facts.matrix_unit is None:
             return
         constants = Constants(op)
         for body in function_bodies(op):
             plan = plan_partition(
-                body, facts, constants, self.host_products, every=self.all_of_them
+                body,
+                facts,
+                constants,
+                self.host_products,
+                every=self.all_of_them,
+                slack=int(self.accuracy == FAST),
             )
             if self.print_plan:
                 print(plan, file=sys.stderr)
@@ -155,8 +167,13 @@ def plan_partition(
     host_products: int,
     *,
     every: bool = False,
+    slack: int = 0,
 ) -> PartitionPlan:
-    """Choose the operators of a function's body that the accelerator computes."""
+    """Choose the operators of a function's body that the accelerator computes.
+
+    Args:
+        slack: how far its integers may be from those of the host.
+    """
     plan = PartitionPlan(facts.kind)
     ranges = IntegerRanges(constants)
     claims = Claims()
@@ -164,7 +181,7 @@ def plan_partition(
     for op in reversed(list(body.ops)):
         if not isinstance(op, GraphOp) or op in claims.ops:
             continue
-        chain = _chain(op, facts, constants, ranges, claims=claims)
+        chain = _chain(op, facts, constants, ranges, claims, slack)
         if chain is None:
             continue
         if isinstance(chain, str):
@@ -179,7 +196,8 @@ def plan_partition(
         is_there = op in plan.chosen
         where = facts.kind if is_there else "the host"
         text = f"on {where}: {each.there} cycles on {facts.kind}, {each.here} on the host"
-        remark(PartitionPass.name, op, text, missed=not is_there)
+        notes = each.chain.notes if is_there else []
+        remark(PartitionPass.name, op, "; ".join([text, *notes]), missed=not is_there)
     return plan
 
 
@@ -189,6 +207,7 @@ def _chain(
     constants: Constants,
     ranges: IntegerRanges,
     claims: Claims,
+    slack: int,
 ) -> Chain | str | None:
     """An operator as the accelerator computes it, or why it cannot; None where nobody would ask."""
     unit = facts.matrix_unit
@@ -198,13 +217,13 @@ def _chain(
         on_alu = op.on_alu_in_blocks(unit.lanes)
         if on_alu is None:
             return form if op.COUNTS_ON else None
-        return _on_alu(op, on_alu, facts, constants, ranges, claims)
+        return _on_alu(op, on_alu, facts, constants, ranges, claims, slack)
     if unit.rows > 1:
         drop([*form.before, *form.body, *form.after])
         return f"no layout feeds a unit that multiplies {unit.rows} rows at once"
     reason = f"{facts.kind} stores no sums of 32 bits"
     if facts.alu is not None and "i8" in unit.results:
-        chain = Chain(op, form, unit, facts.alu, constants, ranges, claims=claims)
+        chain = Chain(op, form, unit, facts.alu, constants, ranges, claims=claims, slack=slack)
         reason = chain.follow()
         if reason is None:
             return chain
@@ -225,13 +244,14 @@ def _on_alu(
     constants: Constants,
     ranges: IntegerRanges,
     claims: Claims,
+    slack: int,
 ) -> Chain | str:
     """An operator as the alu computes it without sums of products, or why it cannot."""
     unit, alu = facts.matrix_unit, facts.alu
     assert unit is not None, "asked before"
     if isinstance(form, str):
         return form
-    chain = Chain(op, form, unit, alu, constants, ranges, claims=claims)
+    chain = Chain(op, form, unit, alu, constants, ranges, claims=claims, slack=slack)
     reason: str | None = None
     if alu is None or not alu.loads_bytes or "i8" not in unit.results:
         reason = f"{facts.kind} has no alu, or does not load and store its bytes"

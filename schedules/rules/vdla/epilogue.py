@@ -17,7 +17,7 @@ from xdsl.traits import Commutative
 
 from tcopt.dialects.arith_ import ExtSIOp, TruncIOp
 from tcopt.dialects.intrinsics import intrinsic
-from tcopt.dialects.intrinsics.vdla import ALU_CODES, alu_name
+from tcopt.dialects.intrinsics.vdla import ALU_CODES, PRODUCT, alu_name
 from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.schedules.analysis.behaviours import behaviour_of
@@ -130,6 +130,8 @@ def _step(
             return _conversion(block, work[0], pattern, sums, facts, is_early=is_early)
         if element_of(pattern.store.buffer) == i32:
             return _alu(block, work[0], pattern, sums, facts, is_early=is_early)
+    if [each.name for each in work] == _product_names():
+        return _product(block, pattern, sums, facts, is_early=is_early)
     return Declined(f"{op.block_name.data} is not an operation of the alu")
 
 
@@ -156,6 +158,53 @@ def _conversion(
     if isinstance(work, TruncIOp) and types == (i32, i8) and outer[1] is None:
         return Step(block, STORE, f"vdla_store_out_{unit}x{lanes}", is_early=is_early)
     return Declined(f"{block.name} converts where nothing is loaded or stored")
+
+
+@cache
+def _product_names() -> list[str]:
+    """What a product's high half is computed by."""
+    body = behaviour_of(alu_name(PRODUCT, (1, 1))).block.body.block
+    return [each.name for each in body.ops if not isinstance(each, _ACCESSES)]
+
+
+def _product(
+    block: Block,
+    pattern: BlockPattern,
+    sums: BlockPattern,
+    facts: VdlaTargetAttr,
+    *,
+    is_early: bool,
+) -> Step | Declined:
+    """The high halves of products of registers with others."""
+    unit, lanes, _ = facts.unit
+    for first, second in (pattern.terms, pattern.terms[::-1]):
+        found = _with_register(block, PRODUCT, (first, second), pattern, sums, is_early=is_early)
+        if found is not None:
+            return replace(found, intrinsic=alu_name(PRODUCT, (unit, lanes)))
+    return Declined(f"{block.name} multiplies no registers")
+
+
+def _with_register(
+    block: Block,
+    code: str,
+    terms: tuple[StridedAccess, StridedAccess],
+    pattern: BlockPattern,
+    sums: BlockPattern,
+    *,
+    is_early: bool,
+) -> Step | None:
+    """Registers combined with others, which may be loaded; None if the result has no place."""
+    read = list(dict.fromkeys(term.buffer for term in pattern.terms))
+    old, other = terms
+    if not _may_be_over(old, pattern, block) or element_of(other.buffer) != i32:
+        return None
+    table = None
+    if alloc_of(other.buffer) is None:
+        table = read.index(other.buffer), _layout(other, sums)
+    elif not _is_own_place(other, pattern.extents):
+        return None
+    over = read.index(old.buffer)
+    return Step(block, ALU, code, over, table, None, is_early, has_number=False)
 
 
 def _alu(
@@ -186,17 +235,12 @@ def _alu(
             name = alu_name(code, (unit, lanes), sign * number)
             return Step(block, ALU, name, over=read.index(term.buffer), is_early=is_early)
         with_register = next((t for t in pattern.terms if t.op.results[:1] == (other,)), None)
-        if with_register is None or sign < 0 or element_of(with_register.buffer) != i32:
+        if with_register is None or sign < 0:
             continue
-        table = None
-        if alloc_of(with_register.buffer) is None:
-            table = read.index(with_register.buffer), _layout(with_register, sums)
-        elif not _is_own_place(with_register, pattern.extents):
-            continue
-        over = read.index(term.buffer)
-        return Step(
-            block, ALU, alu_name(code, (unit, lanes)), over, table, None, is_early, has_number=False
-        )
+        terms = term, with_register
+        found = _with_register(block, code, terms, pattern, sums, is_early=is_early)
+        if found is not None:
+            return replace(found, intrinsic=alu_name(code, (unit, lanes)))
     return reason
 
 

@@ -77,3 +77,36 @@ func.func @main(%x: tensor<1x1x8x8x16xi8>, %w: tensor<1x1x1x1x1x16x16xi8>, %b: t
   func.return %3 : tensor<1x1x8x8x16xi8>
 }
 }
+
+// -----
+
+// An alu that multiplies scales sums: by registers that are loaded once, as are those that are added
+// and those that it shifts by.
+// CHECK-LABEL: sched.sequence @fused_blocked_conv_shift_left_multiply_high_add_schedule for
+// CHECK:         sched.tensorize %shli as "vdla_shr_1x16_by_-8"
+// CHECK-NEXT:    sched.tensorize %trunci as "vdla_mulh_1x16"
+// CHECK-NEXT:    sched.tensorize %addi as "vdla_add_1x16"
+// CHECK-NEXT:    sched.tensorize %shrsi as "vdla_shr_1x16"
+// PROGRAM-LABEL: vdla.program @fused_blocked_conv_shift_left_multiply_high_add
+// PROGRAM:         vdla.load acc {{[0-9]+}}, %m[0] : 1x1
+// PROGRAM:         vdla.load acc {{[0-9]+}}, %o[0] : 1x1
+// PROGRAM:         vdla.load acc {{[0-9]+}}, %s[0] : 1x1
+// PROGRAM:         vdla.alu shr %shr, -8
+// PROGRAM-NEXT:    vdla.alu mulh %mulh
+// PROGRAM-NEXT:    vdla.alu add %add
+// PROGRAM-NEXT:    vdla.alu shr %shr_1
+// PROGRAM-NEXT:    vdla.store out
+module attributes {tcopt.target = #target.vdla<results = "i8", features = "alu,load_i8,mulh", inp_bytes = 2048, wgt_bytes = 8192, acc_bytes = 8192, uop_bytes = 1024>} {
+func.func @main(%x: tensor<1x1x8x8x16xi8>, %w: tensor<1x1x1x1x1x16x16xi8>, %m: tensor<1x1x1x1x16xi32>, %o: tensor<1x1x1x1x16xi32>, %s: tensor<1x1x1x1x16xi32>) -> tensor<1x1x8x8x16xi8> {
+  %n = graph.constant dense<8> : tensor<i32>
+  %g = graph.group kind = complex_out_fusable {
+  %0 = graph.blocked_conv %x, %w {result_element = i32} : tensor<1x1x8x8x16xi32>
+  %1 = graph.shift_left %0, %n : tensor<1x1x8x8x16xi32>
+  %2 = graph.multiply_high %1, %m : tensor<1x1x8x8x16xi32>
+  %3 = graph.add %2, %o : tensor<1x1x8x8x16xi32>
+  %4 = graph.shift_right %3, %s {in_range} : tensor<1x1x8x8x16xi32>
+  %5 = graph.cast %4 : tensor<1x1x8x8x16xi8>
+  graph.yield %5 : tensor<1x1x8x8x16xi8> } : tensor<1x1x8x8x16xi8>
+  func.return %g : tensor<1x1x8x8x16xi8>
+}
+}

@@ -1,0 +1,130 @@
+"""Scaling by any numbers as an alu with `multiply_high` computes it.
+
+What scales integers by factors above zero, and rounds, never goes down. Where a product, a sum and
+a shift are the same on both sides of each step, they are the same function (`step_fit`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.graph.binary import AddOp, MaxOp, MinOp
+from tcopt.dialects.graph.interfaces.placement import Alu, Reals, Registers
+from tcopt.dialects.graph.multiply_high import MultiplyHighOp
+from tcopt.dialects.graph.shift import ShiftLeftOp, ShiftRightOp
+from tcopt.dialects.graph.step_fit import StepFit, differing, fit_steps, steps_of
+from tcopt.dialects.graph.sum_fit import fit_sum
+from tcopt.dialects.graph.types import Array
+
+
+def integers_on_alu(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
+    """Integers that are a function of what is in registers, each within limits.
+
+    Args:
+        reals: whose function gives the integers.
+    """
+    if not alu.multiplies:
+        return "its scales are not powers of two, and the alu does not multiply"
+    if any((slope <= 0).any() for slope in reals.slopes):
+        return "a scale is not above zero"
+    if len(reals.terms) == 1:
+        return _of_one(alu, reals, limits)
+    if len(reals.terms) == 2:
+        return _of_two(alu, reals, limits)
+    return "it is a sum of more than two terms"
+
+
+def _of_one(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
+    (registers,) = reals.terms
+    least, most = alu.reach(registers)
+    offset, within = alu.by_channel(registers.offset), registers.limits
+
+    def function(x: Array) -> Array:
+        total = x + offset
+        total = total if within is None else np.clip(total, *within)
+        return reals.function(total).astype(np.int64)
+
+    # What is limited on the way has fewer values, and the steps between are those of a line.
+    low = max(limits[0], int(function(least).min()))
+    limits = low, max(min(limits[1], int(function(most).max())), low + 1)
+    slope = reals.slopes[0].astype(np.float64)
+    steps = steps_of(function, least, most, limits)
+    fit = fit_steps(steps, slope)
+    if fit is None and alu.slack:
+        fit = fit_steps(steps, slope, slack=alu.slack)
+        if fit is not None:
+            share = differing(fit, steps, limits)
+            alu.note(f"at most {alu.slack} step from the host's integers, for {share:.2g} of sums")
+    if fit is None:
+        return "no multiplication and shift has all of its steps"
+    value = _emitted(alu, registers.value, fit)
+    bound = max(map(abs, limits))
+    if fit.limits is not None:
+        return Registers(value, np.zeros((), np.int64), bound)
+    ends = np.abs(np.concatenate([fit(least), fit(most)]))
+    bound = max(int(ends.max()), bound)
+    return Registers(value, np.zeros((), np.int64), bound, limits)
+
+
+def _emitted(alu: Alu, value: SSAValue, fit: StepFit) -> SSAValue:
+    if fit.limits is not None:
+        low, high = fit.limits
+        value = alu.add(MaxOp(value, alu.table(low)))
+        value = alu.add(MinOp(value, alu.table(high)))
+    if fit.left:
+        value = alu.add(ShiftLeftOp(value, alu.constant(fit.left)))
+    value = alu.add(MultiplyHighOp(value, alu.table(fit.factor, is_register=True)))
+    value = alu.add(AddOp(value, alu.table(fit.offset)))
+    return _shifted(alu, value, fit.right)
+
+
+def _shifted(alu: Alu, value: SSAValue, places: Array) -> SSAValue:
+    if places.min() == places.max():
+        return alu.add(ShiftRightOp(value, alu.constant(int(places[0]))))
+    return alu.add(ShiftRightOp(value, alu.table(places), in_range=True))
+
+
+def _of_two(alu: Alu, reals: Reals, limits: tuple[int, int]) -> Registers | str:
+    """A sum of two terms of bytes: all pairs of them are gone through."""
+    settled = [alu.settled(term) for term in reals.terms]
+    ranges = [_range(term, now) for term, now in zip(reals.terms, settled, strict=True)]
+    if any(found is None for found in ranges):
+        return "its terms are not bytes"
+    if any(slope.min() != slope.max() for slope in reals.slopes):
+        return "scales of a sum differ by channel"
+    pairs = np.meshgrid(*[np.arange(a, b + 1) for a, b in filter(None, ranges)], indexing="ij")
+    channels = len(reals.slopes[0])
+    columns = [np.broadcast_to(each.reshape(-1, 1), (each.size, channels)) for each in pairs]
+    wanted = reals.function(*(each[:, :1] for each in columns)).astype(np.int64)
+    if wanted.shape[1] != 1 and (wanted != wanted[:, :1]).any():
+        return "what is added to a sum differs by channel"
+    slopes = [float(slope[0]) for slope in reals.slopes]
+    flat = [each.reshape(-1).astype(np.int64) for each in pairs]
+    fit = fit_sum(flat[0], flat[1], wanted[:, 0], slopes, limits)
+    if fit is None and alu.slack:
+        fit = fit_sum(flat[0], flat[1], wanted[:, 0], slopes, limits, slack=alu.slack)
+        if fit is not None:
+            found = np.clip(fit(*flat), *limits)
+            share = np.count_nonzero(found != wanted[:, 0]) / len(found)
+            alu.note(f"at most {alu.slack} step from the host's integers, for {share:.2g} of sums")
+    if fit is None:
+        return "no multiplications and shift have all of its steps"
+    parts: list[SSAValue] = []
+    for term, factor in zip(settled, fit.factors, strict=True):
+        value = alu.add(ShiftLeftOp(term.value, alu.constant(fit.left)))
+        table = alu.table(np.full(channels, factor), is_register=True)
+        parts.append(alu.add(MultiplyHighOp(value, table)))
+    total = alu.add(AddOp(*parts))
+    total = alu.add(AddOp(total, alu.table(np.full(channels, fit.offset))))
+    value = alu.add(ShiftRightOp(total, alu.constant(fit.right)))
+    bound = max(int(np.abs(fit(*flat)).max()), *map(abs, limits))
+    return Registers(value, np.zeros((), np.int64), bound, limits)
+
+
+def _range(term: Registers, settled: Registers) -> tuple[int, int] | None:
+    """Between which bytes a term is; None if it is not bytes."""
+    low, high = term.limits or (-settled.bound, settled.bound)
+    if low < -256 or high > 256:
+        return None
+    return low, high

@@ -1,0 +1,41 @@
+// RUN: tcopt %s -p 'partition{all_of_them=true}' --split-input-file | filecheck %s
+
+// Where the alu multiplies, any scale is a product, a sum and a shift, if these have all of the scale's
+// steps for all sums that weights and data allow.
+// CHECK-LABEL: func.func @any_scale
+// CHECK:         graph.group kind = complex_out_fusable {
+// CHECK-NEXT:      %[[C:.*]] = graph.blocked_conv
+// CHECK-NEXT:      %[[L:.*]] = graph.shift_left %[[C]], %{{.*}} : tensor<1x1x64x64x16xi32>
+// CHECK-NEXT:      %[[M:.*]] = graph.multiply_high %[[L]], %{{.*}} : tensor<1x1x64x64x16xi32>
+// CHECK-NEXT:      %[[S:.*]] = graph.add %[[M]], %{{.*}} : tensor<1x1x64x64x16xi32>
+// CHECK-NEXT:      graph.shift_right %[[S]], %{{.*}} : tensor<1x1x64x64x16xi32>
+module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "alu,load_i8,mulh", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  func.func @any_scale(%x: tensor<1x32x64x64xi8>) -> tensor<1x16x64x64xi8> {
+    %w = graph.constant dense<3> : tensor<16x32x3x3xi8>
+    %s = graph.constant dense<0.0123> : tensor<f32>
+    %z = graph.constant dense<0> : tensor<i8>
+    %0 = graph.conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : tensor<1x16x64x64xi32>
+    %1 = graph.requantize %0, %s, %z : tensor<1x16x64x64xi8>
+    return %1 : tensor<1x16x64x64xi8>
+  }
+}
+
+// -----
+
+// A sum over all pixels is one of registers.
+// CHECK-LABEL: func.func @mean
+// CHECK:         graph.layout_transform %{{.*}} {src = "NCHW", dst = "NCHW16c"} : tensor<1x4x8x8x16xi8>
+// CHECK:         graph.group kind = reduction {
+// CHECK-NEXT:      %[[W:.*]] = graph.cast %{{.*}} : tensor<1x4x8x8x16xi32>
+// CHECK-NEXT:      %[[S:.*]] = graph.reduce %[[W]] {kind = sum, axes = [2, 3], keepdims} : tensor<1x4x1x1x16xi32>
+// CHECK:           graph.cast %{{.*}} : tensor<1x4x1x1x16xi8>
+module attributes {tcopt.accelerator = #target.vdla<results = "i8", features = "alu,load_i8", inp_bytes = 32768, wgt_bytes = 32768, acc_bytes = 131072, uop_bytes = 32768>} {
+  func.func @mean(%x: tensor<1x64x8x8xi8>) -> tensor<1x64x1x1xi8> {
+    %s = graph.constant dense<1.562500e-02> : tensor<f32>
+    %z = graph.constant dense<0> : tensor<i8>
+    %0 = graph.cast %x : tensor<1x64x8x8xi32>
+    %1 = graph.reduce %0 {kind = sum, axes = [2, 3], keepdims} : tensor<1x64x1x1xi32>
+    %2 = graph.requantize %1, %s, %z : tensor<1x64x1x1xi8>
+    return %2 : tensor<1x64x1x1xi8>
+  }
+}
