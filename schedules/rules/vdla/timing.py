@@ -84,9 +84,14 @@ class Estimator:
         storing = stores + latency * outer.sums * store.transfers
         return most(loads + stores, compute + shown, loading, storing)
 
-    def cycles(self, tile: Tile) -> int:
-        """Cycles from the first instruction to the last."""
+    def cycles(self, tile: Tile, enough: int | None = None) -> int:
+        """Cycles from the first instruction to the last.
+
+        Args:
+            enough: where it takes at least as many, any number from this on is told, sooner.
+        """
         jobs = self._jobs(tile)
+        rest = sum(job.cycles for job in jobs if not job.port)
         facts = self.facts
         queues = [iter([n for n, job in enumerate(jobs) if job.unit == unit]) for unit in range(3)]
         heads = [next(queue, None) for queue in queues]
@@ -117,6 +122,9 @@ class Estimator:
                 job.done = port + latency
             else:
                 job.done = start + job.cycles
+                rest -= job.cycles
+                if enough is not None and job.done + rest >= enough:
+                    return job.done + rest
             free[unit] = job.done
             heads[unit], ready[unit] = next(queues[unit], None), None
             left -= 1

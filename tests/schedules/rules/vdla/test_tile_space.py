@@ -113,3 +113,19 @@ def test_any_choice_computes_the_same(rng: np.random.Generator) -> None:
         x, w, y = conv.arrays(rng)
         run_stream(stream_for(program, SMALL), SMALL, [x, w, y], seed=0)
         np.testing.assert_array_equal(y, conv.expected(x, w))
+
+
+def test_the_default_is_near_the_best_of_many_by_the_model_of_the_units() -> None:
+    """Many pieces have the same estimate where the alu is what takes longest."""
+    target = VdlaTargetAttr.of_facts({**named_machine("vta").facts(), "results": "i32"})
+    for conv in (LAYERS["C8"][0], LAYERS["C7"][0]):
+        _, space = space_of(conv, target)
+        default = space.timer.cycles(space.tile(Point(space.default())))
+        points = space.draw(20_000, np.random.default_rng(0))
+        k = space.at(points)
+        costs = np.where(space.valid(k) & (k.threads == 1), space.estimate(k), np.inf)
+        for row in np.argsort(costs, kind="stable")[:100]:
+            tile = space.tile(Point(space.choice(points[row])))
+            assert space.timer.cycles(tile) >= 0.98 * default
+            # One that is given up early takes at least as long as is said.
+            assert space.timer.cycles(tile, default) >= min(default, space.timer.cycles(tile))

@@ -1,0 +1,84 @@
+"""ResNet-18's convolutions on the accelerator, searched by the tuner.
+
+    python benchmarks/vdla_tuning.py --machine vdla --trials 64 [--layers C2,C8] [--strategy model]
+
+For each layer of the TVM paper's table 2 (C2 to C12): cycles of the default schedule and the best
+of so many choices that `tcopt-tune` tries, by the simulator, and what the best chooses otherwise.
+Programs are those of `vdla.py`, and cycles are exact, so the same seed finds the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from table2 import LAYERS, Layer
+from tcopt.backends.vdla.machines import named_machine
+from tcopt.compiler import Phase, lower
+from tcopt.dialects.target import VdlaTargetAttr
+from tcopt.support.target_registry import target_named
+from tcopt.tuner.arms import arms_of
+from tcopt.tuner.measure.measurer import MeasureSettings
+from tcopt.tuner.measure.simulated import SimulatedMeasurer, simulated_machine, with_simulated_times
+from tcopt.tuner.scheduler import Progress
+from tcopt.tuner.session import Session, SessionSettings
+from tcopt.tuner.task_search import Strategy, TaskSearch
+from tcopt.tuner.tasks import Task, tasks_in
+from vdla import graph
+
+_TO_TE = "lower-graph-to-te,te-inline,split-axes,merge-axes"
+_FOREVER = 1e9
+
+
+def task_of(layer: Layer, facts: VdlaTargetAttr, *, bias: bool) -> Task:
+    """A layer as what the tuner searches."""
+    module = graph(layer, facts, bias=bias)
+    lower(module, [Phase("te", _TO_TE)])
+    (task,) = tasks_in(module, target_named(facts.kind).placed_phases())
+    return task
+
+
+def search(task: Task, measurer: SimulatedMeasurer, trials: int, strategy: str) -> TaskSearch:
+    """The trials of a task."""
+    (task,) = with_simulated_times([task], measurer)
+    arms, machine = arms_of(task), str(simulated_machine(task))
+    found = TaskSearch(task.key, arms, Progress(task.weight, 0), Strategy(strategy), machine)
+    session = Session([(task, found)], measurer, settings=SessionSettings(worth=-1.0))
+    session.run(_FOREVER, trials)
+    return found
+
+
+def differences(default: Mapping[str, int], best: Mapping[str, int]) -> str:
+    """What is chosen otherwise."""
+    changed = [name for name in best if best[name] != default.get(name)]
+    return ", ".join(f"{name} {default.get(name)} -> {best[name]}" for name in changed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # pyright: ignore
+    parser.add_argument("--machine", default="vdla")
+    parser.add_argument("--trials", type=int, default=64)
+    parser.add_argument("--layers", default=",".join(layer.name for layer in LAYERS))
+    parser.add_argument("--strategy", default=Strategy.MODEL.value)
+    parser.add_argument("--no-bias", action="store_true")
+    parser.add_argument("--builders", type=int, default=2)
+    args = parser.parse_args()
+    facts, wanted = named_machine(args.machine), args.layers.split(",")
+    print("| layer | default | best | faster | chosen otherwise |\n|---|---|---|---|---|")
+    with SimulatedMeasurer(MeasureSettings(builders=args.builders)) as measurer:
+        for layer in (each for each in LAYERS if each.name in wanted):
+            task = task_of(layer, facts, bias=not args.no_bias)
+            found = search(task, measurer, args.trials, args.strategy)
+            best, (arm, *_) = found.best, found.arms
+            assert best is not None
+            cycles = round(best.ns * facts.megahertz / 1e3)
+            default = round(cycles / best.ratio)
+            told = differences(arm.space.default(), best.choice)
+            print(
+                f"| {layer.name} | {default:,} | {cycles:,} | {1 / best.ratio:.3f} | {told} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
