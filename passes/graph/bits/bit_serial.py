@@ -52,7 +52,7 @@ METHODS = (AUTO, POPCOUNT, LOOKUP, NEVER)
 
 @dataclass(frozen=True)
 class BitSerialPass(ModulePass):
-    """Add up products of numbers of few bits by counting bits (bit-serial arithmetic).
+    """Add up products of numbers of few bits by counting bits (bit-serial arithmetic) or by tables.
 
     Of data and weights that are integers of up to 4 bits, as a quantised model's, bits of the same
     place are stored in words: those of data by the network (`graph.pack_bits`), those of weights
@@ -70,6 +70,13 @@ class BitSerialPass(ModulePass):
         ...
         %s = graph.bit_conv %d, %v {pads = [1, 1, 1, 1], exclusive} : tensor<1x4x8x8x16xi32>
         %c = graph.sub %ones, %s : tensor<1x4x8x8x16xi32>
+
+    Where only weights have few bits, sums of as many numbers of data as an index has bits are put
+    into tables (`graph.sum_tables`), and each bit of weights has an index of an entry:
+
+        %d = graph.sum_tables %x {numbers = 6, groups = 8, steps = 2, bits = 11} : ...
+        %i = graph.constant @w.indices : tensor<1x2x3x3x1x8x64xui8>
+        %s = graph.table_conv %d, %i {bits = 11} : tensor<1x1x8x8x64xi32>
 
     Which numbers data has is known from what quantised it, or from its type. A number that stands
     in pads has the code 0; without pads the least number has. What has no such form, or takes
