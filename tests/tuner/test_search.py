@@ -275,3 +275,12 @@ def test_earlier_trials_are_taken_up() -> None:
     assert again.best == first.best
     keys = {tuple(t.choice.values()) for t in first.trials}
     assert not keys & {tuple(p.choice.values()) for p in again.propose(32)}
+
+
+@pytest.mark.parametrize("space", [SPACE, WIDE])
+def test_nothing_asked_for_is_nothing_found(space: ProductSpace) -> None:
+    """One trial of a batch may be all there is, and be drawn at random."""
+    arm = Arm("a", space, MACHINE)
+    rng = np.random.default_rng(0)
+    points, scores = arm.search(arm.by_estimate, space.draw(0, rng), 0, 16, rng)
+    assert points.shape == (0, len(space.knobs)) and not len(scores)

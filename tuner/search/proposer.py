@@ -161,6 +161,8 @@ class Arm:
         Args:
             good: choices that were measured and good: chains begin there as well.
         """
+        if count < 1:  # All that may be tried are drawn at random.
+            return self.space.draw(0, rng), np.zeros(0)
         if self.enumeration is not None:
             return self.enumeration.best(score, count)
         starts = draw_valid(self.space, chains, rng)
