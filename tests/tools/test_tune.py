@@ -312,6 +312,11 @@ def test_a_pool_needs_a_label(model: Path, db: str, capsys: pytest.CaptureFixtur
     assert "say which: --label" in capsys.readouterr().err
 
 
+def test_a_label_needs_a_pool(model: Path, db: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tcopt_tune.main([str(model), "--db", db, "--label", "cpu:here"]) == 1
+    assert "say which pool: --pool" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("value", ["5x", "0", "-1s", "", "1e9"])
 def test_times_are_numbers_with_a_unit(value: str) -> None:
     with pytest.raises(SystemExit):

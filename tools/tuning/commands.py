@@ -30,9 +30,11 @@ def pool_place(args: argparse.Namespace) -> PoolPlace | None:
     """The pool that options name, if they do.
 
     Raises:
-        InputError: they do not say which of its devices.
+        InputError: they do not say which of its devices, or which pool.
     """
     if args.pool is None:
+        if args.label:
+            raise InputError("a label is of devices of a pool", hint="say which pool: --pool")
         return None
     if not args.label:
         raise InputError("a pool has devices of several kinds", hint="say which: --label")
