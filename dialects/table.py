@@ -18,6 +18,8 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     DenseArrayBase,
     IndexType,
+    IntegerType,
+    Signedness,
     f64,
     i8,
 )
@@ -34,10 +36,21 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.support.literals import float_text, parse_number
 from tcopt.support.quick_ir import init_op
+
+
+def is_scaled_integer(element: Attribute) -> bool:
+    """Whether it is a type of integers that tables scale: without an unsigned reading, and not a
+    condition."""
+    return (
+        isa(element, IntegerType)
+        and element.width.data > 1
+        and element.signedness.data is Signedness.SIGNLESS
+    )
 
 
 @irdl_op_definition
@@ -45,7 +58,8 @@ class ScaleOp(IRDLOperation):
     """`x` times the entry of a constant table at an index.
 
     Where the entry is 0 the result is a zero whatever x is, infinities and NaNs included: the
-    term is absent. The zero is negative, the one number that changes no sum it is added to.
+    term is absent. The zero of floats is negative, the one number that changes no sum it is added
+    to. Integers have tables of integers, and wrap around.
     ```mlir
     %r = table.scale %x by %i of [4.0, 0.0, -5.0, 0.0, 1.0, 0.0] : f32
     ```
@@ -81,12 +95,17 @@ class ScaleOp(IRDLOperation):
         return tuple(float(v) for v in self.table.get_values())
 
     def verify_(self) -> None:
-        if not isinstance(get_element_type_or_self(self.x.type), AnyFloat):
-            raise VerifyException(f"scales floats, not {self.x.type}")
+        element = get_element_type_or_self(self.x.type)
+        if not isinstance(element, AnyFloat) and not is_scaled_integer(element):
+            raise VerifyException(f"scales floats or integers, not {self.x.type}")
         if self.result.type != self.x.type:
             raise VerifyException(f"result type {self.result.type} should be {self.x.type}")
         if not len(self.table):
             raise VerifyException("the table is empty")
+        if not isinstance(element, AnyFloat):
+            rest = next((e for e in self.entries if not e.is_integer()), None)
+            if rest is not None:
+                raise VerifyException(f"the entry {rest} of a table for {element} is not whole")
 
     @classmethod
     def parse(cls, parser: Parser) -> ScaleOp:

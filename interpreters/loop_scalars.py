@@ -130,6 +130,10 @@ def _shift_right(op: Operation, names: list[str]) -> str:
 
 def _scale(op: Operation, names: list[str]) -> str:
     assert isinstance(op, ScaleOp)
+    element = _element(op)
+    if isinstance(element, IntegerType):
+        entries = tuple(int(entry) for entry in op.entries)
+        return wrap(f"{names[0]} * {entries!r}[{names[1]}]", element)
     entry = f"{op.entries!r}[{names[1]}]"
     return f"({names[0]} * {entry} if {entry} else -0.0)"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects.arith import CMPF_COMPARISON_OPERATIONS, CMPI_COMPARISON_OPERATIONS
-from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.type import get_element_type_or_self
 
@@ -278,9 +278,16 @@ def _absi(w: Writer, op: Operation, names: list[str]) -> str:
 
 
 def _scale(w: Writer, op: Operation, names: list[str]) -> str:
-    """The product with an entry that is chosen from the table, -0.0 where the entry is 0."""
+    """The product with an entry that is chosen from the table; of floats -0.0 where that is 0."""
     assert isinstance(op, ScaleOp)
     like, text = op.results[0].type, _element(op)
+    if isinstance(get_element_type_or_self(like), IntegerType):
+        table = w.table([str(int(number)) for number in op.entries], text)
+        pointer = w.assign(f"getelementptr {text}, ptr {table}, i64 {names[1]}")
+        entry = w.assign(f"load {text}, ptr {pointer}")
+        if (t := _shaped(text, like)) != text:
+            entry = w.splat(entry, text, lanes_of(like))
+        return w.assign(f"mul {t} {names[0]}, {entry}")
     wide = _widened(text)
     t = _shaped(wide, like)
     x = convert_float(w, names[0], text, wide, like)

@@ -147,6 +147,8 @@ def _fma(a: Array, b: Array, c: Array) -> Array:
 def _scale(op: ScaleOp, operands: Sequence[Array], dtype: np.dtype[Any]) -> Any:
     x, index = operands
     entries = np.asarray(op.entries, dtype)[index]
+    if dtype.kind == "i":
+        return x * entries
     with np.errstate(invalid="ignore"):
         return np.where(entries == 0, np.asarray(-0.0, dtype), x * entries)
 

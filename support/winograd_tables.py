@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from math import lcm, prod
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -32,17 +33,22 @@ _POINTS = {
 products that the matrices hold, and near enough to 1 that the powers neither grow nor vanish:
 for F(4, 3) the error is a quarter of that of the usual 1 and 2."""
 
+_WHOLE_POINTS = {3: (0, 1), 4: (0, 1, -1), 6: (0, 1, -1, 2, -2)}
+"""The same for integers. With further points transforms of bytes exceed 16 bits."""
+
 
 @dataclass(frozen=True)
 class Tables:
     """The matrices of an algorithm: `input` BT [t, d], `weight` G [t, r], `output` AT [m, t].
 
-    It makes `m` results by `t` products, from `d` inputs and `r` taps.
+    It makes `m` results by `t` products, from `d` inputs and `r` taps. Results are `scale` times
+    those of the filter.
     """
 
     input: Matrix
     weight: Matrix
     output: Matrix
+    scale: int = 1
 
     @property
     def extent(self) -> int:
@@ -55,9 +61,14 @@ class Tables:
         return len(self.input[0])
 
 
-def tiles_of(taps: int) -> list[int]:
-    """The output tiles `m` that there are points for, for a filter of `taps` taps."""
-    return [extent - taps + 1 for extent in _POINTS if extent > taps]
+def tiles_of(taps: int, whole: bool = False) -> list[int]:
+    """The output tiles `m` that there are points for, for a filter of `taps` taps.
+
+    Args:
+        whole: whether the matrices are to hold integers.
+    """
+    extents = _WHOLE_POINTS if whole else _POINTS
+    return [extent - taps + 1 for extent in extents if extent > taps]
 
 
 TILES = sorted({tile for taps in range(2, max(_POINTS)) for tile in tiles_of(taps)})
@@ -72,13 +83,57 @@ def winograd_tables(tile: int, taps: int = 3) -> Tables:
 
 
 @cache
-def phase_tables(tile: int, taps: int, phases: int, start: int = 0) -> Tables:
+def whole_tables(tile: int, taps: int = 3) -> Tables:
+    """The matrices of F(tile, taps) in integers, for results that are a multiple.
+
+    Rows of the filter's matrix have denominators: multiplied by their least common multiple all
+    entries are integers. A factor that is left beyond that of a row goes into the row as far as the
+    filter's largest transform does not grow, and into the column of the results' matrix else, which
+    is what has 32 bits. KeyError unless `tile` is one of `tiles_of(taps, whole=True)`.
+    """
+    points = _WHOLE_POINTS[tile + taps - 1]
+    rational = tables_of([Fraction(point) for point in points], tile, taps)
+    norms = [prod(p - other for other in points if other != p) for p in points] + [1]
+    powers = [[p**power for power in range(taps)] for p in points]
+    powers.append([int(power == taps - 1) for power in range(taps)])
+    scale, largest = lcm(*norms), max(_magnitude(row) for row in powers)
+    weight: list[tuple[float, ...]] = []
+    factors: list[int] = []
+    for norm, row in zip(norms, powers, strict=True):
+        left = scale // abs(norm)
+        fits = (d for d in range(left, 0, -1) if left % d == 0)
+        inside = next((d for d in fits if d * _magnitude(row) <= largest), 1)
+        sign = 1 if norm > 0 else -1
+        weight.append(tuple(float(sign * inside * entry) for entry in row))
+        factors.append(left // inside)
+    output = tuple(
+        tuple(entry * factor for entry, factor in zip(row, factors, strict=True))
+        for row in rational.output
+    )
+    return Tables(rational.input, tuple(weight), output, scale)
+
+
+def _magnitude(row: Sequence[float]) -> float:
+    return sum(abs(entry) for entry in row)
+
+
+def growth(matrix: Matrix) -> int:
+    """How many times as large as what it is applied to the result of a matrix of integers may
+    be."""
+    return int(max(_magnitude(row) for row in matrix))
+
+
+@cache
+def phase_tables(
+    tile: int, taps: int, phases: int, start: int = 0, *, whole: bool = False
+) -> Tables:
     """The matrices of a transposed filter: F(tile, taps) for each phase of the results.
 
     Result `q * phases + j` is one of phase j, a correlation by `taps` taps of its own that begins
-    at input `q + (j + start) // phases`. Taps and products are numbered phase by phase.
+    at input `q + (j + start) // phases`. Taps and products are numbered phase by phase. With
+    `whole` they are integers, see `whole_tables`.
     """
-    single = winograd_tables(tile, taps)
+    single = (whole_tables if whole else winograd_tables)(tile, taps)
     if phases == 1:
         return single
     extent = single.extent
@@ -94,7 +149,7 @@ def phase_tables(tile: int, taps: int, phases: int, start: int = 0) -> Tables:
         for place in range(tile)
         for phase in range(phases)
     ]
-    return Tables(tuple(input_rows), tuple(weight), tuple(output))
+    return Tables(tuple(input_rows), tuple(weight), tuple(output), single.scale)
 
 
 def _among(row: Sequence[float], start: int, count: int) -> tuple[float, ...]:

@@ -17,7 +17,7 @@ from tcopt.dialects.graph.borders import Border
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
-from tcopt.dialects.graph.stages import narrow, pad_space, tap_axes, window_taps
+from tcopt.dialects.graph.stages import in_group, narrow, pad_space, tap_axes, window_taps
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.intrinsics.bit_dots import WORD
@@ -281,7 +281,7 @@ class BlockedConvOp(ContractionOp):
                 left, right = read((n, first(o), *at)), w[(o, axes[0], *taps, lane)]
             else:
                 left = read((n, first(o), *at, axes[-1]))
-                right = w[(o, axes[0], *taps, *_in_group(axes[-1], lane, self.group))]
+                right = w[(o, axes[0], *taps, *in_group(axes[-1], lane, self.group))]
             return te.sum(self.widened(left) * self.widened(right), axis=axes)
 
         result = te.compute(self.shape, body, name="conv")
@@ -311,8 +311,3 @@ class BlockedConvOp(ContractionOp):
         if self.is_plain or self.is_depthwise or self.group > 1 or shape_of(self.w)[-2] > WORD:
             return None
         return BlockedConvForm(self)
-
-
-def _in_group(channel: te.Axis, lane: te.Axis, group: int) -> Sequence[te.Index]:
-    """The last indices of weights: channel and lane, or group, lane and channel in it."""
-    return (channel, lane) if group == 1 else (channel // group, lane, channel % group)

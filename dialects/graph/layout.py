@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import AnyTensor, Array, element_type, shape_of, tensor
 from tcopt.dialects.te import api as te
@@ -154,6 +154,11 @@ class LayoutTransformOp(GraphOp):
                     f"and {after[letter]} after"
                 )
         return (tensor(self.shape, element_type(self.x)),)
+
+    def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
+        """Those of the operand, and the zeros that fill up blocks."""
+        ((low, high),) = operands
+        return min(low, 0), max(high, 0)
 
     def unchanged(self) -> SSAValue | None:
         """The operand, if the layouts are equal."""

@@ -143,3 +143,8 @@ def tap_axes(kernel: Sequence[int]) -> list[te.Axis]:
         te.reduce_axis(extent, name or f"r{d}")
         for d, (extent, name) in enumerate(zip(kernel, names, strict=True))
     ]
+
+
+def in_group(channel: te.Axis, lane: te.Axis, group: int) -> Sequence[te.Index]:
+    """The last indices of weights: channel and lane, or group, lane and channel in it."""
+    return (channel, lane) if group == 1 else (channel // group, lane, channel % group)

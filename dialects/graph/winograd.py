@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i16, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import Int, integer
-from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.stages import in_group
 from tcopt.dialects.graph.types import (
     AnyTensor,
     Array,
@@ -26,6 +26,7 @@ from tcopt.dialects.graph.types import (
 from tcopt.dialects.graph.winograd_tiles import (
     ONE,
     WinogradTilesOp,
+    exact_division,
     input_order,
     table_row,
     tables_for,
@@ -40,7 +41,8 @@ class WinogradWeightsOp(GraphOp):
 
     The result is [t, t, O / b, C / a, a, b] with `t = tile + k - 1`. With `phases`, taps of each
     phase follow those of the one before, and `t = phases * (tile + k / phases - 1)`. Constants
-    are transformed in double precision and rounded once.
+    are transformed in double precision and rounded once. Integers of 16 bits are transformed by a
+    matrix of integers, and wrap around.
     """
 
     name = "graph.winograd_weights"
@@ -68,7 +70,8 @@ class WinogradWeightsOp(GraphOp):
     def tables(self) -> Tables:
         """The matrices for each side of the filter."""
         phases = self.phases.value.data
-        return tables_for(self.tile, shape_of(self.w)[2] // phases, phases)
+        whole = element_type(self.w) == i16
+        return tables_for(self.tile, shape_of(self.w)[2] // phases, phases, whole=whole)
 
     def compute(self, w: Array) -> Array:
         """The value by numpy, in double precision."""
@@ -82,7 +85,8 @@ class WinogradWeightsOp(GraphOp):
         # thread, where a large one would wait for cores that may be busy.
         for block in range(outer[0]):
             filters = w[block].reshape(outer[1], taps * taps, lanes).astype(np.float64)
-            result[:, block] = (both @ filters).swapaxes(0, 1)
+            products = (both @ filters).swapaxes(0, 1)
+            result[:, block] = products.astype(np.int64) if dtype.kind == "i" else products
         return result.reshape(extent, extent, *outer, *inner)
 
     def tensor_expression(self, w: te.Tensor) -> te.Tensor:
@@ -108,11 +112,17 @@ class WinogradWeightsOp(GraphOp):
 class WinogradConvOp(WinogradTilesOp):
     """Convolution through tiles of `tile` x `tile` outputs.
 
-    Data is [N, C / a, H, W, a], weights are those of `winograd_weights`, the result is
-    [N, O / b, H', W', b]. For kernels of r x r a tile of t x t inputs, t = tile + r - 1, is
+    Data is [N, C / a, H, W, a], weights are those of `winograd_weights`, or with g channels side by
+    side for instructions that add g products at once, [t, t, O / b, C / a, a / g, b, g]; the result
+    is [N, O / b, H', W', b]. For kernels of r x r a tile of t x t inputs, t = tile + r - 1, is
     transformed to as many numbers; at each of their places channels are contracted as in a matrix
     product, and the results are transformed to outputs. That takes t^2 products where a direct
     convolution takes (r tile)^2, and rounds differently: see docs/accuracy.md.
+
+    Integers are i16, and results i32. Matrices then hold integers, such that outputs of a tile are
+    a known number of times the results. Transformed data wraps around at 16 bits, sums at 32. Where
+    16 bits are enough, and the greatest power of two in that number, times a result, is a number
+    of 32 bits, results are exact: those of a direct convolution.
 
     With `stride` s, every s-th element of the data in each direction is a channel of its own: of
     block c, the elements from (u, v) on are block (c s + u) s + v. Weights are for these channels,
@@ -129,16 +139,24 @@ class WinogradConvOp(WinogradTilesOp):
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O / b, window positions, b]."""
         x, w = shape_of(self.x), shape_of(self.w)
-        if len(x) != 5 or len(w) != 6:
+        if len(x) != 5 or len(w) not in (6, 7):
             raise VerifyException(f"data {list(x)} and weights {list(w)} do not fit tiles")
         self.check_tiles()
-        if (x[1] * self.step**2, x[4]) != (w[3], w[4]):
+        if (x[1] * self.step**2, x[4]) != (w[3], w[4] * self.group):
             raise VerifyException(f"channels of data {list(x)} and weights {list(w)} differ")
         shape = (x[0], w[2], *self.image_extents(), w[5])
-        return (tensor(shape, same_element_type(self.x, self.w)),)
+        return (tensor(shape, self.sum_element()),)
+
+    @property
+    def group(self) -> int:
+        """Input channels that lie side by side in weights."""
+        shape = shape_of(self.w)
+        return shape[6] if len(shape) == 7 else 1
 
     def compute(self, x: Array, w: Array) -> Array:
         """The value by numpy, transforms in double precision."""
+        if self.group > 1:
+            w = np.moveaxis(w, 6, 5).reshape(*w.shape[:4], -1, w.shape[5])
         flat = np.moveaxis(x, 4, 2).reshape(x.shape[0], -1, *x.shape[2:4])
         # As `filtered` has them, channels of the same place in a stride side by side.
         places = w.reshape(*w.shape[:3], x.shape[1], self.step**2, *w.shape[4:])
@@ -179,7 +197,8 @@ class WinogradConvOp(WinogradTilesOp):
         rc, ra = te.reduce_axis(channels, "rc"), te.reduce_axis(x.shape[4], "ra")
 
         def product(i: te.Axis, j: te.Axis, s: te.Axis, o: te.Axis, b: te.Axis) -> Any:
-            return te.sum(data[i, j, rc, s, ra] * w[i, j, o, rc, ra, b], axis=[rc, ra])
+            weight = w[(i, j, o, rc, *in_group(ra, b, self.group))]
+            return te.sum(self._wide(data[i, j, rc, s, ra]) * self._wide(weight), axis=[rc, ra])
 
         sums = te.compute((t, t, tiles, blocks, lanes), product, name="products")
 
@@ -190,6 +209,20 @@ class WinogradConvOp(WinogradTilesOp):
 
         def output(n: te.Axis, o: te.Axis, h: te.Axis, w: te.Axis, b: te.Axis) -> te.Expr:
             s = self.tile_number(n, h // m, w // m)
-            return table_row(across.output, w % m, lambda k: right[s, o, h % m, k, b], range(t))
+            row = table_row(across.output, w % m, lambda k: right[s, o, h % m, k, b], range(t))
+            return self._quotient(row)
 
         return te.compute(self.shape, output, name="conv")
+
+    def _wide(self, factor: te.Expr) -> te.Expr:
+        """A factor in the type in which products are summed."""
+        return te.cast(factor, i32) if self.is_whole else factor
+
+    def _quotient(self, output: te.Expr) -> te.Expr:
+        """The result that an output of a tile is a multiple of."""
+        if not self.is_whole:
+            return output
+        inverse, shift = exact_division(self.multiple)
+        if inverse != 1:
+            output = output * te.const(inverse, i32)
+        return te.shift_right(output, shift) if shift else output

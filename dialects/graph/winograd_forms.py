@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i16, i32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.constant import is_made_of_constants
@@ -37,6 +37,7 @@ class WinogradForm:
         pads: of the data.
         groups: convolutions of this form that make up one.
         of_pixels: whether neighbours are pixels, as on targets that have no blocks of channels.
+        whole: whether it is one of integers.
     """
 
     taps: int
@@ -46,9 +47,15 @@ class WinogradForm:
     pads: tuple[int, ...]
     groups: int = 1
     of_pixels: bool = False
+    whole: bool = False
 
-    def layer(self, op: ContractionOp, resident: int) -> Layer:
-        """What costs of each group depend on."""
+    def layer(self, op: ContractionOp, resident: int, terms: int = 1) -> Layer:
+        """What costs of each group depend on.
+
+        Args:
+            resident: bytes of all weights of the program.
+            terms: products that one instruction adds to a sum.
+        """
         x = shape_of(op.operands[0])
         images, outputs, height, width, *lanes = op.shape
         return Layer(
@@ -62,31 +69,40 @@ class WinogradForm:
             phases=self.phases,
             inner=prod(x[4:]),
             element_bytes=numpy_dtype(element_type(op.weights)).itemsize,
+            terms=terms,
+            whole=self.whole,
         )
 
-    def ops(self, op: ContractionOp, tile: int) -> list[GraphOp]:
+    def ops(self, op: ContractionOp, tile: int, group: int = 1) -> list[GraphOp]:
         """The ops that compute a convolution in this form, the result last.
 
         Args:
             op: without groups.
             tile: rows and columns of the result's tiles.
+            group: input channels that lie side by side in weights, which divides their blocks.
         """
         data = op.operands[0]
         if self.of_pixels:
             return self._of_pixels(data, op.weights, tile)
         made = self._weights(op.weights)
         last = made[-1].results[0] if made else op.weights
-        weights = WinogradWeightsOp(last, tile=tile, phases=self.phases)
+        made.append(WinogradWeightsOp(last, tile=tile, phases=self.phases))
+        if group > 1:
+            *lead, inner, outer = shape_of(made[-1].results[0])
+            made.append(ReshapeOp(made[-1], [*lead, inner // group, group, outer]))
+            made.append(
+                TransposeOp(made[-1], [*range(len(lead) + 1), len(lead) + 2, len(lead) + 1])
+            )
         new = WinogradConvOp(
             data,
-            weights,
+            made[-1],
             tile=tile,
             stride=self.stride,
             phases=self.phases,
             starts=self.starts,
             pads=self.pads,
         )
-        return [*made, weights, new]
+        return [*made, new]
 
     def _of_pixels(self, data: SSAValue, w: SSAValue, tile: int) -> list[GraphOp]:
         """All channels are one block of the weights while they are transformed."""
@@ -129,7 +145,8 @@ def form_of_conv(op: ConvOp) -> WinogradForm | str:
 def form_of_blocked_conv(op: BlockedConvOp) -> WinogradForm | str:
     """The form of a convolution of channels in blocks, or why it has none."""
     window = op.window
-    if (reason := _declined(op, window)) is not None:
+    whole = _is_whole(op)
+    if (reason := _declined(op, window, whole)) is not None:
         return reason
     if op.is_plain or len(shape_of(op.x)) != 5:
         return "its data is not stored in blocks of channels"
@@ -141,9 +158,11 @@ def form_of_blocked_conv(op: BlockedConvOp) -> WinogradForm | str:
         (step > 1 and groups > 1, "it has strides and groups"),
         (kernel[0] == step, "its windows do not overlap"),
         (kernel[0] % step > 0, "its stride does not divide its kernel"),
+        (op.group > 1, "its weights are stored for dot products"),
+        (op.pad_value.value.data != 0, "it is not padded with zeros"),
     )
-    pads = (*window.low, *window.high)
-    return _first(reasons) or WinogradForm(kernel[0] // step, step, 1, (0, 0), pads, groups)
+    pads, taps = (*window.low, *window.high), kernel[0] // step
+    return _first(reasons) or WinogradForm(taps, step, 1, (0, 0), pads, groups, whole=whole)
 
 
 def form_of_blocked_conv_transpose(op: BlockedConvTransposeOp) -> WinogradForm | str:
@@ -165,10 +184,15 @@ def is_joined_by_groups(op: BlockedConvOp) -> bool:
     return op.shape[0] == 1 and bytes_of(op.type) // op.group_count % CACHE_LINE == 0
 
 
-def _declined(op: ContractionOp, window: Window) -> str | None:
+def _is_whole(op: ContractionOp) -> bool:
+    """Whether it sums products of 16-bit integers in 32 bits."""
+    return op.sum_element() == i32 and {element_type(x) for x in op.operands} == {i16}
+
+
+def _declined(op: ContractionOp, window: Window, whole: bool = False) -> str | None:
     element = element_type(op.operands[0])
     reasons = (
-        (element != f32, f"it computes in {element}"),
+        (element != f32 and not whole, f"it computes in {element}"),
         (0 in op.shape, "it is empty"),
         (not is_made_of_constants(op.weights), "its weights are not known at compile time"),
         (set(window.dilations) != {1}, "it is dilated"),

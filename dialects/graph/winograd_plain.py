@@ -8,7 +8,6 @@ from typing import Any
 from xdsl.irdl import irdl_op_definition
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.winograd_tiles import WinogradTilesOp, input_order, table_row
 from tcopt.dialects.te import api as te
@@ -35,7 +34,9 @@ class WinogradPlainConvOp(WinogradTilesOp):
         self.check_tiles()
         if x[1] != w[2]:
             raise VerifyException(f"channels of data {list(x)} and weights {list(w)} differ")
-        return (tensor((x[0], w[3], *self.image_extents()), same_element_type(self.x, self.w)),)
+        if self.is_whole:
+            raise VerifyException("integers need channels in blocks")
+        return (tensor((x[0], w[3], *self.image_extents()), self.sum_element()),)
 
     def compute(self, x: Array, w: Array) -> Array:
         """The value by numpy, transforms in double precision."""

@@ -10,30 +10,36 @@ from operator import add
 from typing import ClassVar, Self
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import TensorType, i16, i32
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.attributes import FusionKind, Int, Ints, integer, ints, values_of
 from tcopt.dialects.graph.borders import Border
+from tcopt.dialects.graph.elementwise import same_element_type
 from tcopt.dialects.graph.forms import WINOGRAD
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.types import Array, shape_of
+from tcopt.dialects.graph.types import Array, element_type, shape_of
 from tcopt.dialects.graph.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
 from tcopt.support.winograd_tables import Matrix, Tables, phase_tables, tiles_of
 
 ONE = integer(1)
 
+WORD = 32
+"""Bits of the sums of integers."""
 
-def tables_for(tile: Int, taps: int, phases: int = 1, start: int = 0) -> Tables:
-    """The matrices of a tile; VerifyException if there are none."""
-    extent, known = tile.value.data, tiles_of(taps)
+
+def tables_for(
+    tile: Int, taps: int, phases: int = 1, start: int = 0, *, whole: bool = False
+) -> Tables:
+    """The matrices of a tile, of integers if `whole`; VerifyException if there are none."""
+    extent, known = tile.value.data, tiles_of(taps, whole)
     if extent not in known:
         listed = ", ".join(map(str, known))
         raise VerifyException(f"tile = {extent} is not one of {listed}")
-    return phase_tables(extent, taps, phases, start)
+    return phase_tables(extent, taps, phases, start, whole=whole)
 
 
 def table_row(
@@ -52,10 +58,21 @@ def input_order(tables: Tables) -> Sequence[int]:
     return range(tables.reach - 1, -1, -1)
 
 
+def exact_division(divisor: int) -> tuple[int, int]:
+    """By what to multiply a multiple of a number modulo 2^32, and then by how many bits to shift it
+    right, to divide it: the inverse of the odd part, and the power of two.
+
+    The quotient is right as long as the power of two times it has 32 bits.
+    """
+    shift = (divisor & -divisor).bit_length() - 1
+    inverse = pow(divisor >> shift, -1, 1 << WORD)
+    return inverse - (inverse >> (WORD - 1) << WORD), shift
+
+
 class WinogradTilesOp(GraphOp, ABC):
     """Operands, window and tiles; dimensions 2 and 3 of data and result are the image's.
 
-    What strides and phases mean is said at `winograd_conv`.
+    What strides, phases and integers mean is said at `winograd_conv`.
     """
 
     FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
@@ -115,7 +132,24 @@ class WinogradTilesOp(GraphOp, ABC):
         """The matrices for columns and for rows of a tile."""
         down, across = self.offsets
         own = self.tile, self.taps, self.phase_count
-        return tables_for(*own, down), tables_for(*own, across)
+        whole = self.is_whole
+        return tables_for(*own, down, whole=whole), tables_for(*own, across, whole=whole)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it computes in integers."""
+        return element_type(self.x) == i16
+
+    @property
+    def multiple(self) -> int:
+        """How many times the results the sums are that tiles are transformed to."""
+        down, across = self.tables
+        return down.scale * across.scale
+
+    def sum_element(self) -> Attribute:
+        """Element type of the result; VerifyException if operands are not of one type."""
+        element = same_element_type(self.x, self.w)
+        return i32 if element == i16 else element
 
     @property
     def window(self) -> Window:
@@ -148,7 +182,7 @@ class WinogradTilesOp(GraphOp, ABC):
             raise VerifyException(f"data {list(x)} and weights {list(w)} do not fit tiles")
         if len(self.offsets) != 2 or not all(0 <= start < phases for start in self.offsets):
             raise VerifyException(f"starts {list(self.offsets)} are not a pair of {phases} phases")
-        tables_for(self.tile, self.taps, phases)
+        tables_for(self.tile, self.taps, phases, whole=self.is_whole)
 
     def image_extents(self) -> tuple[int, ...]:
         """Rows and columns of a result."""
@@ -214,12 +248,24 @@ class WinogradTilesOp(GraphOp, ABC):
         at = np.array(down.output), np.array(across.output)
         data = np.einsum("ik,jl,ncpqkl->ijnpqc", *bt, views, optimize=True)
         data = data.reshape(down.extent, across.extent, -1, padded.shape[1])
-        sums = np.matmul(data.astype(x.dtype), w)
+        if self.is_whole:
+            # Doubles hold all sums of such products exactly.
+            narrow = data.astype(np.int64).astype(np.int16)
+            data, w = narrow.astype(np.float64), w.astype(np.float64)
+        sums = np.matmul(data if self.is_whole else data.astype(x.dtype), w)
         tiles = np.einsum("ik,jl,kltc->tcij", *at, sums, optimize=True)
+        if self.is_whole:
+            tiles = self._divided(tiles)
         tiles = tiles.reshape(x.shape[0], rows, columns, -1, outputs, outputs)
         image = tiles.transpose(0, 3, 1, 4, 2, 5)
         image = image.reshape(x.shape[0], -1, rows * outputs, columns * outputs)
         return image[:, :, : self.shape[2], : self.shape[3]]
+
+    def _divided(self, sums: Array) -> Array:
+        """Sums, which may be so many times the results, as results of 32 bits."""
+        inverse, shift = exact_division(self.multiple)
+        low = sums.astype(np.int64).astype(np.int32).astype(np.int64)
+        return (low * inverse).astype(np.int32) >> shift
 
     def _apart(self, x: Array) -> Array:
         """Data with channels (u, v, c), each of every stride-th row and column."""

@@ -21,7 +21,8 @@ class Layer:
         phases: of the result, in each dimension.
         inner: channels in a block of inputs; a vector unless given.
         element_bytes: size of a weight.
-        terms: products that one instruction of the direct form adds to a sum.
+        terms: products that one instruction adds to a sum.
+        whole: whether it is one of integers.
     """
 
     images: int
@@ -35,6 +36,7 @@ class Layer:
     inner: int | None = None
     element_bytes: int = 4
     terms: int = 1
+    whole: bool = False
 
     @property
     def pixels(self) -> int:
@@ -67,6 +69,11 @@ class ConvolutionCosts(Protocol):
         ...
 
 
-def operations(matrix: Matrix) -> int:
-    """Instructions for the product of a matrix and a vector: the first term of a row is free."""
-    return sum(max(sum(entry != 0 for entry in row) - 1, 0) for row in matrix)
+def operations(matrix: Matrix, *, fused: bool = True) -> int:
+    """Instructions for the product of a matrix and a vector: the first term of a row is free.
+
+    Args:
+        fused: whether one instruction multiplies and adds.
+    """
+    sums = sum(max(sum(entry != 0 for entry in row) - 1, 0) for row in matrix)
+    return sums if fused else sums + sum(abs(entry) > 1 for row in matrix for entry in row)

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.table import BYTES
+from tcopt.dialects.table import BYTES, is_scaled_integer
 from tcopt.dialects.te.dtypes import (
     DType,
     ExpressionError,
@@ -76,17 +76,21 @@ def _cast_const(value: Const, element: Attribute) -> Expr:
 def scale(x: Expr, table: Sequence[Sequence[float]], row: IndexLike, column: IndexLike) -> Expr:
     """`x` times `table[row][column]`; where that is 0 the term is absent, whatever `x` is.
 
+    Products of integers wrap around.
+
     Args:
         table: a matrix of constants, its rows of equal length.
         row, column: indices into it, which must be in bounds.
     """
     value = as_expr(x)
-    if not is_float(value.dtype):
-        raise ExpressionError(f"te.scale needs floats, got {value.dtype}")
+    if not is_float(value.dtype) and not is_scaled_integer(value.dtype):
+        raise ExpressionError(f"te.scale needs floats or integers, got {value.dtype}")
     width = len(table[0])
     if any(len(each) != width for each in table):
         raise ExpressionError("the rows of a table differ in length")
     numbers = [float(number) for each in table for number in each]
+    if not is_float(value.dtype) and not all(number.is_integer() for number in numbers):
+        raise ExpressionError(f"a table for {value.dtype} holds integers")
     return Scaled(value, numbers, as_index(row) * width + as_index(column))
 
 

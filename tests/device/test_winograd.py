@@ -19,7 +19,8 @@ from tcopt.dialects.graph.types import like
 from tcopt.dialects.graph.winograd import WinogradWeightsOp
 from tcopt.dialects.graph.winograd_plain import WinogradPlainConvOp
 from tcopt.dialects.target.convolution_costs import Layer
-from tcopt.passes.graph.winograd.winograd import allowed_tiles, estimates
+from tcopt.passes.graph.winograd.exact_tiles import estimates
+from tcopt.passes.graph.winograd.winograd import allowed_tiles
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.support.cuda_files import find_ptxas
 from tcopt.support.remarks import Remark, collect_remarks

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcopt.support.winograd_tables import phase_tables, tables_of, tiles_of, winograd_tables
+from tcopt.dialects.graph.winograd_tiles import exact_division
+from tcopt.support.winograd_tables import (
+    growth,
+    phase_tables,
+    tables_of,
+    tiles_of,
+    whole_tables,
+    winograd_tables,
+)
 
 
 def correlate(data, taps, tables):
@@ -75,3 +84,34 @@ def test_each_phase_of_a_transposed_filter_has_taps_of_its_own(phases, start):
 def test_points_are_distinct_and_as_many_as_needed():
     with pytest.raises(ValueError, match="takes 3 distinct points"):
         tables_of([Fraction(0), Fraction(1), Fraction(1)], 2, 3)
+
+
+@pytest.mark.parametrize("taps", [2, 3, 4, 5])
+def test_tables_of_integers_give_a_multiple(taps):
+    assert tiles_of(taps, whole=True)
+    for tile in tiles_of(taps, whole=True):
+        tables = whole_tables(tile, taps)
+        entries = [
+            v for matrix in (tables.input, tables.weight, tables.output) for r in matrix for v in r
+        ]
+        assert all(entry.is_integer() for entry in entries)
+        data, filter = [3, -1, 4, 1, -5, 9][: tables.reach], [2, 7, -1, -8, 2][:taps]
+        sums = [sum(data[i + k] * filter[k] for k in range(taps)) for i in range(tile)]
+        assert correlate(data, filter, tables) == [tables.scale * each for each in sums]
+
+
+def test_the_usual_tile_of_integers_takes_16_bits_of_bytes():
+    tables = whole_tables(4)
+    assert (tables.scale, growth(tables.input), growth(tables.weight)) == (24, 10, 7)
+    # Of differences of bytes, and of weights of 8 bits.
+    assert growth(tables.input) ** 2 * 255 < 1 << 15
+    assert growth(tables.weight) ** 2 * 128 < 1 << 15
+
+
+def test_a_division_of_a_multiple_is_a_product_and_a_shift():
+    for divisor in (4, 36, 576):
+        inverse, shift = exact_division(divisor)
+        for number in (0, 1, -1, 12345, -98765, (1 << 31 - shift) - 1, -(1 << 31 - shift)):
+            wrapped = np.array(number * divisor, np.int64).astype(np.int32)
+            product = (wrapped.astype(np.int64) * inverse).astype(np.int32)
+            assert product >> shift == number

@@ -102,3 +102,43 @@ func.func @plain_tiles(%x: tensor<1x2x9x7xf32>, %u: tensor<4x4x2x3xf32>) {
   %y = graph.winograd_plain_conv %x, %u {tile = 4} : tensor<1x3x7x5xf32>
   return
 }
+
+// -----
+
+// Integers of 16 bits are summed in 32; channels may lie in pairs for dot products.
+// CHECK-LABEL: func.func @integers
+// CHECK: graph.winograd_weights %w {tile = 4} : tensor<6x6x3x2x8x8xi16>
+// CHECK: graph.winograd_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x3x9x7x8xi32>
+// CHECK: graph.winograd_conv %x, %g {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x3x9x7x8xi32>
+func.func @integers(%x: tensor<1x2x9x7x8xi16>, %w: tensor<3x2x3x3x8x8xi16>, %g: tensor<6x6x3x2x4x8x2xi16>) {
+  %u = graph.winograd_weights %w {tile = 4} : tensor<6x6x3x2x8x8xi16>
+  %y = graph.winograd_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x3x9x7x8xi32>
+  %z = graph.winograd_conv %x, %g {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x3x9x7x8xi32>
+  return
+}
+
+// -----
+
+// Points of larger tiles are fractions.
+// CHECK: tile = 6 is not one of 2, 4
+func.func @fractions(%w: tensor<3x2x3x3x8x8xi16>) {
+  %u = graph.winograd_weights %w {tile = 6} : tensor<8x8x3x2x8x8xi16>
+  return
+}
+
+// -----
+
+// Pairs are of the channels that there are.
+// CHECK: channels of data [1, 2, 9, 7, 8] and weights [6, 6, 3, 2, 8, 8, 2] differ
+func.func @pairs(%x: tensor<1x2x9x7x8xi16>, %u: tensor<6x6x3x2x8x8x2xi16>) {
+  %y = graph.winograd_conv %x, %u {tile = 4} : tensor<1x3x7x5x8xi32>
+  return
+}
+
+// -----
+
+// CHECK: integers need channels in blocks
+func.func @plain_integers(%x: tensor<1x2x9x7xi16>, %u: tensor<6x6x2x3xi16>) {
+  %y = graph.winograd_plain_conv %x, %u {tile = 4} : tensor<1x3x7x5xi32>
+  return
+}

@@ -5,19 +5,30 @@
 // CHECK: table.scale %x by %i of [1.0, -0.5, 0.0] : f32
 // CHECK: table.scale %v by %i of [2.0] {note} : vector<4xf32>
 // CHECK: table.scale %x by %i of [3.0] fastmath<contract> : f32
-func.func @scale(%x: f32, %v: vector<4xf32>, %i: index) {
+// CHECK: table.scale %n by %i of [3.0, -1.0] : vector<8xi16>
+func.func @scale(%x: f32, %v: vector<4xf32>, %n: vector<8xi16>, %i: index) {
   %0 = table.scale %x by %i of [1.0, -0.5, 0.0] : f32
   %1 = table.scale %v by %i of [2.0] {note} : vector<4xf32>
   %2 = table.scale %x by %i of [3.0] fastmath<contract> : f32
+  %3 = table.scale %n by %i of [3.0, -1.0] : vector<8xi16>
   return
 }
 
 // -----
 
-// Tables are of floats.
-// CHECK: scales floats, not i32
+// Conditions are not numbers.
+// CHECK: scales floats or integers, not i1
+func.func @condition(%x: i1, %i: index) {
+  %0 = table.scale %x by %i of [1.0] : i1
+  return
+}
+
+// -----
+
+// Tables for integers are of integers.
+// CHECK: the entry 0.5 of a table for i32 is not whole
 func.func @integer(%x: i32, %i: index) {
-  %0 = table.scale %x by %i of [1.0] : i32
+  %0 = table.scale %x by %i of [1.0, 0.5] : i32
   return
 }
 

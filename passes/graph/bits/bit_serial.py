@@ -14,11 +14,12 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.bit_forms import BitForm
+from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.quantize import is_quantized
-from tcopt.dialects.graph.types import Array, element_type, shape_of
+from tcopt.dialects.graph.types import Array, bytes_of, element_type, shape_of
 from tcopt.dialects.intrinsics.table_sums import lookup_of
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.bits.costs import (
@@ -39,6 +40,7 @@ from tcopt.passes.graph.bits.looked_up_sums import looked_up, table_shape
 from tcopt.passes.graph.bits.value_sets import ValueSets
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
+from tcopt.passes.graph.winograd.exact_tiles import ExactTiles
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
@@ -109,7 +111,9 @@ class BitSerialPass(ModulePass):
             }
             if found:
                 sets = ValueSets(body, constants)
-                pattern = CountBits(found, sets, constants, target, self.method)
+                resident = sum(bytes_of(op.type) for op in body.ops if isinstance(op, ConstantOp))
+                exact = ExactTiles(target, ranges)
+                pattern = CountBits(found, sets, constants, target, self.method, exact, resident)
                 rewrite(body, [pattern], once=True)
 
 
@@ -152,6 +156,7 @@ class CountBits(RewritePattern):
     Attributes:
         weights: of the contractions that are looked at.
         method: what is taken without asking the estimate; `auto` asks it.
+        exact, resident: what `winograd` would make of the contraction's integers.
     """
 
     weights: dict[ContractionOp, Array]
@@ -159,6 +164,8 @@ class CountBits(RewritePattern):
     constants: Constants
     target: TargetFacts
     method: str
+    exact: ExactTiles
+    resident: int
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
@@ -239,12 +246,13 @@ class CountBits(RewritePattern):
         return max(units.bits // 32, 1)
 
     def _multiplied(self, op: ContractionOp, form: BitForm) -> float:
-        """Cycles for the products as they are."""
+        """Cycles for the products as they are, or through transformed tiles."""
         terms = op.work() // (2 * prod(op.shape))
         factors = element_type(op.operands[0]), element_type(op.weights)
         each = cycles_of_products(terms, factors, self.target)
         reading = cycles_of_reading(prod(shape_of(op.weights)), self.target)
-        return prod(op.shape) / self._lanes * each + reading
+        directly = prod(op.shape) / self._lanes * each + reading
+        return directly * self.exact.share(op, self.resident)
 
 
 @dataclass(frozen=True)

@@ -21,22 +21,18 @@ from tcopt.dialects.graph.winograd_forms import WinogradForm
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
+from tcopt.passes.graph.folding.constants import Constants
+from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.passes.graph.precision.lower_precision import NARROW_TYPES
+from tcopt.passes.graph.winograd.exact_tiles import WORTH, ExactTiles, estimates, written_out
 from tcopt.support.accuracy import ACCURACIES, PRECISE, PRECISIONS
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
-from tcopt.support.winograd_tables import TILES, tiles_of
+from tcopt.support.winograd_tables import TILES
 
 ALLOWED = {"strict": 4, "default": 6, "fast": 8}
 """Most products for a row of a tile in each accuracy: see docs/accuracy.md for what they lose."""
-
-MOST_PLACES = 8
-"""Products of a row of a tile at most, those of all phases: transforms are written out, and their
-code grows by the square."""
-
-WORTH = 0.9
-"""The share of the direct time that an estimate has to fall below."""
 
 KERNEL_CYCLES = 10_000
 """Time lost for each group by a kernel of its own: threads meet at its end, and tiles are fewer."""
@@ -57,6 +53,7 @@ class UseWinograd(RewritePattern):
         accuracy: which tiles may be used.
         tile: the one to use wherever it is possible; 0 to weigh costs.
         resident: bytes of the constants of the function.
+        exact: which tiles integers allow.
         narrow: what the direct form would round its operands to; None for nothing.
     """
 
@@ -64,6 +61,7 @@ class UseWinograd(RewritePattern):
     accuracy: str
     tile: int
     resident: int
+    exact: ExactTiles
     narrow: Attribute | None = None
 
     @op_type_rewrite_pattern
@@ -79,13 +77,19 @@ class UseWinograd(RewritePattern):
         if (declined := form_declined(WINOGRAD, op, self.target)) is not None:
             remark(WinogradPass.name, op, f"direct: {declined}", missed=True)
             return
-        tile = self.tile if self.tile in written_out(form.taps, form.phases) else 0
+        exact = self.exact.of(op, form) if form.whole else None
+        if isinstance(exact, str):
+            remark(WinogradPass.name, op, f"direct: {exact}", missed=True)
+            return
+        possible = written_out(form.taps, form.phases) if exact is None else exact
+        accurate = allowed_tiles(self.accuracy, form.taps, form.phases) if exact is None else exact
+        tile = self.tile if self.tile in possible else 0
         costs = None if self.target is None else self.target.convolution_costs
-        wanted = self.wanted(op, form)
+        wanted = self.wanted(op, accurate)
         if wanted is not None:
             tile = wanted
         elif not self.tile and costs is not None:
-            tile = self.choose(op, form, costs)
+            tile = self.choose(op, form, costs, accurate)
         if not tile:
             return
         parts = [op]
@@ -95,14 +99,14 @@ class UseWinograd(RewritePattern):
             rewriter.replace(op, joined)
             parts = [each for each in made if isinstance(each, ContractionOp)]
         for part in parts:
-            rewriter.replace(part, form.ops(part, tile))
+            rewriter.replace(part, form.ops(part, tile, self.exact.terms(part, form)))
 
-    def wanted(self, op: ContractionOp, form: WinogradForm) -> int | None:
+    def wanted(self, op: ContractionOp, accurate: Sequence[int]) -> int | None:
         """The tile that is chosen for an op; None where none is that may be used."""
         tile = tuned(op, WINOGRAD_CHOICE)
         if tile is None:
             return None
-        if tile and tile not in allowed_tiles(self.accuracy, form.taps, form.phases):
+        if tile and tile not in accurate:
             text = f"not F({tile}x{tile}) as chosen: it is not accurate and small enough"
             remark(WinogradPass.name, op, text, missed=True)
             return None
@@ -110,16 +114,17 @@ class UseWinograd(RewritePattern):
         remark(WinogradPass.name, op, text)
         return tile
 
-    def choose(self, op: ContractionOp, form: WinogradForm, costs: ConvolutionCosts) -> int:
-        """The best tile; 0 for the direct form."""
+    def choose(
+        self, op: ContractionOp, form: WinogradForm, costs: ConvolutionCosts, tiles: Sequence[int]
+    ) -> int:
+        """The best of the tiles; 0 for the direct form."""
         name = WinogradPass.name
-        tiles = allowed_tiles(self.accuracy, form.taps, form.phases)
         if not tiles:
             remark(name, op, "direct: no tile is accurate and small enough", missed=True)
             return 0
-        layer = form.layer(op, self.resident)
+        layer = form.layer(op, self.resident, self.exact.terms(op, form))
         direct, times = estimates(layer, costs, tiles)
-        if self.narrow is not None:
+        if self.narrow is not None and not form.whole:
             direct = costs.direct(self.rounded(layer, self.narrow))
         own = KERNEL_CYCLES if form.groups > 1 else 0
         times = {m: time + own for m, time in times.items()}
@@ -149,20 +154,6 @@ def allowed_tiles(accuracy: str, taps: int, phases: int = 1) -> list[int]:
     """Output tiles for a filter that are accurate and small enough."""
     most = ALLOWED[accuracy] - taps + 1
     return [tile for tile in written_out(taps, phases) if tile <= most]
-
-
-def written_out(taps: int, phases: int) -> list[int]:
-    """Output tiles for a filter whose transforms are not too much code."""
-    most = MOST_PLACES // phases - taps + 1
-    return [tile for tile in tiles_of(taps) if tile <= most]
-
-
-def estimates(
-    layer: Layer, costs: ConvolutionCosts, tiles: Sequence[int]
-) -> tuple[float, dict[int, float]]:
-    """The time of the direct form, and of each tile that the target has room for."""
-    fitting = [m for m in tiles if costs.has_room(layer, m)] or [min(tiles)]
-    return costs.direct(layer), {m: costs.winograd(layer, m) for m in fitting}
 
 
 @dataclass(frozen=True)
@@ -208,6 +199,18 @@ class WinogradPass(ModulePass):
     Where `lower-precision` follows, the direct form has operands of fewer bits, of which the target
     may add several products at once; what is computed through tiles is not rounded.
 
+    Integers of 16 bits, such as data of 8 bits less its zero point where bytes have no dot product,
+    are convolved so where the target adds products of them in 32 bits and the result is exactly
+    that of the direct form, which constant weights and the range of the data tell. Matrices then
+    hold integers, and `accuracy` is of no account.
+
+        %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1], result_element = i32} : ...
+    ->
+        %u = graph.winograd_weights %w {tile = 4} : tensor<6x6x8x8x8x8xi16>
+        %r = graph.reshape %u : tensor<6x6x8x8x4x2x8xi16>
+        %g = graph.transpose %r {perm = [0, 1, 2, 3, 4, 6, 5]} : tensor<6x6x8x8x4x8x2xi16>
+        %y = graph.winograd_conv %x, %g {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x8x56x56x8xi32>
+
     What `tune.winograd` of an op chooses goes before estimates, as far as the accuracy allows it.
 
     Options:
@@ -236,8 +239,10 @@ class WinogradPass(ModulePass):
         target = target_facts_of(op)
         if target is None and not self.tile:
             return
+        constants = Constants(op)
         narrow = None if self.precision == PRECISE else NARROW_TYPES[self.precision]
         for body in function_bodies(op):
             resident = sum(bytes_of(op.type) for op in body.ops if isinstance(op, ConstantOp))
-            use = UseWinograd(target, self.accuracy, self.tile, resident, narrow)
+            exact = ExactTiles(target, IntegerRanges(constants))
+            use = UseWinograd(target, self.accuracy, self.tile, resident, exact, narrow)
             rewrite(body, [use], once=True)

@@ -41,7 +41,7 @@ from tcopt.passes.kernel.lowering.thread_axes import Grid, with_space
 from tcopt.passes.kernel.lowering.thread_private import drop_thread_dimensions
 from tcopt.passes.loop.analysis.contraction import contraction
 from tcopt.passes.loop.bufferize.hoist_workspace import STACK_BYTES
-from tcopt.passes.loop.unroll.table_folds import constant_index, splat
+from tcopt.passes.loop.unroll.table_folds import WRAPS, constant_index, is_integral, splat
 from tcopt.support.alignment import ALIGNMENT
 from tcopt.support.errors import PassFailedError
 from tcopt.support.pure_values import is_pure
@@ -408,7 +408,10 @@ class FunctionLowering:
         result: SSAValue | None = None
         for position, entry in enumerate(entries):
             factor = writer.attribute(splat(entry, type_), type_)
-            term = writer.pure(arith.MulfOp, (x, factor), type_, _MUL_PROPERTIES)
+            if is_integral(type_):
+                term = writer.pure(arith.MuliOp, (x, factor), type_, WRAPS)
+            else:
+                term = writer.pure(arith.MulfOp, (x, factor), type_, _MUL_PROPERTIES)
             if entry == 0:
                 term = writer.attribute(splat(-0.0, type_), type_)
             if result is None:

@@ -8,16 +8,21 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     VectorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr
 from xdsl.utils.hints import isa
+from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects import loop
 from tcopt.dialects.table import ScaleOp
 from tcopt.support.memo import memo
 from tcopt.support.quick_ir import new_op
+
+WRAPS = {"overflowFlags": arith.IntegerOverflowAttr("none")}
+"""Properties of a product or difference of integers."""
 
 
 class TableFolds:
@@ -30,6 +35,8 @@ class TableFolds:
         %s = arith.addf %y, %a : f32
         ->
         uses of %s become %y, then %s = %y + %x, then %s = %y - %x
+
+    Integers fold as floats do.
     """
 
     def __init__(self) -> None:
@@ -54,16 +61,18 @@ class TableFolds:
             return x
         if entry == -1:
             self.negated[op.result] = x
-            return _add(new_op(arith.NegfOp, (x,), (x.type,)), result)
+            return _negative(x, result)
         if entry == 0:
             self.absent.add(op.result)
             return _constant(-0.0, x.type, result)
         factor = _constant(entry, x.type, result)
+        if is_integral(x.type):
+            return _add(new_op(arith.MuliOp, (x, factor), (x.type,), WRAPS), result)
         product = new_op(arith.MulfOp, (x, factor), (x.type,), {"fastmath": op.fastmath})
         return _add(product, result)
 
     def add(
-        self, op: arith.AddfOp, lhs: SSAValue, rhs: SSAValue, result: list[Operation]
+        self, op: arith.AddfOp | arith.AddiOp, lhs: SSAValue, rhs: SSAValue, result: list[Operation]
     ) -> SSAValue | None:
         """The sum of two terms of which one is absent or negated; None for any other."""
         absent, negated = self.absent, self.negated
@@ -82,6 +91,8 @@ class TableFolds:
         for term, other in ((old_rhs, lhs), (old_lhs, rhs)):
             if term in negated:
                 operands = (other, negated[term])
+                if isinstance(op, arith.AddiOp):
+                    return _add(new_op(arith.SubiOp, operands, (other.type,), WRAPS), result)
                 flags = {"fastmath": op.fastmath}
                 return _add(new_op(arith.SubfOp, operands, (other.type,), flags), result)
         return None
@@ -98,15 +109,24 @@ def constant_index(value: SSAValue) -> int | None:
             return None
 
 
-def splat(number: float, type: Attribute) -> FloatAttr | DenseIntOrFPElementsAttr:
-    """A number as an attribute of a float type, or of a vector of floats."""
+def is_integral(type: Attribute) -> bool:
+    """Whether it is an integer type, or one of vectors of integers."""
+    return isinstance(get_element_type_or_self(type), IntegerType)
+
+
+def splat(number: float, type: Attribute) -> FloatAttr | IntegerAttr | DenseIntOrFPElementsAttr:
+    """A number as an attribute of a float or integer type, or of a vector of such."""
     return _splat(float(number).hex(), type)
 
 
 @memo(4096)
-def _splat(text: str, type: Attribute) -> FloatAttr | DenseIntOrFPElementsAttr:
+def _splat(text: str, type: Attribute) -> FloatAttr | IntegerAttr | DenseIntOrFPElementsAttr:
     # As text, the number is another key than its negative also where it is zero.
     number = float.fromhex(text)
+    if isa(type, VectorType[IntegerType]):
+        return DenseIntOrFPElementsAttr.from_list(type, [int(number)])
+    if isa(type, IntegerType):
+        return IntegerAttr(int(number), type)
     if isa(type, VectorType[AnyFloat]):
         return DenseIntOrFPElementsAttr.from_list(type, [number])
     assert isinstance(type, AnyFloat)
@@ -116,6 +136,13 @@ def _splat(text: str, type: Attribute) -> FloatAttr | DenseIntOrFPElementsAttr:
 def _add(op: Operation, result: list[Operation]) -> SSAValue:
     result.append(op)
     return op.results[0]
+
+
+def _negative(x: SSAValue, result: list[Operation]) -> SSAValue:
+    if not is_integral(x.type):
+        return _add(new_op(arith.NegfOp, (x,), (x.type,)), result)
+    zero = _constant(0, x.type, result)
+    return _add(new_op(arith.SubiOp, (zero, x), (x.type,), WRAPS), result)
 
 
 def _constant(number: float, type: Attribute, result: list[Operation]) -> SSAValue:

@@ -82,6 +82,7 @@ class Unroller:
             loop.BlockOp: self._reject_block,
             ScaleOp: self._fold,
             arith.AddfOp: self._fold,
+            arith.AddiOp: self._fold,
         }
 
     def run(self, op: loop.ForOp) -> list[Operation]:
@@ -376,7 +377,7 @@ class Unroller:
         if plan.moves:
             self.copies.moved[op, operands[0]] = new.results[0]
 
-    def _fold(self, op: ScaleOp | arith.AddfOp, result: list[Operation]) -> None:
+    def _fold(self, op: ScaleOp | arith.AddfOp | arith.AddiOp, result: list[Operation]) -> None:
         """A product with a table's entry or a sum, which may become simpler in this copy."""
         lhs = self._get(op.operands[0])
         if isinstance(op, ScaleOp):

@@ -44,14 +44,13 @@ class Winograd:
     ) -> Declined | None:
         """Write the schedule, from the last block to the first."""
         stages = space.stages
-        bits = element_bits(sch.block_op(stages.data))
         store = sch.cache_write(stages.products, "register")
         chunk, group, place = _tile_result(sch, space, choice)
         _follow_up(sch, stages, place)
         sch.compute_at(stages.right, place)
         sch.set_scope(stages.right, "register")
         _in_registers(sch, stages.right, place)
-        _contract(sch, stages.products, store, group, choice)
+        _contract(sch, space, store, group, choice)
         if choice["data"]:
             region, tile = _share_data(sch, space, choice)
         else:
@@ -65,9 +64,9 @@ class Winograd:
             sch.compute_at(stages.pad, region)
             sch.vectorize(sch.get_loops(stages.pad)[-1])
         _in_registers(sch, stages.left, tile)
-        line = CACHE_LINE_BITS // bits
         for each in (stages.data, store):
             # Places an odd number of cache lines apart fall into sets of their own.
+            line = CACHE_LINE_BITS // element_bits(sch.block_op(each))
             sch.storage_align(each, 1, 2 * line, line)
         return None
 
@@ -112,7 +111,7 @@ def _follow_up(sch: Schedule, stages: Stages, tile: Loop) -> None:
 
 def _contract(
     sch: Schedule,
-    products: Block,
+    space: WinogradSpace,
     store: Block,
     group: Loop,
     choice: Choice,
@@ -120,8 +119,10 @@ def _contract(
     """Register tiles of tiles by output channels, for each place, in the loop of a group.
 
     The weights of a tile serve all rows before the next ones come. With `prefetch` those of the
-    next place come near during one.
+    next place come near during one. Where weights are stored for a dot product, it adds the terms
+    of a group.
     """
+    products, dot = space.stages.products, space.dot
     sch.compute_at(store, group)
     loops = own_loops(sch, store, group)
     outer = [loops[v] for v in (0, 1)]
@@ -133,13 +134,19 @@ def _contract(
     sch.reorder(*outer, *(inside[v] for v in (2, 3, 4) if v in inside))
     sch.compute_at(products, outer[-1])
     loops = own_loops(sch, products, outer[-1])
+    terms: list[Loop] = []
+    if dot is not None:
+        loops[dot.variable], each = sch.split(loops[dot.variable], [None, dot.group])
+        terms.append(each)
     reduce = [loops[v] for v in (5, 6) if v in loops]
-    sch.reorder(*reduce, *(loops[v] for v in (2, 3, 4) if v in loops))
+    sch.reorder(*reduce, *(loops[v] for v in (2, 3, 4) if v in loops), *terms)
     init = sch.decompose_reduction(products, reduce[0])
     if choice["prefetch"]:
         read = buffers_read(sch.block_op(products))
         weights = next(i for i, buffer in enumerate(read) if isinstance(buffer, BlockArgument))
         sch.prefetch(products, weights, outer[1], reduce[0])
+    if dot is not None:
+        sch.tensorize(products, dot.name)
     for each in (store, products, init):
         inner = reduce[-1] if each == products else outer[-1]
         _in_registers(sch, each, inner)

@@ -30,7 +30,9 @@ class Problem:
         images: images; `rows`, `columns`: tiles of an image, down and across.
         places: numbers of a transformed tile, t * t.
         inputs, outputs: blocks of channels, of `lanes` each.
-        bytes: of an element.
+        bytes: of what an instruction multiplies in a lane: an element, or the terms of a dot
+            product.
+        group: terms of a dot product; 1 without one.
     """
 
     images: int
@@ -41,6 +43,12 @@ class Problem:
     outputs: int
     lanes: int
     bytes: int
+    group: int = 1
+
+    @property
+    def steps(self) -> int:
+        """Instructions for a sum over the channels of a block."""
+        return self.lanes // self.group
 
 
 @dataclass(frozen=True)
@@ -90,7 +98,7 @@ def _candidates(problem: Problem, facts: CpuFacts) -> Iterator[Plan]:
 
 def contraction_of(tiles: Column, problem: Problem) -> TileProblem:
     """The contraction of a chunk: one matrix product for each place of a transformed tile."""
-    channels = problem.inputs * problem.lanes
+    channels = problem.inputs * problem.steps
     return TileProblem(
         rows=tiles,
         spans=1,
@@ -133,8 +141,8 @@ def cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> Column:
     blocks = plan.tile.vectors * plan.groups
     parts = most(problem.outputs // blocks, 1)
     size = problem.places * problem.lanes * problem.bytes
-    weights = size * problem.lanes * problem.inputs * problem.outputs
-    data, products = size * tiles * problem.inputs, size * tiles * blocks
+    weights = size * problem.steps * problem.inputs * problem.outputs
+    data, products = size // problem.group * tiles * problem.inputs, size * tiles * blocks
     # What is written for each place at once, and read at all places together.
     results = chunks * parts * products / _rate(products, facts)
     whole = data * chunks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from tcopt.schedules.analysis.dots import Dot, dot_of
 from tcopt.schedules.analysis.patterns import element_bits, match_block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
@@ -49,7 +50,10 @@ class WinogradSpace(Space):
 
     def __init__(self, sch: Schedule, stages: Stages, facts: CpuFacts):
         self.stages, self.facts = stages, facts
-        self.problem = problem = problem_of(sch, stages)
+        found = match_block(sch.block_op(stages.products))
+        assert found is not None
+        self.dot = dot_of(found, facts.capabilities)
+        self.problem = problem = problem_of(sch, stages, self.dot)
         work = 2 * problem.places * problem.images * problem.rows * problem.columns
         work *= problem.inputs * problem.outputs * problem.lanes**2
         self.time = blocks_ns([sch.block_op(stages.last)], work, facts)
@@ -58,8 +62,6 @@ class WinogradSpace(Space):
         transformed = problem.places * problem.lanes * images * problem.rows * problem.columns
         self.data_time = blocks_ns([data], TRANSFORM_WORK * transformed, facts)
         self._tiles = problem.images * problem.rows * problem.columns
-        found = match_block(sch.block_op(stages.products))
-        assert found is not None
         self._pattern = found
         self._plan = choose_plan(problem, facts)
         super().__init__(self._make_knobs())
@@ -98,10 +100,10 @@ class WinogradSpace(Space):
         rows = (k.tile_columns == problem.columns) | (k.tile_rows == 1)
         channels = problem.outputs % (k.vectors * k.groups) == 0
         in_registers = fits(contraction_of(count, problem), tile, self.facts)
-        depth = where(k.unroll >= 1, problem.lanes, 1) * where(k.unroll >= 2, problem.inputs, 1)
+        depth = where(k.unroll >= 1, problem.steps, 1) * where(k.unroll >= 2, problem.inputs, 1)
         limit = max(MOST_PRODUCTS, self._plan.tile.accumulators)
         short = tile.accumulators * depth * k.steps <= limit
-        rest = where(k.unroll == 0, problem.lanes, problem.inputs)
+        rest = where(k.unroll == 0, problem.steps, problem.inputs)
         left = (k.unroll < self._channel_loops) & (rest % k.steps == 0)
         split = (k.steps == 1) | left
         threads = k.parallel <= where(k.data == 1, 4, 3)
@@ -173,7 +175,7 @@ class WinogradSpace(Space):
         levels += [LoopLevel(0, side), LoopLevel(1, side)]
         tiles = k.tile_rows * k.tile_columns
         levels += [LoopLevel(3, k.groups), LoopLevel(2, ceil_div(tiles, k.rows))]
-        channels = [(5, problem.inputs), (6, problem.lanes)]
+        channels = [(5, problem.inputs), (6, problem.steps)]
         for number, (variable, extent) in enumerate(channels):
             inside = MOST_CHANNELS - number
             kind = where(k.unroll >= inside, unrolled, serial)
@@ -181,6 +183,8 @@ class WinogradSpace(Space):
             levels.append(LoopLevel(variable, rounds, kind))
             split = where(k.unroll == inside - 1, k.steps, 1)
             levels.append(LoopLevel(variable, split, unrolled))
+        if problem.group > 1:
+            levels.append(LoopLevel(6, problem.group, unrolled))
         return [
             *levels,
             LoopLevel(2, k.rows, unrolled),
@@ -215,7 +219,7 @@ class WinogradSpace(Space):
     def _written_out(self, products: int) -> int:
         """How many loops over input channels are written out."""
         count = 0
-        for extent in (self.problem.lanes, self.problem.inputs)[: self._channel_loops]:
+        for extent in (self.problem.steps, self.problem.inputs)[: self._channel_loops]:
             products *= extent
             if products > UNROLLED_PRODUCTS:
                 break
@@ -229,13 +233,14 @@ class WinogradSpace(Space):
             blocks: blocks of output channels that are contracted before the next place.
         """
         problem, facts = self.problem, self.facts
-        block = problem.inputs * problem.lanes**2 * problem.bytes
+        block = problem.inputs * problem.steps * problem.lanes * problem.bytes
         whole = block * prod((problem.outputs, problem.places))
         return whole > facts.l2 and block * blocks <= facts.l2 // 4
 
 
-def problem_of(sch: Schedule, stages: Stages) -> Problem:
+def problem_of(sch: Schedule, stages: Stages, dot: Dot | None = None) -> Problem:
     """The sizes, read off the blocks."""
+    group = 1 if dot is None else dot.group
     images, blocks, height, width, lanes = sch.block_op(stages.result).domain
     extent = sch.block_op(stages.right).domain[2]
     places, _, inputs, *_ = sch.block_op(stages.data).domain
@@ -247,5 +252,6 @@ def problem_of(sch: Schedule, stages: Stages) -> Problem:
         inputs=inputs,
         outputs=blocks,
         lanes=lanes,
-        bytes=element_bits(sch.block_op(stages.data)) // 8,
+        bytes=element_bits(sch.block_op(stages.data)) // 8 * group,
+        group=group,
     )

@@ -173,3 +173,27 @@ loop.func @pieces(%x: memref<8xf32>) {
     loop.store %w, %x[%i] lanes [1] : memref<8xf32>, vector<8xf32>
   }
 }
+
+// -----
+
+// A table of integers folds as one of floats: terms vanish, are added, subtracted or multiplied.
+// CHECK-LABEL: loop.func @integers
+// CHECK:       %a = loop.load %x[] : memref<i16>
+// CHECK-NEXT:  %b = loop.load %z[] : memref<i16>
+// CHECK:       loop.store %b, %y[0] : memref<4xi16>
+// CHECK:       %[[SUM:.*]] = arith.addi %b, %a : i16
+// CHECK-NEXT:  loop.store %[[SUM]], %y[1]
+// CHECK:       %[[LESS:.*]] = arith.subi %b, %a : i16
+// CHECK-NEXT:  loop.store %[[LESS]], %y[2]
+// CHECK:       %[[FIVE:.*]] = arith.muli %a, %{{.*}} : i16
+// CHECK-NEXT:  %[[MORE:.*]] = arith.addi %b, %[[FIVE]] : i16
+// CHECK-NEXT:  loop.store %[[MORE]], %y[3]
+loop.func @integers(%x: memref<i16>, %z: memref<i16>, %y: memref<4xi16>) {
+  %a = loop.load %x[] : memref<i16>
+  %b = loop.load %z[] : memref<i16>
+  loop.for %i = 0 to 4 unrolled {
+    %t = table.scale %a by %i of [0.0, 1.0, -1.0, -5.0] : i16
+    %s = arith.addi %b, %t : i16
+    loop.store %s, %y[%i] : memref<4xi16>
+  }
+}

@@ -1,0 +1,90 @@
+"""Tiles by which convolutions of integers stay exact, and the time that they save."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i16, i32
+
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.forms import WINOGRAD, form_declined
+from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.winograd_forms import WinogradForm
+from tcopt.dialects.graph.winograd_integers import inexact
+from tcopt.dialects.intrinsics import find_dot
+from tcopt.dialects.target import TargetFacts
+from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
+from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
+from tcopt.support.winograd_tables import tiles_of
+
+MOST_PLACES = 8
+"""Products of a row of a tile at most, those of all phases: transforms are written out, and their
+code grows by the square."""
+
+WORTH = 0.9
+"""The share of the direct time that an estimate has to fall below."""
+
+
+def written_out(taps: int, phases: int) -> list[int]:
+    """Output tiles for a filter whose transforms are not too much code."""
+    most = MOST_PLACES // phases - taps + 1
+    return [tile for tile in tiles_of(taps) if tile <= most]
+
+
+def estimates(
+    layer: Layer, costs: ConvolutionCosts, tiles: Sequence[int]
+) -> tuple[float, dict[int, float]]:
+    """The time of the direct form, and of each tile that the target has room for."""
+    fitting = [m for m in tiles if costs.has_room(layer, m)] or [min(tiles)]
+    return costs.direct(layer), {m: costs.winograd(layer, m) for m in fitting}
+
+
+@dataclass(frozen=True)
+class ExactTiles:
+    """What is known of convolutions of 16-bit integers on a target, if there is one.
+
+    Attributes:
+        ranges: of the integers of a function.
+    """
+
+    target: TargetFacts | None
+    ranges: IntegerRanges
+
+    def terms(self, op: ContractionOp, form: WinogradForm) -> int:
+        """Channels that a dot product of the target adds at once; 1 without one."""
+        if not form.whole or self.target is None:
+            return 1
+        dot = find_dot(self.target.capabilities, (i16, i16), i32)
+        group = 1 if dot is None else dot.operands[1].shape[0]
+        return group if shape_of(op.weights)[-2] % group == 0 else 1
+
+    def of(self, op: ContractionOp, form: WinogradForm) -> list[int] | str:
+        """The tiles by which a convolution is what it is directly, or why there are none."""
+        if self.target is not None and self.terms(op, form) == 1:
+            return "the target has no dot product of 16-bit integers"
+        data, weights = self.ranges.of(op.operands[0]), self.ranges.array(op.weights)
+        if data is None or weights is None:
+            return "its integers may be any of 16 bits"
+        tiles = [m for m in written_out(form.taps, form.phases) if m in tiles_of(form.taps, True)]
+        found = {m: inexact(m, form.taps, data, weights) for m in tiles}
+        exact = [m for m, reason in found.items() if reason is None]
+        return exact or next((r for r in found.values() if r is not None), "no tile is of integers")
+
+    def share(self, op: ContractionOp, resident: int) -> float:
+        """The share of the direct time that the best tile is estimated to take, 1 for none.
+
+        Args:
+            resident: bytes of the constants of the function.
+        """
+        costs = None if self.target is None else self.target.convolution_costs
+        form = op.winograd_form(of_pixels=False)
+        if costs is None or not isinstance(form, WinogradForm) or not form.whole:
+            return 1.0
+        tiles = self.of(op, form)
+        if isinstance(tiles, str) or form_declined(WINOGRAD, op, self.target) is not None:
+            return 1.0
+        layer = form.layer(op, resident, self.terms(op, form))
+        direct, times = estimates(layer, costs, tiles)
+        best = min(times.values())
+        return best / direct if best <= WORTH * direct else 1.0
