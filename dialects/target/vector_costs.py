@@ -41,16 +41,14 @@ class VectorCosts:
     def winograd(self, layer: Layer, tile: int) -> float:
         """Contraction or reading of its weights, and transforms."""
         lanes = self.units.lanes()
-        last, whole = layer.phases - 1, layer.whole
-        tables = phase_tables(tile, layer.taps, layer.phases, last, whole=whole)
+        last = layer.phases - 1
+        tables = phase_tables(tile, layer.taps, layer.phases, last, whole=layer.whole)
         tiles, t, reach = layer.tiles(tile), tables.extent, tables.reach
         products = t * t * tiles * layer.inputs * layer.outputs / layer.terms
         compute = products / (UNITS * lanes * self._efficiency(tiles))
-        inputs = (reach + t) * operations(tables.input, fused=not whole) + UNITS * t * t
+        inputs = (reach + t) * operations(tables.input) + UNITS * t * t
         inputs *= lanes / min(layer.inner or lanes, lanes)
-        outputs = (t + len(tables.output)) * operations(
-            tables.output, fused=not whole
-        ) + UNITS * t * t
+        outputs = (t + len(tables.output)) * operations(tables.output) + UNITS * t * t
         transforms = inputs * layer.inputs + outputs * layer.outputs
         transforms *= tiles / (lanes * UNITS * TRANSFORM_SHARE)
         return max(compute, self._reading(t * t, layer)) + transforms
