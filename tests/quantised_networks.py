@@ -167,14 +167,34 @@ class QuantisedNetwork:
         return self.activated(total, x.shape)
 
     def dense(self) -> Value:
-        """A dense layer of means."""
-        x = self.any_value()
-        mean = self.node("GlobalAveragePool", [self.real(x)])
-        flat = self.quantised(self.node("Flatten", [mean]), (1, x.shape[1]))
-        outputs = self.rng.choice([10, 16, 33])
-        data, weight, *bias = self.factors(flat, (outputs, x.shape[1]), outputs)
-        made = self.node("Gemm", [data, weight, *bias], transB=1)
-        return self.quantised(made, (1, outputs))
+        """Dense layers one after the other, of means or of all elements of an image."""
+        x, rng = self.any_value(), self.rng
+        name, depth, like = self.real(x), x.shape[1], None
+        if rng.random() < 0.7:
+            name = self.node("GlobalAveragePool", [name])
+            if rng.random() < 0.5:
+                like = self.quantised(name, (1, depth, 1, 1))
+                name = self.real(like)
+        else:
+            like, depth = x, int(np.prod(x.shape))
+        x = self.quantised(self.node("Flatten", [name]), (1, depth), like)
+        for _ in range(rng.choice([0, 0, 1, 2])):
+            x = self.layer(x, rng.choice([10, 16, 33, 48]))
+        outputs = rng.choice([10, 16, 33])
+        return self.quantised(self.product(x, outputs), (1, outputs))
+
+    def layer(self, x: Value, outputs: int) -> Value:
+        """A dense layer with an activation."""
+        return self.activated(self.product(x, outputs), (*x.shape[:-1], outputs))
+
+    def product(self, x: Value, outputs: int) -> str:
+        """Rows times a matrix, with a bias or none."""
+        if len(x.shape) == 2:
+            operands = self.factors(x, (outputs, x.shape[1]), outputs)
+            return self.node("Gemm", operands, transB=1)
+        data, weights, *bias = self.factors(x, (x.shape[-1], outputs), outputs, axis=1)
+        made = self.node("MatMul", [data, weights])
+        return self.node("Add", [made, *bias]) if bias else made
 
     # Parts.
 
@@ -183,8 +203,12 @@ class QuantisedNetwork:
         images = [v for v in self.there if len(v.shape) == 4]
         return self.rng.choice(images[-4:])
 
-    def factors(self, x: Value, shape: Sequence[int], outputs: int) -> list[str]:
-        """The operands of a sum of products: data, weights, and a bias or none."""
+    def factors(self, x: Value, shape: Sequence[int], outputs: int, *, axis: int = 0) -> list[str]:
+        """The operands of a sum of products: data, weights, and a bias or none.
+
+        Args:
+            axis: which dimension of the weights the outputs are.
+        """
         low, high = (-4, 5) if self.rng.random() < 0.3 else (-127, 128)
         weights = self.numbers.integers(low, high, shape, np.int8)
         by_channel = self.rng.random() < 0.5
@@ -193,18 +217,19 @@ class QuantisedNetwork:
             steps = np.full(count, 2.0 ** self.rng.randrange(-10, -6), np.float32)
         else:
             steps = (self.numbers.random(count) * 0.004 + 0.001).astype(np.float32)
-        axis = {"axis": 0} if by_channel else {}
+        along = {"axis": axis} if by_channel else {}
         scale = self.tensor(steps if by_channel else steps[0])
         zero = self.tensor(np.zeros(count if by_channel else (), np.int8))
         names = [self.tensor(weights), scale, zero]
-        found = [self.real(x), self.node("DequantizeLinear", names, **axis)]
+        found = [self.real(x), self.node("DequantizeLinear", names, **along)]
         if self.rng.random() < 0.7:
             bias = self.numbers.integers(-900, 900, outputs).astype(np.int32)
             step = self._array(x.scale) * steps
             scale = self.tensor((step if by_channel else step[0]).astype(np.float32))
             zero = self.tensor(np.zeros(count if by_channel else (), np.int32))
             names = [self.tensor(bias), scale, zero]
-            found.append(self.node("DequantizeLinear", names, **axis))
+            along = {"axis": 0} if by_channel else {}
+            found.append(self.node("DequantizeLinear", names, **along))
         return found
 
     def activated(self, name: str, shape: Sequence[int]) -> Value:

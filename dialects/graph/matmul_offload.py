@@ -51,4 +51,6 @@ def offload_matmul(op: MatmulOp, inner: int, lanes: int) -> Offload | str:
     result = ReshapeOp(back, op.shape)
     terms = outer[1] * inner
     products = prod(shape_of(product.results[0])) * terms
-    return Offload(before, [product], [back, result], products, terms * LARGEST_PRODUCT)
+    after, channel = [back, result], len(op.shape) - 1
+    bound = terms * LARGEST_PRODUCT
+    return Offload(before, [product], after, products, bound, channel=channel)

@@ -29,11 +29,12 @@ class Offload:
     Attributes:
         before: ops on the host that make its operands, in order.
         body: what the accelerator computes.
-        after: ops on the host that make the operator's result.
+        after: ops on the host that make the operator's result, layouts and reshapes.
         products: multiplications, those with what fills up blocks included.
         bound: the greatest magnitude of the integers of the body's result.
         steps: how many elements an alu works on with others in registers.
         registers: how many of them, each of a block's channels, the smallest piece needs.
+        channel: which dimension of the operator's result becomes blocks.
     """
 
     before: Sequence[GraphOp]
@@ -43,6 +44,7 @@ class Offload:
     bound: int
     steps: int = 0
     registers: int = 0
+    channel: int = 1
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Registers:
 
     Attributes:
         value: what is in the registers.
-        offset: what is still to be added, in the shape of the operator that it is for.
+        offset: what is still to be added, one number or one for each channel.
         limits: what is to be the least and the greatest, after that.
         bound: the greatest magnitude of the integers.
         reals: the numbers that these stand for, where they are not yet integers again.
@@ -95,7 +97,8 @@ class Alu(Protocol):
     def slack(self) -> int: ...
 
     def number(self, value: SSAValue) -> Array | None:
-        """The value of what is made of constants."""
+        """The value of what is made of constants: one number, of no dimensions, or one for each
+        channel; None for anything else."""
         ...
 
     def operand(self, value: SSAValue) -> Registers | None:

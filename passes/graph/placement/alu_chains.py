@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i8, i32
+from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.binary import AddOp, MaxOp, MinOp
@@ -15,10 +15,11 @@ from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.interfaces import GraphOp, Limits
 from tcopt.dialects.graph.interfaces.placement import Offload, Registers
-from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import Array, element_type, shape_of
 from tcopt.dialects.target.accelerator import Alu, MatrixUnit
 from tcopt.passes.graph.folding.constants import Constants
+from tcopt.passes.graph.placement.blocks import laid_back, laid_out
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 
 _BYTES = (-128, 127)
@@ -58,6 +59,8 @@ class Chain:
         reads: values of the graph that it reads as they are known there.
         claims: what others stand for.
         slack: how far integers may be from the host's; notes: what to say of them.
+        shape, channel: the shape of what is followed now, and which of its dimensions the channels
+            are, if one is.
     """
 
     op: GraphOp
@@ -73,35 +76,37 @@ class Chain:
     claims: Claims = field(default_factory=Claims)
     slack: int = 0
     notes: list[str] = field(default_factory=list[str])
+    shape: tuple[int, ...] = ()
+    channel: int | None = None
     _known: dict[SSAValue, Registers] = field(default_factory=dict[SSAValue, Registers])
     _numbers: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
 
     def __post_init__(self) -> None:
         self.before, self.body = list(self.form.before), list(self.form.body)
         self.followed, self.reads = [self.op], [self.op.operands[0]]
+        self.shape, self.channel = self.op.shape, self.form.channel
 
     def follow(self) -> str | None:
         """Follow the operator as far as results are bytes again; or why they never are."""
         product = self.form.body[-1].results[0]
-        if len(self.form.after) != 1:
-            return "its results are stored in another order than the graph's"
         value = self.op.results[0]
         self._known[value] = Registers(product, np.zeros((), np.int64), self.form.bound)
         reason = "nothing makes bytes of its sums"
         found: tuple[Registers, int, int, int, int] | None = None
         while True:
             limits = self.ranges.of(value)
-            if are_bytes(limits):
+            if are_bytes(limits) and not isinstance(self.end, ReshapeOp):
                 sizes = len(self.before), len(self.body), len(self.followed), len(self.reads)
                 found = self._known[value], *sizes
             users = self.users(value)
-            if len(users) != 1 or shape_of(users[0].results[0]) != self.op.shape:
+            if len(users) != 1 or not self._keeps_elements(users[0]):
                 break
             registers = users[0].on_alu(self)
             if isinstance(registers, str):
                 reason = registers
                 break
             value = users[0].results[0]
+            self._move_to(shape_of(value))
             self._known[value] = registers
             self.followed.append(users[0])
         if found is None:
@@ -129,12 +134,13 @@ class Chain:
                 each.operands = [result if value is product else value for value in each.operands]
                 yield each
             return
-        (back,) = self.form.after
-        assert isinstance(back, LayoutTransformOp)
-        source, target = (each.data for each in (back.src, back.dst))
+        made = laid_back(self.form.after, result)
         drop(self.form.after)
-        plain = LayoutTransformOp(result, src=source, dst=target, shape=self.op.shape)
-        yield plain
+        yield from made
+        plain: GraphOp = made[-1]
+        if shape_of(self.end.results[0]) != plain.shape:
+            plain = ReshapeOp(plain, shape_of(self.end.results[0]))
+            yield plain
         if element_type(self.end.results[0]) != element_type(result):
             yield CastOp(plain, element_type(self.end.results[0]))
 
@@ -155,6 +161,27 @@ class Chain:
         """Forget ops that were made."""
         drop([*self.before, *self.body, *self.form.after])
 
+    @property
+    def channels(self) -> int:
+        """How many channels there are."""
+        return self.op.shape[self.form.channel]
+
+    def _keeps_elements(self, op: GraphOp) -> bool:
+        """Whether an operator's result has an element for each of what is followed, in order."""
+        return isinstance(op, ReshapeOp) or shape_of(op.results[0]) == self.shape
+
+    def _move_to(self, shape: tuple[int, ...]) -> None:
+        """Go on with the elements in another shape."""
+        if shape == self.shape:
+            return
+        before = prod(self.op.shape[: self.form.channel])
+        fitting = (
+            dim
+            for dim, extent in enumerate(shape)
+            if extent == self.channels and prod(shape[:dim]) == before
+        )
+        self.shape, self.channel = shape, next(fitting, None)
+
     # As operators see it.
 
     @property
@@ -165,16 +192,17 @@ class Chain:
     def number(self, value: SSAValue) -> Array | None:
         """The value of what is made of constants, one number or one for each channel."""
         array = self.ranges.array(value)
-        if array is None or array.ndim > len(self.op.shape):
+        if array is None or array.ndim > len(self.shape):
             return None
-        shape = (1,) * (len(self.op.shape) - array.ndim) + array.shape
-        varies = any(extent != 1 for dim, extent in enumerate(shape) if dim != 1)
-        return None if varies else array
+        shape = (1,) * (len(self.shape) - array.ndim) + array.shape
+        if any(extent != 1 for dim, extent in enumerate(shape) if dim != self.channel):
+            return None
+        return array.reshape(() if array.size == 1 else -1)
 
     def operand(self, value: SSAValue) -> Registers | None:
         """An operand in registers."""
         if value not in self._known:
-            if value in self.claims.inner:
+            if value in self.claims.inner or shape_of(value) != self.shape:
                 return None
             found, owner = self._loaded(value), value.owner
             if found is None and isinstance(owner, GraphOp) and owner not in self.claims.ops:
@@ -217,21 +245,21 @@ class Chain:
     def _loaded(self, value: SSAValue) -> Registers | None:
         """Bytes of the graph in registers, laid out as the results are."""
         limits = self.ranges.of(value)
-        if limits is None or not are_bytes(limits) or shape_of(value) != self.op.shape:
+        if limits is None or not are_bytes(limits):
             return None
         if self.alu is None or not self.alu.loads_bytes:
             return None
-        (back,) = self.form.after
-        assert isinstance(back, LayoutTransformOp)
         self.reads.append(value)
         narrow = value
         if element_type(value) != i8:
             cast = CastOp(value, i8)
             self.before.append(cast)
             narrow = cast.results[0]
-        blocks = LayoutTransformOp(narrow, src=back.dst.data, dst=back.src.data)
-        self.before.append(blocks)
-        wide = self.add(CastOp(blocks, i32))
+        if self.shape != self.op.shape:
+            self.before.append(ReshapeOp(narrow, self.op.shape))
+            narrow = self.before[-1].results[0]
+        self.before += laid_out(self.form.after, narrow)
+        wide = self.add(CastOp(self.before[-1], i32))
         return Registers(wide, np.zeros((), np.int64), max(map(abs, limits)))
 
     def table(self, numbers: Array, *, is_register: bool = False) -> SSAValue:
@@ -239,32 +267,27 @@ class Chain:
         is_small = numbers.min() == numbers.max() and abs(int(numbers.flat[0])) < _IMMEDIATE
         if is_small and not is_register:
             return self.constant(int(numbers.flat[0]))
-        channels, *_, lanes = shape_of(self.form.body[-1].results[0])[1:]
-        rank = len(self.op.shape)
+        channels, *space, lanes = shape_of(self.form.body[-1].results[0])[1:]
         filled = np.zeros(channels * lanes, np.int32)
         plain = self.by_channel(numbers)
         filled[: plain.size] = plain
-        shape = (1, channels, *[1] * (rank - 2), lanes)
+        shape = (1, channels, *[1] * len(space), lanes)
         made = self.constants.make(filled.reshape(shape), "offsets")
         self.before.append(made)
         return made.results[0]
 
     def by_channel(self, numbers: Array) -> Array:
         """Numbers as an array with one for each channel."""
-        channels, rank = self.op.shape[1], len(self.op.shape)
-        if numbers.shape == (channels,):
-            return numbers
-        return np.broadcast_to(numbers, (1, channels, *[1] * (rank - 2))).reshape(-1)
+        return np.broadcast_to(numbers.reshape(-1), (self.channels,))
 
     def reach(self, registers: Registers) -> tuple[Array, Array]:
         """The least and the greatest of what is in registers: of sums as far as their factors are
         known."""
-        channels = self.op.shape[1]
         if registers.value is self.form.body[-1].results[0]:
             found = self._reach_of_sums()
             if found is not None:
                 return found
-        most = np.full(channels, registers.bound, np.int64)
+        most = np.full(self.channels, registers.bound, np.int64)
         return -most, most
 
     def note(self, text: str) -> None:
@@ -310,17 +333,3 @@ def drop(ops: Sequence[GraphOp]) -> None:
     """Erase ops that are in no block, so that they use nothing any more."""
     for op in reversed(ops):
         op.drop_all_references()
-
-
-def plain_source(value: SSAValue) -> SSAValue:
-    """The value that casts between integers of 8 bits and more made one of."""
-    owner: Operation | object = value.owner
-    while isinstance(owner, CastOp) and _is_wide(value) and _is_wide(owner.x):
-        value = owner.x
-        owner = value.owner
-    return value
-
-
-def _is_wide(value: SSAValue) -> bool:
-    element = element_type(value)
-    return isinstance(element, IntegerType) and element.bitwidth >= 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -17,7 +18,8 @@ from tcopt.dialects.graph.group import PLACE, GroupOp, YieldOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.interfaces.placement import Offload
 from tcopt.dialects.graph.layout import LayoutTransformOp
-from tcopt.dialects.graph.types import bytes_of, type_of
+from tcopt.dialects.graph.shape import ReshapeOp
+from tcopt.dialects.graph.types import bytes_of, element_type, type_of
 from tcopt.dialects.target import accelerator_of
 from tcopt.dialects.target.accelerator import AcceleratorFacts
 from tcopt.passes.graph.folding.constants import Constants
@@ -26,8 +28,8 @@ from tcopt.passes.graph.placement.alu_chains import (
     Claims,
     are_bytes,
     drop,
-    plain_source,
 )
+from tcopt.passes.graph.placement.blocks import layout_of, lies_as, plain_source
 from tcopt.passes.graph.placement.read_outs import follow_read_out
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
@@ -288,23 +290,48 @@ def _cheapest(body: Block, plan: PartitionPlan) -> set[Operation]:
     """What the accelerator computes where the whole takes the fewest cycles."""
     network = Network()
     makers: dict[SSAValue, Operation] = {
-        each.chain.end.results[0]: op for op, each in plan.placements.items()
+        plain_source(each.chain.end.results[0]): op for op, each in plan.placements.items()
     }
     wanted: dict[SSAValue, set[int]] = {}
+    # What an accelerator makes and reads, but not as it lies.
+    moved: dict[SSAValue, set[int]] = {}
     for op, each in plan.placements.items():
         network.connect(network.source, network.node(op), each.here)
         network.connect(network.node(op), network.sink, each.there)
         for value in each.chain.reads:
-            wanted.setdefault(plain_source(value), set()).add(network.node(op))
+            source = plain_source(value)
+            maker = makers.get(source)
+            lies = maker is None or _is_read_as_stored(plan, source, maker, op)
+            (wanted if lies else moved).setdefault(source, set()).add(network.node(op))
     inside: set[Operation] = {op for each in plan.placements.values() for op in each.chain.followed}
     for value in (*makers, *(value for value in wanted if value not in makers)):
         maker = network.node(makers[value]) if value in makers else network.sink
         users = set(wanted.get(value, ()))
-        if value in makers and _is_read_elsewhere(value, inside):
-            users.add(network.sink)
+        if value in makers:
+            end = plan.placements[makers[value]].chain.end.results[0]
+            if value in moved or any(_is_read_elsewhere(each, inside) for each in (value, end)):
+                users.add(network.sink)
         _connect(network, value, maker, users - {maker})
+    for value, readers in moved.items():
+        laid_out = network.node((value, "moved"))
+        network.connect(laid_out, network.sink, 2 * _bytes(value) // HOST_BYTES)
+        for reader in readers:
+            network.connect(reader, laid_out, UNLIMITED)
     host = network.sink_side()
     return {op for op in plan.placements if network.node(op) not in host}
+
+
+def _is_read_as_stored(
+    plan: PartitionPlan, source: SSAValue, maker: Operation, reader: Operation
+) -> bool:
+    """Whether an operator reads what another made in the blocks that this stores."""
+    stored = layout_of(plan.placements[maker].chain.form.after)
+    layouts = [
+        op
+        for op in plan.placements[reader].chain.before
+        if isinstance(op, LayoutTransformOp) and plain_source(op.x) is source
+    ]
+    return stored is not None and all(lies_as(stored, each) for each in layouts) and bool(layouts)
 
 
 def _is_read_elsewhere(value: SSAValue, inside: set[Operation]) -> bool:
@@ -313,7 +340,7 @@ def _is_read_elsewhere(value: SSAValue, inside: set[Operation]) -> bool:
         op = use.operation
         if op.parent is None or op in inside:
             continue
-        if not isinstance(op, CastOp) or _is_read_elsewhere(op.results[0], inside):
+        if not isinstance(op, CastOp | ReshapeOp) or _is_read_elsewhere(op.results[0], inside):
             return True
     return False
 
@@ -348,7 +375,7 @@ class PlaceOnAccelerator(RewritePattern):
     def __init__(self, plan: PartitionPlan):
         self.plan = plan
         self.ends = {plan.placements[op].chain.end: plan.placements[op] for op in plan.chosen}
-        self.blocks: dict[SSAValue, SSAValue] = {}
+        self.blocks: dict[SSAValue, LayoutTransformOp] = {}
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
@@ -356,7 +383,7 @@ class PlaceOnAccelerator(RewritePattern):
         if placement is None:
             return
         chain = placement.chain
-        before = [each for each in chain.before if not self._is_there(each)]
+        before = [made for each in chain.before for made in self._as_stored(each)]
         result = chain.body[-1].results[0]
         group = GroupOp(chain.op.fusion_kind, [*chain.body, YieldOp(result)], [result.type])
         group.attributes[PLACE] = StringAttr(self.plan.place)
@@ -366,18 +393,22 @@ class PlaceOnAccelerator(RewritePattern):
             each.location = chain.op.location
         old = [each for each in chain.followed if each is not op]
         rewriter.replace(op, [*before, group, *after])
-        self.blocks[plain_source(after[-1].results[0])] = stored
+        back = layout_of(after)
+        if back is not None:
+            self.blocks[back.results[0]] = back
         for each in reversed(old):
             rewriter.erase(each)
 
-    def _is_there(self, op: GraphOp) -> bool:
-        """Whether a layout is one that another group stores; then that is read."""
+    def _as_stored(self, op: GraphOp) -> Sequence[GraphOp]:
+        """An op, or in place of a layout a view of what another group stores, which lies so."""
         if not isinstance(op, LayoutTransformOp):
-            return False
-        found = self.blocks.get(plain_source(op.x))
-        if found is None or found.type != op.results[0].type:
-            return False
-        source = found.owner
-        op.results[0].replace_all_uses_with(found)
+            return (op,)
+        stored = self.blocks.get(plain_source(op.x))
+        if stored is None or not lies_as(stored, op):
+            return (op,)
+        if element_type(stored.x) != element_type(op.x):
+            return (op,)
+        view = [] if stored.x.type == op.type else [ReshapeOp(stored.x, op.shape)]
+        op.results[0].replace_all_uses_with(view[0].results[0] if view else stored.x)
         op.drop_all_references()
-        return isinstance(source, GroupOp)
+        return view

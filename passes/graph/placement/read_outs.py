@@ -6,11 +6,12 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.interfaces import GraphOp
-from tcopt.dialects.graph.layout import LayoutTransformOp
+from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.types import element_type, shape_of
 from tcopt.dialects.target.accelerator import AcceleratorFacts
 from tcopt.passes.graph.placement.alu_chains import Chain
+from tcopt.passes.graph.placement.blocks import layout_of
 
 _MOST = 8
 """How many operators an instruction may stand for."""
@@ -19,8 +20,6 @@ _MOST = 8
 def follow_read_out(chain: Chain, facts: AcceleratorFacts) -> bool:
     """Give a chain without an alu the operators behind it that a store does as well, as many as
     there are; whether there are any (`AcceleratorFacts.reads_out`)."""
-    if len(chain.form.after) != 1:
-        return False
     ops = _following(chain)
     results = facts.matrix_unit.results if facts.matrix_unit is not None else ()
     while ops and not (str(element_type(ops[-1].results[0])) in results and facts.reads_out(ops)):
@@ -82,10 +81,9 @@ def _in_blocks(chain: Chain, value: SSAValue) -> list[GraphOp] | None:
         return None
     if numbers.size == 1:
         return []
-    channels, rank = chain.op.shape[1], len(chain.op.shape)
-    if numbers.size != channels:
+    back = layout_of(chain.form.after)
+    if numbers.size != chain.channels or back is None:
         return None
-    (back,) = chain.form.after
-    assert isinstance(back, LayoutTransformOp)
-    column = ReshapeOp(value, (1, channels, *[1] * (rank - 2)))
-    return [column, LayoutTransformOp(column, src=back.dst.data, dst=back.src.data)]
+    rank = len(back.shape) - 2
+    column = ReshapeOp(value, (1, chain.channels, *[1] * rank))
+    return [column, LayoutTransformOp(column, src=f"NC{SPATIAL[rank]}", dst=back.src.data)]

@@ -12,7 +12,6 @@ import numpy as np
 from tcopt.dialects.vdla import WIDTHS, KernelKind
 from tcopt.dialects.vdla.kernel import FIELDS
 from tcopt.passes.loop.accelerator.instruction_nests import Axis, Work
-from tcopt.support.errors import UnsupportedError
 
 _LOOPS = 2
 
@@ -38,12 +37,12 @@ def kernels_of(work: Work, kind: KernelKind, *, rewrite: int, most: int) -> Iter
 
     Of the loops the two become those of the hardware that leave the fewest micro-ops; the
     others, in their order, are written out as these. Loops that move all fields as one are one.
+    Where no order keeps micro-ops that write one register apart, as there are too few registers,
+    there are more kernels, as far as of one micro-op each.
 
     Args:
         rewrite: a micro-op may write a register again that was written so many before.
         most: micro-ops of a kernel.
-    Raises:
-        UnsupportedError: no order of loops keeps this rule.
     """
     fields = FIELDS[kind]
     count = len(work.first)
@@ -63,11 +62,6 @@ def kernels_of(work: Work, kind: KernelKind, *, rewrite: int, most: int) -> Iter
             if checked == 1 or _keeps_distance(kernel, checked):
                 yield kernel
                 return
-    if all(axis.extent == 1 for axis in axes) or (checked > 1 and len(axes) <= _LOOPS):
-        raise UnsupportedError(
-            f"no order of micro-ops leaves {rewrite - 1} between two that write one register",
-            op=work.call,
-        )
     largest = max(range(len(work.axes)), key=lambda n: (work.axes[n].extent, -n))
     for part in work.split(largest):
         yield from kernels_of(part, kind, rewrite=rewrite, most=most)

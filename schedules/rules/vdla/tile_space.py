@@ -124,9 +124,14 @@ class TileSpace(Space):
         fits = True
         for (entries, room), slots in zip(self._needs(tile), tile.slots, strict=True):
             fits = fits & (entries * slots * tile.threads <= room) & (slots >= 1)
+        # Sums of fewer registers than a micro-op is away from the next on one take an instruction
+        # for each product.
+        (_, _, (registers, _)), extents = self._needs(tile), roles.pattern.extents
+        whole = prod(extents[v] for v in (*roles.outputs, *roles.pixels))
+        fits = fits & (registers >= min(self.facts.rewrite.data, whole))
         if roles.depth is not None:
             # Where there is one part, it is whole.
-            many = tile.sizes[roles.depth] < roles.pattern.extents[roles.depth]
+            many = tile.sizes[roles.depth] < extents[roles.depth]
             fits = fits & (many | (tile.whole_data & tile.whole_weights))
         else:
             fits = fits & tile.whole_data & tile.whole_weights

@@ -1,0 +1,82 @@
+"""How values of the graph lie in the blocks that an accelerator loads and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.interfaces import GraphOp
+from tcopt.dialects.graph.layout import Layout, LayoutTransformOp
+from tcopt.dialects.graph.shape import ReshapeOp
+from tcopt.dialects.graph.types import element_type, shape_of
+
+
+def laid_back(after: Sequence[GraphOp], stored: SSAValue) -> list[GraphOp]:
+    """The same ops, layouts and reshapes, on what is stored: of its element type."""
+    made: list[GraphOp] = []
+    for each in after:
+        made.append(each.on_elements(made[-1].results[0] if made else stored))
+    return made
+
+
+def laid_out(after: Sequence[GraphOp], value: SSAValue) -> list[GraphOp]:
+    """What undoes ops, layouts and reshapes: it lays a value out as they read theirs."""
+    made: list[GraphOp] = []
+    for each in reversed(after):
+        shape = shape_of(each.operands[0])
+        if isinstance(each, LayoutTransformOp):
+            src, dst = each.dst.data, each.src.data
+            made.append(LayoutTransformOp(value, src=src, dst=dst, shape=shape))
+        else:
+            made.append(ReshapeOp(value, shape))
+        value = made[-1].results[0]
+    return made
+
+
+def layout_of(ops: Sequence[Operation]) -> LayoutTransformOp | None:
+    """The first of some ops that lays a value out."""
+    return next((op for op in ops if isinstance(op, LayoutTransformOp)), None)
+
+
+def lies_as(stored: LayoutTransformOp, wanted: LayoutTransformOp) -> bool:
+    """Whether blocks that one op reads are those that another makes of its result, reshaped:
+    what fills up blocks may be anything.
+
+    Dimensions of one element, which have no place in memory, may be others.
+    """
+    (blocks, plain), (goal_plain, goal) = stored.layouts, wanted.layouts
+    mine = _order(blocks, shape_of(stored.x), plain, stored.shape)
+    return mine == _order(goal, wanted.shape, goal_plain, shape_of(wanted.x))
+
+
+def _order(
+    blocks: Layout, stored: Sequence[int], plain: Layout, shape: Sequence[int]
+) -> tuple[list[int], list[tuple[int, bool, int]]]:
+    """The dimensions of more than one element, and which of them each axis of what is stored is,
+    whether as a block, and how long it is; -1 for zeros behind a single element."""
+    letters = [letter for (letter, _), extent in zip(plain.parts, shape, strict=True) if extent > 1]
+    axes = [
+        (letters.index(letter) if letter in letters else -1, bool(block), extent)
+        for (letter, block), extent in zip(blocks.parts, stored, strict=True)
+        if extent > 1
+    ]
+    return [extent for extent in shape if extent > 1], axes
+
+
+def plain_source(value: SSAValue) -> SSAValue:
+    """The value that reshapes, and casts between integers of 8 bits and more, made one of."""
+    owner: Operation | object = value.owner
+    while isinstance(owner, ReshapeOp) or (
+        isinstance(owner, CastOp) and _is_wide(value) and _is_wide(owner.x)
+    ):
+        value = owner.x
+        owner = value.owner
+    return value
+
+
+def _is_wide(value: SSAValue) -> bool:
+    element = element_type(value)
+    return isinstance(element, IntegerType) and element.bitwidth >= 8
