@@ -49,17 +49,21 @@ def perceptron(
         name = made.node("Relu", [made.product(x, outputs)])
         found = made.tensors[count : count + 3]
         steps, _, weights = (numpy_helper.to_array(each) for each in found)
-        spread = 40 * 2.0**places * float(np.std(weights) * steps.max()) * x.shape[-1] ** 0.5
+        largest = float(np.abs(weights.astype(int)).max() * steps.max())
+        spread = 20 * 2.0**places * largest * x.shape[-1] ** 0.5
         places = math.ceil(math.log2(spread / 60))
         x = made.quantise(name, (*x.shape[:-1], outputs), places)
     return model_of(made, first, x)
 
 
-def compare(model: onnx.ModelProto, target: str, seed: int, *, is_fast: bool = False) -> Program:
+def compare(
+    model: onnx.ModelProto, target: str, seed: int, *, is_fast: bool = False, is_varied: bool = True
+) -> Program:
     """Run a model on both processors and on the CPU alone.
 
     Args:
         is_fast: whether integers may be a step from those of the CPU.
+        is_varied: whether results must be of several numbers.
     """
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     feeds = {"x": 4 * np.random.default_rng(seed).normal(size=shape).astype(np.float32)}
@@ -69,7 +73,7 @@ def compare(model: onnx.ModelProto, target: str, seed: int, *, is_fast: bool = F
     compiled = tcopt.compile(model, target, cache=False, workers=0, passes=passes)
     (found,) = compiled.run(feeds)
     numbers = np.unique(expected)
-    assert len(numbers) > min(8, expected.size // 4)
+    assert not is_varied or len(numbers) > min(8, expected.size // 4)
     if is_fast:
         assert np.abs(found - expected).max() < 1.5 * np.diff(numbers).min()
     else:
@@ -120,5 +124,5 @@ if __name__ == "__main__":
     for each in range(*map(int, sys.argv[1:3])):
         shape, sizes = random_case(each)
         found = perceptron(each, shape, sizes)
-        program = compare(found, ("vdla:vta", "vdla:pynq", "vdla")[each % 3], each)
+        program = compare(found, ("vdla:vta", "vdla:pynq", "vdla")[each % 3], each, is_varied=False)
         print(each, shape, sizes, len(program.calls), flush=True)
