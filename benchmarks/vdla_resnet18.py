@@ -43,6 +43,7 @@ from tcopt.backends.vdla import host_functions
 from tcopt.backends.vdla.report import ProgramReport
 from tcopt.backends.vdla.simulator.function import run_stream
 from tcopt.dialects.vdla.stream import Stream
+from tcopt.quantization.errors import ErrorSum
 from tcopt.runtime.program import Program
 from tcopt.tools.benchmarking.accelerator import reports_of
 
@@ -162,7 +163,12 @@ def main() -> None:
     same = all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
     most = max(float(np.abs(a - b).max()) for a, b in zip(found, other, strict=True))
     apart = max(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True))
-    print(f"results are the CPU's: {same}, at most {apart:g} apart")
+    error = ErrorSum()
+    for ours, theirs in zip(found, expected, strict=True):
+        error.add(ours, theirs)
+    print(
+        f"results are the CPU's: {same}, at most {apart:g} apart, {error.relative:.4f} of their size"
+    )
     print(f"they differ from onnxruntime's by at most {most:g}")
     reports = list(reports_of(program))
     print(f"calls of the accelerator: {sum(names.values())}, of {len(reports)} programs; "

@@ -273,9 +273,9 @@ class _Moved:
 def _moved(problem: TileProblem, tile: Tile, columns_outside: Column) -> _Moved:
     """Each tile of columns goes over all that rows broadcast, each tile of rows over all vectors;
     the order of the loops says how much is read in between."""
-    groups = ceil_div(ceil(problem.columns / problem.lanes), tile.vectors)
+    groups = most(ceil_div(ceil(problem.columns / problem.lanes), tile.vectors), 1)
     tiles = ceil_div(problem.rows, tile.rows) * ceil_div(problem.spans, tile.spans)
-    tiles = tiles * problem.repeats
+    tiles = most(tiles * problem.repeats, 1)
     vectors = groups * tile.vectors * tile.lanes * problem.steps * problem.element_bytes
     one = problem.scalar_bytes // tiles + vectors // groups
     others = problem.scalar_bytes + vectors // groups
