@@ -166,9 +166,7 @@ def main() -> None:
     error = ErrorSum()
     for ours, theirs in zip(found, expected, strict=True):
         error.add(ours, theirs)
-    print(
-        f"results are the CPU's: {same}, at most {apart:g} apart, {error.relative:.4f} of their size"
-    )
+    print(f"results are the CPU's: {same}, at most {apart:g} apart, relative {error.relative:.4f}")
     print(f"they differ from onnxruntime's by at most {most:g}")
     reports = list(reports_of(program))
     print(f"calls of the accelerator: {sum(names.values())}, of {len(reports)} programs; "
