@@ -206,6 +206,11 @@ class DequantizeOp(ElementwiseOp):
     ):
         GraphOp.__init__(self, [x, scale, zero])
 
+    @property
+    def is_folded_early(self) -> bool:
+        """A bias of integers is one of a scale, however few it has."""
+        return False
+
     def on_alu(self, alu: Alu) -> Registers | str:
         """Numbers that are a function of integers, for what makes integers of them."""
         registers, scale, zero = alu.operand(self.x), alu.number(self.scale), alu.number(self.zero)

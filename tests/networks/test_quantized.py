@@ -121,3 +121,20 @@ def test_products_become_dot_products() -> None:
     module = _lowered(KINDS["QDQ"](residual()), "schedule")
     dots = [op for op in module.walk() if isinstance(op, IntrinOp)]
     assert [op.intrin.data for op in dots] == ["s16_dot"] * 7
+
+
+@pytest.mark.parametrize("channels", [4, 40])
+def test_a_bias_stays_one_of_integers_however_few_it_has(channels: int) -> None:
+    """Import folds few numbers at once, but a bias that is dequantised is added to sums later."""
+    net = Network("bias")
+    number = {name: net.weight(np.float32(2.0**-n)) for n, name in enumerate("xwb", 4)}
+    zero, none = net.weight(np.int8(0)), net.weight(np.int32(0))
+    x = net.add("QuantizeLinear", net.input("x", [1, 8, 6, 6]), number["x"], zero)
+    x = net.add("DequantizeLinear", x, number["x"], zero)
+    weights = net.weight(np.ones((channels, 8, 1, 1), np.int8))
+    w = net.add("DequantizeLinear", weights, number["w"], zero)
+    bias = net.weight(np.arange(channels, dtype=np.int32))
+    b = net.add("DequantizeLinear", bias, number["b"], none)
+    y = net.add("Conv", x, w, b)
+    text = str(import_model(net.model(**{y: [1, channels, 6, 6]})))
+    assert text.count("graph.dequantize") == 3

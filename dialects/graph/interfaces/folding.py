@@ -21,6 +21,12 @@ class FoldingInterface(HasFolderInterface, HasCanonicalizationPatternsInterface)
         """An operand that equals the result if it has the result's type; None without one."""
         return None
 
+    @property
+    def is_folded_early(self) -> bool:
+        """Whether an import may compute few elements at once that follow from constants; not where
+        passes look for what they are made of."""
+        return True
+
     def simplify(self) -> Sequence[Operation] | None:
         """Fewer or cheaper ops that compute the same, the last one the result.
 

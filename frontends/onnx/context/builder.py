@@ -207,7 +207,7 @@ class GraphBuilder:
             )
 
     def _fold(self, op: Operation) -> np.ndarray | None:
-        if not isinstance(op, GraphOp) or len(op.results) != 1:
+        if not isinstance(op, GraphOp) or len(op.results) != 1 or not op.is_folded_early:
             return None
         result = type_of(op.results[0])
         limit = FLOAT_FOLD_LIMIT if is_float(result.element_type) else self.limits.folded_elements
