@@ -16,7 +16,7 @@ from tcopt.dialects.graph.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.shape import ReshapeOp
 from tcopt.dialects.graph.skipped_taps import skipped_dimensions
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
-from tcopt.dialects.intrinsics import find_dot
+from tcopt.dialects.intrinsics import added_at_once
 
 if TYPE_CHECKING:
     from tcopt.dialects.graph.conv import ConvOp
@@ -74,8 +74,7 @@ def _wasted(op: ConvOp, layouts: BlockLayouts) -> float:
     channels = op.shape[0] * op.shape[1] * shape_of(op.x)[1]
     pixels = prod(op.shape[2:])
     factors = element_type(op.x), element_type(op.w)
-    dot = find_dot(layouts.capabilities, factors, op.sum_element())
-    group = 1 if dot is None else dot.operands[1].shape[0]
+    group = added_at_once(layouts.capabilities, factors, op.sum_element())
     whole = pixels + -pixels % layouts.lanes
     return channels * (whole - pixels / group) / layouts.lanes / PRODUCTS
 

@@ -263,6 +263,15 @@ def find_dot(
     return max(found, key=lambda each: each.operands[1].shape, default=None)
 
 
+def added_at_once(
+    capabilities: Collection[str], factors: tuple[Attribute, Attribute], total: Attribute
+) -> int:
+    """How many products of two element types a target adds up at once; 1 if it has no dot product
+    of them."""
+    found = find_dot(capabilities, factors, total)
+    return 1 if found is None else found.operands[1].shape[0]
+
+
 def byte_group(capabilities: Collection[str]) -> int:
     """How many products of signed bytes a target adds up at once; 0 if it has no dot product."""
     found = find_dot(capabilities, (i8, i8), i32)

@@ -14,12 +14,11 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.bit_forms import BitForm
-from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.quantize import is_quantized
-from tcopt.dialects.graph.types import Array, bytes_of, element_type, shape_of
+from tcopt.dialects.graph.types import Array, element_type, shape_of
 from tcopt.dialects.intrinsics.table_sums import lookup_of
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.bits.costs import (
@@ -40,7 +39,7 @@ from tcopt.passes.graph.bits.looked_up_sums import looked_up, table_shape
 from tcopt.passes.graph.bits.value_sets import ValueSets
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
-from tcopt.passes.graph.winograd.exact_tiles import ExactTiles
+from tcopt.passes.graph.winograd.exact_tiles import ExactTiles, resident_bytes
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import function_bodies, rewrite
@@ -111,8 +110,7 @@ class BitSerialPass(ModulePass):
             }
             if found:
                 sets = ValueSets(body, constants)
-                resident = sum(bytes_of(op.type) for op in body.ops if isinstance(op, ConstantOp))
-                exact = ExactTiles(target, ranges)
+                exact, resident = ExactTiles(target, ranges), resident_bytes(body)
                 pattern = CountBits(found, sets, constants, target, self.method, exact, resident)
                 rewrite(body, [pattern], once=True)
 

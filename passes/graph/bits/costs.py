@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 
 from tcopt.dialects.graph.bit_forms import BitForm
 from tcopt.dialects.graph.sum_tables import TableShape
-from tcopt.dialects.intrinsics import find_dot
+from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.intrinsics.table_sums import Lookup
 from tcopt.dialects.simd import part_bits
 from tcopt.dialects.target import TargetFacts
@@ -64,8 +64,7 @@ def cycles_of_products(
     terms: int, factors: tuple[Attribute, Attribute], target: TargetFacts
 ) -> float:
     """The same for so many terms multiplied as they are."""
-    dot = find_dot(target.capabilities, factors, i32)
-    group = 1 if dot is None else dot.operands[1].shape[0]
+    group = added_at_once(target.capabilities, factors, i32)
     return terms / group * _cycles(PRODUCTS, target)
 
 

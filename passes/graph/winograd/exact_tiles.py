@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i16, i32
+from xdsl.ir import Block
 
+from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import WINOGRAD, form_declined
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.types import bytes_of, shape_of
 from tcopt.dialects.graph.winograd_forms import WinogradForm
 from tcopt.dialects.graph.winograd_integers import inexact
-from tcopt.dialects.intrinsics import find_dot
+from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
@@ -40,6 +42,11 @@ def estimates(
     return costs.direct(layer), {m: costs.winograd(layer, m) for m in fitting}
 
 
+def resident_bytes(body: Block) -> int:
+    """Bytes of the constants of a function."""
+    return sum(bytes_of(op.type) for op in body.ops if isinstance(op, ConstantOp))
+
+
 @dataclass(frozen=True)
 class ExactTiles:
     """What is known of convolutions of 16-bit integers on a target, if there is one.
@@ -55,8 +62,7 @@ class ExactTiles:
         """Channels that a dot product of the target adds at once; 1 without one."""
         if not form.whole or self.target is None:
             return 1
-        dot = find_dot(self.target.capabilities, (i16, i16), i32)
-        group = 1 if dot is None else dot.operands[1].shape[0]
+        group = added_at_once(self.target.capabilities, (i16, i16), i32)
         return group if shape_of(op.weights)[-2] % group == 0 else 1
 
     def of(self, op: ContractionOp, form: WinogradForm) -> list[int] | str:

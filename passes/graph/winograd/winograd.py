@@ -11,20 +11,25 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import WINOGRAD, form_declined
 from tcopt.dialects.graph.tuning import WINOGRAD as WINOGRAD_CHOICE
 from tcopt.dialects.graph.tuning import tuned
-from tcopt.dialects.graph.types import bytes_of, numpy_dtype
+from tcopt.dialects.graph.types import numpy_dtype
 from tcopt.dialects.graph.winograd_forms import WinogradForm
-from tcopt.dialects.intrinsics import find_dot
+from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.passes.graph.precision.lower_precision import NARROW_TYPES
-from tcopt.passes.graph.winograd.exact_tiles import WORTH, ExactTiles, estimates, written_out
+from tcopt.passes.graph.winograd.exact_tiles import (
+    WORTH,
+    ExactTiles,
+    estimates,
+    resident_bytes,
+    written_out,
+)
 from tcopt.support.accuracy import ACCURACIES, PRECISE, PRECISIONS
 from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
@@ -140,13 +145,12 @@ class UseWinograd(RewritePattern):
     def rounded(self, layer: Layer, element: Attribute) -> Layer:
         """A layer whose operands have fewer bits, for its direct form."""
         capabilities = frozenset[str]() if self.target is None else self.target.capabilities
-        dot = find_dot(capabilities, (element, element), f32)
         size = numpy_dtype(element).itemsize
         return replace(
             layer,
             element_bytes=size,
             resident=layer.resident * size // layer.element_bytes,
-            terms=1 if dot is None else dot.operands[1].shape[0],
+            terms=added_at_once(capabilities, (element, element), f32),
         )
 
 
@@ -242,7 +246,7 @@ class WinogradPass(ModulePass):
         constants = Constants(op)
         narrow = None if self.precision == PRECISE else NARROW_TYPES[self.precision]
         for body in function_bodies(op):
-            resident = sum(bytes_of(op.type) for op in body.ops if isinstance(op, ConstantOp))
             exact = ExactTiles(target, IntegerRanges(constants))
+            resident = resident_bytes(body)
             use = UseWinograd(target, self.accuracy, self.tile, resident, exact, narrow)
             rewrite(body, [use], once=True)
