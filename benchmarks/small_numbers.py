@@ -4,6 +4,7 @@
     python benchmarks/small_numbers.py --models FOLDER                # the tables, 1 and 2 threads
     python benchmarks/small_numbers.py --only resnet --threads 1 --seconds 4
     python benchmarks/small_numbers.py --kinds int8 --cpu haswell     # ours without VNNI
+    python benchmarks/small_numbers.py --kinds bf16 --accuracy fast   # with rounded tiles
 
 Each network is quantised twice, by onnxruntime's `quantize_static` and by `tcopt.quantize` (all
 layers), to a model with QuantizeLinear and DequantizeLinear that all sides run. Models are kept in
@@ -43,6 +44,7 @@ from tcopt.frontends.onnx.building.examples import find_example_model
 from tcopt.frontends.onnx.building.random_weights import randomize_weights
 from tcopt.quantization.errors import ErrorSum
 from tcopt.quantization.onnx_graph import open_graph
+from tcopt.support.accuracy import ACCURACIES, DEFAULT, PRECISE
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files import write_output
 from tcopt.tools.benchmarking.machine import machine_facts
@@ -227,18 +229,23 @@ class Programs:
 
     Args:
         target: what they are compiled for.
+        accuracy: in which.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, accuracy: str) -> None:
         self._target = target
-        self._known: dict[tuple[Path, str | None], Any] = {}
+        self._accuracy = accuracy
+        self._known: dict[tuple[Path, str], Any] = {}
 
-    def side(self, path: Path, feeds: Feeds, threads: int, precision: str | None = None) -> Side:
+    def compiled(self, path: Path, precision: str = PRECISE) -> Any:
         key = path, precision
         if key not in self._known:
-            options: dict[str, Any] = {} if precision is None else {"precision": precision}
+            options = {"precision": precision, "accuracy": self._accuracy}
             self._known[key] = tcopt.compile(path, self._target, **options)
-        model = self._known[key]
+        return self._known[key]
+
+    def side(self, path: Path, feeds: Feeds, threads: int, precision: str = PRECISE) -> Side:
+        model = self.compiled(path, precision)
         model.threads = threads
         return Side("tcopt", partial(model.run, feeds), 0.0)
 
@@ -250,7 +257,7 @@ def measure_network(name: str, models: Models, options: Any) -> list[Row]:
     feeds = feeds_of(model, CALIBRATION)
     exact = load_peer("onnxruntime", str(path), feeds, max(options.threads)).outputs()
     del model
-    programs, rows = Programs(_target(options)), list[Row]()
+    programs, rows = Programs(_target(options), options.accuracy), list[Row]()
     kinds = [kind for kind in NETWORKS[name].kinds if kind in options.kinds]
     for threads in options.threads:
         own = partial(programs.side, feeds=feeds, threads=threads)
@@ -373,6 +380,7 @@ def main() -> int:
     default = Path(gettempdir()) / "tcopt-small-numbers"
     add("--models", type=Path, default=default, help=f"where models are kept ({default})")
     add("--cpu", help="what ours is compiled for, such as haswell (this one)")
+    add("--accuracy", choices=ACCURACIES, default=DEFAULT, help=f"of ours ({DEFAULT})")
     add("--prepare", action="store_true", help="make models and compile, measure nothing")
     add("--output", type=Path, metavar="FILE", help="results as JSON, written after each network")
     add("--report", type=Path, metavar="FILE", help="only show results that were written")
@@ -392,7 +400,7 @@ def _run(options: Any) -> int:
     models = Models(options.models)
     if options.prepare:
         for name in names:
-            _prepare(name, models, _target(options))
+            _prepare(name, models, Programs(_target(options), options.accuracy))
         return 0
     peers = () if options.cpu else installed_peers()
     options.peers = [peer for peer in peers if peer in ("onnxruntime", "openvino")]
@@ -400,7 +408,8 @@ def _run(options: Any) -> int:
     for number, name in enumerate(names):
         start = time.perf_counter()
         rows += measure_network(name, models, options)
-        told = {"machine": machine_facts(), "peers": options.peers, "rows": rows}
+        facts = {"machine": machine_facts(), "accuracy": options.accuracy}
+        told = {**facts, "peers": options.peers, "rows": rows}
         if options.output:
             write_output(options.output, json.dumps(told, indent=1) + "\n")
         taken = time.perf_counter() - start
@@ -413,14 +422,14 @@ def _run(options: Any) -> int:
     return 0 if all(row["agrees"] for row in rows) else 1
 
 
-def _prepare(name: str, models: Models, target: str) -> None:
+def _prepare(name: str, models: Models, programs: Programs) -> None:
     """Make and compile all that is measured of a network, so that the caches have it."""
-    tcopt.compile(models.path(name), target)
+    programs.compiled(models.path(name))
     if "bf16" in NETWORKS[name].kinds:
-        tcopt.compile(models.path(name), target, precision="bf16")
+        programs.compiled(models.path(name), "bf16")
     if "int8" in NETWORKS[name].kinds:
         for quantizer in QUANTIZERS:
-            tcopt.compile(models.path(name, quantizer), target)
+            programs.compiled(models.path(name, quantizer))
 
 
 def _target(options: Any) -> str:

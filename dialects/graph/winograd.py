@@ -124,6 +124,9 @@ class WinogradConvOp(WinogradTilesOp):
     16 bits are enough, and the greatest power of two in that number, times a result, is a number
     of 32 bits, results are exact: those of a direct convolution.
 
+    Where data is f32 and weights are bf16 or f16, transformed data is rounded to their type, too.
+    Products are summed in f32, in which the result is.
+
     With `stride` s, every s-th element of the data in each direction is a channel of its own: of
     block c, the elements from (u, v) on are block (c s + u) s + v. Weights are for these channels,
     and the convolution is one of stride 1 by kernels of r x r among them.
@@ -191,7 +194,8 @@ class WinogradConvOp(WinogradTilesOp):
         left = te.compute(shape, source_row, name="data_rows")
 
         def source(i: te.Axis, j: te.Axis, c: te.Axis, s: te.Axis, a: te.Axis) -> te.Expr:
-            return table_row(across.input, j, lambda k: left[c, s, i, k, a], input_order(across))
+            row = table_row(across.input, j, lambda k: left[c, s, i, k, a], input_order(across))
+            return te.cast(row, element_type(self.w)) if self.is_rounded else row
 
         data = te.compute((t, t, channels, tiles, x.shape[4]), source, name="data")
         rc, ra = te.reduce_axis(channels, "rc"), te.reduce_axis(x.shape[4], "ra")
@@ -216,7 +220,7 @@ class WinogradConvOp(WinogradTilesOp):
 
     def _wide(self, factor: te.Expr) -> te.Expr:
         """A factor in the type in which products are summed."""
-        return te.cast(factor, i32) if self.is_whole else factor
+        return te.cast(factor, self.sum_element())
 
     def _quotient(self, output: te.Expr) -> te.Expr:
         """The result that an output of a tile is a multiple of."""

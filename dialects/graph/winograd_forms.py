@@ -8,8 +8,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import f32, i16, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
+from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.shape import ReshapeOp, TransposeOp
@@ -73,13 +74,16 @@ class WinogradForm:
             whole=self.whole,
         )
 
-    def ops(self, op: ContractionOp, tile: int, group: int = 1) -> list[GraphOp]:
+    def ops(
+        self, op: ContractionOp, tile: int, group: int = 1, element: Attribute | None = None
+    ) -> list[GraphOp]:
         """The ops that compute a convolution in this form, the result last.
 
         Args:
             op: without groups.
             tile: rows and columns of the result's tiles.
             group: input channels that lie side by side in weights, which divides their blocks.
+            element: what transformed data and weights are rounded to; None for nothing.
         """
         data = op.operands[0]
         if self.of_pixels:
@@ -87,6 +91,8 @@ class WinogradForm:
         made = self._weights(op.weights)
         last = made[-1].results[0] if made else op.weights
         made.append(WinogradWeightsOp(last, tile=tile, phases=self.phases))
+        if element is not None:
+            made.append(CastOp(made[-1].results[0], element))
         if group > 1:
             *lead, inner, outer = shape_of(made[-1].results[0])
             made.append(ReshapeOp(made[-1], [*lead, inner // group, group, outer]))

@@ -34,8 +34,8 @@ class WinogradPlainConvOp(WinogradTilesOp):
         self.check_tiles()
         if x[1] != w[2]:
             raise VerifyException(f"channels of data {list(x)} and weights {list(w)} differ")
-        if self.is_whole:
-            raise VerifyException("integers need channels in blocks")
+        if self.is_whole or self.is_rounded:
+            raise VerifyException("integers and rounded data need channels in blocks")
         return (tensor((x[0], w[3], *self.image_extents()), self.sum_element()),)
 
     def compute(self, x: Array, w: Array) -> Array:

@@ -10,7 +10,7 @@ from operator import add
 from typing import ClassVar, Self
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i16, i32
+from xdsl.dialects.builtin import TensorType, bf16, f16, f32, i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -72,7 +72,7 @@ def exact_division(divisor: int) -> tuple[int, int]:
 class WinogradTilesOp(GraphOp, ABC):
     """Operands, window and tiles; dimensions 2 and 3 of data and result are the image's.
 
-    What strides, phases and integers mean is said at `winograd_conv`.
+    What strides, phases, integers and weights of fewer bits mean is said at `winograd_conv`.
     """
 
     FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
@@ -141,13 +141,20 @@ class WinogradTilesOp(GraphOp, ABC):
         return element_type(self.x) == i16
 
     @property
+    def is_rounded(self) -> bool:
+        """Whether transformed data is rounded to the type of the weights."""
+        return element_type(self.x) == f32 and element_type(self.w) in (bf16, f16)
+
+    @property
     def multiple(self) -> int:
         """How many times the results the sums are that tiles are transformed to."""
         down, across = self.tables
         return down.scale * across.scale
 
     def sum_element(self) -> Attribute:
-        """Element type of the result; VerifyException if operands are not of one type."""
+        """Element type of the result; VerifyException if operands do not fit each other."""
+        if self.is_rounded:
+            return f32
         element = same_element_type(self.x, self.w)
         return i32 if element == i16 else element
 
@@ -252,6 +259,8 @@ class WinogradTilesOp(GraphOp, ABC):
             # Doubles hold all sums of such products exactly.
             narrow = data.astype(np.int64).astype(np.int16)
             data, w = narrow.astype(np.float64), w.astype(np.float64)
+        elif self.is_rounded:
+            data, w = data.astype(w.dtype).astype(x.dtype), w.astype(x.dtype)
         sums = np.matmul(data if self.is_whole else data.astype(x.dtype), w)
         tiles = np.einsum("ik,jl,kltc->tcij", *at, sums, optimize=True)
         if self.is_whole:

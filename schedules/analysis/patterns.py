@@ -291,6 +291,12 @@ def element_bits(block: loop.BlockOp) -> int:
     return max(widths)
 
 
+def stored_bits(block: loop.BlockOp) -> int:
+    """Width of the widest element that a block stores, in bits."""
+    stores = (op for op in block.body.block.ops if isinstance(op, loop.StoreOp))
+    return max(_bits(_element(op.memref)) for op in stores)
+
+
 def lane_bits(block: loop.BlockOp) -> int:
     """Width of the elements that fill a vector: the widest, but bytes where these are looked up,
     as a register of them takes as long as one of them."""

@@ -137,8 +137,37 @@ func.func @pairs(%x: tensor<1x2x9x7x8xi16>, %u: tensor<6x6x3x2x8x8x2xi16>) {
 
 // -----
 
-// CHECK: integers need channels in blocks
+// CHECK: integers and rounded data need channels in blocks
 func.func @plain_integers(%x: tensor<1x2x9x7xi16>, %u: tensor<6x6x2x3xi16>) {
   %y = graph.winograd_plain_conv %x, %u {tile = 4} : tensor<1x3x7x5xi32>
+  return
+}
+
+// -----
+
+// Data of 32 bits is rounded to what weights have once it is transformed, and summed in 32 bits.
+// CHECK-LABEL: func.func @rounded
+// CHECK: graph.winograd_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x3x9x7x8xf32>
+// CHECK: graph.winograd_conv %x, %g {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x3x9x7x8xf32>
+func.func @rounded(%x: tensor<1x2x9x7x8xf32>, %u: tensor<6x6x3x2x8x8xf16>, %g: tensor<6x6x3x2x4x8x2xbf16>) {
+  %y = graph.winograd_conv %x, %u {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x3x9x7x8xf32>
+  %z = graph.winograd_conv %x, %g {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x3x9x7x8xf32>
+  return
+}
+
+// -----
+
+// CHECK: integers and rounded data need channels in blocks
+func.func @plain_rounded(%x: tensor<1x2x9x7xf32>, %u: tensor<6x6x2x3xbf16>) {
+  %y = graph.winograd_plain_conv %x, %u {tile = 4} : tensor<1x3x7x5xf32>
+  return
+}
+
+// -----
+
+// Weights have no more bits than data.
+// CHECK: operands differ in element type: bf16, f32
+func.func @wider(%x: tensor<1x2x9x7x8xbf16>, %u: tensor<6x6x3x2x8x8xf32>) {
+  %y = graph.winograd_conv %x, %u {tile = 4} : tensor<1x3x7x5x8xf32>
   return
 }

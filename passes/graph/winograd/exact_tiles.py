@@ -38,7 +38,7 @@ def estimates(
     layer: Layer, costs: ConvolutionCosts, tiles: Sequence[int]
 ) -> tuple[float, dict[int, float]]:
     """The time of the direct form, and of each tile that the target has room for."""
-    fitting = [m for m in tiles if costs.has_room(layer, m)] or [min(tiles)]
+    fitting = [m for m in tiles if costs.has_room(layer, m)] or sorted(tiles)[:1]
     return costs.direct(layer), {m: costs.winograd(layer, m) for m in fitting}
 
 

@@ -15,7 +15,7 @@ from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import WINOGRAD, form_declined
 from tcopt.dialects.graph.tuning import WINOGRAD as WINOGRAD_CHOICE
 from tcopt.dialects.graph.tuning import tuned
-from tcopt.dialects.graph.types import numpy_dtype
+from tcopt.dialects.graph.types import numpy_dtype, shape_of
 from tcopt.dialects.graph.winograd_forms import WinogradForm
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts, target_facts_of
@@ -39,8 +39,27 @@ from tcopt.support.winograd_tables import TILES
 ALLOWED = {"strict": 4, "default": 6, "fast": 8}
 """Most products for a row of a tile in each accuracy: see docs/accuracy.md for what they lose."""
 
+ROUNDED = {"strict": 0, "default": 0, "fast": 6}
+"""The same where transformed data and weights are rounded to 16 bits."""
+
 KERNEL_CYCLES = 10_000
 """Time lost for each group by a kernel of its own: threads meet at its end, and tiles are fewer."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Tiles of `tile` x `tile` results.
+
+    Attributes:
+        element: what transformed data and weights are rounded to; None for nothing.
+    """
+
+    tile: int
+    element: Attribute | None = None
+
+    def __str__(self) -> str:
+        rounded = "" if self.element is None else f" in {self.element}"
+        return f"F({self.tile}x{self.tile}){rounded}"
 
 
 @dataclass
@@ -59,7 +78,7 @@ class UseWinograd(RewritePattern):
         tile: the one to use wherever it is possible; 0 to weigh costs.
         resident: bytes of the constants of the function.
         exact: which tiles integers allow.
-        narrow: what the direct form would round its operands to; None for nothing.
+        narrow: what the direct form would round its operands to, and tiles may; None for nothing.
     """
 
     target: TargetFacts | None
@@ -88,14 +107,17 @@ class UseWinograd(RewritePattern):
             return
         possible = written_out(form.taps, form.phases) if exact is None else exact
         accurate = allowed_tiles(self.accuracy, form.taps, form.phases) if exact is None else exact
-        tile = self.tile if self.tile in possible else 0
+        rounded = self.rounded_tiles(op, form)
         costs = None if self.target is None else self.target.convolution_costs
-        wanted = self.wanted(op, accurate)
-        if wanted is not None:
-            tile = wanted
-        elif not self.tile and costs is not None:
-            tile = self.choose(op, form, costs, accurate)
-        if not tile:
+        tile = self.wanted(op, accurate)
+        choice: Choice | None = None
+        if tile is None and self.tile:
+            tile = self.tile if self.tile in possible else 0
+        if tile:
+            choice = Choice(tile, self.narrow if tile in rounded else None)
+        elif tile is None and costs is not None:
+            choice = self.choose(op, form, costs, accurate, rounded)
+        if choice is None:
             return
         parts = [op]
         if form.groups > 1:
@@ -104,7 +126,24 @@ class UseWinograd(RewritePattern):
             rewriter.replace(op, joined)
             parts = [each for each in made if isinstance(each, ContractionOp)]
         for part in parts:
-            rewriter.replace(part, form.ops(part, tile, self.exact.terms(part, form)))
+            group = self.exact.terms(part, form)
+            if choice.element is not None:
+                group = self.terms(choice.element)
+            rewriter.replace(part, form.ops(part, choice.tile, group, choice.element))
+
+    def rounded_tiles(self, op: ContractionOp, form: WinogradForm) -> list[int]:
+        """Tiles whose data may be rounded: those of which dot products multiply numbers."""
+        if self.narrow is None or form.whole or form.of_pixels:
+            return []
+        group = self.terms(self.narrow)
+        if group == 1 or shape_of(op.weights)[-2] % group:
+            return []
+        return allowed_tiles(self.accuracy, form.taps, form.phases, rounded=True)
+
+    def terms(self, element: Attribute) -> int:
+        """Products of rounded numbers that the target adds at once; 1 without a dot product."""
+        capabilities = frozenset[str]() if self.target is None else self.target.capabilities
+        return added_at_once(capabilities, (element, element), f32)
 
     def wanted(self, op: ContractionOp, accurate: Sequence[int]) -> int | None:
         """The tile that is chosen for an op; None where none is that may be used."""
@@ -120,43 +159,57 @@ class UseWinograd(RewritePattern):
         return tile
 
     def choose(
-        self, op: ContractionOp, form: WinogradForm, costs: ConvolutionCosts, tiles: Sequence[int]
-    ) -> int:
-        """The best of the tiles; 0 for the direct form."""
+        self,
+        op: ContractionOp,
+        form: WinogradForm,
+        costs: ConvolutionCosts,
+        tiles: Sequence[int],
+        rounded: Sequence[int],
+    ) -> Choice | None:
+        """The best of the tiles; None for the direct form.
+
+        Args:
+            tiles, rounded: that may be used, and whose data may be rounded.
+        """
         name = WinogradPass.name
         if not tiles:
             remark(name, op, "direct: no tile is accurate and small enough", missed=True)
-            return 0
+            return None
         layer = form.layer(op, self.resident, self.exact.terms(op, form))
-        direct, times = estimates(layer, costs, tiles)
+        direct, single = estimates(layer, costs, tiles)
+        times = {Choice(m): time for m, time in single.items()}
         if self.narrow is not None and not form.whole:
-            direct = costs.direct(self.rounded(layer, self.narrow))
+            smaller = self.rounded(layer, self.narrow)
+            direct, narrow = estimates(smaller, costs, rounded)
+            times |= {Choice(m, self.narrow): time for m, time in narrow.items()}
         own = KERNEL_CYCLES if form.groups > 1 else 0
-        times = {m: time + own for m, time in times.items()}
+        times = {each: time + own for each, time in times.items()}
         best = min(times, key=times.__getitem__)
-        shown = ", ".join(f"F({m}x{m}) {direct / time:.2f}x" for m, time in times.items())
+        shown = ", ".join(f"{each} {direct / time:.2f}x" for each, time in times.items())
         if times[best] > WORTH * direct:
             remark(name, op, f"direct: estimated speed-ups are {shown}", missed=True)
-            return 0
-        r = form.taps
-        remark(name, op, f"F({best}x{best}, {r}x{r}): estimated speed-ups are {shown}")
+            return None
+        remark(name, op, f"{best}, {form.taps}x{form.taps}: estimated speed-ups are {shown}")
         return best
 
     def rounded(self, layer: Layer, element: Attribute) -> Layer:
-        """A layer whose operands have fewer bits, for its direct form."""
-        capabilities = frozenset[str]() if self.target is None else self.target.capabilities
+        """A layer whose operands have fewer bits."""
         size = numpy_dtype(element).itemsize
         return replace(
             layer,
             element_bytes=size,
             resident=layer.resident * size // layer.element_bytes,
-            terms=added_at_once(capabilities, (element, element), f32),
+            terms=self.terms(element),
         )
 
 
-def allowed_tiles(accuracy: str, taps: int, phases: int = 1) -> list[int]:
-    """Output tiles for a filter that are accurate and small enough."""
-    most = ALLOWED[accuracy] - taps + 1
+def allowed_tiles(accuracy: str, taps: int, phases: int = 1, *, rounded: bool = False) -> list[int]:
+    """Output tiles for a filter that are accurate and small enough.
+
+    Args:
+        rounded: whether transformed data and weights are rounded to 16 bits.
+    """
+    most = (ROUNDED if rounded else ALLOWED)[accuracy] - taps + 1
     return [tile for tile in written_out(taps, phases) if tile <= most]
 
 
@@ -201,7 +254,17 @@ class WinogradPass(ModulePass):
             : tensor<8x64x56x56xf32>
 
     Where `lower-precision` follows, the direct form has operands of fewer bits, of which the target
-    may add several products at once; what is computed through tiles is not rounded.
+    may add several products at once. Where it does and the accuracy is `fast`, transformed data and
+    weights are rounded likewise, of tiles up to F(4x4, 3x3); others stay as they are.
+
+        %y = graph.blocked_conv %x, %w {pads = [1, 1, 1, 1]} : tensor<1x4x56x56x16xf32>
+    ->
+        %v = graph.winograd_weights %w {tile = 4} : tensor<6x6x4x4x16x16xf32>
+        %u = graph.cast %v : tensor<6x6x4x4x16x16xbf16>
+        %r = graph.reshape %u : tensor<6x6x4x4x8x2x16xbf16>
+        %g = graph.transpose %r {perm = [0, 1, 2, 3, 4, 6, 5]} : tensor<6x6x4x4x8x16x2xbf16>
+        %y = graph.winograd_conv %x, %g {tile = 4, pads = [1, 1, 1, 1]}
+            : tensor<1x4x56x56x16xf32>
 
     Integers of 16 bits, such as data of 8 bits less its zero point where bytes have no dot product,
     are convolved so where the target adds products of them in 32 bits and the result is exactly
@@ -221,7 +284,7 @@ class WinogradPass(ModulePass):
         accuracy: `strict` loses nothing against a direct convolution, such as F(2x2, 3x3);
             `default` allows F(4x4, 3x3) and what has as many products, `fast` F(6x6, 3x3).
         tile: use this tile wherever it is possible, instead of weighing costs.
-        precision: what direct convolutions will be rounded to.
+        precision: what operands of direct convolutions will be rounded to.
     """
 
     name = "winograd"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from xdsl.ir import BlockArgument
 
 from tcopt.dialects.graph.forms import WINOGRAD
-from tcopt.schedules.analysis.patterns import element_bits
+from tcopt.schedules.analysis.patterns import stored_bits
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.contraction import write_out
@@ -66,7 +66,7 @@ class Winograd:
         _in_registers(sch, stages.left, tile)
         for each in (stages.data, store):
             # Places an odd number of cache lines apart fall into sets of their own.
-            line = CACHE_LINE_BITS // element_bits(sch.block_op(each))
+            line = CACHE_LINE_BITS // stored_bits(sch.block_op(each))
             sch.storage_align(each, 1, 2 * line, line)
         return None
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tcopt.schedules.analysis.dots import Dot, dot_of
-from tcopt.schedules.analysis.patterns import element_bits, match_block
+from tcopt.schedules.analysis.patterns import match_block, stored_bits
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import (
@@ -252,6 +252,6 @@ def problem_of(sch: Schedule, stages: Stages, dot: Dot | None = None) -> Problem
         inputs=inputs,
         outputs=blocks,
         lanes=lanes,
-        bytes=element_bits(sch.block_op(stages.data)) // 8 * group,
+        bytes=stored_bits(sch.block_op(stages.data)) // 8 * group,
         group=group,
     )

@@ -19,7 +19,7 @@ from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.types import like
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.graph.winograd_integers import inexact
-from tcopt.passes.graph.winograd.winograd import UseWinograd
+from tcopt.passes.graph.winograd.winograd import Choice, UseWinograd
 from tcopt.targets.cpu import MACHINES
 
 TARGETS = ("haswell", "skylake-avx512")
@@ -206,9 +206,9 @@ def test_quantised_layers_give_the_same_bytes(name, layer, monkeypatch):
     found, seen = [], []
     for tile in (0, wanted):
 
-        def choose(self, op, form, costs, tiles, tile=tile):
+        def choose(self, op, form, costs, tiles, rounded, tile=tile):
             seen.append(list(tiles))
-            return tile
+            return Choice(tile) if tile else None
 
         monkeypatch.setattr(UseWinograd, "choose", choose)
         found.append(tcopt.compile(model, f"cpu:{name}").run({"x": x}))

@@ -1,0 +1,16 @@
+// RUN: tcopt %s -p 'set-target{cpu=znver4},fuse-ops,lower-graph-to-te,te-inline,lower-te-to-loop,schedule' | filecheck %s
+
+// Data is rounded where a tile is transformed, and pairs of channels are a dot product.
+// CHECK:      arith.truncf %{{.*}} : f32 to bf16
+// CHECK:      sched.sequence {{.*}} attributes {rule = "cpu-winograd"
+// CHECK:      %[[PAIR:.*]], %[[TERM:.*]] = sched.split %ra by [?, 2]
+// CHECK-NEXT: sched.reorder %rc, %[[PAIR]], %s, %b_2, %[[TERM]]
+// CHECK-NEXT: %products_init = sched.decompose_reduction %products at %rc
+// CHECK-NEXT: sched.tensorize %products as "bf16_dot"
+// Rows of 16-bit data and of 32-bit sums are an odd number of cache lines apart.
+// CHECK:      sched.storage_align %data dim 1 by 64 + 32
+// CHECK:      sched.storage_align %products_store dim 1 by 32 + 16
+func.func @f(%x: tensor<1x4x12x12x16xf32>, %w: tensor<6x6x4x4x8x16x2xbf16>) -> tensor<1x4x12x12x16xf32> {
+  %y = graph.winograd_conv %x, %w {tile = 4, pads = [1, 1, 1, 1]} : tensor<1x4x12x12x16xf32>
+  return %y : tensor<1x4x12x12x16xf32>
+}
