@@ -51,6 +51,14 @@ def test_a_model_that_is_as_fast_is_not_kept(times: Set) -> None:
     assert not found.accepted and "not faster beyond noise" in found.reason
 
 
+@pytest.mark.parametrize(("gain", "times_more"), [(1.1, 1), (1.012, 4), (0.95, 1)])
+def test_what_is_not_clear_is_measured_for_longer(gain: float, times_more: int, times: Set) -> None:
+    times(gain * 1e-3, 1e-3)
+    found = judge(lambda: RESULT, lambda: RESULT, patience=4)
+    assert found.rounds == times_more * ROUNDS
+    assert found.accepted == (gain > 1.05)
+
+
 def test_a_model_that_is_wrong_is_not_kept(times: Set) -> None:
     times(2e-3, 1e-3)
     found = judge(lambda: RESULT, lambda: [RESULT[0] + np.float32(0.01)])

@@ -7,16 +7,21 @@ which is measured in turns where its code differs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime import Model
 from tcopt.runtime.program import Program
 from tcopt.runtime.signature import flatten
 from tcopt.tools.benchmarking.accelerator import cycles_of
-from tcopt.tools.tuning.acceptance import Verdict, find_difference, interval
+from tcopt.tools.tuning.acceptance import (
+    Verdict,
+    find_difference,
+    interval,
+    until_clear,
+)
 
 Array = NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -30,6 +35,7 @@ def judge_with_accelerator(
     rounds: int,
     *,
     same_host: bool,
+    patience: int = 1,
     rtol: float = 1e-4,
     atol: float = 1e-5,
 ) -> Verdict:
@@ -38,7 +44,7 @@ def judge_with_accelerator(
     Args:
         feeds: inputs of both.
         megahertz: of the accelerator.
-        rounds: of turns of the host.
+        rounds: of turns of the host; `patience` times as many at most, where it is not clear.
         same_host: whether the host's code is the same in both, so that cycles tell all.
         rtol, atol: accepted differences, as a part of an output's range and beside it.
     """
@@ -51,14 +57,17 @@ def judge_with_accelerator(
         speed = before / after if after else 1.0
         return Verdict(speed, speed, speed, before, after, 0, difference)
     hosts: tuple[list[float], list[float]] = [], []
-    for number in range(rounds):
-        sides = list(zip((untuned, tuned), hosts, strict=True))
-        for model, times in sides[:: -1 if number % 2 else 1]:
-            times.append(_host_ms(model, feeds))
-    old, new = (np.asarray(times) for times in hosts)
-    speed, low, high = interval(((old + before) / (new + after)).tolist())
-    middles = float(np.median(old)) + before, float(np.median(new)) + after
-    return Verdict(speed, low, high, *middles, rounds, difference)
+
+    def turns(count: int) -> list[float]:
+        for number in range(count):
+            sides = list(zip((untuned, tuned), hosts, strict=True))
+            for model, times in sides[:: -1 if number % 2 else 1]:
+                times.append(_host_ms(model, feeds))
+        return [(old + before) / (new + after) for old, new in zip(*hosts, strict=True)]
+
+    speed, low, high = interval(until_clear(turns, rounds, patience))
+    middles = median(hosts[0]) + before, median(hosts[1]) + after
+    return Verdict(speed, low, high, *middles, len(hosts[0]), difference)
 
 
 def _host_ms(model: Model, feeds: Feeds) -> float:

@@ -22,6 +22,9 @@ Array = NDArray[Any]
 ROUNDS = 12
 """Turns of each side at least."""
 
+PATIENCE = 4
+"""How many times as many, where the first leave it open whether a tuned model is kept."""
+
 FASTER = 1.01
 """A tuned model is kept if all of the interval of its speed is above."""
 
@@ -78,6 +81,7 @@ def judge(
     tuned: Callable[[], Sequence[Array]],
     *,
     rounds: int = ROUNDS,
+    patience: int = 1,
     rtol: float = 1e-4,
     atol: float = 1e-5,
     burst_s: float = BURST_S,
@@ -86,13 +90,36 @@ def judge(
 
     Args:
         untuned, tuned: run the model on the same inputs, and give its outputs.
+        rounds: of turns.
+        patience: how many times as many at most, where it is not clear.
         rtol, atol: accepted differences, as a part of an output's range and beside it.
     """
     difference = find_difference(untuned(), tuned(), rtol, atol)
-    times = take_turns({"untuned": untuned, "tuned": tuned}, max(rounds, 1), burst_s)
-    speed, low, high = interval(ratios(times["tuned"], times["untuned"]))
-    before, after = (times[name].median * 1e3 for name in ("untuned", "tuned"))
-    return Verdict(speed, low, high, before, after, max(rounds, 1), difference)
+    sides = {"untuned": untuned, "tuned": tuned}
+    times = {name: Times(()) for name in sides}
+
+    def turns(count: int) -> list[float]:
+        for name, more in take_turns(sides, count, burst_s).items():
+            times[name] = Times(times[name].bursts + more.bursts)
+        return ratios(times["tuned"], times["untuned"])
+
+    speed, low, high = interval(until_clear(turns, max(rounds, 1), patience))
+    before, after = (times[name].median * 1e3 for name in sides)
+    return Verdict(speed, low, high, before, after, len(times["tuned"].bursts), difference)
+
+
+def until_clear(turns: Callable[[int], list[float]], rounds: int, patience: int) -> list[float]:
+    """Speeds by rounds, of more of them where the first leave it open if they are above FASTER.
+
+    There is one more look at most: each may be wrong, so that many would find what is not there.
+
+    Args:
+        turns: takes some rounds, and gives the speeds of all that were taken.
+        rounds: at first; `patience` times as many at most.
+    """
+    found = turns(rounds)
+    _, low, high = interval(found)
+    return turns(rounds * (patience - 1)) if patience > 1 and low <= FASTER < high else found
 
 
 def ratios(ours: Times, theirs: Times) -> list[float]:

@@ -15,7 +15,7 @@ from tcopt.runtime import Model
 from tcopt.runtime.signature import flatten
 from tcopt.support.target_registry import find_target
 from tcopt.tools.tuning.accelerated import judge_with_accelerator
-from tcopt.tools.tuning.acceptance import Verdict, judge
+from tcopt.tools.tuning.acceptance import PATIENCE, Verdict, judge
 from tcopt.tools.tuning.variants import Variants
 from tcopt.tuner.lock import LockWriter, TunedKernel, TunedOperator, writer_for
 from tcopt.tuner.measure.simulated import is_simulated
@@ -49,7 +49,7 @@ class Keeper:
     Args:
         untuned: the model as it was.
         feeds: its inputs.
-        rounds: of turns.
+        rounds: of turns; more where it is not clear whether a model is kept.
         path: the lock file.
     """
 
@@ -78,25 +78,31 @@ class Keeper:
             writer = self._writer(kernels, operators)
             new = self._variants.with_lock(writer)
             same_host = not operators and all(is_simulated(each.task) for each in kernels)
-            verdict = self._judge(self.untuned, new, same_host=same_host)
+            verdict = self._judge(self.untuned, new, same_host=same_host, patience=PATIENCE)
             if verdict.accepted:
                 writer.write(self._path)
                 return Kept(self._path, verdict, tuple(kernels), len(found) - len(kernels))
         return Kept(None, verdict, (), len(found))
 
-    def _judge(self, old: Model, new: Model, *, same_host: bool) -> Verdict:
+    def _judge(self, old: Model, new: Model, *, same_host: bool, patience: int = 1) -> Verdict:
         kind, machine = find_target(self._variants.target)
         if kind.is_simulated:
             facts = kind.attribute(machine)
             assert isinstance(facts, AcceleratorFacts)
             return judge_with_accelerator(
-                old, new, self.feeds, facts.megahertz, self._rounds, same_host=same_host
+                old,
+                new,
+                self.feeds,
+                facts.megahertz,
+                self._rounds,
+                same_host=same_host,
+                patience=patience,
             )
 
         def run(model: Model) -> Callable[[], Sequence[Array]]:
             return lambda: flatten(model.run(self.feeds))
 
-        return judge(run(old), run(new), rounds=self._rounds)
+        return judge(run(old), run(new), rounds=self._rounds, patience=patience)
 
     def _writer(
         self, kernels: Sequence[TunedKernel], operators: Sequence[TunedOperator]
