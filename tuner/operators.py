@@ -19,10 +19,10 @@ from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.reduce import ReductionOp
 from tcopt.dialects.graph.tuning import BLOCK, FUSE, PANEL, PARTS, WINOGRAD
-from tcopt.dialects.graph.types import shape_of
+from tcopt.dialects.graph.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.weights import release_weights
-from tcopt.dialects.graph.winograd_forms import WinogradForm
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
+from tcopt.passes.graph.winograd.exact_tiles import whole_tiles
 from tcopt.passes.graph.winograd.winograd import allowed_tiles
 from tcopt.schedules.passes.apply_tuning import operator_key
 from tcopt.schedules.tuning.workloads import key_of, target_text
@@ -96,12 +96,14 @@ def _choices(
 ) -> Iterator[Mapping[str, int]]:
     """What passes may be told about an operator; what changes nothing is found out later."""
     if op.makes_blocks:
-        form = op.winograd_form(of_pixels=True)
-        if isinstance(form, WinogradForm):
-            yield from (
-                {WINOGRAD: tile} for tile in allowed_tiles(accuracy, form.taps, form.phases)
+        if op.shared_filter is not None and is_made_of_constants(op.weights):
+            whole = not is_float(element_type(op.weights))
+            tiles = (
+                whole_tiles(*op.shared_filter)
+                if whole
+                else allowed_tiles(accuracy, *op.shared_filter)
             )
-            yield {WINOGRAD: 0}
+            yield from ({WINOGRAD: tile} for tile in (*tiles, 0))
         yield {BLOCK: 0}
     elif is_made_of_constants(op.weights) and len(shape_of(op.weights)) == 2:
         units = facts.vectors if isinstance(facts, TargetFacts) else None

@@ -170,6 +170,13 @@ class ContractionOp(GraphOp, ABC):
         """
         return None
 
+    @property
+    def shared_filter(self) -> tuple[int, int] | None:
+        """Taps, and phases of the result, in each dimension, of a filter that tiles of the result
+        may share in some layout; None for what is no such convolution.
+        """
+        return None
+
     def groups_apart(self) -> Sequence[Operation]:
         """Contractions of the groups of one whose Winograd form has several, what they read, and,
         last, what joins them."""

@@ -130,6 +130,15 @@ class ConvOp(ConvolutionOp):
 
         return form_of_conv(self) if of_pixels else None
 
+    @property
+    def shared_filter(self) -> tuple[int, int] | None:
+        """With strides, every so many taps are those of a channel of its own."""
+        square = self.window.square
+        if square is None or shape_of(self.w)[1] == 1:
+            return None
+        taps, step = square
+        return (taps // step, 1) if taps % step == 0 and taps > step else None
+
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O, window positions...]."""
         self.check_ranks()

@@ -79,6 +79,15 @@ class ConvTransposeOp(ConvolutionOp):
 
         return conv_transpose_in_blocks(self, layouts)
 
+    @property
+    def shared_filter(self) -> tuple[int, int] | None:
+        """That of each phase, of which there are as many as strides."""
+        square = self.window.square
+        if square is None:
+            return None
+        taps, step = square
+        return (-(-taps // step), step) if taps > step else None
+
     def infer(self) -> Sequence[AnyTensor]:
         """[N, O, (extent - 1) * stride + span + output pad - pads...]."""
         self.check_ranks()

@@ -72,6 +72,13 @@ class Window:
         return found
 
     @property
+    def square(self) -> tuple[int, int] | None:
+        """Taps and stride of two dimensions that are alike and not dilated; None for others."""
+        alike = len(set(self.kernel)) == len(set(self.strides)) == 1
+        plain = len(self.kernel) == 2 and set(self.dilations) == {1}
+        return (self.kernel[0], self.strides[0]) if alike and plain else None
+
+    @property
     def is_padded(self) -> bool:
         """Whether any side is padded."""
         return any(pad > 0 for pad in (*self.low, *self.high))

@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 import tcopt
+from quantised_models import quantised
 from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.tuned import find_lock, with_lock
 from tcopt.frontends.onnx.building.network import Network
@@ -43,9 +44,9 @@ def _lock(path: Path, *chosen: TunedOperator) -> Path:
     return path
 
 
-def _texts(model: Path, path: Path | None) -> str:
+def _texts(model: Path | onnx.ModelProto, path: Path | None, target: str = TARGET) -> str:
     lock = None if path is None else find_lock(model, path)
-    return "".join(t.te_text for t in tasks_of(model, phases=with_lock(pipeline(TARGET), lock)))
+    return "".join(t.te_text for t in tasks_of(model, phases=with_lock(pipeline(target), lock)))
 
 
 def test_operators_have_the_choices_that_passes_have(model: Path) -> None:
@@ -73,6 +74,45 @@ def test_a_choice_reaches_the_pass_that_obeys_it(model: Path, tmp_path: Path) ->
     assert "table.scale" not in texts[0] and "table.scale" in texts[2]
     alone = TunedOperator(first.key, first.target, {"winograd": 0, "fuse": 0})
     assert _texts(model, _lock(tmp_path / "alone.mlir", alone)) != texts[0]
+
+
+def _convolution(kernel: int, stride: int, *, transposed: bool) -> onnx.ModelProto:
+    net = Network("one")
+    x = net.input("x", [1, 32, 20, 20])
+    w = net.normal([32, 32, kernel, kernel], 0.1)
+    pads = [1, 1, 1, 1]
+    if transposed:
+        y = net.add("ConvTranspose", x, w, strides=[stride] * 2, pads=pads)
+        size = (20 - 1) * stride - 2 + kernel
+    else:
+        y = net.add("Conv", x, w, strides=[stride] * 2, pads=pads)
+        size = (20 + 2 - kernel) // stride + 1
+    return net.model(**{y: [1, 32, size, size]})
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "tiles"),
+    [
+        (_convolution(5, 1, transposed=False), TARGET, {2, 0}),
+        (_convolution(4, 2, transposed=False), TARGET, {2, 3, 5, 0}),
+        (_convolution(4, 2, transposed=True), TARGET, {2, 3, 0}),
+        (_convolution(5, 2, transposed=False), TARGET, set[int]()),
+        (quantised((16, 32), 12, kernel=3, stride=1), "cpu:haswell", {2, 4, 0}),
+    ],
+)
+def test_tiles_are_offered_to_all_filters_that_have_them(
+    source: onnx.ModelProto, target: str, tiles: set[int], tmp_path: Path
+) -> None:
+    """What is offered makes kernels of its own, which compute through tiles."""
+    operator = operators_of(source, target)[0]
+    offered = {choice["winograd"] for choice in operator.choices if "winograd" in choice}
+    assert offered == tiles
+    texts: dict[int, str] = {}
+    for tile in tiles:
+        chosen = TunedOperator(operator.key, operator.target, {"winograd": tile})
+        texts[tile] = _texts(source, _lock(tmp_path / f"{tile}.mlir", chosen), target)
+        assert ("table.scale" in texts[tile]) == (tile > 0)
+    assert len(set(texts.values())) == len(tiles)
 
 
 def test_a_compiled_model_obeys_and_computes_the_same(model: Path, tmp_path: Path) -> None:

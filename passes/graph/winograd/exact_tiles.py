@@ -34,6 +34,11 @@ def written_out(taps: int, phases: int) -> list[int]:
     return [tile for tile in tiles_of(taps) if tile <= most]
 
 
+def whole_tiles(taps: int, phases: int) -> list[int]:
+    """Those of them whose matrices can be integers."""
+    return [m for m in written_out(taps, phases) if m in tiles_of(taps, whole=True)]
+
+
 def estimates(
     layer: Layer, costs: ConvolutionCosts, tiles: Sequence[int]
 ) -> tuple[float, dict[int, float]]:
@@ -72,7 +77,7 @@ class ExactTiles:
         data, weights = self.ranges.of(op.operands[0]), self.ranges.array(op.weights)
         if data is None or weights is None:
             return "its integers may be any of 16 bits"
-        tiles = [m for m in written_out(form.taps, form.phases) if m in tiles_of(form.taps, True)]
+        tiles = whole_tiles(form.taps, form.phases)
         found = {m: inexact(m, form.taps, data, weights) for m in tiles}
         exact = [m for m, reason in found.items() if reason is None]
         return exact or next((r for r in found.values() if r is not None), "no tile is of integers")
