@@ -16,9 +16,11 @@ from models import convolutional, transformers
 from models.checks import run_reference
 from models.light_models import random_inputs
 from models.network import Network
+from tcopt.backends.llvm.machine.host import default_target
 from tcopt.compiler import pipeline
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import tensor
+from tcopt.dialects.intrinsics import added_at_once
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.phases import pipeline_text
 
@@ -59,6 +61,27 @@ def test_sums_of_rounded_operands_are_not_rounded(target: str, columns: int) -> 
     data = rng.standard_normal((7, 48), np.float32)
     (result,) = tcopt.compile(model, target, precision="bf16").run({"x": data})
     rounded = [a.astype(ml_dtypes.bfloat16).astype(np.float64) for a in (data, weights)]
+    np.testing.assert_allclose(result, rounded[0] @ rounded[1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(2, 40, 48, 64), (3, 33, 47, 35)])
+def test_two_computed_matrices_are_rounded_where_dot_products_are(
+    shape: tuple[int, int, int, int],
+) -> None:
+    """As above; where the CPU has no dot product nothing is rounded."""
+    batch, rows, depth, columns = shape
+    net = Network("attention")
+    a, b = net.input("a", [batch, rows, depth]), net.input("b", [batch, depth, columns])
+    model = net.model(**{net.add("MatMul", a, b): [batch, rows, columns]})
+    rng = np.random.default_rng(1)
+    feeds = {
+        "a": rng.standard_normal((batch, rows, depth), np.float32),
+        "b": rng.standard_normal((batch, depth, columns), np.float32),
+    }
+    (result,) = tcopt.compile(model, precision="bf16").run(feeds)
+    has_dot = added_at_once(default_target().capabilities, (bf16, bf16), f32) > 1
+    dtype = ml_dtypes.bfloat16 if has_dot else np.float64
+    rounded = [x.astype(dtype).astype(np.float64) for x in feeds.values()]
     np.testing.assert_allclose(result, rounded[0] @ rounded[1], rtol=1e-5, atol=1e-5)
 
 

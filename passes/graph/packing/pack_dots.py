@@ -14,6 +14,7 @@ from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.types import element_type
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import TargetFacts, target_facts_of
+from tcopt.passes.graph.packing.computed_panels import PackComputedMatmul
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import rewrite
 
@@ -56,7 +57,8 @@ class PackDotsPass(ModulePass):
     A dot product instruction (`dialects/intrinsics/`) takes a group of a row's terms, which lie
     side by side in data anyhow, and for each lane the same terms of a column. Weights are
     reordered at compile time by `fold-constants`; a sum whose terms are not whole groups gets
-    zeros. What has no such form, or no instruction for its element types, stays.
+    zeros. A right operand that is computed is stored so by the network itself. What has no such
+    form, or no instruction for its element types, stays.
 
         %p = graph.constant @p : tensor<4x768x32xbf16>
         %y = graph.packed_matmul %x, %p {columns = 100, result_element = f32} : ...
@@ -71,4 +73,5 @@ class PackDotsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_facts_of(op)
         if target is not None:
-            rewrite(op, [GroupTerms(target)], once=True)
+            patterns = [GroupTerms(target), PackComputedMatmul(target, self.name)]
+            rewrite(op, patterns, once=True)

@@ -13,13 +13,13 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.forms import CONTRACTION, form_declined
-from tcopt.dialects.graph.matmul import FEW_ROWS
 from tcopt.dialects.graph.quantize import is_quantized
 from tcopt.dialects.graph.tuning import PANEL, tuned
 from tcopt.dialects.graph.types import element_type, is_float, shape_of
-from tcopt.dialects.intrinsics import byte_group, find_dot
-from tcopt.dialects.target import TargetFacts, VectorUnits, target_facts_of
+from tcopt.dialects.intrinsics import byte_group
+from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.layout.channel_blocks import is_of_bytes
+from tcopt.passes.graph.packing.computed_panels import PackComputedMatmul
 from tcopt.support.errors import PassFailedError
 from tcopt.support.matmul_tiles import best_tile
 from tcopt.support.pure_values import insert_once
@@ -91,49 +91,6 @@ class PackMatmul(RewritePattern):
         return lanes * best_tile(rows, columns, lanes, units.registers).vectors
 
 
-@dataclass
-class PackComputedMatmul(RewritePattern):
-    """Read a right operand that is computed in panels for a dot product of the target.
-
-        %y = graph.matmul %x, %w {result_element = i32} : tensor<12x128x128xi32>
-    ->
-        %p = graph.layout_transform %w {src = "AKN", dst = "ANK32n2k"} : tensor<12x4x32x32x2xi16>
-        %y = graph.packed_matmul %x, %p {batch = 1, columns = 128, result_element = i32} : ...
-
-    Each element is moved once and read for every row of the product, so that few rows do not
-    pay for it.
-
-    Attributes:
-        target: what has the dot product.
-        units: its vectors.
-    """
-
-    target: TargetFacts
-    units: VectorUnits
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
-        factors = element_type(op.operands[0]), element_type(op.weights)
-        if not op.takes_panels or is_made_of_constants(op.weights):
-            return
-        if not all(is_quantized(each) for each in factors):
-            return
-        dot = find_dot(self.target.capabilities, factors, op.sum_element())
-        rows, columns, depth = op.extents
-        lanes = self.units.lanes()
-        if dot is None or rows <= FEW_ROWS or columns < lanes // 2 or not math.prod(op.shape):
-            return
-        if not depth or form_declined(CONTRACTION, op, self.target):
-            return
-        (group,) = dot.operands[1].shape
-        width = lanes * best_tile(rows, columns, lanes, self.units.registers).vectors
-        new = op.in_computed_panels(width, group, lambda each: insert_once(rewriter, each))
-        if new is None:
-            return
-        remark(PackMatmulPass.name, op, f"computed panels of {width} columns, for {dot.name}")
-        rewriter.replace(op, new)
-
-
 @dataclass(frozen=True)
 class PackMatmulPass(ModulePass):
     """Store a constant right operand in panels as wide as a register tile of the product.
@@ -148,8 +105,8 @@ class PackMatmulPass(ModulePass):
         %p = graph.layout_transform %w {src = "KN", dst = "NK32n"} : tensor<4x768x32xf32>
         %y = graph.packed_matmul %x, %p {columns = 100} : tensor<128x100xf32>
 
-    A right operand that is computed is stored so by the network itself, where both are narrow
-    integers and the target has vectors and dot products of them.
+    A right operand that is computed is stored so by the network itself, where the target has
+    vectors and dot products of both operands' types, which are narrow integers or bf16.
 
     On a target that has dot products of bytes and no vectors, such as a GPU, matrices of 8-bit
     integers alone are packed, in one panel, so that neighbouring columns are neighbours.
@@ -169,8 +126,8 @@ class PackMatmulPass(ModulePass):
         if not self.width and (target is None or not _has_panels(target)):
             return
         patterns: list[RewritePattern] = [PackMatmul(target, self.width)]
-        if target is not None and target.vectors is not None and not self.width:
-            patterns.append(PackComputedMatmul(target, target.vectors))
+        if target is not None and not self.width:
+            patterns.append(PackComputedMatmul(target, self.name))
         rewrite(op, patterns)
 
 

@@ -14,6 +14,8 @@ from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.types import element_type
+from tcopt.dialects.target import TargetFacts, target_facts_of
+from tcopt.passes.graph.packing.computed_panels import computed_panels
 from tcopt.support.errors import PassFailedError
 from tcopt.support.pure_values import insert_once
 from tcopt.support.remarks import remark
@@ -23,9 +25,14 @@ NARROW_TYPES: dict[str, Attribute] = {"bf16": bf16, "f16": f16}
 """What operands can be rounded to, by the precision's name."""
 
 
+LEAST_EXTENT = 32
+"""Rows and columns of a product of two computed matrices from which rounding both pays: each
+element is moved once more, and saves half of the multiply-adds that it is part of."""
+
+
 @dataclass
 class RoundOperands(RewritePattern):
-    """Round both operands of a contraction whose weights are known, and sum in f32.
+    """Round both operands of a contraction, and sum in f32.
 
         %y = graph.matmul %x, %w : tensor<4x10xf32>
     ->
@@ -35,9 +42,11 @@ class RoundOperands(RewritePattern):
 
     Attributes:
         element: what the operands are rounded to.
+        target: whose dot products say which products of two computed matrices are rounded.
     """
 
     element: Attribute
+    target: TargetFacts | None
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
@@ -45,21 +54,31 @@ class RoundOperands(RewritePattern):
         if any(element_type(value) != f32 for value in (*op.operands, *op.results)):
             remark(name, op, "its operands are not all f32", missed=True)
             return
-        if not is_made_of_constants(op.weights):
+        if not is_made_of_constants(op.weights) and not self._pays(op):
             remark(name, op, "no operand is a constant weight", missed=True)
             return
         casts = [insert_once(rewriter, CastOp(value, self.element)) for value in op.operands]
         remark(name, op, f"products of {self.element}, summed in f32")
         rewriter.replace(op, op.on_operands(casts))
 
+    def _pays(self, op: ContractionOp) -> bool:
+        """Whether dot products of rounded matrices gain more than it costs to arrange them."""
+        if self.target is None or not op.takes_panels:
+            return False
+        rows, columns, _ = op.extents
+        panels = computed_panels(op, (self.element, self.element), self.target)
+        return panels is not None and min(rows, columns) >= LEAST_EXTENT
+
 
 @dataclass(frozen=True)
 class LowerPrecisionPass(ModulePass):
-    """Round data and weights of contractions with constant weights; sums stay f32.
+    """Round data and weights of contractions; sums stay f32.
 
     Both operands of such an op are cast, each value once, and its result keeps its type:
     products are summed in f32, and what follows takes the sums unrounded. Constants are
-    rounded at compile time by `fold-constants`. Other ops stay as they are.
+    rounded at compile time by `fold-constants`. Products of two computed matrices, as in attention,
+    are rounded where the target adds several of their products at once and both are large enough to
+    pay for their arrangement. Other ops stay as they are.
 
         %w = graph.constant @w : tensor<64x10xf32>
         %y = graph.matmul %x, %w : tensor<4x10xf32>
@@ -82,4 +101,4 @@ class LowerPrecisionPass(ModulePass):
         if self.to not in NARROW_TYPES:
             known = ", ".join(NARROW_TYPES)
             raise PassFailedError(f"lower-precision: to = '{self.to}' is none of {known}")
-        rewrite(op, [RoundOperands(NARROW_TYPES[self.to])], once=True)
+        rewrite(op, [RoundOperands(NARROW_TYPES[self.to], target_facts_of(op))], once=True)

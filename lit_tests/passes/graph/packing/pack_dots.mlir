@@ -82,3 +82,16 @@ func.func @integers(%x: tensor<3x8xi16>) -> tensor<3x50xi32> {
   %y = graph.packed_matmul %x, %p {columns = 50, result_element = i32} : tensor<3x50xi32>
   return %y : tensor<3x50xi32>
 }
+
+// -----
+
+// A right operand that is computed is arranged in panels, whose rows lie in pairs.
+// CHECK-LABEL: func.func @computed
+// CHECK:         %[[P:.*]] = graph.layout_transform %k {src = "AKN", dst = "ANK64n2k"} : tensor<12x2x32x64x2xbf16>
+// CHECK-NEXT:    %y = graph.packed_matmul %q, %[[P]] {columns = 128, batch = 1, result_element = f32} : tensor<12x128x128xf32>
+// NONE-LABEL:  func.func @computed
+// NONE:          graph.matmul %q, %k {result_element = f32}
+func.func @computed(%q: tensor<12x128x64xbf16>, %k: tensor<12x64x128xbf16>) -> tensor<12x128x128xf32> {
+  %y = graph.matmul %q, %k {result_element = f32} : tensor<12x128x128xf32>
+  return %y : tensor<12x128x128xf32>
+}

@@ -1,5 +1,6 @@
 // RUN: tcopt %s -p 'lower-precision{to=bf16}' | filecheck %s
 // RUN: tcopt %s -p 'set-target{cpu=skylake-avx512},lower-precision,pack-matmul,winograd' | filecheck %s --check-prefix=LATER
+// RUN: tcopt %s -p 'set-target{cpu=znver4},lower-precision' | filecheck %s --check-prefix=DOTS
 // RUN: tcopt %s -p 'lower-precision{to=f8}' --verify-diagnostics | filecheck %s --check-prefix=BAD
 
 // BAD: lower-precision: to = 'f8' is none of bf16
@@ -34,7 +35,24 @@ func.func @convolution(%x: tensor<1x4x56x56x16xf32>) -> tensor<1x4x56x56x16xf32>
   return %y : tensor<1x4x56x56x16xf32>
 }
 
-// Products of two variables, and those of other types, stay as they are.
+// Products of two computed matrices are rounded where the target has dot products for them, and
+// where both are large enough.
+// CHECK-LABEL: func.func @attention
+// CHECK-NOT:   graph.cast
+// DOTS-LABEL:  func.func @attention
+// DOTS:        %[[Q:.*]] = graph.cast %q : tensor<12x128x64xbf16>
+// DOTS-NEXT:   %[[K:.*]] = graph.cast %k : tensor<12x64x128xbf16>
+// DOTS-NEXT:   %s = graph.matmul %[[Q]], %[[K]] {result_element = f32} : tensor<12x128x128xf32>
+// DOTS-NEXT:   %a = graph.matmul %f, %k : tensor<12x31x128xf32>
+// DOTS-NEXT:   %b = graph.matmul %q, %n : tensor<12x128x31xf32>
+func.func @attention(%q: tensor<12x128x64xf32>, %k: tensor<12x64x128xf32>, %f: tensor<12x31x64xf32>, %n: tensor<12x64x31xf32>) -> tensor<12x128x128xf32> {
+  %s = graph.matmul %q, %k : tensor<12x128x128xf32>
+  %a = graph.matmul %f, %k : tensor<12x31x128xf32>
+  %b = graph.matmul %q, %n : tensor<12x128x31xf32>
+  return %s : tensor<12x128x128xf32>
+}
+
+// Small products of two variables, and those of other types, stay as they are.
 // CHECK-LABEL: func.func @kept
 // CHECK-NOT:   graph.cast
 // CHECK:       return

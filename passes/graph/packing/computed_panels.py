@@ -1,0 +1,90 @@
+"""Panels of right operands that are computed, for dot products of the target."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from tcopt.dialects.graph.constant import is_made_of_constants
+from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.forms import CONTRACTION, form_declined
+from tcopt.dialects.graph.matmul import FEW_ROWS
+from tcopt.dialects.graph.types import element_type
+from tcopt.dialects.intrinsics import Intrinsic, find_dot
+from tcopt.dialects.target import TargetFacts
+from tcopt.support.matmul_tiles import best_tile
+from tcopt.support.pure_values import insert_once
+from tcopt.support.remarks import remark
+
+
+@dataclass(frozen=True)
+class ComputedPanels:
+    """Panels of `width` columns, for a dot product."""
+
+    width: int
+    dot: Intrinsic
+
+    @property
+    def group(self) -> int:
+        """Rows that lie side by side: terms that the dot product adds at once."""
+        return self.dot.operands[1].shape[0]
+
+
+def computed_panels(
+    op: ContractionOp, factors: tuple[Attribute, Attribute], target: TargetFacts
+) -> ComputedPanels | None:
+    """The panels that suit a product whose right operand is computed; None if it is none, or the
+    target has no dot product for it.
+
+    Args:
+        factors: element types of the operands.
+    """
+    units = target.vectors
+    if units is None or not op.takes_panels or is_made_of_constants(op.weights):
+        return None
+    dot = find_dot(target.capabilities, factors, op.sum_element())
+    rows, columns, depth = op.extents
+    lanes = units.lanes()
+    if dot is None or rows <= FEW_ROWS or columns < lanes // 2 or not math.prod(op.shape):
+        return None
+    if not depth or form_declined(CONTRACTION, op, target):
+        return None
+    return ComputedPanels(lanes * best_tile(rows, columns, lanes, units.registers).vectors, dot)
+
+
+@dataclass
+class PackComputedMatmul(RewritePattern):
+    """Read a right operand that is computed in panels for a dot product of the target.
+
+        %y = graph.matmul %x, %w {result_element = i32} : tensor<12x128x128xi32>
+    ->
+        %p = graph.layout_transform %w {src = "AKN", dst = "ANK32n2k"} : tensor<12x4x32x32x2xi16>
+        %y = graph.packed_matmul %x, %p {batch = 1, columns = 128, result_element = i32} : ...
+
+    Each element is moved once and read for every row of the product, so that few rows do not
+    pay for it.
+
+    Attributes:
+        target: what has the dot product.
+        name: of the pass, for remarks.
+    """
+
+    target: TargetFacts
+    name: str
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
+        factors = element_type(op.operands[0]), element_type(op.weights)
+        panels = computed_panels(op, factors, self.target)
+        if panels is None:
+            return
+        new = op.in_computed_panels(
+            panels.width, panels.group, lambda each: insert_once(rewriter, each)
+        )
+        if new is None:
+            return
+        remark(self.name, op, f"computed panels of {panels.width} columns, for {panels.dot.name}")
+        rewriter.replace(op, new)
