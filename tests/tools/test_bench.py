@@ -183,3 +183,23 @@ def test_the_search_for_slow_cases_draws_shrinks_and_groups(tmp_path):
     assert len(found["cases"]) == len(found["slow"]) == 1
     assert found["slow"][0]["rule"].startswith("cpu-") and "1 by cpu-" in text
     assert all(case["ratio"] > 0 and not case["error"] for case in found["cases"])
+
+
+def test_networks_are_compared_with_and_without_lock_files(tmp_path: Path) -> None:
+    script = [sys.executable, "benchmarks/tuned_networks.py", "--folder", str(tmp_path)]
+    chosen = [*script, "--only", "dqn", "--threads", "1"]
+
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*chosen, *more], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+
+    first = run("--compare", "--rounds", "1")
+    assert first.returncode == 0, first.stderr
+    (row,) = json.loads((tmp_path / "results.json").read_text())["rows"]
+    assert set(row["ms"]) == {"untuned", "onnxruntime", "openvino"} - set(row["failed"])
+    assert row["gain"] == 1.0 and not row["difference"]
+    assert "| dqn | - |" in first.stdout
+    assert first.stdout.endswith(run("--report").stdout)
+    unknown = run("--only", "none")
+    assert unknown.returncode == 1 and "there is no network 'none'" in unknown.stderr
