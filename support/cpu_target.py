@@ -19,6 +19,7 @@ class CpuTarget:
     l2: int = 0
     l3: int = 0
     cores: int = 1
+    fma_units: int = 2
 
     def facts(self) -> dict[str, str | int]:
         """The values by name, as JSON has them."""

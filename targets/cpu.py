@@ -144,6 +144,8 @@ _OWN: dict[str, CpuTarget] = {
         l2=1 << 20,
         l3=32 << 20,
         cores=8,
+        # Vectors of 512 bits are computed in halves.
+        fma_units=1,
     ),
     "znver5": CpuTarget(
         f"x86_64-{_LINUX}",

@@ -24,10 +24,12 @@ class CpuTargetAttr(TargetFacts):
     - `l1`, `l2`, `l3`: data cache sizes in bytes, l1 and l2 of one core, l3 of the whole
       chip; 0 where there is none.
     - `cores`: threads that can run at once.
+    - `fma_units`: multiply-adds of whole vectors that a core begins in a cycle.
     """
 
     name = "target.cpu"
-    DEFAULTS: ClassVar = {"cpu": "generic", "features": "", "l3": 0, "cores": 1}
+    DEFAULTS: ClassVar = {"cpu": "generic", "features": "", "l3": 0, "cores": 1, "fma_units": 2}
+    LEFT_OUT: ClassVar = ("fma_units",)
 
     triple: StringAttr = param_def()
     cpu: StringAttr = param_def()
@@ -38,6 +40,7 @@ class CpuTargetAttr(TargetFacts):
     l2: IntAttr = param_def()
     l3: IntAttr = param_def()
     cores: IntAttr = param_def()
+    fma_units: IntAttr = param_def()
 
     def __init__(
         self,
@@ -51,8 +54,9 @@ class CpuTargetAttr(TargetFacts):
         l2: int,
         l3: int = 0,
         cores: int = 1,
+        fma_units: int = 2,
     ):
-        numbers = (vector_bits, registers, l1, l2, l3, cores)
+        numbers = (vector_bits, registers, l1, l2, l3, cores, fma_units)
         super().__init__(
             StringAttr(triple), StringAttr(cpu), StringAttr(features), *map(IntAttr, numbers)
         )
@@ -75,7 +79,7 @@ class CpuTargetAttr(TargetFacts):
         bits = self.vector_bits.data
         if bits < 32 or bits & (bits - 1):
             raise VerifyException(f"vector_bits = {bits} should be a power of two of at least 32")
-        check_least(self, registers=1, cores=1, l1=0, l2=0, l3=0)
+        check_least(self, registers=1, cores=1, fma_units=1, l1=0, l2=0, l3=0)
         sizes = [size for size in (self.l1.data, self.l2.data, self.l3.data) if size]
         if sizes != sorted(sizes):
             raise VerifyException("cache sizes should grow from l1 to l3")
@@ -99,6 +103,7 @@ class CpuTargetAttr(TargetFacts):
             self.l1.data,
             self.l2.data,
             self.l3.data,
+            self.fma_units.data,
         )
 
     @property

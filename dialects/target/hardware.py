@@ -18,6 +18,7 @@ class VectorUnits:
         cores: threads that can run at once.
         l1, l2: bytes of a core's data caches; 0 where there is none.
         l3: bytes of the cache that cores share.
+        fma_units: multiply-adds of whole vectors that a core begins in a cycle.
     """
 
     bits: int
@@ -26,6 +27,7 @@ class VectorUnits:
     l1: int = 0
     l2: int = 0
     l3: int = 0
+    fma_units: int = 2
 
     def lanes(self, bits: int = 32) -> int:
         """Elements of a width that one vector holds."""

@@ -51,9 +51,11 @@ class TargetFacts(ParametrizedAttribute):
 
     Attributes:
         DEFAULTS: parameters that need not be written, and what they are then.
+        LEFT_OUT: those of them that are not printed either.
     """
 
     DEFAULTS: ClassVar[Mapping[str, str | int]] = {}
+    LEFT_OUT: ClassVar[Sequence[str]] = ()
 
     @property
     def kind(self) -> str:
@@ -156,7 +158,9 @@ class TargetFacts(ParametrizedAttribute):
         return [by_name[name] for name, _ in cls.get_irdl_definition().parameters]
 
     def print_parameters(self, printer: Printer) -> None:
-        print_facts(printer, self.facts())
+        usual = {name: self.DEFAULTS[name] for name in self.LEFT_OUT}
+        shown = {k: v for k, v in self.facts().items() if usual.get(k) != v}
+        print_facts(printer, shown)
 
 
 def target_facts_of(module: ModuleOp) -> TargetFacts | None:

@@ -30,9 +30,11 @@ def host_target() -> CpuTarget:
     features = llvm.get_host_cpu_features()
     caches = _cache_sizes()
     bits, registers = _vector_unit(triple, features)
+    name = llvm.get_host_cpu_name()
+    known = named_cpus().get(name)
     return CpuTarget(
         triple,
-        llvm.get_host_cpu_name(),
+        name,
         ",".join(sorted(f"+{name}" for name, present in features.items() if present)),
         vector_bits=bits,
         registers=registers,
@@ -40,6 +42,7 @@ def host_target() -> CpuTarget:
         l2=caches.get(2, 256 << 10),
         l3=caches.get(3, 0),
         cores=usable_cores(),
+        fma_units=known.fma_units if known and known.vector_bits == bits else 2,
     )
 
 

@@ -6,6 +6,18 @@ module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu
 
 // -----
 
+// Cores that begin other than two multiply-adds in a cycle say so.
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "znver4", vector_bits = 512, registers = 32, l1 = 32768, l2 = 1048576, fma_units = 1>} {}
+// CHECK: cpu = "znver4", features = "", vector_bits = 512, registers = 32, l1 = 32768, l2 = 1048576, l3 = 0, cores = 1, fma_units = 1>
+
+// -----
+
+// There is one at least.
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-linux", vector_bits = 128, registers = 16, l1 = 1, l2 = 2, fma_units = 0>} {}
+// CHECK: fma_units = 0 should be at least 1
+
+// -----
+
 // Vector widths are powers of two.
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-linux", vector_bits = 100, registers = 16, l1 = 1, l2 = 2>} {}
 // CHECK: vector_bits = 100 should be a power of two of at least 32
