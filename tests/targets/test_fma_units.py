@@ -1,4 +1,4 @@
-"""Multiply-adds that a core begins in a cycle: known by the CPU's name, and what follows from them."""
+"""Multiply-adds that a core begins in a cycle: known by the CPU's name, and what follows."""
 
 from __future__ import annotations
 
