@@ -21,6 +21,7 @@ class CpuFacts:
         l1, l2: bytes of a core's data caches.
         l3: bytes of the cache that cores share.
         capabilities: what hardware intrinsics ask for.
+        fma_units: multiply-adds of whole vectors that a core begins in a cycle.
     """
 
     vector_bits: int
@@ -30,6 +31,7 @@ class CpuFacts:
     l2: int = 262144
     l3: int = 4194304
     capabilities: frozenset[str] = frozenset()
+    fma_units: int = 2
 
     @classmethod
     def of(cls, target: Attribute | None) -> CpuFacts:
@@ -46,6 +48,7 @@ class CpuFacts:
             units.l2 or cls.l2,
             units.l3 or cls.l3,
             target.capabilities,
+            units.fma_units,
         )
 
     @property

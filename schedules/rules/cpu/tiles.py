@@ -19,8 +19,8 @@ from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.support.columns import Column, ceil_div, is_column, most, nearest, where
 from tcopt.support.memo import memo
 
-MIN_ACCUMULATORS = 11
-"""Independent accumulators that hide the latency of two FMA units (latency 4 or 5, and slack)."""
+LATENCY = 5.5
+"""Cycles from a multiply-add to the next one of the same sum: 4 or 5, and slack."""
 
 FOLDING_BITS = 512
 """Width of vectors from which on a multiply-add broadcasts an operand from memory by itself."""
@@ -315,15 +315,17 @@ def _sizes(extent: Column, part: Column) -> list[tuple[Column, Column]]:
 def _step(rows: Column, vectors: Column, problem: TileProblem, facts: CpuFacts) -> Column:
     """Cycles of one step of the reduction, its operands being in the first cache."""
     products = rows * vectors * problem.operations
-    broadcasts = problem.broadcasts
-    loads = (rows if broadcasts else rows * vectors) + vectors
+    scalars = rows if problem.broadcasts else 0
+    wide = vectors if problem.broadcasts else rows * vectors + vectors
+    loads = scalars + wide
     folded: Column = 0
-    if broadcasts and facts.vector_bits >= FOLDING_BITS:
+    if problem.broadcasts and facts.vector_bits >= FOLDING_BITS:
         folded = where(vectors == 1, rows, 0)
     cycles = most(
-        products / 2,
-        MIN_ACCUMULATORS / 2,
-        loads / 2,
+        products / facts.fma_units,
+        LATENCY,
+        # Where a vector is multiplied in halves, it is loaded so.
+        scalars / 2 + wide / facts.fma_units,
         (products + loads - folded + _CONTROL) / 4,
     )
     return cycles + _LOAD * loads
