@@ -176,6 +176,19 @@ def test_an_interrupted_search_is_compared_and_written(
         assert store.count() == 20
 
 
+def test_an_interrupt_while_choices_about_the_graph_are_tried_ends_the_search(
+    model: Path, db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> Verdict:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(keeping.Keeper, "judge_operators", interrupt)
+    measurer = ScheduleMeasurer()
+    given = {"seconds": 600, "db": db, "threads": 1, "measurer": measurer, "graph": 0.2}
+    found = tcopt.tune(model, TARGET, **given)
+    assert found.ended == "interrupted" and found.trials == measurer.count == 0
+
+
 def test_records_that_cannot_be_written_take_nothing_with_them(
     model: Path, db: str, faster: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -199,7 +199,10 @@ class _Tuner:
             past = Past.open(settings.db, self._threads, self._run_name, machine)
             try:
                 session = self._session(tasks, rest_ns, past, measurer)
-                session.run(self._search_seconds, settings.trials, callback)
+                if self._interrupted:
+                    session.ended = "interrupted"
+                else:
+                    session.run(self._search_seconds, settings.trials, callback)
                 found = session.confirm()
             finally:
                 self._close(past)
@@ -254,7 +257,7 @@ class _Tuner:
         """That are left for kernels."""
         seconds = self._settings.seconds
         left = seconds - min(RESERVED * seconds, MOST_RESERVED_S) - self._graph_s
-        return 0.0 if self._interrupted else max(left, 0.0)
+        return max(left, 0.0)
 
     def _tasks(
         self, model: Model, feeds: Mapping[str, Array], measurer: Measurer
