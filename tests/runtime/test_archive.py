@@ -192,7 +192,19 @@ def test_descriptions_that_are_none(saved, tmp_path, text):
         load(path)
 
 
-FREE = ("name", "features", "cpu", "triple", "cores", "l1", "l2", "l3", "registers", "vector_bits")
+FREE = (
+    "name",
+    "features",
+    "cpu",
+    "triple",
+    "cores",
+    "l1",
+    "l2",
+    "l3",
+    "registers",
+    "vector_bits",
+    "fma_units",
+)
 """What of the target only cost models read, and names."""
 
 
