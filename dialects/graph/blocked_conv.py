@@ -287,11 +287,15 @@ class BlockedConvOp(ContractionOp):
         result = te.compute(self.shape, body, name="conv")
         return narrow(result, self.type.element_type)
 
-    def in_groups(self, group: int) -> Sequence[Operation] | None:
+    def takes_groups(self, group: int) -> bool:
         """Channels of data in blocks, as far as they are whole groups."""
+        if self.is_plain or self.is_depthwise or self.group > 1:
+            return False
+        return shape_of(self.w)[-2] % group == 0
+
+    def in_groups(self, group: int) -> Sequence[Operation]:
+        """Channels side by side."""
         shape = shape_of(self.w)
-        if self.is_plain or self.is_depthwise or self.group > 1 or shape[-2] % group:
-            return None
         *lead, inner, block = shape
         split = ReshapeOp(self.w, [*lead, inner // group, group, block])
         rank = len(shape) + 1

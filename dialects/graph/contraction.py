@@ -135,10 +135,14 @@ class ContractionOp(GraphOp, ABC):
         columns, the last one filled with zeros; of an op that takes panels."""
         raise NotImplementedError
 
-    def in_groups(self, group: int) -> Sequence[Operation] | None:
-        """Ops for the same result, the last of which gives it, whose weights hold `group` terms
-        of a sum side by side, as dot product instructions take them; None without such a form."""
-        return None
+    def takes_groups(self, group: int) -> bool:
+        """Whether there is a form whose weights hold `group` terms of a sum side by side, as dot
+        product instructions take them."""
+        return False
+
+    def in_groups(self, group: int) -> Sequence[Operation]:
+        """Ops for the same result in that form, the last of which gives it, where there is one."""
+        raise NotImplementedError
 
     def in_computed_panels(
         self, width: int, group: int, insert: Callable[[Operation], SSAValue]

@@ -117,10 +117,12 @@ class PackedMatmulOp(ContractionOp):
         """Two operations for each product."""
         return 2 * math.prod(self.shape) * self.rows_and_depth[1]
 
-    def in_groups(self, group: int) -> Sequence[Operation] | None:
+    def takes_groups(self, group: int) -> bool:
+        """Panels of one matrix."""
+        return len(shape_of(self.panels)) == 3 and not self.batch_rank
+
+    def in_groups(self, group: int) -> Sequence[Operation]:
         """Rows side by side; zeros fill the last group, for which data gets a border."""
-        if len(shape_of(self.panels)) != 3 or self.batch_rank:
-            return None
         ops: list[GraphOp] = []
         lhs, panels = self.lhs, self.panels
         if self.transpose_a is not None:

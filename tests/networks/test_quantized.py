@@ -112,7 +112,7 @@ def test_contractions_are_of_integers(kind: str) -> None:
     assert len(products) == 7
     for op in products:
         assert [element_type(v) for v in (*op.operands, *op.results)] == [i16, i16, i32]
-        assert op.in_groups(2) is None
+        assert not op.takes_groups(2)
     assert sum(isinstance(op, BlockedConvOp) for op in products) == 6
 
 

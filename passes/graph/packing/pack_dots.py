@@ -41,13 +41,12 @@ class GroupTerms(RewritePattern):
         if dot is None:
             return
         (group,) = dot.operands[1].shape
-        new = op.in_groups(group)
-        if new is None:
+        if not op.takes_groups(group):
             text = f"it has no form for groups of {group} terms"
             remark(PackDotsPass.name, op, text, missed=True)
             return
         remark(PackDotsPass.name, op, f"terms in groups of {group}, for {dot.name}")
-        rewriter.replace(op, new)
+        rewriter.replace(op, op.in_groups(group))
 
 
 @dataclass(frozen=True)

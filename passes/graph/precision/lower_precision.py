@@ -14,6 +14,7 @@ from tcopt.dialects.graph.cast import CastOp
 from tcopt.dialects.graph.constant import is_made_of_constants
 from tcopt.dialects.graph.contraction import ContractionOp
 from tcopt.dialects.graph.types import element_type
+from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.packing.computed_panels import computed_panels
 from tcopt.support.errors import PassFailedError
@@ -57,9 +58,20 @@ class RoundOperands(RewritePattern):
         if not is_made_of_constants(op.weights) and not self._pays(op):
             remark(name, op, "no operand is a constant weight", missed=True)
             return
+        if is_made_of_constants(op.weights) and self.group > 1 and not op.takes_groups(self.group):
+            text = f"no dot product takes it: it has no form for groups of {self.group} terms"
+            remark(name, op, text, missed=True)
+            return
         casts = [insert_once(rewriter, CastOp(value, self.element)) for value in op.operands]
         remark(name, op, f"products of {self.element}, summed in f32")
         rewriter.replace(op, op.on_operands(casts))
+
+    @property
+    def group(self) -> int:
+        """Terms that the target adds at once on vectors; 1 without a dot product."""
+        if self.target is None or self.target.vectors is None:
+            return 1
+        return added_at_once(self.target.capabilities, (self.element, self.element), f32)
 
     def _pays(self, op: ContractionOp) -> bool:
         """Whether dot products of rounded matrices gain more than it costs to arrange them."""
@@ -78,7 +90,8 @@ class LowerPrecisionPass(ModulePass):
     products are summed in f32, and what follows takes the sums unrounded. Constants are
     rounded at compile time by `fold-constants`. Products of two computed matrices, as in attention,
     are rounded where the target adds several of their products at once and both are large enough to
-    pay for their arrangement. Other ops stay as they are.
+    pay for their arrangement. Where it does, what has no form for that stays as it is, such as
+    depthwise convolutions: it would be widened again. So do other ops.
 
         %w = graph.constant @w : tensor<64x10xf32>
         %y = graph.matmul %x, %w : tensor<4x10xf32>

@@ -401,6 +401,7 @@ def _problem(
         steps=problem.steps // dot.group,
         operations=dot.operations,
         registers=registers,
+        is_dot=True,
     )
 
 

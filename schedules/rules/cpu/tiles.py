@@ -41,6 +41,14 @@ _END = 1.5
 _LOAD = 0.1
 """Cycles that a load takes from the arithmetic beside it, where both have units enough."""
 
+FEW_ACCUMULATORS = 20
+"""Accumulators up to which a core whose vectors are computed in halves begins the next tile while
+it ends one, as it has half as many operations to do at once."""
+
+_DRAIN = 15.0
+"""Cycles that each further one makes the next tile wait there: on Zen 4 tiles of 28 accumulators
+take 8 % longer than those of 14 where 64 terms are added."""
+
 MOST_TEMPORARIES = 4
 """Registers for what several instructions for one step hand to each other."""
 
@@ -105,6 +113,7 @@ class TileProblem:
         element_bytes: size of an element of the operand that vectors are loaded from.
         operations: instructions for one step of an accumulator; a multiply-add is one.
         registers: that an accumulator takes.
+        is_dot: whether an instruction adds several terms at once.
     """
 
     rows: Column
@@ -119,6 +128,7 @@ class TileProblem:
     element_bytes: int = 4
     operations: int = 1
     registers: int = 1
+    is_dot: bool = False
 
     @property
     def broadcasts(self) -> bool:
@@ -216,7 +226,7 @@ def _computing(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
     for rows, row_tiles in _sizes(problem.rows, tile.rows):
         for spans, span_tiles in _sizes(problem.spans, tile.spans):
             for vectors, column_tiles in _sizes(count, tile.vectors):
-                one = _BEGIN + _END * rows * spans * vectors
+                one = _begun_and_ended(rows * spans * vectors, problem, facts)
                 one = one + problem.steps * _step(rows * spans, vectors, problem, facts)
                 cycles = cycles + row_tiles * span_tiles * column_tiles * one
     return cycles
@@ -244,12 +254,29 @@ def _computing_rows(
         active = [min(end, last) - max(start, first) for first, last in problem.seen]
         for spans, span_tiles in _sizes(problem.spans, all_spans):
             for vectors, column_tiles in _sizes(count, all_vectors):
-                one = _BEGIN + _END * (end - start) * spans * vectors
+                one = _begun_and_ended((end - start) * spans * vectors, problem, facts)
                 for rows in active:
                     if rows > 0:
                         one = one + steps * _step(rows * spans, vectors, problem, facts)
                 cycles = cycles + span_tiles * column_tiles * one
     return cycles
+
+
+def _begun_and_ended(accumulators: Column, problem: TileProblem, facts: CpuFacts) -> Column:
+    """Cycles of a tile beside its steps."""
+    cycles = _BEGIN + _END * accumulators
+    if _in_halves(problem, facts):
+        cycles = cycles + most(0, accumulators - FEW_ACCUMULATORS) * _DRAIN
+    return cycles
+
+
+def _in_halves(problem: TileProblem, facts: CpuFacts) -> bool:
+    """Whether multiply-adds are computed in halves, and load what they broadcast themselves.
+
+    Dot products are computed in halves as well, but have it loaded by instructions of their own: as
+    measured on Zen 4, they are fastest in the tiles of cores that begin two of them.
+    """
+    return facts.fma_units == 1 and not problem.is_dot
 
 
 @dataclass(frozen=True)
@@ -321,11 +348,14 @@ def _step(rows: Column, vectors: Column, problem: TileProblem, facts: CpuFacts) 
     folded: Column = 0
     if problem.broadcasts and facts.vector_bits >= FOLDING_BITS:
         folded = where(vectors == 1, rows, 0)
+    halves = _in_halves(problem, facts)
+    units = 1 if halves else 2
     cycles = most(
-        products / facts.fma_units,
+        products / units,
         LATENCY,
         # Where a vector is multiplied in halves, it is loaded so.
-        scalars / 2 + wide / facts.fma_units,
+        scalars / 2 + wide / units,
         (products + loads - folded + _CONTROL) / 4,
     )
-    return cycles + _LOAD * loads
+    # Where multiply-adds take two cycles each, what they load themselves is there in time.
+    return cycles + _LOAD * (loads - folded if halves else loads)

@@ -35,6 +35,19 @@ func.func @convolution(%x: tensor<1x4x56x56x16xf32>) -> tensor<1x4x56x56x16xf32>
   return %y : tensor<1x4x56x56x16xf32>
 }
 
+// What has no form for the target's dot products stays as it is: channels one by one, and an image
+// of three channels.
+// DOTS-LABEL: func.func @single
+// DOTS-NOT:   graph.cast
+// DOTS:       return
+func.func @single(%x: tensor<1x4x56x56x16xf32>, %i: tensor<1x3x56x56xf32>) -> (tensor<1x4x54x54x16xf32>, tensor<1x4x54x54x16xf32>) {
+  %w = graph.constant dense<0.5> : tensor<4x3x3x16xf32>
+  %v = graph.constant dense<0.5> : tensor<4x3x3x3x16xf32>
+  %y = graph.blocked_conv %x, %w : tensor<1x4x54x54x16xf32>
+  %z = graph.blocked_conv %i, %v {plain} : tensor<1x4x54x54x16xf32>
+  return %y, %z : tensor<1x4x54x54x16xf32>, tensor<1x4x54x54x16xf32>
+}
+
 // Products of two computed matrices are rounded where the target has dot products for them, and
 // where both are large enough.
 // CHECK-LABEL: func.func @attention

@@ -48,7 +48,6 @@ def lowered(
     half = [array.astype(ml_dtypes.bfloat16) for array in arrays]
     op = make(*(ConstantOp.weight("v", like(array)).results[0] for array in half))
     steps = op.in_groups(2)
-    assert steps is not None
     values = dict(zip(op.operands, half, strict=True))
     for step in steps[:-1]:
         (values[step.results[0]],) = step.evaluate(*(values[v] for v in step.operands))
