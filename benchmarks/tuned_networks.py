@@ -131,11 +131,11 @@ def compare(path: Path, threads: int, rounds: int) -> Row:
     others = [peer for peer in PEERS if peer in sides]
     difference = find_difference(outputs[others[0]], outputs[best], 1e-3, 1e-4) if others else ""
     times = take_turns(sides, rounds)
-    _, low, high = interval(ratios(times[best], times["untuned"]))
+    gain, low, high = interval(ratios(times[best], times["untuned"]))
     gains = [entry.gain for entry in read_lock(lock).kernels.values()] if best == "tuned" else []
     return {
         "ms": {name: each.median * 1e3 for name, each in times.items()},
-        "gain": speed(times[best], times["untuned"]),
+        "gain": gain,
         "interval": (low, high),
         "kernels": len(gains),
         "far": sorted((gain for gain in gains if gain > FAR), reverse=True),

@@ -259,9 +259,9 @@ class WinogradTilesOp(GraphOp, ABC):
             # Doubles hold all sums of such products exactly.
             narrow = data.astype(np.int64).astype(np.int16)
             data, w = narrow.astype(np.float64), w.astype(np.float64)
-        elif self.is_rounded:
+        else:
             data, w = data.astype(w.dtype).astype(x.dtype), w.astype(x.dtype)
-        sums = np.matmul(data if self.is_whole else data.astype(x.dtype), w)
+        sums = np.matmul(data, w)
         tiles = np.einsum("ik,jl,kltc->tcij", *at, sums, optimize=True)
         if self.is_whole:
             tiles = self._divided(tiles)

@@ -42,7 +42,7 @@ def host_target() -> CpuTarget:
         l2=caches.get(2, 256 << 10),
         l3=caches.get(3, 0),
         cores=usable_cores(),
-        fma_units=known.fma_units if known and known.vector_bits == bits else 2,
+        fma_units=(known if known and known.vector_bits == bits else CpuTarget).fma_units,
     )
 
 

@@ -25,7 +25,6 @@ from tcopt.support.rewriting import rewrite
 NARROW_TYPES: dict[str, Attribute] = {"bf16": bf16, "f16": f16}
 """What operands can be rounded to, by the precision's name."""
 
-
 LEAST_EXTENT = 32
 """Rows and columns of a product of two computed matrices from which rounding both pays: each
 element is moved once more, and saves half of the multiply-adds that it is part of."""
@@ -43,7 +42,7 @@ class RoundOperands(RewritePattern):
 
     Attributes:
         element: what the operands are rounded to.
-        target: whose dot products say which products of two computed matrices are rounded.
+        target: whose dot products say what is worth rounding.
     """
 
     element: Attribute
@@ -55,10 +54,11 @@ class RoundOperands(RewritePattern):
         if any(element_type(value) != f32 for value in (*op.operands, *op.results)):
             remark(name, op, "its operands are not all f32", missed=True)
             return
-        if not is_made_of_constants(op.weights) and not self._pays(op):
-            remark(name, op, "no operand is a constant weight", missed=True)
-            return
-        if is_made_of_constants(op.weights) and self.group > 1 and not op.takes_groups(self.group):
+        if not is_made_of_constants(op.weights):
+            if not self._pays(op):
+                remark(name, op, "no operand is a constant weight", missed=True)
+                return
+        elif self.group > 1 and not op.takes_groups(self.group):
             text = f"no dot product takes it: it has no form for groups of {self.group} terms"
             remark(name, op, text, missed=True)
             return

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from cpu_kernels import data, everything_parallel, run, scheduled, target
-from tcopt.dialects.graph import ConstantOp
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
-from tcopt.dialects.graph.types import like
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.te import api as te
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.winograd_plan import Problem, choose_plan
+from winograd_weights import constant, of_phases, of_stride
 
 # Largest error over the largest result, for a few dozen channels.
 ERRORS = {2: 1e-6, 4: 5e-6, 6: 3e-5}
@@ -31,10 +30,6 @@ CASES = (
     # Weights are larger than the second cache, and prefetched.
     (4, 1, 64, 24, 8, 8, (1, 1, 1, 1), 128, True),
 )
-
-
-def constant(array):
-    return ConstantOp.weight("v", like(array)).results[0]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -78,9 +73,7 @@ STRIDED = (
 def test_a_stride_makes_channels_of_which_each_has_taps_of_its_own(case):
     tile, kernel, step, height, width, pads = case
     x, w = data(2, 2, height, width, 4), data(3, 2, kernel, kernel, 4, 4)
-    taps = kernel // step
-    own = w.reshape(3, 2, taps, step, taps, step, 4, 4).transpose(0, 1, 3, 5, 2, 4, 6, 7)
-    own = own.reshape(3, 2 * step * step, taps, taps, 4, 4)
+    own = of_stride(w, step)
     weights = WinogradWeightsOp(constant(own), tile=tile)
     conv = WinogradConvOp(constant(x), weights, tile=tile, stride=step, pads=pads)
     direct = BlockedConvOp(constant(x), constant(w), strides=(step, step), pads=pads)
@@ -98,7 +91,7 @@ PHASES = (
 def test_tiles_hold_outputs_of_all_phases(case):
     tile, phases, taps, starts, height, width, pads = case
     x, w = data(2, 3, height, width, 4), data(2, phases, phases, 3, taps, taps, 4, 4)
-    own = w.transpose(0, 3, 1, 4, 2, 5, 6, 7).reshape(2, 3, *[phases * taps] * 2, 4, 4)
+    own = of_phases(w)
     weights = WinogradWeightsOp(constant(own), tile=tile, phases=phases)
     sizes = {"tile": tile, "phases": phases, "starts": starts, "pads": pads}
     conv = WinogradConvOp(constant(x), weights, **sizes)
@@ -151,8 +144,7 @@ def forms():
     conv = WinogradConvOp(constant(x), weights, tile=4, pads=(1, 1, 1, 1))
     yield conv, BlockedConvOp(constant(x), constant(w), pads=(1, 1, 1, 1)), x, w, weights, w
     w = data(3, 2, 4, 4, 4, 4)
-    own = w.reshape(3, 2, 2, 2, 2, 2, 4, 4).transpose(0, 1, 3, 5, 2, 4, 6, 7)
-    own = own.reshape(3, 8, 2, 2, 4, 4)
+    own = of_stride(w, 2)
     weights = WinogradWeightsOp(constant(own), tile=3)
     conv = WinogradConvOp(constant(x[:, :, :6]), weights, tile=3, stride=2, pads=(1, 1, 1, 1))
     direct = BlockedConvOp(constant(x[:, :, :6]), constant(w), strides=(2, 2), pads=(1, 1, 1, 1))

@@ -13,14 +13,13 @@ from xdsl.dialects.builtin import i32
 import tcopt
 from cpu_kernels import everything_parallel, run, scheduled, target
 from tcopt.backends.llvm.machine.host import default_target
-from tcopt.dialects.graph import ConstantOp
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
-from tcopt.dialects.graph.types import like
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.graph.winograd_integers import inexact
 from tcopt.passes.graph.winograd.winograd import Choice, UseWinograd
 from tcopt.targets.cpu import MACHINES
+from winograd_weights import constant, in_groups, of_phases, of_stride
 
 TARGETS = ("haswell", "skylake-avx512")
 
@@ -33,17 +32,6 @@ def runs(name: str) -> bool:
 
 def integers(*shape, low=-128, high=127, seed=0):
     return np.random.default_rng(seed).integers(low, high + 1, shape).astype(np.int16)
-
-
-def constant(array):
-    return ConstantOp.weight("v", like(array)).results[0]
-
-
-def in_groups(weights, group):
-    """Weights [..., a, b] as [..., a / group, b, group]."""
-    *lead, inner, outer = weights.shape
-    apart = weights.reshape(*lead, inner // group, group, outer)
-    return np.ascontiguousarray(apart.swapaxes(-1, -2))
 
 
 # tile, images, input blocks, output blocks, height, width, pads, bits of a vector, parallel.
@@ -67,7 +55,7 @@ def test_results_are_those_of_a_direct_convolution(case, group):
     direct = BlockedConvOp(constant(x), constant(w), pads=pads, result_element=i32)
     (expected,) = direct.evaluate(x, w)
     (made,) = WinogradWeightsOp(constant(w), tile=tile).evaluate(w)
-    weights = in_groups(made, group) if group > 1 else made
+    weights = in_groups(made, group)
     conv = WinogradConvOp(constant(x), constant(weights), tile=tile, pads=pads)
     conv.verify()
     np.testing.assert_array_equal(conv.evaluate(x, weights)[0], expected)
@@ -86,8 +74,7 @@ def test_weights_are_transformed_alike_by_expression():
 
 def test_strides_make_channels():
     x, w = integers(1, 2, 13, 12, 4), integers(3, 2, 4, 4, 4, 4, seed=1)
-    own = w.reshape(3, 2, 2, 2, 2, 2, 4, 4).transpose(0, 1, 3, 5, 2, 4, 6, 7)
-    own = own.reshape(3, 8, 2, 2, 4, 4)
+    own = of_stride(w, 2)
     (made,) = WinogradWeightsOp(constant(own), tile=3).evaluate(own)
     weights = in_groups(made, 2)
     sizes = {"stride": 2, "pads": (-1, 0, 0, 0)}
@@ -103,7 +90,7 @@ def test_strides_make_channels():
 
 def test_phases_of_a_transposed_convolution():
     x, w = integers(2, 3, 4, 3, 4), integers(2, 2, 2, 3, 2, 2, 4, 4, seed=1)
-    own = w.transpose(0, 3, 1, 4, 2, 5, 6, 7).reshape(2, 3, 4, 4, 4, 4)
+    own = of_phases(w)
     (weights,) = WinogradWeightsOp(constant(own), tile=3, phases=2).evaluate(own)
     sizes = {"starts": (1, 0), "pads": (1, 1, 1, 0)}
     conv = WinogradConvOp(constant(x), constant(weights), tile=3, phases=2, **sizes)

@@ -11,21 +11,16 @@ from cpu_kernels import everything_parallel, run, scheduled, target
 from models import convolutional
 from models.checks import run_reference
 from models.light_models import random_inputs
-from tcopt.dialects.graph import ConstantOp
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
-from tcopt.dialects.graph.types import like
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
+from winograd_weights import constant, in_groups, of_phases, of_stride
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
 # A bf16 has 8 significant bits. With F(2, 3) errors are 1.5 times those of a direct convolution,
 # with F(4, 3) 4 times: matrices hold larger numbers, and rounded numbers are added up.
 GROWTH = {2: 2, 4: 6}
-
-
-def constant(array):
-    return ConstantOp.weight("v", like(array)).results[0]
 
 
 def whole(*shape, step=1, most=4, seed=0):
@@ -36,12 +31,7 @@ def whole(*shape, step=1, most=4, seed=0):
 
 def rounded(weights, group):
     """Weights [..., a, b] in bf16, as [..., a / group, b, group]."""
-    weights = weights.astype(BF16)
-    if group == 1:
-        return weights
-    *lead, inner, outer = weights.shape
-    apart = weights.reshape(*lead, inner // group, group, outer)
-    return np.ascontiguousarray(apart.swapaxes(-1, -2))
+    return in_groups(weights.astype(BF16), group)
 
 
 def check(conv, direct, x, w, weights):
@@ -76,8 +66,7 @@ def test_numbers_of_few_bits_are_convolved_exactly(case, group):
 
 def test_strides_make_channels():
     x, w = whole(1, 2, 13, 12, 16), whole(3, 2, 4, 4, 16, 16, step=4, most=2, seed=1)
-    own = w.reshape(3, 2, 2, 2, 2, 2, 16, 16).transpose(0, 1, 3, 5, 2, 4, 6, 7)
-    own = own.reshape(3, 8, 2, 2, 16, 16)
+    own = of_stride(w, 2)
     (made,) = WinogradWeightsOp(constant(own), tile=2).evaluate(own)
     weights = rounded(made, 2)
     sizes = {"stride": 2, "pads": (-1, 0, 0, 0)}
@@ -88,7 +77,7 @@ def test_strides_make_channels():
 
 def test_phases_of_a_transposed_convolution():
     x, w = whole(2, 3, 4, 3, 16), whole(2, 2, 2, 3, 2, 2, 16, 16, step=4, most=2, seed=1)
-    own = w.transpose(0, 3, 1, 4, 2, 5, 6, 7).reshape(2, 3, 4, 4, 16, 16)
+    own = of_phases(w)
     (made,) = WinogradWeightsOp(constant(own), tile=2, phases=2).evaluate(own)
     weights = rounded(made, 2)
     sizes = {"starts": (1, 0), "pads": (1, 1, 1, 0)}
