@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from tcopt.frontends.onnx.building.network import Network
 
+ADDED = 0.1
+"""The gain of what is added to a block's input. Forty blocks that double it would drive the gates
+so far that rounding decides whether they are open."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -47,7 +51,7 @@ def _fused_block(net: Network, x: str, channels: int, stride: int, what: Stage) 
         return silu(net, net.conv(x, channels, what.channels, what.kernel, stride))
     hidden = channels * what.expansion
     y = silu(net, net.conv(x, channels, hidden, what.kernel, stride))
-    return net.conv(y, hidden, what.channels, 1)
+    return net.conv(y, hidden, what.channels, 1, gain=ADDED)
 
 
 def _block(net: Network, x: str, channels: int, stride: int, what: Stage) -> str:
@@ -57,7 +61,7 @@ def _block(net: Network, x: str, channels: int, stride: int, what: Stage) -> str
     gate = channels // what.squeeze
     g = silu(net, net.conv(net.add("GlobalAveragePool", y), hidden, gate, 1))
     y = net.add("Mul", y, net.add("Sigmoid", net.conv(g, gate, hidden, 1)))
-    return net.conv(y, hidden, what.channels, 1)
+    return net.conv(y, hidden, what.channels, 1, gain=ADDED)
 
 
 def head(net: Network, x: str, channels: int) -> str:

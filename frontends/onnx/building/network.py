@@ -64,10 +64,15 @@ class Network:
         *,
         groups: int = 1,
         bias: bool = True,
+        gain: float = 2.0,
     ) -> str:
-        """A "same"-padded convolution with He-scaled weights."""
+        """A "same"-padded convolution with He-scaled weights.
+
+        Args:
+            gain: the mean square of the output over that of the input; 2 makes up for a ReLU.
+        """
         shape = (channels_out, channels_in // groups, kernel, kernel)
-        w = self.normal(shape, (2.0 / (shape[1] * kernel * kernel)) ** 0.5)
+        w = self.normal(shape, (gain / (shape[1] * kernel * kernel)) ** 0.5)
         operands = [x, w, self.normal([channels_out], 0.1)] if bias else [x, w]
         return self.add(
             "Conv",

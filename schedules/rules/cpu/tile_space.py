@@ -17,6 +17,7 @@ from tcopt.schedules.analysis.patterns import (
     access_bytes,
     buffer_bits,
     element_bits,
+    stored_bits,
 )
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
@@ -52,6 +53,10 @@ from tcopt.support.columns import ceil_div, where
 UNROLLED_PRODUCTS = 108
 """Multiply-adds up to which the innermost reduce loops are written out. Larger tiles gain little,
 and where there are 32 registers, loads of several steps grouped by LLVM make them spill."""
+
+SQUARE_BITS = 128
+"""Width of the parts of vectors that are transposed where each lane has a row of its own to store
+to."""
 
 MOST_PRODUCTS = 1024
 """The same where it is measured: what a kernel's code may grow to."""
@@ -106,16 +111,21 @@ class TileSpace(Space):
         self.lanes = vector_lanes(pattern, facts, dot)
         block = sch.get_block(pattern.block.block_name.data)
         self.taps = None if roles.rows is None else written_taps(pattern, roles.rows)
-        self.problem = _problem(pattern, roles, facts, self.taps, dot)
-        # Where each lane has a row of its own to store to, a few rows are finished before the next.
+        problem = _problem(pattern, roles, facts, self.taps, dot)
         epilogue = pointwise_consumer(sch, block)
-        apart = epilogue is not None and stores_apart(sch, epilogue)
-        self.rows_last = self.taps is not None or apart
+        square = 0
+        if epilogue is not None and stores_apart(sch, epilogue):
+            square = max(1, SQUARE_BITS // stored_bits(sch.block_op(epilogue)))
+        self._reduce = self._reduce_loops(sch, block)
+        slides = any(self._slides(variable) for variable, _ in self._reduce)
+        written_out = 0 if slides or not problem.broadcasts else UNROLLED_PRODUCTS
+        self.problem = replace(problem, square=square, written_out=written_out)
+        # Where each lane has a row of its own to store to, a few rows are finished before the next.
+        self.rows_last = self.taps is not None or square > 0
         work = 2 * pattern.work
         if dot is not None and dot.weights is None:
             work = dot.operations * pattern.work // dot.group
         self.time = blocks_ns([pattern.block], work, facts)
-        self._reduce = self._reduce_loops(sch, block)
         moving = set(loop_variables(sch, block))
         done = {roles.columns} if self._takes_all_columns else set[int]()
         self._moving = [v for v in pattern.spatial if v in moving and v not in done]

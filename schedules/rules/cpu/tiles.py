@@ -35,6 +35,20 @@ _CONTROL = 3.0
 _BEGIN = 24.0
 """Cycles for setting up a tile's loops, and for leaving them by a branch foretold wrongly."""
 
+_BEGIN_SHORT = 6.0
+"""The same where a tile has no loops, or short ones whose ends are foretold: those over the window
+of a depthwise convolution."""
+
+_STORE = 1.0
+"""Cycles of a store."""
+
+_STORE_ALONE = 2.0
+"""Cycles for an element of a vector that has to be stored by itself."""
+
+_STORE_LATER = 4.0
+"""Cycles that a square of results waits for the one before it, where vectors are computed in
+halves."""
+
 _END = 1.5
 """Cycles for one accumulator's start, epilogue and store."""
 
@@ -48,6 +62,13 @@ it ends one, as it has half as many operations to do at once."""
 _DRAIN = 15.0
 """Cycles that each further one makes the next tile wait there: on Zen 4 tiles of 28 accumulators
 take 8 % longer than those of 14 where 64 terms are added."""
+
+FEW_OWN = 8
+"""The same where each accumulator has an operand of its own: as many vectors are loaded as are
+multiplied, and the registers of a larger tile hold fewer of them for the next step."""
+
+_DRAIN_OWN = 2.0
+"""Cycles that each further one takes there."""
 
 MOST_TEMPORARIES = 4
 """Registers for what several instructions for one step hand to each other."""
@@ -114,6 +135,9 @@ class TileProblem:
         operations: instructions for one step of an accumulator; a multiply-add is one.
         registers: that an accumulator takes.
         is_dot: whether an instruction adds several terms at once.
+        written_out: multiply-adds up to which a tile's steps are written out; 0 if they never are.
+        square: rows whose results are stored together where each lane has a row of its own to
+            store to; 0 if vectors are stored as they are.
     """
 
     rows: Column
@@ -129,6 +153,8 @@ class TileProblem:
     operations: int = 1
     registers: int = 1
     is_dot: bool = False
+    written_out: int = 0
+    square: int = 0
 
     @property
     def broadcasts(self) -> bool:
@@ -166,13 +192,16 @@ def plan_tile(problem: TileProblem, facts: CpuFacts) -> Plan:
 
 
 def candidate_tiles(problem: TileProblem, facts: CpuFacts) -> Iterator[Tile]:
-    """Tiles that fit the registers and split their extents almost evenly.
+    """Tiles that fit the registers and split their extents almost evenly, or into whole squares.
 
     Spans are for rows that one tile holds whole.
     """
     count = ceil(problem.columns / problem.lanes)
+    heights = set(even_parts(problem.rows, MAX_ROWS))
+    if problem.square > 1:
+        heights |= set(range(problem.square, min(MAX_ROWS, problem.rows) + 1, problem.square))
     for vectors in even_parts(count, MAX_VECTORS):
-        for rows in even_parts(problem.rows, MAX_ROWS):
+        for rows in sorted(heights):
             widest = MAX_SPANS if rows == problem.rows else 1
             for spans in even_parts(problem.spans, widest):
                 tile = Tile(rows, vectors, problem.lanes, spans)
@@ -222,12 +251,13 @@ def estimate(problem: TileProblem, tile: Tile, columns_outside: Column, facts: C
 def _computing(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
     """Cycles of all tiles, whose rows take part in all steps."""
     count = ceil(problem.columns / problem.lanes)
+    written = _is_written_out(tile, problem)
     cycles = 0.0
     for rows, row_tiles in _sizes(problem.rows, tile.rows):
         for spans, span_tiles in _sizes(problem.spans, tile.spans):
             for vectors, column_tiles in _sizes(count, tile.vectors):
-                one = _begun_and_ended(rows * spans * vectors, problem, facts)
-                one = one + problem.steps * _step(rows * spans, vectors, problem, facts)
+                one = _begun_and_ended(rows * spans, vectors, written, problem, facts)
+                one = one + problem.steps * _step(rows * spans, vectors, written, problem, facts)
                 cycles = cycles + row_tiles * span_tiles * column_tiles * one
     return cycles
 
@@ -254,20 +284,48 @@ def _computing_rows(
         active = [min(end, last) - max(start, first) for first, last in problem.seen]
         for spans, span_tiles in _sizes(problem.spans, all_spans):
             for vectors, column_tiles in _sizes(count, all_vectors):
-                one = _begun_and_ended((end - start) * spans * vectors, problem, facts)
+                one = _begun_and_ended((end - start) * spans, vectors, False, problem, facts)
                 for rows in active:
                     if rows > 0:
-                        one = one + steps * _step(rows * spans, vectors, problem, facts)
+                        one = one + steps * _step(rows * spans, vectors, False, problem, facts)
                 cycles = cycles + span_tiles * column_tiles * one
     return cycles
 
 
-def _begun_and_ended(accumulators: Column, problem: TileProblem, facts: CpuFacts) -> Column:
+def _begun_and_ended(
+    rows: Column, vectors: Column, written: Column, problem: TileProblem, facts: CpuFacts
+) -> Column:
     """Cycles of a tile beside its steps."""
-    cycles = _BEGIN + _END * accumulators
-    if _in_halves(problem, facts):
-        cycles = cycles + most(0, accumulators - FEW_ACCUMULATORS) * _DRAIN
-    return cycles
+    accumulators = rows * vectors
+    short = written | (not problem.broadcasts)
+    cycles = where(short, _BEGIN_SHORT, _BEGIN) + _END * accumulators
+    cycles = cycles + vectors * _stored_apart(rows, problem)
+    if not _in_halves(problem, facts):
+        return cycles
+    if problem.square:
+        cycles = cycles + vectors * most(rows // problem.square - 1, 0) * _STORE_LATER
+    few, each = (FEW_ACCUMULATORS, _DRAIN) if problem.broadcasts else (FEW_OWN, _DRAIN_OWN)
+    return cycles + most(0, accumulators - few) * each
+
+
+def _stored_apart(rows: Column, problem: TileProblem) -> Column:
+    """Cycles for the stores of some vectors, one a row, each lane of which has a row of its own.
+
+    Squares of them are transposed, smaller powers of two of what is left, and one stays alone.
+    """
+    cycles: Column = 0
+    size, rest = problem.square, rows
+    while size > 1:
+        cycles = cycles + rest // size * _STORE
+        size, rest = size // 2, rest % size
+    if problem.square:
+        cycles = cycles + rest * _STORE_ALONE
+    return cycles * problem.lanes
+
+
+def _is_written_out(tile: Tile, problem: TileProblem) -> Column:
+    """Whether a tile has no loops: the next one begins while it ends."""
+    return tile.accumulators * problem.operations * problem.steps <= problem.written_out
 
 
 def _in_halves(problem: TileProblem, facts: CpuFacts) -> bool:
@@ -339,11 +397,14 @@ def _sizes(extent: Column, part: Column) -> list[tuple[Column, Column]]:
     return [(part, extent // part), (rest, where(rest > 0, 1, 0))]
 
 
-def _step(rows: Column, vectors: Column, problem: TileProblem, facts: CpuFacts) -> Column:
+def _step(
+    rows: Column, vectors: Column, written: Column, problem: TileProblem, facts: CpuFacts
+) -> Column:
     """Cycles of one step of the reduction, its operands being in the first cache."""
     products = rows * vectors * problem.operations
     scalars = rows if problem.broadcasts else 0
-    wide = vectors if problem.broadcasts else rows * vectors + vectors
+    # What all rows multiply then stays in registers from tile to tile.
+    wide = vectors if problem.broadcasts else rows * vectors
     loads = scalars + wide
     folded: Column = 0
     if problem.broadcasts and facts.vector_bits >= FOLDING_BITS:
@@ -355,7 +416,7 @@ def _step(rows: Column, vectors: Column, problem: TileProblem, facts: CpuFacts) 
         LATENCY,
         # Where a vector is multiplied in halves, it is loaded so.
         scalars / 2 + wide / units,
-        (products + loads - folded + _CONTROL) / 4,
+        (products + loads - folded + where(written, 0.0, _CONTROL)) / 4,
     )
     # Where multiply-adds take two cycles each, what they load themselves is there in time.
     return cycles + _LOAD * (loads - folded if halves else loads)
