@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -90,7 +90,7 @@ class TransposeGathersPass(ModulePass):
     ```
 
     Lanes that a constant mask turns off have no row. Where fewer columns than lanes are
-    gathered, rows are loaded under a mask.
+    gathered, or `vector.create_mask` says how many lanes are on, rows are loaded under a mask.
     """
 
     name = "transpose-gathers"
@@ -109,14 +109,16 @@ class _Tile:
     Attributes:
         columns: the gathers by their constant.
         stride: elements from one lane's address to the next one's.
-        rows: lanes that are on.
+        rows: lanes that are on, or may be.
         last: what the constants are added to; None for nothing.
+        count: of the lanes that are on, where that is no constant.
     """
 
     columns: dict[int, GatherOp]
     stride: int
     rows: int
     last: SSAValue | None
+    count: SSAValue | None
 
 
 def _tile_from(op: GatherOp) -> _Tile | None:
@@ -143,14 +145,16 @@ def _tile_from(op: GatherOp) -> _Tile | None:
 
 def _column_of(op: GatherOp) -> tuple[tuple[Any, ...], int, _Tile] | None:
     """What a gather has in common with others of its tile, its column, and a tile without any."""
-    stride, rows = constant_step(op.index_vec), constant_prefix(op.mask)
     type_ = op.result.type
     assert isa(type_, VectorType)
+    stride, rows, count = constant_step(op.index_vec), constant_prefix(op.mask), None
+    if isinstance(op.mask.owner, vector.CreateMaskOp):
+        rows, (count,) = type_.get_shape()[0], op.mask.owner.mask_dim_sizes
     if stride is None or rows is None or not _is_square(type_):
         return None
     *outer, (last, offset) = [base_and_offset(index) for index in op.indices]
     key = (tuple(outer), last, stride, rows, op.pass_thru, type_)
-    return key, offset, _Tile({}, stride, rows, last)
+    return key, offset, _Tile({}, stride, rows, last, count)
 
 
 def _runs(tile: _Tile) -> Iterator[_Tile]:
@@ -159,10 +163,10 @@ def _runs(tile: _Tile) -> Iterator[_Tile]:
     run: list[int] = []
     for offset in sorted(tile.columns):
         if run and (offset != run[-1] + 1 or len(run) == lanes):
-            yield _Tile({c: tile.columns[c] for c in run}, tile.stride, tile.rows, tile.last)
+            yield replace(tile, columns={c: tile.columns[c] for c in run})
             run = []
         run.append(offset)
-    yield _Tile({c: tile.columns[c] for c in run}, tile.stride, tile.rows, tile.last)
+    yield replace(tile, columns={c: tile.columns[c] for c in run})
 
 
 class _Transposition:
@@ -179,14 +183,14 @@ class _Transposition:
         tile = self.tile
         self.rewriter.insertion_point = InsertPoint.before(self.first)
         low = min(tile.columns)
-        rows = [self._row(low + row * tile.stride) for row in range(tile.rows)]
+        rows = [self._row(low + row * tile.stride, row) for row in range(tile.rows)]
         if len(rows) < self.lanes:
             rows += [self._splat()] * (self.lanes - len(rows))
         assert isa(self.type, VectorType)
         columns = self._transpose(rows, CHUNK_BITS // _bits(self.type))
         for offset, gather in tile.columns.items():
             value = columns[offset - low]
-            if tile.rows < self.lanes:
+            if tile.rows < self.lanes or tile.count is not None:
                 value = self._insert(SelectOp(gather.mask, value, gather.pass_thru))
             value.name_hint = gather.result.name_hint
             self.rewriter.replace_all_uses_with(gather.result, value)
@@ -196,25 +200,39 @@ class _Transposition:
     def _insert(self, op: Operation) -> SSAValue:
         return self.rewriter.insert(op).results[0]
 
-    def _row(self, offset: int) -> SSAValue:
-        """Neighbours in memory, from an offset in the last index on."""
+    def _row(self, offset: int, row: int) -> SSAValue:
+        """Neighbours in memory, from an offset in the last index on; zeros for a lane that is
+        off."""
         index = self._index(offset)
         indices = [*self.first.indices[:-1], index]
-        if len(self.tile.columns) == self.lanes:
+        mask = self._mask(row)
+        if mask is None:
             load = vector.LoadOp.create(
                 operands=[self.first.base, *indices], result_types=[self.type]
             )
             return self._insert(load)
-        bits = [lane < len(self.tile.columns) for lane in range(self.lanes)]
-        mask_type = VectorType(i1, [self.lanes])
-        attr = DenseIntOrFPElementsAttr.from_list(mask_type, [int(bit) for bit in bits])
-        mask = self._insert(arith.ConstantOp(attr))
         load = vector.MaskedLoadOp(self.first.base, indices, mask, self._splat(), self.type)
         return self._insert(load)
 
+    def _mask(self, row: int) -> SSAValue | None:
+        """The columns of a row that are loaded; None for all."""
+        wanted, count = len(self.tile.columns), self.tile.count
+        mask_type = VectorType(i1, [self.lanes])
+        if count is not None:
+            is_on = self._insert(arith.CmpiOp(self._constant(row), count, "slt"))
+            columns = self._insert(SelectOp(is_on, self._constant(wanted), self._constant(0)))
+            return self._insert(vector.CreateMaskOp([columns], mask_type))
+        if wanted == self.lanes:
+            return None
+        bits = [int(lane < wanted) for lane in range(self.lanes)]
+        attr = DenseIntOrFPElementsAttr.from_list(mask_type, bits)
+        return self._insert(arith.ConstantOp(attr))
+
+    def _constant(self, number: int) -> SSAValue:
+        return self._insert(arith.ConstantOp(IntegerAttr(number, IndexType())))
+
     def _index(self, offset: int) -> SSAValue:
-        number = arith.ConstantOp(IntegerAttr(offset, IndexType()))
-        constant = self._insert(number)
+        constant = self._constant(offset)
         if self.tile.last is None:
             return constant
         return self._insert(arith.AddiOp(self.tile.last, constant))

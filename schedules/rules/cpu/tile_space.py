@@ -117,9 +117,13 @@ class TileSpace(Space):
         if epilogue is not None and stores_apart(sch, epilogue):
             square = max(1, SQUARE_BITS // stored_bits(sch.block_op(epilogue)))
         self._reduce = self._reduce_loops(sch, block)
-        slides = any(self._slides(variable) for variable, _ in self._reduce)
-        written_out = 0 if slides or not problem.broadcasts else UNROLLED_PRODUCTS
-        self.problem = replace(problem, square=square, written_out=written_out)
+        shared = any(self._slides(variable) for variable, _ in self._reduce)
+        self.problem = replace(
+            problem,
+            square=square,
+            written_out=0 if shared or not problem.broadcasts else UNROLLED_PRODUCTS,
+            slides=any(_moves_on(t, roles.rows, v) for t in pattern.terms for v in pattern.reduce),
+        )
         # Where each lane has a row of its own to store to, a few rows are finished before the next.
         self.rows_last = self.taps is not None or square > 0
         work = 2 * pattern.work
@@ -371,6 +375,13 @@ class TileSpace(Space):
                 if row and step and row % step == 0 and row // step < pattern.extents[variable]:
                     return True
         return False
+
+
+def _moves_on(term: StridedAccess, rows: int | None, variable: int) -> bool:
+    """Whether a step along a variable reads what the next row has read."""
+    if rows is None or not term.uses(rows):
+        return False
+    return term.steps[rows] is not None and term.steps[rows] == term.steps[variable]
 
 
 def _problem(

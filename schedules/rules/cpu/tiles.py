@@ -136,6 +136,7 @@ class TileProblem:
         registers: that an accumulator takes.
         is_dot: whether an instruction adds several terms at once.
         written_out: multiply-adds up to which a tile's steps are written out; 0 if they never are.
+        slides: whether a row's own operands are those of the next row one step later.
         square: rows whose results are stored together where each lane has a row of its own to
             store to; 0 if vectors are stored as they are.
     """
@@ -154,6 +155,7 @@ class TileProblem:
     registers: int = 1
     is_dot: bool = False
     written_out: int = 0
+    slides: bool = False
     square: int = 0
 
     @property
@@ -179,14 +181,16 @@ class Plan:
 
 @memo(1024)
 def plan_tile(problem: TileProblem, facts: CpuFacts) -> Plan:
-    """The cheapest tile; ties go to the larger one, then to more rows."""
+    """The cheapest tile; ties go to the larger one, then to more rows, or, where rows share no
+    operands, to more vectors, which are neighbours in memory."""
     tiles = [(t.rows, t.vectors, t.spans) for t in candidate_tiles(problem, facts)]
     rows, vectors, spans = np.repeat(np.array(tiles), 2, axis=0).T
     outside = np.tile([True, False], len(tiles))
     many = Tile(rows, vectors, problem.lanes, spans)
     cycles = estimate(problem, many, outside, facts)
     # The first of equal ones counts.
-    best = int(np.lexsort((spans, -rows, -many.accumulators, nearest(cycles)))[0])
+    high = rows if problem.broadcasts or problem.slides else vectors
+    best = int(np.lexsort((spans, -high, -many.accumulators, nearest(cycles)))[0])
     tile = Tile(int(rows[best]), int(vectors[best]), problem.lanes, int(spans[best]))
     return Plan(tile, bool(outside[best]), float(cycles[best]))
 

@@ -78,3 +78,30 @@ func.func @unknown(%x: memref<6400xf32>, %v: f32) {
   "test.op"(%a, %b, %c, %d) : (vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>) -> ()
   func.return
 }
+
+// -----
+
+// How many lanes are on is known when it runs: each row is loaded under a mask of its own.
+// CHECK-LABEL: func.func @some
+// CHECK-SAME:    %n: index
+// CHECK:         [[ON:%.*]] = arith.cmpi slt, {{%.*}}, %n : index
+// CHECK:         [[SIZE:%.*]] = arith.select [[ON]]
+// CHECK:         [[MASK:%.*]] = vector.create_mask [[SIZE]] : vector<4xi1>
+// CHECK:         vector.maskedload %x[%i, {{%.*}}], [[MASK]]
+// CHECK-COUNT-3: vector.maskedload
+// CHECK-NOT:     vector.gather
+// CHECK-COUNT-4: arith.select %on, {{%.*}}, %p
+func.func @some(%x: memref<64x100xf32>, %i: index, %n: index, %p: vector<4xf32>) {
+  %rows = arith.constant dense<[0, 100, 200, 300]> : vector<4xi32>
+  %on = vector.create_mask %n : vector<4xi1>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %a = vector.gather %x[%i, %c0][%rows], %on, %p : memref<64x100xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+  %b = vector.gather %x[%i, %c1][%rows], %on, %p : memref<64x100xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+  %c = vector.gather %x[%i, %c2][%rows], %on, %p : memref<64x100xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+  %d = vector.gather %x[%i, %c3][%rows], %on, %p : memref<64x100xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+  "test.op"(%a, %b, %c, %d) : (vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>) -> ()
+  func.return
+}
