@@ -45,13 +45,27 @@ def _devices() -> Mapping[str, GpuTargetAttr]:
             multiply_adds=32,
             memory_rate=32,
         ),
+        "cpu": GpuTargetAttr(
+            "opencl",
+            "cpu",
+            features="fp64",
+            warp=1,
+            max_threads=64,
+            registers=128,
+            shared=0,
+            vector_bits=256,
+            cores=4,
+            multiply_adds=16,
+            memory_rate=16,
+        ),
     }
 
 
 DEVICES: Registry[str, GpuTargetAttr] = Registry("OpenCL device", _devices, in_keys=True)
 """`opencl` has what nearly every OpenCL device has, `mali` what those of the Mali
 family have, whose memory is the CPU's; their compilers make dot products of sums of products of
-bytes where there are any."""
+bytes where there are any. `cpu` is a CPU with vectors of 256 bits, as PoCL has it run kernels:
+threads of a block follow each other, and what they share is memory like any other."""
 
 
 class OpenCLKind(GpuKind):

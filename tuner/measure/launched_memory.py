@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.device.interface import Device, KernelSource
+from tcopt.runtime.device.interface import Device, KernelSource, PreparedSteps
 from tcopt.runtime.device.steps import BufferOffset, Launch, Step
 from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument, dtype_of
 from tcopt.tuner.measure.device_memory import CANARY, CANARY_BYTES
@@ -97,24 +99,26 @@ class LaunchedKernel:
         self._workspace = [LaunchedBuffer(self._device, a) for a in code.workspace]
         rows = [[*row, *self._workspace] for row in memory.rows()]
         self._rows = len(rows)
-        buffers = [b for row in rows for b in row]
         steps: list[Step] = []
         for number, row in enumerate(rows):
             first = number * len(row)
             steps += [_launch(launch, first) for launch in code.launches]
-        bytes_ = [b.buffer for b in buffers]
-        self._all = self._device.prepare(kernels, steps, bytes_)
-        self._one = self._device.prepare(kernels, steps[: len(code.launches)], bytes_)
+        buffers = [b.buffer for row in rows for b in row]
+        self._prepare: Callable[[int], PreparedSteps] = cache(
+            lambda count: self._device.prepare(
+                kernels, steps[: count * len(code.launches)], buffers
+            )
+        )
 
     def call(self, threads: int) -> None:
         """Run once."""
-        self._one.start()
+        self._prepare(1).start()
         self._device.wait()
 
     def time(self, calls: int, threads: int) -> float:
-        """Nanoseconds of a call."""
-        runs = -(-calls // self._rows)
-        return self._all.seconds(runs) * 1e9 / self._rows
+        """Nanoseconds of a call; whole turns of the weights where there are more calls."""
+        count = min(calls, self._rows)
+        return self._prepare(count).seconds(round(calls / count)) * 1e9 / count
 
     def poison(self) -> None:
         """Fill the memory for intermediate values with what no kernel computes."""

@@ -29,12 +29,15 @@ class Limits:
         first: a run of the default schedule, of which nothing is known.
         least, factor: a run of another one: so long, or so many times as long as the default.
         load: linking an object; a device's compiler takes longer.
+        first_launch: what a device's code may take beside, the first time: some compile a kernel
+            for a size of work-groups when it is launched with it.
     """
 
     first: float = 60.0
     least: float = 0.2
     factor: float = 10.0
     load: float = 60.0
+    first_launch: float = 20.0
 
     def run(self, default_ns: float | None) -> float:
         """For one run."""
@@ -67,6 +70,7 @@ class Runner:
         self._workload: Workload | None = None
         self._codes: dict[int, Code] = {}
         self._loaded: set[int] = set()
+        self._launched: set[int] = set()
         self._ready = False
 
     @property
@@ -95,6 +99,7 @@ class Runner:
         self._codes.pop(number, None)
         if number in self._loaded and self._ready:
             self._loaded.discard(number)
+            self._launched.discard(number)
             self._ask({"forget": number}, _OWN_LIMIT)
 
     def check(self, number: int, default_ns: float | None, least_share: float = 0.0) -> float:
@@ -115,7 +120,7 @@ class Runner:
                 self._ask({"fill": kind, "code": number}, _OWN_LIMIT)
                 # With one thread, the default takes up to so many times as long, too.
                 limit = self.limits.run(default_ns) * (self.threads if threads == 1 else 1)
-                self._run({"call": number, "threads": threads}, limit)
+                self._call(number, threads, limit)
                 share = max(share, self._compare(number, kind, least_share))
         return share
 
@@ -127,7 +132,7 @@ class Runner:
         """
         self._ensure(number)
         self._ask({"fill": SETS - 1, "code": number}, _OWN_LIMIT)
-        self._run({"call": number, "threads": self.threads}, self.limits.first)
+        self._call(number, self.threads, self.limits.first)
         self._compare(number, SETS - 1, least_share)
 
     def time(self, number: int, calls: int, samples: int, limit: float) -> list[float]:
@@ -149,7 +154,9 @@ class Runner:
             "threads": self.threads,
         }
         runs = untimed + calls * samples
-        found: list[float] = self._run(request, limit * max(1.0, runs / self.limits.factor))["ns"]
+        limit *= max(1.0, runs / self.limits.factor)
+        found: list[float] = self._ask(request, limit + self._to_launch(number))["ns"]
+        self._launched.add(number)
         return found
 
     def stop(self) -> None:
@@ -174,6 +181,7 @@ class Runner:
             self._ask({"workload": True}, _OWN_LIMIT, self._workload.to_bytes())
             self._ready = True
             self._loaded = set()
+            self._launched = set()
         if number not in self._loaded:
             code = self._codes[number].to_bytes()
             self._ask({"load": number}, self.limits.load, code)
@@ -183,8 +191,15 @@ class Runner:
                 return
             self._ask({"fill": SETS - 1, "code": number}, _OWN_LIMIT)
 
-    def _run(self, request: dict[str, Any], limit: float) -> dict[str, Any]:
-        return self._ask(request, limit)
+    def _call(self, number: int, threads: int, limit: float) -> None:
+        """Run once."""
+        self._ask({"call": number, "threads": threads}, limit + self._to_launch(number))
+        self._launched.add(number)
+
+    def _to_launch(self, number: int) -> float:
+        """Seconds that a device may take beside the run itself."""
+        first = self.device != "cpu" and number not in self._launched
+        return self.limits.first_launch if first else 0.0
 
     def _ask(self, request: dict[str, Any], limit: float, *parts: Part) -> dict[str, Any]:
         try:

@@ -45,6 +45,12 @@ class GpuFacts(ThreadBlocks):
         return threads
 
     @property
+    def in_lockstep(self) -> bool:
+        """Whether threads next to each other do the same at a time; they are the loops of a CPU
+        otherwise, which does the same with the lanes of its vectors."""
+        return self.warp > 1
+
+    @property
     def words(self) -> int:
         """32-bit numbers that one thread loads at once."""
         return max(self.vector_bits // WORD_BITS, 1)
@@ -57,7 +63,8 @@ class GpuFacts(ThreadBlocks):
                 narrower ones where that takes it.
         """
         most = max(self.vector_bits // bits, 1)
-        while most > self.words and row % most:
+        least = self.words if self.in_lockstep else 1
+        while most > least and row % most:
             most //= 2
         return most if row % most == 0 else 1
 

@@ -43,7 +43,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.columns import ceil_div
+from tcopt.support.columns import ceil_div, where
 from tcopt.support.remarks import remark
 
 MOST_ROWS = 8
@@ -60,6 +60,17 @@ MOST_STEPS = 16
 
 LOAD = 4.0
 """Multiply-adds that take as long as one load, roughly."""
+
+BROADCAST = 0.5
+"""Where threads are loops of a CPU, vectors' multiply-adds that take as long as one load."""
+
+FEW_ROWS = 2
+SINGLE = 2.0
+"""There, how many times as long single numbers take of more rows: with few of them the compiler
+makes vectors of what threads next to each other do."""
+
+UNEVEN = 1.5
+"""How many times as long they take where rows are left over, which are guarded one by one."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +144,19 @@ class RegisterTileSpace(Space):
         return (-k.rows * k.lanes,)
 
     def complete(self, leading: Choice) -> dict[str, int]:
-        return dict(leading) | {"written": WRITTEN_OUT}
+        return dict(leading) | {"written": self._written(leading["rows"] * leading["lanes"])}
+
+    def _written(self, sums: int) -> int:
+        """Multiply-adds to write out: for a CPU's compiler all of a window, or none."""
+        if self.facts.in_lockstep:
+            return WRITTEN_OUT
+        steps = 1
+        for v in reversed(self.pattern.reduce):
+            if steps * self.pattern.extents[v] > MOST_STEPS:
+                break
+            steps *= self.pattern.extents[v]
+        enough = [n for n in WRITTEN_CHOICES if n >= steps * sums]
+        return enough[0] if enough else WRITTEN_CHOICES[0]
 
     def nest(self, k: Point) -> Sequence[LoopLevel]:
         pattern, sizes = self.pattern, {self.rows: k.rows, self.columns: k.lanes}
@@ -200,10 +223,11 @@ def rows_of(pattern: BlockPattern, columns: int, lane: int | None = None) -> int
 def column_lanes(
     pattern: BlockPattern, columns: int, facts: GpuFacts, dot: Dot | None = None
 ) -> int:
-    """Lanes of a vector along columns: whole ones only, of neighbours."""
+    """Lanes of a vector along columns: whole ones only, and where threads are in lockstep of
+    neighbours, as these load a vector each anyway."""
     lanes = facts.lanes(element_bits(pattern.block), pattern.extents[columns])
     plain = all(not t.uses(columns) or t.is_unit(columns, lane_dim(t, dot)) for t in pattern.terms)
-    return lanes if plain else 1
+    return lanes if plain or not facts.in_lockstep else 1
 
 
 def _cost(
@@ -213,8 +237,24 @@ def _cost(
     threads: Column = 1
     for v in pattern.spatial:
         threads = threads * ceil_div(pattern.extents[v], sizes.get(v, 1))
+    if not facts.in_lockstep:
+        return threads * _thread_cost(tile, pattern, rows, columns)
     waves = ceil_div(threads, facts.running)
     return waves * (tile.rows * tile.lanes + LOAD * (tile.rows + 1))
+
+
+def _thread_cost(
+    tile: RegisterTile, pattern: BlockPattern, rows: int | None, columns: int
+) -> Column:
+    """A term's, where threads are loops of a CPU: one operation is of a whole vector, and vectors
+    of what is no neighbours are gathered number by number."""
+    gathered = any(t.uses(columns) and not t.is_unit(columns) for t in pattern.terms)
+    loads = tile.rows + (tile.lanes if gathered else 1)
+    uneven: Column = 1.0
+    if rows is not None:
+        uneven = where(pattern.extents[rows] % tile.rows == 0, 1.0, UNEVEN)
+    single = where((tile.lanes == 1) & (tile.rows > FEW_ROWS), SINGLE, 1.0)
+    return single * uneven * (tile.rows + BROADCAST * loads)
 
 
 def schedule_tile(
