@@ -45,9 +45,9 @@ def _devices() -> Mapping[str, GpuTargetAttr]:
             multiply_adds=32,
             memory_rate=32,
         ),
-        "cpu": GpuTargetAttr(
+        "pocl": GpuTargetAttr(
             "opencl",
-            "cpu",
+            "pocl",
             features="fp64",
             warp=1,
             max_threads=64,
@@ -64,7 +64,7 @@ def _devices() -> Mapping[str, GpuTargetAttr]:
 DEVICES: Registry[str, GpuTargetAttr] = Registry("OpenCL device", _devices, in_keys=True)
 """`opencl` has what nearly every OpenCL device has, `mali` what those of the Mali
 family have, whose memory is the CPU's; their compilers make dot products of sums of products of
-bytes where there are any. `cpu` is a CPU with vectors of 256 bits, as PoCL has it run kernels:
+bytes where there are any. `pocl` is a CPU with vectors of 256 bits, as PoCL has it run kernels:
 threads of a block follow each other, and what they share is memory like any other."""
 
 

@@ -8,7 +8,7 @@ and what they hand on goes through memory; caches are not counted.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import gcd, sqrt
 
 from tcopt.dialects.target.convolution_costs import Layer, operations
 from tcopt.dialects.target.hardware import ThreadBlocks
@@ -38,7 +38,7 @@ class ThreadCosts:
         results = layer.pixels * layer.outputs
         moved = layer.pixels * (layer.inputs + layer.outputs)
         moved += layer.places * layer.inputs * layer.outputs
-        return self._contraction(results, layer.places * layer.inputs, moved)
+        return self._contraction(results, layer.places * layer.inputs, moved, layer.width)
 
     def winograd(self, layer: Layer, tile: int) -> float:
         """Both transforms, and the contraction between them."""
@@ -51,7 +51,7 @@ class ThreadCosts:
         return sum(
             (
                 self._kernel(forward, layer.pixels * layer.inputs + data),
-                self._contraction(sums, layer.inputs, data + weights + sums),
+                self._contraction(sums, layer.inputs, data + weights + sums, tiles),
                 self._kernel(back, sums + layer.pixels * layer.outputs),
             )
         )
@@ -60,13 +60,26 @@ class ThreadCosts:
         """Whether a thread has room for a tile, and for as many numbers as it makes of it."""
         return 2 * winograd_tables(tile, layer.taps).extent ** 2 <= self.blocks.registers
 
-    def _contraction(self, results: int, depth: int, moved: int) -> float:
-        """Sums of products, a tile of them in each thread; operands come through shared memory."""
+    def _contraction(self, results: int, depth: int, moved: int, row: int) -> float:
+        """Sums of products, a tile of them in each thread; operands come through shared memory.
+
+        Args:
+            row: results that lie beside each other.
+        """
         each = results / (self.blocks.cores * THREADS)
         sums = max(min(each, MOST_SUMS), 1.0)
         # For a square tile a thread loads two sides of it, and multiplies all.
         useful = sums / (sums + 2 * sqrt(sums))
-        return self._kernel(results * depth / (useful * min(each, 1.0)), moved)
+        useful *= min(each, 1.0) * self._lanes(row)
+        return self._kernel(results * depth / useful, moved)
+
+    def _lanes(self, row: int) -> float:
+        """The part of a vector's lanes that compute, where each thread has whole vectors of a row:
+        threads in lockstep are lanes themselves."""
+        if self.blocks.warp > 1:
+            return 1.0
+        widest = self.blocks.vector_bits // (8 * ELEMENT)
+        return gcd(row, widest) / widest
 
     def _kernel(self, work: float, moved: int) -> float:
         """The time of so many multiply-adds, or of moving so many elements, and of a launch."""

@@ -94,6 +94,13 @@ def test_register_tiles_of_products() -> None:
 
 
 @needs_device
+def test_register_tiles_on_a_cpu_through_opencl() -> None:
+    """Rows are whole vectors, and strided ones are gathered."""
+    check(CONVOLUTIONS, "opencl:pocl", {"gpu-register-tile"})
+    check(PRODUCTS, "opencl:pocl", {"gpu-register-tile", "gpu-injective"})
+
+
+@needs_device
 def test_shared_tiles_of_convolutions() -> None:
     check(CONVOLUTIONS, "opencl", {"gpu-shared-tile", "gpu-register-tile"})
 
