@@ -55,13 +55,18 @@ _END = 1.5
 _LOAD = 0.1
 """Cycles that a load takes from the arithmetic beside it, where both have units enough."""
 
-FEW_ACCUMULATORS = 20
+FEW_ACCUMULATORS = 12
 """Accumulators up to which a core whose vectors are computed in halves begins the next tile while
 it ends one, as it has half as many operations to do at once."""
 
-_DRAIN = 15.0
-"""Cycles that each further one makes the next tile wait there: on Zen 4 tiles of 28 accumulators
-take 8 % longer than those of 14 where 64 terms are added."""
+_DRAIN = 10.0
+"""Cycles that each further one makes the next tile wait there: on Zen 4 tiles of 19 accumulators
+take 5 % longer than those of 12 where 64 terms are added, tiles of 28 take 10 % longer."""
+
+FEW_STREAMED = 20
+_DRAIN_STREAMED = 15.0
+"""Both where vectors come from behind the first cache for each tile: the arithmetic of a larger one
+hides more of that, 1 x 16 accumulators of Winograd's products by 14 % more than 2 x 8."""
 
 FEW_OWN = 8
 """The same where each accumulator has an operand of its own: as many vectors are loaded as are
@@ -137,6 +142,7 @@ class TileProblem:
         is_dot: whether an instruction adds several terms at once.
         written_out: multiply-adds up to which a tile's steps are written out; 0 if they never are.
         slides: whether a row's own operands are those of the next row one step later.
+        streams: whether vectors come from behind the first cache for each tile.
         square: rows whose results are stored together where each lane has a row of its own to
             store to; 0 if vectors are stored as they are.
     """
@@ -156,6 +162,7 @@ class TileProblem:
     is_dot: bool = False
     written_out: int = 0
     slides: bool = False
+    streams: bool = False
     square: int = 0
 
     @property
@@ -308,7 +315,11 @@ def _begun_and_ended(
         return cycles
     if problem.square:
         cycles = cycles + vectors * most(rows // problem.square - 1, 0) * _STORE_LATER
-    few, each = (FEW_ACCUMULATORS, _DRAIN) if problem.broadcasts else (FEW_OWN, _DRAIN_OWN)
+    few, each = FEW_ACCUMULATORS, _DRAIN
+    if problem.streams:
+        few, each = FEW_STREAMED, _DRAIN_STREAMED
+    elif not problem.broadcasts:
+        few, each = FEW_OWN, _DRAIN_OWN
     return cycles + most(0, accumulators - few) * each
 
 

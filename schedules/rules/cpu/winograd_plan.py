@@ -108,6 +108,7 @@ def contraction_of(tiles: Column, problem: Problem) -> TileProblem:
         steps=channels,
         repeats=problem.places,
         scalar_bytes=problem.places * tiles * channels * problem.bytes,
+        streams=True,
         is_dot=problem.group > 1,
     )
 
