@@ -29,6 +29,10 @@ _libc.mmap.argtypes = [
     ctypes.c_int64,
 ]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+REACH = 1 << 20
+"""Bytes on each side that may be let read: about how far lanes that take no part lie behind."""
 
 
 @dataclass
@@ -39,6 +43,7 @@ class Region:
         base: of the pages, the first forbidden one included; `pages`: bytes of those between.
         start, size: of what the buffers take.
         guard: bytes of forbidden pages on each side.
+        readable: whether the nearest of these, `REACH` bytes at most, may be read for now.
     """
 
     base: int
@@ -47,10 +52,29 @@ class Region:
     size: int
     writable: bool
     guard: int = PAGE
+    readable: bool = False
 
     def free(self) -> None:
         """Give the memory back."""
         _libc.munmap(self.base, self.pages + 2 * self.guard)
+
+    def let_read(self, readable: bool) -> None:
+        """Let the nearest forbidden pages be read, or forbid it again; nobody may write there.
+
+        Loads leave out lanes that are masked wherever these lie, but where the memory of all lanes
+        is forbidden that takes a core hundreds of cycles, which it does not in usual memory.
+        """
+        if readable == self.readable:
+            return
+        reach = min(self.guard, REACH)
+        for start in (self.base + self.guard - reach, self.base + self.guard + self.pages):
+            if _libc.mprotect(start, reach, _READ if readable else _NONE):
+                raise OSError(ctypes.get_errno(), "cannot change what may be read")
+            if readable:
+                # Pages are there once they have been read; masked lanes do not make them so.
+                for place in range(start, start + reach, PAGE):
+                    ctypes.c_uint8.from_address(place).value  # noqa: B018
+        self.readable = readable
 
     def __contains__(self, address: int) -> bool:
         """Whether an address is in the region, or in the forbidden pages around."""
