@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -104,11 +103,11 @@ class LaunchedKernel:
             first = number * len(row)
             steps += [_launch(launch, first) for launch in code.launches]
         buffers = [b.buffer for row in rows for b in row]
-        self._prepare: Callable[[int], PreparedSteps] = cache(
-            lambda count: self._device.prepare(
-                kernels, steps[: count * len(code.launches)], buffers
-            )
-        )
+
+        def prepare(count: int) -> PreparedSteps:
+            return self._device.prepare(kernels, steps[: count * len(code.launches)], buffers)
+
+        self._prepare = cache(prepare)
 
     def call(self, threads: int) -> None:
         """Run once."""
