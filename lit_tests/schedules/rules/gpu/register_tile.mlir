@@ -19,7 +19,7 @@
 // CHECK-NEXT:         loop.for %j = 0 to 4 vectorized {
 // CHECK-NEXT:           loop.load %m[%i, %j]
 // CHECK-NEXT:           loop.load %b[%j + %io_joi mod 64 * 4]
-module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 1, max_threads = 256, registers = 64, shared = 0, vector_bits = 128, cores = 4>} {
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 16, max_threads = 256, registers = 64, shared = 0, vector_bits = 128, cores = 4>} {
 te.func @product(%x: tensor<96x64xf32>, %w: tensor<64x256xf32>, %b: tensor<256xf32>) -> tensor<96x256xf32> {
   %m = te.compute "product" [%i = 96, %j = 256] reduce [%k = 64] sum : tensor<96x256xf32> {
     %0 = te.read %x[%i, %k] : tensor<96x64xf32>
@@ -51,7 +51,7 @@ te.func @product(%x: tensor<96x64xf32>, %w: tensor<64x256xf32>, %b: tensor<256xf
 // CHECK-NEXT:       loop.guard ([%i_ji] in 147) {
 // CHECK-NEXT:         loop.for %ko = 0 to 8 {
 // CHECK-NEXT:           loop.for %ki = 0 to 8 unrolled {
-module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 1, max_threads = 256, registers = 64, shared = 0, vector_bits = 128, cores = 4>} {
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 16, max_threads = 256, registers = 64, shared = 0, vector_bits = 128, cores = 4>} {
 te.func @small(%x: tensor<7x64xf32>, %w: tensor<64x21xf32>) -> tensor<7x21xf32> {
   %m = te.compute "product" [%i = 7, %j = 21] reduce [%k = 64] sum : tensor<7x21xf32> {
     %0 = te.read %x[%i, %k] : tensor<7x64xf32>
@@ -60,5 +60,23 @@ te.func @small(%x: tensor<7x64xf32>, %w: tensor<64x21xf32>) -> tensor<7x21xf32> 
     te.yield %2 : f32
   }
   te.return %m : tensor<7x21xf32>
+}
+}
+
+// -----
+
+// Threads that are not in lockstep have vectors of strided numbers, and rows that divide what there is.
+// RULE:       rule = "gpu-register-tile"
+// CHECK:      loop.func @strided
+// CHECK:        loop.alloc register : memref<8x4xf32>
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 1, max_threads = 64, registers = 128, shared = 0, vector_bits = 256, cores = 4>} {
+te.func @strided(%x: tensor<16x64xf32>, %w: tensor<24x16xf32>) -> tensor<24x28xf32> {
+  %m = te.compute "strided" [%i = 24, %j = 28] reduce [%k = 16] sum : tensor<24x28xf32> {
+    %0 = te.read %x[%k, %j * 2] : tensor<16x64xf32>
+    %1 = te.read %w[%i, %k] : tensor<24x16xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %m : tensor<24x28xf32>
 }
 }
