@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,7 +28,13 @@ RunTool = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def pytest_configure() -> None:
-    """A CPU that the tests are not for is said once."""
+    """A CPU that the tests are not for is said once; PoCL's cache is of this process alone.
+
+    PoCL ends processes that write the same cache, and reads where it is when the first test looks
+    for devices.
+    """
+    os.environ["POCL_CACHE_DIR"] = folder = tempfile.mkdtemp(prefix="pocl-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
         default_target()
     except InputError as error:

@@ -24,13 +24,7 @@ _EXTENSIONS = {
 """What has to be enabled for a type or a function."""
 
 _CONTRACT = "#pragma OPENCL FP_CONTRACT OFF"
-"""A product and a sum round once where the text says `fma`, and nowhere else."""
-
-_SLOW_FMA = """\
-#ifndef FP_FAST_FMAF
-#define fma(a, b, c) ((a) * (b) + (c))
-#endif"""
-"""For devices that have no instruction for it."""
+"""A product and a sum round once in a multiply-add, and nowhere else."""
 
 
 def write_source(module: ModuleOp) -> str:
@@ -51,8 +45,6 @@ def write_source(module: ModuleOp) -> str:
     if not halves and "cl_khr_fp16" in used:
         used.remove("cl_khr_fp16")
     head = [*(f"#pragma OPENCL EXTENSION {name} : enable" for name in used), _CONTRACT]
-    if "fma" in words:
-        head.append(_SLOW_FMA)
     return "\n".join(head) + "\n\n" + body + "\n"
 
 

@@ -24,7 +24,6 @@ FUNCTIONS: dict[type[Operation], str] = {
     math.Exp2Op: "exp2",
     math.ExpM1Op: "expm1",
     math.FloorOp: "floor",
-    math.FmaOp: "fma",
     math.LogOp: "log",
     math.Log10Op: "log10",
     math.Log1pOp: "log1p",

@@ -27,7 +27,7 @@ _RESERVED = re.compile(
 @cache
 def taken_names() -> frozenset[str]:
     """Words of the language, and functions that kernels call, which nothing may hide."""
-    calls = {*FUNCTIONS.values(), "abs", "fmax", "fmin", "max", "min", "select", "barrier"}
+    calls = {*FUNCTIONS.values(), "abs", "fma", "fmax", "fmin", "max", "min", "select", "barrier"}
     calls.add("sub_group_shuffle_xor")
     return frozenset(calls.union(_WORDS.split()))
 

@@ -87,11 +87,6 @@ def write_broadcast(k: KernelWriter, op: vector.BroadcastOp) -> None:
     k.pure(op, picked(k, source, picks))
 
 
-@writes(vector.FMAOp)
-def write_fma(k: KernelWriter, op: vector.FMAOp) -> None:
-    k.pure(op, k.call("fma", op.operands))
-
-
 @writes(vector_.FromElementsOp)
 def write_from_elements(k: KernelWriter, op: vector_.FromElementsOp) -> None:
     elements = k.texts(op.elements)

@@ -1,10 +1,21 @@
 // RUN: tcopt %s -t opencl --split-input-file | filecheck %s
 
+// A multiply-add is one instruction on every device that has one, whether it says so or not.
+// CHECK:      inline float4 fma_float4(float4 a, float4 b, float4 c)
+// CHECK-NEXT: {
+// CHECK-NEXT: #ifdef FP_FAST_FMAF
+// CHECK-NEXT:   return fma(a, b, c);
+// CHECK-NEXT: #else
+// CHECK-NEXT: #pragma OPENCL FP_CONTRACT ON
+// CHECK-NEXT:   return a * b + c;
+// CHECK-NEXT: #endif
+// CHECK-NEXT: }
+
 // Neighbours are loaded and stored at once, and lanes that are chosen have masks of their width.
 // CHECK:      void lanes(__global const float *restrict x, __global float *restrict y)
 // CHECK:        const float4 a = vload4(0, x + i);
 // CHECK-NEXT:   const float4 b = vload4(0, x + i + 32);
-// CHECK-NEXT:   const float4 v = fma(a, (float4)(2.0f), b);
+// CHECK-NEXT:   const float4 v = fma_float4(a, (float4)(2.0f), b);
 // CHECK-NEXT:   vstore4(select(a, maximum_float4(v, (float4)(0.0f)), v < a), 0, y + i);
 func.func private @lanes(%x: memref<64xf32>, %y: memref<32xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 8, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
   %thread = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
