@@ -101,7 +101,6 @@ def measurer_for(pool: Pool, label: str) -> PoolMeasurer:
 
 def kill_when_busy(measurer: PoolMeasurer, count: int) -> threading.Thread:
     """End so many workers of the label, each while it measures."""
-    pids = [facts["pid"] for facts in measurer.workers().values()]
 
     def kill() -> None:
         end, client = time.monotonic() + 20, measurer._client  # pyright: ignore
@@ -111,8 +110,9 @@ def kill_when_busy(measurer: PoolMeasurer, count: int) -> threading.Thread:
                 break
             time.sleep(0.05)
         time.sleep(0.3)
-        for pid in pids[:count]:
-            os.kill(pid, signal.SIGKILL)
+        # Asked for now: a worker that has ended since may have left its number to another process.
+        for facts in list(measurer.workers().values())[:count]:
+            os.kill(facts["pid"], signal.SIGKILL)
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()

@@ -31,6 +31,11 @@
 
 #define MOST_THREADS 128
 #define STACK_BYTES (8 << 20)
+// These have the same number everywhere.
+#define SIGILL 4
+#define SIGTRAP 5
+#define SIGFPE 8
+#define SIGSEGV 11
 // The first and the longest nap of a worker for which there is no core.
 #define NAP_NS 200000
 #define LONGEST_NAP_NS 4000000
@@ -51,6 +56,7 @@ int32 atoi(const char *text);
 int32 clock_gettime(int32 clock, Time *time);
 int32 nanosleep(const Time *time, Time *left);
 int32 sigfillset(uint64 *signals);
+int32 sigdelset(uint64 *signals, int32 number);
 int32 pthread_sigmask(int32 how, const uint64 *signals, uint64 *before);
 int32 pthread_create(void **thread, const uint64 *attributes, void *(*start)(void *), void *argument);
 int32 pthread_detach(void *thread);
@@ -219,7 +225,8 @@ static void forked(void) {
   __atomic_store_n(&owner, 0, __ATOMIC_RELEASE);
 }
 
-// Creates threads until there are `wanted`; returns how many there are. They take no signals.
+// Creates threads until there are `wanted`; returns how many there are. They take no
+// signals but those of their own faults.
 static __attribute__((noinline)) int32 grow(int32 wanted) {
   if (!registered) {
     pool_prepare_sleep();
@@ -230,6 +237,10 @@ static __attribute__((noinline)) int32 grow(int32 wanted) {
   _Alignas(16) uint64 attributes[32];
   _Alignas(16) uint64 every[16], before[16];
   sigfillset(every);
+  // A fault whose signal is blocked ends the process before any handler can report it.
+  const int32 faults[] = {SIGILL, SIGTRAP, SIGFPE, pool_sigbus, SIGSEGV};
+  for (uint32 i = 0; i < sizeof faults / sizeof *faults; i++)
+    sigdelset(every, faults[i]);
   pthread_sigmask(pool_setmask, every, before);
   pthread_attr_init(attributes);
   pthread_attr_setstacksize(attributes, STACK_BYTES);

@@ -14,6 +14,8 @@ HIDDEN extern const uint64 pool_spin_ns;
 HIDDEN extern const int32 pool_clock;
 // SIG_SETMASK.
 HIDDEN extern const int32 pool_setmask;
+// SIGBUS.
+HIDDEN extern const int32 pool_sigbus;
 
 // Lets the processor rest for a moment.
 HIDDEN void pool_pause(void);

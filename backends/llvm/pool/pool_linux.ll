@@ -13,6 +13,7 @@
 @usual_threads = internal global i32 0, align 4
 @.str = private constant [18 x i8] c"TCOPT_NUM_THREADS\00", align 1
 @registered = internal global i1 false, align 1
+@pool_sigbus = external hidden constant i32, align 4
 @pool_setmask = external hidden constant i32, align 4
 @slots = internal global [128 x %struct.anon.0] zeroinitializer, align 128
 @pool_clock = external hidden constant i32, align 4
@@ -207,9 +208,10 @@ entry:
   %attributes = alloca [32 x i64], align 16
   %every = alloca [16 x i64], align 16
   %before = alloca [16 x i64], align 16
+  %faults = alloca [5 x i32], align 16
   %thread = alloca ptr, align 8
-  %.b23 = load i1, ptr @registered, align 1
-  br i1 %.b23, label %if.end, label %if.then
+  %.b36 = load i1, ptr @registered, align 1
+  br i1 %.b36, label %if.end, label %if.then
 
 if.then:
   tail call void @pool_at_fork(ptr nonnull @forked)
@@ -218,42 +220,64 @@ if.then:
 
 if.end:
   %call = call i32 @sigfillset(ptr nonnull %every)
-  %0 = load i32, ptr @pool_setmask, align 4
-  %call3 = call i32 @pthread_sigmask(i32 %0, ptr nonnull %every, ptr nonnull %before)
-  %call5 = call i32 @pthread_attr_init(ptr nonnull %attributes)
-  %call7 = call i32 @pthread_attr_setstacksize(ptr nonnull %attributes, i64 8388608)
+  store i32 4, ptr %faults, align 16
+  %arrayinit.element = getelementptr inbounds i8, ptr %faults, i64 4
+  store i32 5, ptr %arrayinit.element, align 4
+  %arrayinit.element1 = getelementptr inbounds i8, ptr %faults, i64 8
+  store i32 8, ptr %arrayinit.element1, align 8
+  %arrayinit.element2 = getelementptr inbounds i8, ptr %faults, i64 12
+  %0 = load i32, ptr @pool_sigbus, align 4
+  store i32 %0, ptr %arrayinit.element2, align 4
+  %arrayinit.element3 = getelementptr inbounds i8, ptr %faults, i64 16
+  store i32 11, ptr %arrayinit.element3, align 16
+  br label %for.body
+
+for.cond.cleanup:
+  %1 = load i32, ptr @pool_setmask, align 4
+  %call9 = call i32 @pthread_sigmask(i32 %1, ptr nonnull %every, ptr nonnull %before)
+  %call11 = call i32 @pthread_attr_init(ptr nonnull %attributes)
+  %call13 = call i32 @pthread_attr_setstacksize(ptr nonnull %attributes, i64 8388608)
   %.old = load i32, ptr @workers, align 128
-  %cmp.old = icmp slt i32 %.old, %wanted
-  br i1 %cmp.old, label %while.body, label %while.end
+  %cmp14.old = icmp slt i32 %.old, %wanted
+  br i1 %cmp14.old, label %while.body, label %while.end
+
+for.body:
+  %indvars.iv = phi i64 [ 0, %if.end ], [ %indvars.iv.next, %for.body ]
+  %arrayidx = getelementptr inbounds [5 x i32], ptr %faults, i64 0, i64 %indvars.iv
+  %2 = load i32, ptr %arrayidx, align 4
+  %call6 = call i32 @sigdelset(ptr nonnull %every, i32 %2)
+  %indvars.iv.next = add nuw nsw i64 %indvars.iv, 1
+  %exitcond.not = icmp eq i64 %indvars.iv.next, 5
+  br i1 %exitcond.not, label %for.cond.cleanup, label %for.body
 
 while.body:
-  %1 = phi i32 [ %inc, %cleanup ], [ %.old, %if.end ]
-  %add = add nsw i32 %1, 1
-  %conv = sext i32 %add to i64
-  %2 = inttoptr i64 %conv to ptr
-  %call9 = call i32 @pthread_create(ptr nonnull %thread, ptr nonnull %attributes, ptr nonnull @worker, ptr %2)
-  %cmp10.not = icmp eq i32 %call9, 0
-  br i1 %cmp10.not, label %cleanup, label %cleanup.thread
+  %3 = phi i32 [ %inc24, %cleanup ], [ %.old, %for.cond.cleanup ]
+  %add = add nsw i32 %3, 1
+  %conv16 = sext i32 %add to i64
+  %4 = inttoptr i64 %conv16 to ptr
+  %call18 = call i32 @pthread_create(ptr nonnull %thread, ptr nonnull %attributes, ptr nonnull @worker, ptr %4)
+  %cmp19.not = icmp eq i32 %call18, 0
+  br i1 %cmp19.not, label %cleanup, label %cleanup.thread
 
 cleanup.thread:
-  %3 = load i32, ptr @workers, align 128
-  store i32 %3, ptr @limit, align 4
+  %5 = load i32, ptr @workers, align 128
+  store i32 %5, ptr @limit, align 4
   br label %while.end
 
 cleanup:
-  %4 = load ptr, ptr %thread, align 8
-  %call14 = call i32 @pthread_detach(ptr %4)
-  %5 = load i32, ptr @workers, align 128
-  %inc = add nsw i32 %5, 1
-  store i32 %inc, ptr @workers, align 128
-  %cmp = icmp slt i32 %inc, %wanted
-  br i1 %cmp, label %while.body, label %while.end
+  %6 = load ptr, ptr %thread, align 8
+  %call23 = call i32 @pthread_detach(ptr %6)
+  %7 = load i32, ptr @workers, align 128
+  %inc24 = add nsw i32 %7, 1
+  store i32 %inc24, ptr @workers, align 128
+  %cmp14 = icmp slt i32 %inc24, %wanted
+  br i1 %cmp14, label %while.body, label %while.end
 
 while.end:
-  %call17 = call i32 @pthread_attr_destroy(ptr nonnull %attributes)
-  %call19 = call i32 @pthread_sigmask(i32 %0, ptr nonnull %before, ptr null)
-  %6 = load i32, ptr @workers, align 128
-  ret i32 %6
+  %call27 = call i32 @pthread_attr_destroy(ptr nonnull %attributes)
+  %call29 = call i32 @pthread_sigmask(i32 %1, ptr nonnull %before, ptr null)
+  %8 = load i32, ptr @workers, align 128
+  ret i32 %8
 }
 
 define internal fastcc void @work(i32 %home) nounwind {
@@ -612,6 +636,7 @@ declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_getcpu()
 declare i32 @sched_setaffinity(i32, i64, ptr)
+declare i32 @sigdelset(ptr, i32)
 declare i32 @sigfillset(ptr)
 declare i64 @llvm.ctpop.i64(i64)
 declare i64 @llvm.umax.i64(i64, i64)

@@ -63,6 +63,7 @@ def pool_text(
     if sleep is None:
         sleep = "linux" if linux and futex is not None else "posix"
     constants = {"spin_ns": SPIN_NS, "clock": 1 if linux else 6, "setmask": 2 if linux else 3}
+    constants |= {"sigbus": 7 if linux else 10}
     constants |= {"futex": futex or 0} if sleep == "linux" else {"online": 84 if linux else 58}
     pause, operands = _PAUSES.get(target.machine, _NO_PAUSE)
     text = _source(f"pool_{sleep}").replace(

@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -28,7 +29,8 @@ from tcopt.backends.llvm.pool.text import pool_objects, pool_text
 from tcopt.targets.cpu import MACHINES
 
 # count: adds one to each cell of its range. nested: opens a region of 8 for each iteration.
-# visit: notes the first iteration of its range in the cell that it stands for.
+# sizes: notes the size of its range in the range's first cell.
+# fault: waits in the thread that it is given, and writes to address 0 in any other.
 _TASKS = """
 define void @count(ptr %cells, i64 %begin, i64 %end) {
 entry:
@@ -68,6 +70,19 @@ define void @sizes(ptr %cells, i64 %begin, i64 %end) {
   store i32 %short, ptr %p
   ret void
 }
+declare ptr @pthread_self()
+define void @fault(ptr %opener, i64 %begin, i64 %end) {
+entry:
+  %self = call ptr @pthread_self()
+  %same = icmp eq ptr %self, %opener
+  br i1 %same, label %wait, label %write
+wait:
+  fence seq_cst
+  br label %wait
+write:
+  store volatile i32 0, ptr null
+  ret void
+}
 """
 _PARALLEL = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32
@@ -80,12 +95,12 @@ class Tasks:
     def __init__(self) -> None:
         library = llvm.JITLibraryBuilder()
         library.add_object_img(assemble_object(_TASKS, host_target()))
-        names = ("count", "nested", "sizes")
+        names = ("count", "nested", "sizes", "fault")
         for name in names:
             library.export_symbol(name)
         self._linker = llvm.create_lljit_compiler()
         self._loaded = library.link(self._linker, "tasks")
-        self.count, self.nested, self.sizes = (self._loaded[name] for name in names)
+        self.count, self.nested, self.sizes, self.fault = (self._loaded[name] for name in names)
 
 
 @cache
@@ -270,6 +285,26 @@ def test_a_worker_leaves_the_core_to_the_opener():
     assert int(done.stdout) < 200
 
 
+_FAULT = """
+import faulthandler, sys, threading
+faulthandler.enable()
+sys.path.insert(0, {folder!r})
+from test_pool import pool, tasks
+pool({sleep!r})(tasks().fault, threading.get_ident(), 2, 1, 2)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts on Linux's signals")
+@pytest.mark.parametrize("sleep", ["linux", "posix"])
+def test_a_fault_in_a_thread_is_reported(sleep):
+    """The threads leave the process's signals to others, but not those of their own faults."""
+    script = _FAULT.format(folder=os.path.dirname(__file__), sleep=sleep)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, check=False, timeout=60, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGSEGV
+    assert "Segmentation fault" in done.stderr
+
+
 @pytest.mark.parametrize("sleep", ["linux", "posix"])
 @pytest.mark.parametrize("at_fork", ["pthread_atfork", "__register_atfork"])
 @pytest.mark.parametrize("name", MACHINES)
@@ -313,6 +348,7 @@ def test_linked_pools_need_the_c_library_alone(tmp_path):
         "sched_getaffinity",
         "sched_getcpu",
         "sched_setaffinity",
+        "sigdelset",
         "sigfillset",
         "syscall",
     }
