@@ -70,6 +70,11 @@ _KERNEL = specs(
 _LINUX = "unknown-linux-gnu"
 _AVX2 = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+movbe"
 _AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512cd"
+# What both makers' servers with products of bf16 have.
+_AVX512_BF16 = (
+    f"{_AVX512},+avx512vbmi,+avx512vbmi2,+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg"
+    ",+avx512ifma,+gfni"
+)
 _NEON = "+neon,+fp-armv8"
 
 MACHINES: Registry[str, CpuTarget] = Registry("CPU", in_keys=True)
@@ -93,7 +98,7 @@ _OWN: dict[str, CpuTarget] = {
     "alderlake": CpuTarget(
         f"x86_64-{_LINUX}",
         "alderlake",
-        f"{_AVX2},+avxvnni",
+        f"{_AVX2},+avxvnni,+gfni",
         vector_bits=256,
         registers=16,
         l1=48 << 10,
@@ -126,7 +131,7 @@ _OWN: dict[str, CpuTarget] = {
     "sapphirerapids": CpuTarget(
         f"x86_64-{_LINUX}",
         "sapphirerapids",
-        f"{_AVX512},+avx512vbmi,+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg,+avxvnni",
+        f"{_AVX512_BF16},+avxvnni,+avx512fp16",
         vector_bits=512,
         registers=32,
         l1=48 << 10,
@@ -137,7 +142,7 @@ _OWN: dict[str, CpuTarget] = {
     "znver4": CpuTarget(
         f"x86_64-{_LINUX}",
         "znver4",
-        f"{_AVX512},+avx512vbmi,+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg",
+        _AVX512_BF16,
         vector_bits=512,
         registers=32,
         l1=32 << 10,
@@ -150,7 +155,7 @@ _OWN: dict[str, CpuTarget] = {
     "znver5": CpuTarget(
         f"x86_64-{_LINUX}",
         "znver5",
-        f"{_AVX512},+avx512vbmi,+avx512vnni,+avx512bf16,+avx512vpopcntdq,+avx512bitalg,+avxvnni",
+        f"{_AVX512_BF16},+avxvnni",
         vector_bits=512,
         registers=32,
         l1=48 << 10,
@@ -181,7 +186,7 @@ _OWN: dict[str, CpuTarget] = {
     "neoverse-v1": CpuTarget(
         f"aarch64-{_LINUX}",
         "neoverse-v1",
-        f"{_NEON},+dotprod,+i8mm,+bf16",
+        f"{_NEON},+dotprod,+i8mm,+bf16,+fullfp16,+sve",
         vector_bits=128,
         registers=32,
         l1=64 << 10,

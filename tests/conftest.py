@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ settings.register_profile("tcopt", deadline=None, derandomize=True, print_blob=T
 settings.load_profile("tcopt")
 
 _BIN = Path(sys.executable).parent
+_ENDED: list[str] = []
 
 RunTool = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -39,6 +41,23 @@ def pytest_configure() -> None:
         default_target()
     except InputError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Keep by what a worker of xdist's ended before its time: that tells a kill from a fault."""
+    if error is not None:
+        try:
+            status = node.gateway._io.popen.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            status = "none: it still runs"
+        _ENDED.append(f"{node.gateway.id}: {error}; exit status {status}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _ENDED:
+        terminalreporter.section("workers that ended")
+        terminalreporter.write_line("\n".join(_ENDED))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -19,7 +19,8 @@ from tcopt.support.cpu_target import CpuTarget
 class CpuTargetAttr(TargetFacts):
     """A CPU: what to generate code for, and the sizes that schedules depend on.
 
-    - `triple`, `cpu`, `features`: as LLVM names them; features is `+a,-b,...`.
+    - `triple`, `cpu`, `features`: as LLVM names them; features is `+a,-b,...`, with all that `cpu`
+      stands for and code may use: they tell which machines can run it.
     - `vector_bits`: width of a vector register. `registers`: how many there are.
     - `l1`, `l2`, `l3`: data cache sizes in bytes, l1 and l2 of one core, l3 of the whole
       chip; 0 where there is none.
