@@ -17,7 +17,7 @@ from collections.abc import Callable
 import llvmlite.binding as llvm
 
 from tcopt.backends.llvm.machine.host import default_threads, host_target
-from tcopt.backends.llvm.machine.machine import assemble_object
+from tcopt.backends.llvm.machine.machine import assemble_object, new_linker
 from tcopt.backends.llvm.pool.process import pool_address
 
 _ITERATIONS = 16
@@ -152,7 +152,7 @@ def load() -> tuple[Callable[..., None], dict[str, int]]:
     library.import_symbol("GOMP_parallel", openmp or pools["tcopt"])
     for symbol in ("drive", "openmp"):
         library.export_symbol(symbol)
-    linker = llvm.create_lljit_compiler()
+    linker = new_linker()
     loaded = library.link(linker, "benchmark")
     if openmp:
         pools["libgomp"] = loaded["openmp"]

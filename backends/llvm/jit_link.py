@@ -8,7 +8,7 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
-from tcopt.backends.llvm.machine.machine import assemble_object, check_room, initialize_native
+from tcopt.backends.llvm.machine.machine import assemble_object, check_room, new_linker
 from tcopt.backends.llvm.pool.text import STOP_VARIABLE, THREADS_VARIABLE
 from tcopt.backends.llvm.runtime import helper_addresses, symbol_address
 from tcopt.support.cpu_target import CpuTarget
@@ -20,8 +20,7 @@ _numbers = count()
 @cache
 def _jit() -> llvm.LLJIT:
     """One just-in-time linker for the process; each module is a library in it."""
-    initialize_native()
-    return llvm.create_lljit_compiler(suppress_errors=True)
+    return new_linker()
 
 
 def link_objects(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import cache, lru_cache
 
 import llvmlite.binding as llvm
@@ -41,6 +42,17 @@ def initialize_native() -> None:
     """Make this machine's code generator known to LLVM."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+
+
+def new_linker() -> llvm.LLJIT:
+    """A just-in-time linker for this process.
+
+    JITLink keeps the sections of an object together: they refer to each other within 2 GiB. In a
+    process that has much mapped, LLVM's older linker may find places for them further apart, and
+    then ends the process.
+    """
+    initialize_native()
+    return llvm.create_lljit_compiler(use_jit_link=sys.platform != "win32", suppress_errors=True)
 
 
 _IN_ORDER = ("cortex-a34", "cortex-a35", "cortex-a53", "cortex-a55", "cortex-a510", "cortex-a520")

@@ -8,7 +8,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from tcopt.backends.llvm.machine.host import host_target
-from tcopt.backends.llvm.machine.machine import assemble_object, initialize_native
+from tcopt.backends.llvm.machine.machine import assemble_object, initialize_native, new_linker
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, interrupt_text, pool_text
 
 
@@ -50,7 +50,7 @@ def _load(text: str, name: str, *symbols: str) -> tuple[int, ...]:
     library.add_object_img(assemble_object(text, host_target())).add_current_process()
     for symbol in symbols:
         library.export_symbol(symbol)
-    linker = llvm.create_lljit_compiler()
+    linker = new_linker()
     loaded = library.link(linker, name)
     addresses = tuple(loaded[symbol] for symbol in symbols)
     loaded.detach()

@@ -22,7 +22,12 @@ from hypothesis import strategies as st
 
 from tcopt.backends.llvm.machine import host
 from tcopt.backends.llvm.machine.host import default_threads, host_target, usable_cores
-from tcopt.backends.llvm.machine.machine import assemble_object, assemble_text, parse_llvm
+from tcopt.backends.llvm.machine.machine import (
+    assemble_object,
+    assemble_text,
+    new_linker,
+    parse_llvm,
+)
 from tcopt.backends.llvm.pool import generate
 from tcopt.backends.llvm.pool.process import load_pool, pool_address
 from tcopt.backends.llvm.pool.text import pool_objects, pool_text
@@ -98,7 +103,7 @@ class Tasks:
         names = ("count", "nested", "sizes", "fault")
         for name in names:
             library.export_symbol(name)
-        self._linker = llvm.create_lljit_compiler()
+        self._linker = new_linker()
         self._loaded = library.link(self._linker, "tasks")
         self.count, self.nested, self.sizes, self.fault = (self._loaded[name] for name in names)
 
