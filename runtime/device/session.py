@@ -11,6 +11,7 @@ y = session.outputs["y"].read()
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,6 +107,11 @@ class DeviceSession:
         # Steps know the places of buffers, which stay as long as somebody holds on to them.
         self._buffers = [*(array.buffer for array in arrays), resident.weights, workspace]
         self._steps = self.device.prepare(resident.kernels, program.steps, self._buffers)
+
+    def __del__(self) -> None:
+        # Memory is given back at once, whatever still runs on it.
+        with suppress(Exception):
+            self.device.wait()
 
     def start(self) -> None:
         """Run on what the inputs hold; returns when everything is asked for."""

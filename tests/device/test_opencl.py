@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import onnx.parser
@@ -25,6 +27,9 @@ NETWORKS = {
     "vit_block": lambda: transformers.vit_block(24, 8, 30, 3),
     "bert_block": lambda: transformers.bert_block(11, 40, 5),
 }
+
+SQUARES = """<ir_version: 10, opset_import: ["" : 21]>
+cube (float[700, 700] x) => (float[700, 700] y) { a = MatMul(x, x)  y = MatMul(a, x) }"""
 
 
 def _check(model: ModelProto, feeds: dict[str, np.ndarray]) -> None:
@@ -157,6 +162,26 @@ def test_callers_keep_tensors_on_the_device(rng: np.random.Generator) -> None:
     assert first.seconds(3) > 0
     with pytest.raises(InputError, match=r"float32\[4, 8\], and was given float32\[8, 4\]"):
         first.inputs["x"].write(x.T)
+
+
+@needs_device
+def test_a_session_that_is_given_up_while_it_runs_keeps_its_memory_till_the_end() -> None:
+    """Else kernels write to memory that is somebody else's, or nobody's."""
+    script = f"""
+import gc
+import numpy as np, onnx.parser, tcopt
+model = tcopt.compile(onnx.parser.parse_model({SQUARES!r}), "opencl", workers=0)
+session = model.session()
+session.inputs["x"].write(np.ones((700, 700), np.float32))
+session.start()
+del session
+gc.collect()
+print(model.run({{"x": np.ones((700, 700), np.float32)}})[0][0, 0])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "490000.0\n"), done.stderr[-2000:]
 
 
 @needs_device
