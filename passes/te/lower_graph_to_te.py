@@ -44,6 +44,9 @@ from tcopt.support.memo import memo
 from tcopt.support.origins import ORIGIN, Origin, node_names
 from tcopt.support.rewriting import erase, erase_unused
 
+OperandOf = tuple[Operation, int]
+"""An op and the number of one of its operands."""
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -91,7 +94,8 @@ class LowerGraphToTePass(ModulePass):
 
     The operators' own definitions say what is computed. Groups that are equal in structure
     share one function. Uniform constants become numbers in it, other than factors of sums of
-    products. Constants, views and opaque operators stay in the host function.
+    products. An operand that a sum of products has twice is two parameters. Constants, views and
+    opaque operators stay in the host function.
 
         %y = graph.group kind = injective {
           %0 = graph.add %x, %b : tensor<8x4xf32>
@@ -157,15 +161,16 @@ class _Lowering:
         known = [v for v in unit.inputs if v not in factors and (place is None or not _is_table(v))]
         numbers = {v: n for v in known if (n := self.number(v)) is not None}
         params = [value for value in unit.inputs if value not in numbers]
-        key = (place, _structure(unit, params, numbers))
+        repeated = _repeated(unit, params)
+        key = (place, _structure(unit, params, repeated, numbers))
         function = self.functions.get(key)
         if function is None:
-            function = self.functions[key] = self.define(unit, params, numbers)
+            function = self.functions[key] = self.define(unit, params, repeated, numbers)
             if place is not None:
                 function.attributes[TARGET_ATTRIBUTE] = self.accelerator(unit.op)
         call = CallOp(
             function.sym_name.data,
-            [self.signless(value, unit.op) for value in params],
+            [self.signless(value, unit.op) for value in (*params, *repeated.values())],
             function.function_type.outputs.data,
         )
         call.location = unit.op.location
@@ -220,22 +225,21 @@ class _Lowering:
         return cast.results[0]
 
     def define(
-        self, unit: Unit, params: Sequence[SSAValue], numbers: dict[SSAValue, float | int]
+        self,
+        unit: Unit,
+        params: Sequence[SSAValue],
+        repeated: Mapping[OperandOf, SSAValue],
+        numbers: dict[SSAValue, float | int],
     ) -> FuncOp:
         """The `te.func` of a unit, added to the module."""
-        tensors: dict[SSAValue, Tensor] = {}
-        inputs: list[Tensor] = []
-        for value in params:
-            type_ = _tensor_type(value)
-            tensors[value] = te.placeholder(
-                type_.get_shape(), type_.get_element_type(), _parameter_name(value)
-            )
-            inputs.append(tensors[value])
+        tensors = {value: _placeholder(value) for value in params}
+        again = {use: _placeholder(value) for use, value in repeated.items()}
+        inputs = [*tensors.values(), *again.values()]
         for value, number in numbers.items():
             type_ = _tensor_type(value)
             tensors[value] = Uniform(type_.get_shape(), type_.get_element_type(), number)
         for op in unit.body:
-            _define_op(op, tensors)
+            _define_op(op, tensors, again)
         outputs = [_as_tensor(tensors[value]) for value in unit.results]
         function = te.func(unique_name(_function_name(unit.body), self.names), inputs, outputs)
         function.location = unit.op.location
@@ -272,6 +276,26 @@ def _factors(unit: Unit) -> set[SSAValue]:
     }
 
 
+def _repeated(unit: Unit, params: Sequence[SSAValue]) -> dict[OperandOf, SSAValue]:
+    """Operands of sums of products that are another operand of the same op: `MatMul(x, x)`.
+
+    They become parameters of their own, which are read in one way each: schedules cache, lay out
+    and copy a buffer for one of them.
+    """
+    return {
+        (op, place): operand
+        for op in unit.body
+        if op.fusion_kind is FusionKind.COMPLEX_OUT_FUSABLE
+        for place, operand in enumerate(op.operands)
+        if operand in params and operand in op.operands[:place]
+    }
+
+
+def _placeholder(value: SSAValue) -> Tensor:
+    type_ = _tensor_type(value)
+    return te.placeholder(type_.get_shape(), type_.get_element_type(), _parameter_name(value))
+
+
 def _tensor_type(value: SSAValue) -> TensorType[Attribute]:
     return _checked_tensor(value.type)
 
@@ -297,11 +321,14 @@ def _as_tensor(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def _define_op(op: GraphOp, tensors: dict[SSAValue, Tensor]) -> None:
+def _define_op(
+    op: GraphOp, tensors: dict[SSAValue, Tensor], again: Mapping[OperandOf, Tensor]
+) -> None:
     """Add the tensors of an op's results, its stages tagged with its location."""
+    operands = [again.get((op, at), tensors[v]) for at, v in enumerate(op.operands)]
     known = {id(tensor) for tensor in topological(list(tensors.values()))}
     try:
-        defined = op.tensor_expression(*(tensors[operand] for operand in op.operands))
+        defined = op.tensor_expression(*operands)
     except (te.ExpressionError, VerifyException, ValueError) as error:
         raise PassFailedError(f"has no tensor expression here: {error}", op=op) from error
     results: tuple[Tensor, ...] = defined if isinstance(defined, tuple) else (defined,)
@@ -341,9 +368,15 @@ def _sorted(attributes: Mapping[str, Attribute]) -> tuple[tuple[str, Attribute],
     return tuple(sorted(attributes.items(), key=lambda item: item[0]))
 
 
-def _structure(unit: Unit, params: Sequence[SSAValue], numbers: dict[SSAValue, float | int]) -> Any:
+def _structure(
+    unit: Unit,
+    params: Sequence[SSAValue],
+    repeated: Mapping[OperandOf, SSAValue],
+    numbers: dict[SSAValue, float | int],
+) -> Any:
     """A key that is equal for units that have the same `te.func`."""
     where: dict[SSAValue, Any] = {value: ("in", i) for i, value in enumerate(params)}
+    again = {use: ("in", i) for i, use in enumerate(repeated, len(params))}
     for value, number in numbers.items():
         where[value] = ("number", repr(number), value.type)
     ops: list[Any] = []
@@ -351,7 +384,7 @@ def _structure(unit: Unit, params: Sequence[SSAValue], numbers: dict[SSAValue, f
         ops.append(
             (
                 op.name,
-                tuple(where[operand] for operand in op.operands),
+                tuple(again.get((op, at), where[v]) for at, v in enumerate(op.operands)),
                 _sorted(op.properties),
                 _sorted(op.attributes),
                 tuple(op.result_types),

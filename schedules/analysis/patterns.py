@@ -94,6 +94,11 @@ class BlockPattern:
         """How often the body runs."""
         return prod(self.extents)
 
+    @property
+    def has_own_buffers(self) -> bool:
+        """Whether each term is of another buffer, which can be copied for it alone."""
+        return len({term.buffer for term in self.terms}) == len(self.terms)
+
     def _of_kind(self, kind: loop.IterKind) -> tuple[int, ...]:
         return tuple(i for i, k in enumerate(self.block.iter_kinds) if k is kind)
 

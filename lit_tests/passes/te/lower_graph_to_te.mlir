@@ -22,6 +22,26 @@ func.func @main(%x: tensor<8x4xf32>, %b: tensor<4xf32>) -> tensor<8x4xf32> {
 
 // -----
 
+// An operand that a product has twice is two parameters, each read in one way; what is added to
+// the product is the first of them.
+// CHECK-LABEL: te.func @fused_matmul_add(%x: tensor<4x4xf32>, %x_1: tensor<4x4xf32>) -> tensor<4x4xf32> {
+// CHECK:           %0 = te.read %x[%i, %k] : tensor<4x4xf32>
+// CHECK-NEXT:      %1 = te.read %x_1[%k, %j] : tensor<4x4xf32>
+// CHECK:         te.compute "add"
+// CHECK-NEXT:      %0 = te.read %matmul[%i0, %i1] : tensor<4x4xf32>
+// CHECK-NEXT:      %1 = te.read %x[%i0, %i1] : tensor<4x4xf32>
+// CHECK:         te.call @fused_matmul_add(%x, %x)
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %y = graph.group kind = complex_out_fusable {
+    %0 = graph.matmul %x, %x : tensor<4x4xf32>
+    %1 = graph.add %0, %x : tensor<4x4xf32>
+    graph.yield %1 : tensor<4x4xf32>
+  } : tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}
+
+// -----
+
 // Operators of equal structure share a function; another shape makes another one.
 // CHECK:       te.func @exp(%x: tensor<4xf32>)
 // CHECK:       te.func @exp_1(%z: tensor<2x2xf32>)

@@ -64,6 +64,8 @@ def find_products(sch: Schedule, unit: MatrixUnit) -> Products | Declined:
     pattern = match_block(sch.block_op(found[0])) if len(found) == 1 else None
     if pattern is None or not pattern.is_contraction or len(pattern.terms) != 2:
         return Declined("there is not one sum of products")
+    if not pattern.has_own_buffers:
+        return Declined("both operands are in one buffer")
     elements = [_element(term.buffer) for term in pattern.terms]
     if elements != [i8, i8] or _element(pattern.store.buffer) != i32:
         return Declined("there are no products of bytes in 32 bits")

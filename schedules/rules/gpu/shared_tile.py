@@ -84,6 +84,8 @@ class SharedTiles:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return pattern
+        if not pattern.has_own_buffers:
+            return Declined("both operands are in one buffer")
         return open_tiles(pattern, facts)
 
     def apply(

@@ -83,6 +83,8 @@ class TensorCoreTiles:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return Declined(pattern.reason, quiet=True)
+        if not pattern.has_own_buffers:
+            return Declined("both operands are in one buffer", quiet=True)
         mmas = mmas_for(pattern, known)
         if isinstance(mmas, Declined):
             return mmas

@@ -49,6 +49,8 @@ class Contraction:
             return Declined("there is not one sum of products of bytes in 32 bits")
         pattern = match_block(sch.block_op(block))
         assert pattern is not None
+        if not pattern.has_own_buffers:
+            return Declined("both operands are in one buffer")
         roles = find_roles(sch, pattern, facts)
         if isinstance(roles, Declined):
             return roles

@@ -80,3 +80,21 @@ te.func @strided(%x: tensor<16x64xf32>, %w: tensor<24x16xf32>) -> tensor<24x28xf
   te.return %m : tensor<24x28xf32>
 }
 }
+
+// -----
+
+// Operands in one buffer cannot be copied to shared memory one by one.
+// RULE:       rule = "gpu-register-tile"
+// CHECK:      loop.func @square
+// CHECK-NOT:    loop.alloc shared
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128, cores = 4>} {
+te.func @square(%x: tensor<256x256xf32>) -> tensor<256x256xf32> {
+  %m = te.compute "square" [%i = 256, %j = 256] reduce [%k = 256] sum : tensor<256x256xf32> {
+    %0 = te.read %x[%i, %k] : tensor<256x256xf32>
+    %1 = te.read %x[%k, %j] : tensor<256x256xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %m : tensor<256x256xf32>
+}
+}
