@@ -8,7 +8,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from tcopt.backends.llvm.machine.host import host_target
-from tcopt.backends.llvm.machine.machine import assemble_object, initialize_native, new_linker
+from tcopt.backends.llvm.machine.machine import assemble_object, new_linker
 from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, interrupt_text, pool_text
 
 
@@ -24,7 +24,6 @@ def load_pool(sleep: str | None = None) -> int:
     Args:
         sleep: as in `pool_text`.
     """
-    initialize_native()
     process = ctypes.CDLL(None)
     at_fork = "__register_atfork" if hasattr(process, "__register_atfork") else "pthread_atfork"
     target = host_target()
@@ -37,7 +36,6 @@ def load_pool(sleep: str | None = None) -> int:
 @cache
 def interrupt_addresses() -> tuple[int, int]:
     """The addresses of `tcopt_watch_interrupts` and `tcopt_watched`, see `interrupt.c`."""
-    initialize_native()
     watch, watched = _load(
         interrupt_text(host_target()), "tcopt.interrupt", "tcopt_watch_interrupts", "tcopt_watched"
     )
