@@ -237,7 +237,7 @@ def _bounds(layer: Layer, facts: VdlaTargetAttr, *, bias: bool) -> Result:
 def _published(layer: Layer, facts: VdlaTargetAttr) -> int | None:
     """Cycles of VTA's stream with the schedule that TVM published for it."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from vdla_programs import PUBLISHED, ConvWriter
+    from programs.vdla_programs import PUBLISHED, ConvWriter
 
     for conv, _ in PUBLISHED:
         shape = (conv.channels, conv.size, conv.outputs, conv.kernel, conv.stride)

@@ -13,7 +13,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import tcopt
-from quantised_models import quantised
+from models.quantised_models import quantised
 from tcopt.backends.accelerator.check import check_program
 from tcopt.backends.accelerator.execution import run_program
 from tcopt.backends.accelerator.settings import FUNCTION, program_in

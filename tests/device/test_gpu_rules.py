@@ -7,8 +7,8 @@ import onnx.parser
 import pytest
 
 import tcopt
+from machines.opencl_device import TOLERANCE, needs_device
 from models.checks import assert_close, run_reference
-from opencl_device import TOLERANCE, needs_device
 from tcopt.support.remarks import collect_remarks
 
 _HEAD = '<ir_version: 10, opset_import: ["" : 21]>'

@@ -7,9 +7,9 @@ import onnx.parser
 import pytest
 from onnx import ModelProto
 
+from checks.space_checks import assert_formulas_agree
+from machines.opencl_device import needs_device
 from models.network import Network
-from opencl_device import needs_device
-from space_checks import assert_formulas_agree
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.schedules.analysis.patterns import BlockPattern
 from tcopt.schedules.rules.gpu.generic_space import GpuGenericSpace

@@ -9,10 +9,10 @@ import pytest
 from onnx import ModelProto
 
 import tcopt
+from machines.opencl_device import needs_device
 from models.checks import run_reference
 from models.light_models import random_inputs
 from models.network import Network
-from opencl_device import needs_device
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.compiler import pipeline
 from tcopt.runtime.device.program import DeviceProgram

@@ -7,11 +7,11 @@ import pytest
 from onnx import ModelProto
 
 import tcopt
+from machines.opencl_device import needs_device
 from models.checks import run_imported
 from models.light_models import random_inputs
 from models.network import Network
 from models.quantized import output_step, quantized
-from opencl_device import needs_device
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.support.cuda_files import find_ptxas

@@ -12,10 +12,10 @@ import pytest
 from onnx import ModelProto
 
 import tcopt
+from machines.opencl_device import TOLERANCE, needs_device
 from models import convolutional, transformers
 from models.checks import assert_close, run_reference
 from models.light_models import random_inputs
-from opencl_device import TOLERANCE, needs_device
 from tcopt.runtime.device.opencl import DEVICE_ENVIRONMENT, opencl_device
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Launch

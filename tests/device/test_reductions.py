@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tcopt
+from machines.opencl_device import TOLERANCE, needs_device
 from models.checks import assert_close, run_reference
-from opencl_device import TOLERANCE, needs_device
 
 _HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 

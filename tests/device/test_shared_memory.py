@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp as KernelOp
 
-from gpu_programs import (
+from programs.gpu_programs import (
     KERNEL_PASSES,
     LOOP_PASSES,
     Tiling,

@@ -6,7 +6,7 @@ import onnx.parser
 import pytest
 
 from device import whole_models
-from opencl_device import needs_device
+from machines.opencl_device import needs_device
 from tcopt.support.cuda_files import find_ptxas
 
 PRODUCT = """<ir_version: 10, opset_import: ["" : 21]>

@@ -7,10 +7,10 @@ import pytest
 from onnx import ModelProto
 
 import tcopt
+from machines.opencl_device import needs_device
 from models.checks import run_reference
 from models.light_models import random_inputs
 from models.network import Network
-from opencl_device import needs_device
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.dialects.graph import ConstantOp

@@ -18,7 +18,7 @@ from types import FrameType
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
-from same_module import difference
+from checks.same_module import difference
 from tcopt.compiler.pipeline import pipeline
 from tcopt.support.errors import TcoptError
 from tcopt.support.phases import pipeline_text

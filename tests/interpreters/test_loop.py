@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loop_programs import (
+from programs.loop_programs import (
     FUSED_INDEX,
     MATMUL,
     PADDED_CONV,

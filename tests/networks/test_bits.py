@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tcopt
-from bit_models import Layer
+from models.bit_models import Layer
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.dialects.intrinsics.table_sums import lookup_of
 from tcopt.support.remarks import collect_remarks

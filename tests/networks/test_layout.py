@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from xdsl.context import Context
 
 import tcopt
+from checks.te_check import check, value
 from models.checks import run_reference
 from models.network import Network
 from networks.random_graphs import CONVOLUTIONAL, networks
@@ -25,7 +26,6 @@ from tcopt.interpreters.te import run_module as run_te
 from tcopt.passes.graph.layout.convert_layout import ConvertLayoutPass
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.support.verify import verify
-from te_check import check, value
 
 # Sums of up to a few hundred terms in another order, as a part of the largest value.
 TOLERANCE = 1e-5

@@ -8,8 +8,8 @@ import pytest
 from onnx import ModelProto, helper
 
 import tcopt
+from machines.opencl_device import needs_device
 from models.checks import assert_close, run_reference
-from opencl_device import needs_device
 
 _HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 PRODUCTS = {

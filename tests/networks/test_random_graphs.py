@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from cpu_kernels import everything_parallel, target
+from checks.cpu_kernels import everything_parallel, target
 from networks.random_graphs import networks
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.weights import weights_of

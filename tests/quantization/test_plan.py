@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantization_models import dense, images
+from models.quantization_models import dense, images
 from tcopt.quantization.plan import ERROR, QUANTIZED, SLOWER, LayerPlan, choose
 from tcopt.tools.quantizing import measuring
 from tcopt.tools.tcopt_quantize import main

@@ -11,7 +11,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 import tcopt
-from quantization_models import Feeds, chain, dense, images, normalized, residual
+from models.quantization_models import Feeds, chain, dense, images, normalized, residual
 from tcopt.frontends.onnx.building.network import Network
 from tcopt.quantization.batch_norm import FoldBatchNorm
 from tcopt.quantization.equalization import EqualizeLayers

@@ -18,7 +18,7 @@ import tcopt
 from models import convolutional
 from models.light_models import random_inputs
 from models.network import Network
-from saved_models import changes_of, rewritten, with_facts
+from models.saved_models import changes_of, rewritten, with_facts
 from tcopt.backends.llvm.machine.host import host_target, named_target
 from tcopt.runtime import Model, load
 from tcopt.runtime.container import FORMAT, read_container

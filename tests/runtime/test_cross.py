@@ -13,11 +13,11 @@ import pytest
 from onnx import ModelProto
 
 import tcopt
-from bit_models import Layer
+from machines.other_machines import runner_for
 from models import convolutional, transformers
+from models.bit_models import Layer
 from models.checks import run_imported
 from models.integer_products import byte_feeds, integer_products
-from other_machines import runner_for
 from tcopt.backends.llvm.machine.host import host_target, named_target
 from tcopt.backends.llvm.machine.linker import find_linker
 from tcopt.dialects.intrinsics.table_sums import lookup_of

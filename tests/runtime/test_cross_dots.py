@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from xdsl.dialects.func import FuncOp
 
-from dot_products import CASES, Case, factors, lowered, scheduled
-from other_machines import runner_for
+from machines.other_machines import runner_for
+from programs.dot_products import CASES, Case, factors, lowered, scheduled
 from tcopt.backends.llvm.machine.host import named_target
 from tcopt.backends.llvm.machine.linker import find_linker
 from tcopt.backends.llvm.objects import emit_assembly, emit_library

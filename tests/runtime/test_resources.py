@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import tcopt
-from kernel_modules import parse_kernel
+from programs.kernel_modules import parse_kernel
 from tcopt.backends.llvm.module import emit_module
 from tcopt.support.threads import has_room, map_side_by_side
 

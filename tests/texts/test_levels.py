@@ -8,18 +8,18 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
+from checks.same_module import difference
 from fuzz.corpus import lit_cases
 from models.convolutional import residual_net
 from models.transformers import bert_block
 from networks.random_graphs import networks
-from same_module import difference
+from programs.te_programs import programs
 from tcopt.compiler.pipeline import pipeline
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.support.errors import TcoptError
 from tcopt.support.pipelines import make_passes, parse_pipeline
 from tcopt.support.verify import verify
 from tcopt.tools.passes.driver import PrintOptions, new_context, print_module
-from te_programs import programs
 from texts.samples import parse
 
 FORMS = (PrintOptions(), PrintOptions(generic=True))

@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import DiagnosticException
 
-from same_module import difference
+from checks.same_module import difference
 from tcopt.support.errors import TcoptError
 from tcopt.support.plugins import plugins_loaded
 from tcopt.support.verify import verify

@@ -11,10 +11,10 @@ import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from models.convolutional import residual_net
+from models.tool_models import save_dense_relu
 from tcopt.frontends.onnx import check_model, import_model
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.tools import tcopt_check, tcopt_compile, tcopt_run
-from tool_models import save_dense_relu
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 Output = pytest.CaptureFixture[str]

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.tool_models import dense_relu, save_dense_relu
 from tcopt.tools import tcopt, tcopt_compile, tcopt_run
-from tool_models import dense_relu, save_dense_relu
 
 Output = pytest.CaptureFixture[str]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from opencl_device import needs_device
+from machines.opencl_device import needs_device
+from models.tool_models import save_dense_relu
 from tcopt.tools import tcopt_bench, tcopt_run
-from tool_models import save_dense_relu
 
 Output = pytest.CaptureFixture[str]
 

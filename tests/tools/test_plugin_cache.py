@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tcopt
-from plugin_files import CUBE, GATE, PASS, RULE, SCALED, X, folder, model, plugin
+from machines.plugin_files import CUBE, GATE, PASS, RULE, SCALED, X, folder, model, plugin
 from tcopt.compiler import kernel_builder, worker
 from tcopt.compiler.extensions import extensions, is_extended
 from tcopt.compiler.kernel import Kernel

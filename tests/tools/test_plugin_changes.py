@@ -15,7 +15,7 @@ import onnx.parser
 import pytest
 
 import tcopt
-from plugin_files import folder
+from machines.plugin_files import folder
 from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.program_cache import wait_for_writers
 from tcopt.support.plugins import unload

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_programs import kernel_of, run_on_threads, without_barrier
-from plugin_files import folder, plugin
+from machines.plugin_files import folder, plugin
+from programs.gpu_programs import kernel_of, run_on_threads, without_barrier
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.compiler.passes import new_context
 from tcopt.interpreters.kernel_memory import RaceError

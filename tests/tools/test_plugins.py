@@ -13,7 +13,7 @@ import onnx.parser
 import pytest
 
 import tcopt
-from plugin_files import CUBE, GATE, LOOP, PASS, RULE, X, folder, model, plugin, run
+from machines.plugin_files import CUBE, GATE, LOOP, PASS, RULE, X, folder, model, plugin, run
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.compiler.extensions import is_extended
 from tcopt.compiler.passes import new_context

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tcopt
+from models.tuner_models import save_product
 from tcopt.schedules.passes.schedule import find_schedule
 from tcopt.schedules.rules.rule import facts_of, rules_for, target_kind
 from tcopt.schedules.tuning.lock_file import read_lock
@@ -28,7 +29,6 @@ from tcopt.tuner.measure.outcomes import CRASH, INVALID, OK, Outcome
 from tcopt.tuner.measure.workload import Code
 from tcopt.tuner.records.store import Store, StoreError
 from tcopt.tuner.session import State
-from tuner_models import save_product
 
 TARGET = "cpu:haswell"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.tuner_models import save_product
 from tcopt.frontends.onnx.building.network import Network
 from tcopt.schedules import Schedule
 from tcopt.schedules.passes.schedule import find_schedule
@@ -17,7 +18,6 @@ from tcopt.tuner.features import NAMES
 from tcopt.tuner.measure.building import build
 from tcopt.tuner.search.moves import draw_valid
 from tcopt.tuner.tasks import tasks_of
-from tuner_models import save_product
 
 TARGET = "cpu:haswell"
 

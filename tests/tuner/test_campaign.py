@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from planted_kernels import PlantedBuilder, planted_task
+from searches.planted_kernels import PlantedBuilder, planted_task
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings
 from tcopt.tuner.measure.outcomes import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from searches.tuner_spaces import ProductSpace
 from tcopt.schedules.spaces.closed import Closed
 from tcopt.tuner.features import NAMES, MachineFacts, SpaceFeatures
-from tuner_spaces import ProductSpace
 
 MACHINE = MachineFacts(cores=2, registers=32, vector_bytes=64, l1=32 << 10, l2=1 << 20, l3=32 << 20)
 

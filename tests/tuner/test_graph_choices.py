@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import tcopt
-from quantised_models import quantised
+from models.quantised_models import quantised
 from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.tuned import find_lock, with_lock
 from tcopt.frontends.onnx.building.network import Network

@@ -10,7 +10,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from opencl_device import needs_device
+from machines.opencl_device import needs_device
 from tcopt.runtime.device.host_memory import Call, HostMemoryDevice
 from tcopt.runtime.device.interface import KernelSource
 from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument

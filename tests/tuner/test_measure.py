@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planted_kernels import WORKLOAD, PlantedBuilder, planted, planted_task
+from searches.planted_kernels import WORKLOAD, PlantedBuilder, planted, planted_task
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings
 from tcopt.tuner.measure.outcomes import (

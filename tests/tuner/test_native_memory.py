@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from planted_kernels import WORKLOAD, planted
+from searches.planted_kernels import WORKLOAD, planted
 from tcopt.support.guarded_memory import PAGE, REACH, map_region
 from tcopt.tuner.measure.native_memory import NativeMemory
 

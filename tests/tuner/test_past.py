@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.tuner_models import save_product
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.forecast import Prior
@@ -19,7 +20,6 @@ from tcopt.tuner.search.moves import draw_valid
 from tcopt.tuner.search.proposer import Proposal
 from tcopt.tuner.session import make_trial
 from tcopt.tuner.tasks import Task, tasks_of
-from tuner_models import save_product
 
 TARGET = "cpu:haswell"
 

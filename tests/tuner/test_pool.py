@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from planted_kernels import PlantedBuilder, planted_task
+from searches.planted_kernels import PlantedBuilder, planted_task
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import MeasureSettings

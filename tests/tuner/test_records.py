@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from planted_kernels import PlantedBuilder, planted, planted_task
-from postgres_server import missing, postgres_server
+from machines.postgres_server import missing, postgres_server
+from searches.planted_kernels import PlantedBuilder, planted, planted_task
 from tcopt.schedules.tuning.workloads import key_of
 from tcopt.support.errors import InputError, ScheduleError
 from tcopt.tuner.candidates import Candidate

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.tuner_models import save_product
 from tcopt.support.errors import InputError
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.task_search import Strategy
 from tcopt.tuner.tasks import Task, tasks_of
-from tuner_models import save_product
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))

@@ -8,6 +8,8 @@ from statistics import median
 import numpy as np
 import pytest
 
+from searches.tuner_simulation import MACHINE, best_speed, new_search, simulate
+from searches.tuner_spaces import ProductSpace
 from tcopt.schedules.spaces.closed import Closed
 from tcopt.schedules.spaces.space import Choice, Column, Knob, LoopLevel, Operand, Point, Space
 from tcopt.support.columns import where
@@ -20,8 +22,6 @@ from tcopt.tuner.search.evolution import evolve
 from tcopt.tuner.search.moves import best_of, cross, draw_valid, is_valid, mutate
 from tcopt.tuner.search.proposer import Arm, Proposer
 from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
-from tuner_simulation import MACHINE, best_speed, new_search, simulate
-from tuner_spaces import ProductSpace
 
 
 class RareSpace(ProductSpace):

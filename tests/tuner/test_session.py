@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from searches.tuner_simulation import MACHINE, best_speed
+from searches.tuner_spaces import ProductSpace
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import Progress as Told
 from tcopt.tuner.measure.outcomes import CRASH, LOST, OK, Outcome
@@ -18,8 +20,6 @@ from tcopt.tuner.search.proposer import Arm
 from tcopt.tuner.session import Session, SessionSettings, State
 from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
 from tcopt.tuner.tasks import Task
-from tuner_simulation import MACHINE, best_speed
-from tuner_spaces import ProductSpace
 
 SIZES = (197, 768, 768), (128, 768, 3072), (49, 512, 256)
 QUICK = SessionSettings(model=Settings(trees=30))

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import tcopt
-from quantised_models import quantised
+from models.quantised_models import quantised
 from tcopt.runtime.program import Program
 from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.plugins import load_plugins, unload

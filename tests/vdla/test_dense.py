@@ -17,7 +17,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import tcopt
-from quantised_networks import QuantisedNetwork, Value
+from models.quantised_networks import QuantisedNetwork, Value
 from tcopt.runtime.program import Program
 
 

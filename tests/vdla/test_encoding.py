@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from programs.vdla_programs import Conv, ConvWriter
 from tcopt.backends.vdla.assembly import read_assembly, write_assembly
 from tcopt.backends.vdla.disassembly import program_of
 from tcopt.backends.vdla.encoding import Encoded, decode, encode
@@ -27,7 +28,6 @@ from tcopt.dialects.vdla.stream import (
 )
 from tcopt.support.errors import InputError, ParsingError, UnsupportedError
 from tcopt.support.verify import verify
-from vdla_programs import Conv, ConvWriter
 
 VTA = MACHINES["vta"]
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from programs.vdla_programs import Conv, ConvWriter, Writer
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.simulator.function import Machine, run_stream
 from tcopt.backends.vdla.source import stream_for
@@ -26,7 +27,6 @@ from tcopt.dialects.vdla import (
 )
 from tcopt.dialects.vdla.stream import stream_of
 from tcopt.support.errors import InputError, VerificationError
-from vdla_programs import Conv, ConvWriter, Writer
 
 VTA = MACHINES["vta"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tcopt
-from quantised_models import quantised
+from models.quantised_models import quantised
 from tcopt.backends.vdla.machines import MACHINES, named_machine
 from tcopt.backends.vdla.settings import FUNCTION
 from tcopt.dialects.target import VdlaTargetAttr

@@ -16,7 +16,7 @@ import pytest
 from onnx import helper
 
 import tcopt
-from quantised_networks import QuantisedNetwork
+from models.quantised_networks import QuantisedNetwork
 from tcopt.runtime.program import Program
 
 EVERY = {"instead-of:partition": "partition{all-of-them=true}"}

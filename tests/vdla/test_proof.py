@@ -7,6 +7,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from programs.vdla_programs import Conv, ConvWriter, Writer
+from programs.vdla_streams import token_pairs, without_token
+from programs.vdla_tokens import conflict, insert_tokens
 from tcopt.backends.accelerator.simulator.proof import Proof, prove
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.simulator.check import check_stream
@@ -25,9 +28,6 @@ from tcopt.dialects.vdla import (
 from tcopt.dialects.vdla.stream import Stream, stream_of
 from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
 from tcopt.support.errors import VerificationError
-from vdla_programs import Conv, ConvWriter, Writer
-from vdla_streams import token_pairs, without_token
-from vdla_tokens import conflict, insert_tokens
 
 VDLA = MACHINES["vdla"]
 

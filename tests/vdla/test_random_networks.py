@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 import tcopt
-from quantised_networks import random_network
+from models.quantised_networks import random_network
 from tcopt.runtime.program import Program
 
 TARGETS = ("vdla:vta", "vdla:pynq", "vdla:vta", "vdla")

@@ -10,7 +10,8 @@ import onnx
 import pytest
 
 import tcopt
-from quantised_models import quantised
+from models.quantised_models import quantised
+from programs.vdla_programs import Conv, ConvWriter
 from tcopt.backends.accelerator.simulator.trace import trace_events
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.report import attainable_cycles, report_of
@@ -19,7 +20,6 @@ from tcopt.dialects.vdla.stream import stream_of
 from tcopt.runtime.program import Program
 from tcopt.tools.benchmarking.accelerator import reports_of
 from tcopt.tools.tcopt_bench import main
-from vdla_programs import Conv, ConvWriter
 
 VDLA = MACHINES["vdla"]
 CONV = Conv(32, 8, 64, 3, 1, 1, 4, 8, oc_threads=2, tile_co=2)

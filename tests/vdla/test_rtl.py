@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accelerator_programs import (
+from programs.accelerator_programs import (
     BYTES,
     CLIP,
     HALF_TO_EVEN,
@@ -18,6 +18,7 @@ from accelerator_programs import (
     module_text,
     program_of,
 )
+from programs.vdla_microprograms import SMALL, arrays, microprogram, random_machine
 from tcopt.backends.accelerator.simulator.timing import simulate
 from tcopt.backends.vdla.encoding import encode
 from tcopt.backends.vdla.simulator.check import check_stream
@@ -29,7 +30,6 @@ from tcopt.dialects.vdla.stream import Alu, Gemm, Stream, Transfer
 from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
 from tcopt.support.parsing import LocatedParser
 from tcopt.tools.passes.driver import new_context
-from vdla_microprograms import SMALL, arrays, microprogram, random_machine
 
 pytest.importorskip("amaranth", reason="the core is hardware in Amaranth, which is not installed")
 

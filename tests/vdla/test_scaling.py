@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import tcopt
-from quantised_networks import QuantisedNetwork, random_network
+from models.quantised_networks import QuantisedNetwork, random_network
 from tcopt.dialects.graph.step_fit import Integers, StepFit, Steps, fit_steps, steps_of
 from tcopt.dialects.graph.sum_fit import fit_sum
 from tcopt.runtime.program import Program

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import NameLoc, StringAttr, UnknownLoc
 
+from programs.vdla_programs import PUBLISHED, Conv, ConvWriter, Writer
+from programs.vdla_tokens import insert_tokens
 from tcopt.backends.accelerator.simulator.timing import WORK, Timeline, simulate
 from tcopt.backends.accelerator.simulator.trace import trace_events, write_trace
 from tcopt.backends.vdla.machines import MACHINES
@@ -31,8 +33,6 @@ from tcopt.dialects.vdla import (
 from tcopt.dialects.vdla.stream import Stream, stream_of
 from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
 from tcopt.support.errors import VerificationError
-from vdla_programs import PUBLISHED, Conv, ConvWriter, Writer
-from vdla_tokens import insert_tokens
 
 VDLA = MACHINES["vdla"]
 

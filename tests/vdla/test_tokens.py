@@ -8,6 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
+from programs.vdla_programs import Conv, ConvWriter, Writer
+from programs.vdla_streams import token_pairs, without_token
+from programs.vdla_tokens import insert_tokens
 from tcopt.backends.accelerator.simulator.proof import prove
 from tcopt.backends.vdla.machines import MACHINES
 from tcopt.backends.vdla.simulator.check import check_stream
@@ -28,9 +31,6 @@ from tcopt.dialects.vdla.stream import Stream, stream_of
 from tcopt.dialects.vdla.tasks.reading import machine_of, tasks_of
 from tcopt.passes.vdla.insert_tokens import InsertTokensPass, plan_program
 from tcopt.tools.passes.driver import new_context
-from vdla_programs import Conv, ConvWriter, Writer
-from vdla_streams import token_pairs, without_token
-from vdla_tokens import insert_tokens
 
 BOTH = VdlaTargetAttr.of_facts(
     {**MACHINES["vta"].facts(), "results": "i32,i8", "features": "alu,load_i8"}

@@ -9,6 +9,7 @@ import pytest
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 
 import tcopt
+from programs.vdla_programs import Conv, ConvWriter
 from tcopt.backends.llvm.machine.host import host_target
 from tcopt.backends.vdla.encoding import encode
 from tcopt.backends.vdla.host_functions import vdla_run
@@ -22,7 +23,6 @@ from tcopt.support.errors import InputError
 from tcopt.support.parsing import LocatedParser
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.tools.passes.driver import new_context
-from vdla_programs import Conv, ConvWriter
 
 HOST = """
 func.func @main(%x: memref<8x16xui8>, %y: memref<8x16xui8>) {

@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from kernel_modules import parse_kernel
+from programs.kernel_modules import parse_kernel
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.machine.host import (
     default_target,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 
-from kernel_modules import aligned, parse_kernel
+from programs.kernel_modules import aligned, parse_kernel
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.machine.host import host_target
 from tcopt.backends.llvm.machine.machine import parse_llvm, target_machine

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel_modules import parse_kernel
+from programs.kernel_modules import parse_kernel
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.residency import release_code_pages
 

@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from checks.te_check import check, value
 from tcopt.dialects import graph
 from tcopt.dialects.te import api as te
-from te_check import check, value
 
 RNG = np.random.default_rng(7)
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from checks.te_check import value
 from tcopt.dialects import graph
 from tcopt.dialects.graph.numerics import erf
-from te_check import value
 
 RNG = np.random.default_rng(3)
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checks.te_check import value
 from tcopt.dialects import graph, loop
 from tcopt.dialects.graph.types import numpy_dtype, shape_of, type_of
 from tcopt.dialects.loop.computed_indices import is_computed
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.interpreters.loop import run_func
 from tcopt.support.verify import verify
-from te_check import value
 
 RNG = np.random.default_rng(11)
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from checks.te_check import check, value
 from tcopt.dialects import graph
 from tcopt.dialects.graph.types import broadcast_shapes
-from te_check import check, value
 
 FEW = settings(max_examples=25)
 small = st.integers(1, 3)

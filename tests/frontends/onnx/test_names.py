@@ -24,7 +24,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 import tcopt
-from opencl_device import needs_device
+from machines.opencl_device import needs_device
 from tcopt.backends.llvm.emit.names import entry_symbol, external_symbol, global_symbol, symbol_of
 from tcopt.backends.llvm.jit import compile_module, external_names
 from tcopt.backends.llvm.module import emit_module

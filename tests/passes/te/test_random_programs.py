@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
+from programs.te_programs import programs
 from tcopt.dialects.graph.types import shape_of
 from tcopt.interpreters.loop import run_module as run_loops
 from tcopt.interpreters.te import run_func
@@ -13,7 +14,6 @@ from tcopt.passes.te.axis_groups import find_grouping
 from tcopt.passes.te.regroup import regroup
 from tcopt.passes.te.te_inline import inline_stages
 from tcopt.support.verify import verify
-from te_programs import programs
 
 
 def relaxed(examples):

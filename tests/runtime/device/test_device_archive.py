@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import tcopt
-from saved_models import changes_of, rewritten, with_facts
+from models.saved_models import changes_of, rewritten, with_facts
 from tcopt.runtime import load
 from tcopt.runtime.container import read_container
 from tcopt.support.errors import InputError, TcoptError, UnsupportedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedule_programs import check, matmul, run, softmax
+from programs.schedule_programs import check, matmul, run, softmax
 from tcopt.dialects.loop import LoopKind
 from tcopt.schedules import Schedule
 from tcopt.schedules.api.apply import apply_sequence

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from loop_reference import differences, random_arguments, run
-from random_loops import random_function, random_stages
-from schedule_programs import PROGRAMS
-from schedule_steps import random_schedule
+from checks.loop_reference import differences, random_arguments, run
+from programs.random_loops import random_function, random_stages
+from programs.schedule_programs import PROGRAMS
+from programs.schedule_steps import random_schedule
 from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.sched import SequenceOp
 from tcopt.schedules import Schedule

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schedule_programs import PROGRAMS, check, run
+from programs.schedule_programs import PROGRAMS, check, run
 from tcopt.dialects.loop import FuncOp
 from tcopt.schedules import Schedule
 from tcopt.schedules.api.apply import apply_sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedule_programs import conv
+from programs.schedule_programs import conv
 from tcopt.dialects.loop import FuncOp
 from tcopt.schedules import Schedule
 

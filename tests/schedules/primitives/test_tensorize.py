@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f32
 from xdsl.dialects.vector import BroadcastOp
 from xdsl.ir import Operation, SSAValue
 
-from dot_products import CASES, Case, factors, lowered, product, scheduled
+from programs.dot_products import CASES, Case, factors, lowered, product, scheduled
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.machine.host import named_target
 from tcopt.backends.llvm.objects import emit_assembly

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from xdsl.dialects.builtin import StringAttr
 
-from schedule_programs import matmul
+from programs.schedule_programs import matmul
 from tcopt.schedules import Schedule
 from tcopt.schedules.passes.schedule import write_schedule
 from tcopt.schedules.rules.rule import Declined, rules_for

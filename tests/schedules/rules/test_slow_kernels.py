@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 
 import tcopt
 from models.network import Network
-from schedule_programs import matmul
+from programs.schedule_programs import matmul
 from tcopt.compiler import pipeline
 from tcopt.compiler.passes import run_passes
 from tcopt.compiler.slow_kernels import slow_kernels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cpu_kernels import AVX2, data, te_module
+from checks.cpu_kernels import AVX2, data, te_module
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp, MatmulOp
 from tcopt.dialects.graph.types import like

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.tool_models import dense_relu, save_dense_relu
 from tcopt.tools import tcopt_run
 from tcopt.tools.results.layers import compare_layers, layers_report, outputs_of, with_all_results
-from tool_models import dense_relu, save_dense_relu
 
 Output = pytest.CaptureFixture[str]
 

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernel_modules import run_elementwise
+from programs.kernel_modules import run_elementwise
 
 LANES = [0, 8]
 _INTEGERS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}

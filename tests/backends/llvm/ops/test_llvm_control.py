@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_modules import parse_kernel
+from programs.kernel_modules import parse_kernel
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.module import emit_module
 

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from kernel_modules import parse_kernel
+from programs.kernel_modules import parse_kernel
 from tcopt.backends.llvm.jit import compile_module
 
 

@@ -7,8 +7,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 import tcopt
-from kernel_modules import parse_kernel
-from store_widths import open_masked_stores, wide_lane_stores
+from checks.store_widths import open_masked_stores, wide_lane_stores
+from programs.kernel_modules import parse_kernel
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.machine.host import runnable_targets
 from tcopt.backends.llvm.machine.machine import assemble_text, data_layout

@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import IntegerType, Signedness, i8
 
 import tcopt
-from cpu_kernels import check_op
+from checks.cpu_kernels import check_op
 from models.checks import run_reference
 from tcopt.backends.llvm.machine.host import runnable_targets
 from tcopt.dialects.graph.lookup import LookupOp

@@ -7,7 +7,7 @@ import pytest
 from xdsl.context import Context
 from xdsl.passes import ModulePass
 
-from kernel_modules import parse_kernel
+from programs.kernel_modules import parse_kernel
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.passes.kernel.cleanup.dce import DcePass
 from tcopt.passes.kernel.registers.promote_registers import PromoteRegistersPass

@@ -6,7 +6,7 @@ import pytest
 from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.vector import MaskedLoadOp
 
-from loop_programs import LOOP_PASSES, MATMUL, TAILS, apply, assert_same, parse, results
+from programs.loop_programs import LOOP_PASSES, MATMUL, TAILS, apply, assert_same, parse, results
 from tcopt.dialects import loop
 from tcopt.support.errors import PassFailedError
 

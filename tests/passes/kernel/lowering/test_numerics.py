@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from xdsl.dialects.func import FuncOp
 
-from loop_programs import (
+from programs.loop_programs import (
     LOOP_PASSES,
     PROGRAMS,
     apply,

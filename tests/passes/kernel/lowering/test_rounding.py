@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from loop_programs import LOOP_PASSES, apply
+from programs.loop_programs import LOOP_PASSES, apply
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.dialects import loop
 from tcopt.dialects.te import api as te

@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 
-from kernel_modules import elementwise, parse_kernel
+from programs.kernel_modules import elementwise, parse_kernel
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.passes.kernel.math.expand_math import ExpandMathPass
 from tcopt.support.errors import InputError

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.func import FuncOp
 
-from loop_programs import apply, parse
+from programs.loop_programs import apply, parse
 from tcopt.passes.kernel.memory.memory_layout import Request, aligned, live_bytes, place
 
 _REQUESTS = st.lists(

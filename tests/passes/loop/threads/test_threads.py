@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpu_programs import (
+from programs.gpu_programs import (
     Tiling,
     barriers_of,
     kernel_of,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir.affine import AffineConstantExpr
 
-from gpu_programs import LOOP_PASSES, fetch_together, kernel_of, run_on_threads
+from programs.gpu_programs import LOOP_PASSES, fetch_together, kernel_of, run_on_threads
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.backends.ptx.ptxas import assemble
 from tcopt.backends.ptx.source import write_ptx

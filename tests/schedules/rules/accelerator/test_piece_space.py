@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quantised_models import quantised
-from space_checks import assert_formulas_agree
+from checks.space_checks import assert_formulas_agree
+from models.quantised_models import quantised
 from tcopt.dialects.target import AcceleratorFacts
 from tcopt.schedules.passes.schedule import find_schedule
 from tcopt.schedules.rules.accelerator.piece_space import PieceSpace

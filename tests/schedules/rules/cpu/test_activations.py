@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cpu_kernels import run
+from checks.cpu_kernels import run
 from tcopt.dialects.graph import ConstantOp, MishOp, TanhSoftplusOp
 from tcopt.dialects.graph.types import like
 

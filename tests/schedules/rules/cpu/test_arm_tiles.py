@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import f32
 
-from cpu_kernels import data, te_module
+from checks.cpu_kernels import data, te_module
 from tcopt.backends.llvm.machine.host import named_target
 from tcopt.backends.llvm.objects import emit_assembly
 from tcopt.compiler import Phase, lower, pipeline

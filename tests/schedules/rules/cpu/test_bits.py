@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cpu_kernels import check_op, kernel_text
+from checks.cpu_kernels import check_op, kernel_text
 from tcopt.dialects.graph.bit_conv import BitConvOp
 from tcopt.dialects.graph.pack_bits import PackBitsOp
 from tcopt.dialects.intrinsics import intrinsic

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cpu_kernels import check_op, everything_parallel
-from open_kernels import CASES
+from checks.cpu_kernels import check_op, everything_parallel
+from programs.open_kernels import CASES
 from tcopt.schedules.rules.rule import AnyRule
 from tcopt.schedules.spaces.space import Choice, Space
 

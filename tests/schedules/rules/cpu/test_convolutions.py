@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 from xdsl.ir import Operation
 
 import tcopt
-from cpu_kernels import TOLERANCE, check_op, data, everything_parallel
+from checks.cpu_kernels import TOLERANCE, check_op, data, everything_parallel
 from tcopt.compiler import lower, pipeline
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp

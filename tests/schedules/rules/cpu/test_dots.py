@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp, StringAttr, f32
 
-from cpu_kernels import data, everything_parallel, te_module
+from checks.cpu_kernels import data, everything_parallel, te_module
 from tcopt.backends.llvm.jit import compile_module
 from tcopt.backends.llvm.machine.host import host_target, named_target
 from tcopt.backends.llvm.objects import emit_assembly

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cpu_kernels import AVX2, check_op, data, everything_parallel, scheduled, target
+from checks.cpu_kernels import AVX2, check_op, data, everything_parallel, scheduled, target
 from tcopt.dialects.graph import GraphOp, MatmulOp, TransposeOp
 from tcopt.dialects.graph.packed_matmul import PackedMatmulOp
 from tcopt.dialects.loop import AllocOp, BlockOp, LoopKind, PrefetchOp, Scope

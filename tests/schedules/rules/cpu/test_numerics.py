@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from xdsl.utils.exceptions import VerifyException
 
-from cpu_kernels import check, check_op, data, everything_parallel
+from checks.cpu_kernels import check, check_op, data, everything_parallel
 from tcopt.dialects import graph
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.te import api as te

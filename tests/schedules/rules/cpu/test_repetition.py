@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cpu_kernels import check_op, data, everything_parallel, kernel_text
+from checks.cpu_kernels import check_op, data, everything_parallel, kernel_text
 from tcopt.dialects import graph
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cpu_kernels import AVX2, te_module
-from open_kernels import CASES
-from space_checks import assert_formulas_agree
+from checks.cpu_kernels import AVX2, te_module
+from checks.space_checks import assert_formulas_agree
+from programs.open_kernels import CASES
 from tcopt.compiler import Phase, lower, pipeline
 from tcopt.dialects.graph import ConstantOp
 from tcopt.dialects.graph.types import like

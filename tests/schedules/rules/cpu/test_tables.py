@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cpu_kernels import check_op, kernel_text
+from checks.cpu_kernels import check_op, kernel_text
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.dialects.graph.sum_tables import SumTablesOp, TableShape
 from tcopt.dialects.graph.table_conv import TableConvOp

@@ -7,14 +7,14 @@ from math import erf
 import numpy as np
 import pytest
 
-from cpu_kernels import data, everything_parallel, run, scheduled, target
+from checks.cpu_kernels import data, everything_parallel, run, scheduled, target
+from models.winograd_weights import constant, of_phases, of_stride
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.te import api as te
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.winograd_plan import Problem, choose_plan
-from winograd_weights import constant, of_phases, of_stride
 
 # Largest error over the largest result, for a few dozen channels.
 ERRORS = {2: 1e-6, 4: 5e-6, 6: 3e-5}

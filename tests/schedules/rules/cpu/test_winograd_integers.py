@@ -11,7 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import i32
 
 import tcopt
-from cpu_kernels import everything_parallel, run, scheduled, target
+from checks.cpu_kernels import everything_parallel, run, scheduled, target
+from models.winograd_weights import constant, in_groups, of_phases, of_stride
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
@@ -19,7 +20,6 @@ from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.graph.winograd_integers import inexact
 from tcopt.passes.graph.winograd.winograd import Choice, UseWinograd
 from tcopt.targets.cpu import MACHINES
-from winograd_weights import constant, in_groups, of_phases, of_stride
 
 TARGETS = ("haswell", "skylake-avx512")
 

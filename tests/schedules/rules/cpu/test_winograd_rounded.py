@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import tcopt
-from cpu_kernels import everything_parallel, run, scheduled, target
+from checks.cpu_kernels import everything_parallel, run, scheduled, target
 from models import convolutional
 from models.checks import run_reference
 from models.light_models import random_inputs
+from models.winograd_weights import constant, in_groups, of_phases, of_stride
 from tcopt.dialects.graph.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.winograd import WinogradConvOp, WinogradWeightsOp
-from winograd_weights import constant, in_groups, of_phases, of_stride
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 

@@ -9,7 +9,7 @@ import pytest
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 
 from models.network import Network
-from schedule_programs import matmul
+from programs.schedule_programs import matmul
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.compiler import pipeline
 from tcopt.compiler.slow_kernels import slow_kernels

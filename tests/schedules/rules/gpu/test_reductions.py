@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpu_programs import (
+from programs.gpu_programs import (
     LOOP_PASSES,
     SCHEDULE_PASSES,
     barriers_of,
@@ -17,7 +17,7 @@ from gpu_programs import (
     share_rows,
     without_barrier,
 )
-from schedule_programs import softmax
+from programs.schedule_programs import softmax
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.interpreters.kernel_memory import RaceError

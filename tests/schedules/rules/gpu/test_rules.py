@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedule_programs import matmul
+from programs.schedule_programs import matmul
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects.loop import ForOp
 from tcopt.schedules import Schedule

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import tcopt
 from device.launch_work import launch_works
-from gpu_programs import kernels_of, run_launches
 from models.light_models import light_model
+from programs.gpu_programs import kernels_of, run_launches
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects import loop
 from tcopt.dialects.target import GpuTargetAttr

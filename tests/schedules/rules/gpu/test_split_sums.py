@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from xdsl.dialects.func import FuncOp as KernelOp
 
 import tcopt
-from gpu_programs import kernels_of, run_launches
-from opencl_device import needs_device
+from machines.opencl_device import needs_device
+from programs.gpu_programs import kernels_of, run_launches
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.dialects import loop
 from tcopt.dialects.simt import MmaSyncOp

@@ -17,7 +17,7 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp as KernelOp
 
-from gpu_programs import LOOP_PASSES, kernel_of, run_on_threads
+from programs.gpu_programs import LOOP_PASSES, kernel_of, run_on_threads
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.backends.ptx.ptxas import KernelResources, assemble
 from tcopt.backends.ptx.source import write_ptx

@@ -6,7 +6,7 @@ import onnx.parser
 import pytest
 from onnx import ModelProto
 
-from gpu_programs import matmul
+from programs.gpu_programs import matmul
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.schedules import Schedule
 from tcopt.schedules.rules.gpu.facts import gpu_facts

@@ -9,7 +9,7 @@ import onnx.parser
 import pytest
 
 import tcopt
-from gpu_programs import matmul
+from programs.gpu_programs import matmul
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Launch

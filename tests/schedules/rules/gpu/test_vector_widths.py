@@ -10,8 +10,8 @@ import onnx.parser
 import pytest
 
 import tcopt
+from machines.opencl_device import needs_device
 from models.checks import run_imported
-from opencl_device import needs_device
 from tcopt.backends.named_gpus import named_gpu
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.schedules.rules.gpu.facts import gpu_facts

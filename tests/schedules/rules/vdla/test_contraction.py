@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelerator_programs import TO_LOOP, Conv, program_of
+from programs.accelerator_programs import TO_LOOP, Conv, program_of
 from tcopt.backends.accelerator.simulator.timing import simulate
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.backends.vdla.simulator.function import run_stream

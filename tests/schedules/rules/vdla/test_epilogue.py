@@ -7,7 +7,7 @@ import pytest
 from xdsl.dialects.builtin import MemRefType
 from xdsl.utils.hints import isa
 
-from accelerator_programs import (
+from programs.accelerator_programs import (
     BYTES,
     CLIP,
     HALF_TO_EVEN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from accelerator_programs import TO_LOOP, TO_PLACES, Conv
+from programs.accelerator_programs import TO_LOOP, TO_PLACES, Conv
 from tcopt.backends.vdla.machines import named_machine
 from tcopt.backends.vdla.simulator.function import run_stream
 from tcopt.backends.vdla.source import stream_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from cpu_kernels import data
+from checks.cpu_kernels import data
 from tcopt.dialects.graph import (
     AddOp,
     MatmulOp,

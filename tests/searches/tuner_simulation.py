@@ -7,12 +7,12 @@ from math import inf
 
 import numpy as np
 
+from searches.tuner_spaces import ProductSpace
 from tcopt.tuner.features import MachineFacts
 from tcopt.tuner.model import Group, Ranker, Settings
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.search.proposer import Arm, Proposal
 from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
-from tuner_spaces import ProductSpace
 
 MACHINE = MachineFacts(cores=2, registers=32, vector_bytes=64, l1=32 << 10, l2=1 << 20, l3=32 << 20)
 
