@@ -1,4 +1,5 @@
 # `make run` shows the compiler at work; `make test` checks it. Both set everything up.
+# `make quick` is for every change, `make test` for every commit, `make nightly` for every night.
 
 # The first Python that runs and is new enough; a version manager's stub may do neither.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -7,17 +8,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
+PYTEST = $(BIN)/pytest -n $(JOBS) --dist worksteal
 
 # `make test CPU=haswell`: what is compiled for if nothing is said, here and in the tests.
 ifdef CPU
 export TCOPT_CPU := $(CPU)
 endif
 
-.PHONY: help run test pytest lit numerics conformance guard wild exports levels gpu-models fuzz faults rtl lint format docs bench inner-loops setup tools clean
+.PHONY: help run quick quick-lint test nightly times pytest lit numerics conformance guard wild exports levels gpu-models fuzz faults rtl lint format docs bench inner-loops setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
-	@echo "make test    every test (pytest and lit)"
+	@echo "make quick   lint what changed, lit tests, and the tests that take little time (a minute)"
+	@echo "make test    what a commit must pass (pytest and lit)"
+	@echo "make nightly everything there is: all networks, CPUs, campaigns and random inputs (hours)"
+	@echo "make times   measure how long each test file takes, by which tests are ordered"
 	@echo "make test CPU=haswell   the same, compiling for that CPU, which this machine must be able to run"
 	@echo "make conformance  all of ONNX's backend suite (make test runs a part)"
 	@echo "make wild  trained networks of other packages, compared and timed"
@@ -40,11 +45,33 @@ run: setup
 
 test: setup tools pytest lit
 
+quick: setup quick-lint lit
+	@$(PYTEST) --quick
+
+# Files of the package that differ from the last commit, by the names that pyright knows them by.
+CHANGED = $(shell git diff --name-only --diff-filter=d HEAD -- '*.py' | \
+  grep -vE '^(tests|benchmarks|examples|lit_tests|docs)/' | sed 's|^|src/tcopt/|')
+
+quick-lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@test -z "$(CHANGED)" || $(BIN)/pyright $(CHANGED)
+
+nightly: setup tools
+	@$(PYTEST) --nightly
+	@TCOPT_LIT_PROCESSES=1 $(BIN)/lit -q -j$(JOBS) lit_tests
+	@for cpu in $$($(BIN)/python tests/levels/run.py --list); do \
+	  $(MAKE) --no-print-directory numerics CPU=$$cpu || exit 1; done
+	@$(MAKE) --no-print-directory conformance guard exports wild levels gpu-models fuzz faults rtl
+
+times: setup tools
+	@$(PYTEST) --record-times
+
 pytest: setup
-	@$(BIN)/pytest -n $(JOBS)
+	@$(PYTEST)
 
 lit: setup
-	@$(BIN)/lit -j$(JOBS) --order=smart lit_tests
+	@$(BIN)/lit -q -j$(JOBS) --order=smart lit_tests
 
 conformance: setup
 	@$(BIN)/python tests/conformance/run.py --jobs $(JOBS)
@@ -67,7 +94,7 @@ NUMERICS := tests/schedules/rules/cpu tests/backends/llvm tests/networks/test_ga
   tests/networks/test_integer_division.py tests/networks/test_bits.py
 
 numerics: setup
-	@$(BIN)/pytest -n $(JOBS) $(NUMERICS)
+	@$(PYTEST) $(NUMERICS)
 
 gpu-models: setup
 	@$(BIN)/python tests/device/whole_models.py
@@ -84,7 +111,7 @@ faults: setup
 MACHINES ?= 200
 
 rtl: setup
-	@TCOPT_RTL_MACHINES=$(MACHINES) $(BIN)/pytest -n $(JOBS) tests/vdla/test_rtl.py
+	@TCOPT_RTL_MACHINES=$(MACHINES) $(PYTEST) tests/vdla/test_rtl.py
 
 lint: setup
 	@$(BIN)/ruff check .

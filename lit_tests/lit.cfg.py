@@ -25,5 +25,12 @@ if "TCOPT_CPU" in os.environ:
 config.environment["PYTHONWARNINGS"] = "ignore"  # noqa: F821
 
 config.substitutions.append(("%inputs", os.path.join(config.test_source_root, "Inputs")))  # noqa: F821
+if os.environ.get("TCOPT_LIT_PROCESSES") != "1":
+    here = os.path.dirname(os.path.abspath(__file__))
+    root = os.path.dirname(here)
+    sys.path[:0] = [here, os.path.join(root, "tests"), os.path.join(root, "src")]
+    import forked_tools
+
+    forked_tools.install()
 if shutil.which("mlir-opt-19"):
     config.available_features.add("mlir-opt")  # noqa: F821

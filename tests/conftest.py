@@ -20,6 +20,8 @@ from tcopt.backends.llvm.machine.host import default_target
 from tcopt.compiler.extensions import extensions
 from tcopt.support.errors import InputError
 
+pytest_plugins = ["running.selection"]
+
 settings.register_profile("tcopt", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("tcopt")
 
@@ -33,8 +35,9 @@ def pytest_configure() -> None:
     """A CPU that the tests are not for is said once; PoCL's cache is of this process alone.
 
     PoCL ends processes that write the same cache, and reads where it is when the first test looks
-    for devices.
+    for devices. Kernels are compiled in the process of the test, since xdist uses all cores.
     """
+    os.environ.setdefault("TCOPT_WORKERS", "0")
     os.environ["POCL_CACHE_DIR"] = folder = tempfile.mkdtemp(prefix="pocl-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:

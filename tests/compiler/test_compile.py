@@ -90,6 +90,7 @@ def test_running_the_whole_text_is_running_the_phases():
     assert first == second
 
 
+@pytest.mark.nightly
 def test_compiling_twice_makes_the_same_code():
     model = convolutional.residual_net(16, 4)
     first, second = (tcopt.compile(model, cache=False).program for _ in range(2))

@@ -307,6 +307,7 @@ print(model.program.cached, model.run({"x": x})[0][0, 0])
 """
 
 
+@pytest.mark.nightly
 def test_other_processes_see_their_own_extensions_only(tmp_path):
     """One file of a plugin, whose behaviour changes with its content, in turns with none."""
     model = tmp_path / "model.onnx"

@@ -210,6 +210,7 @@ print(result.tobytes().hex())
 """
 
 
+@pytest.mark.nightly
 def test_processes_may_share_a_cache(folder):
     command = [sys.executable, "-c", _COMPILE, str(Path(__file__).parent), *sys.path]
     started = [

@@ -15,6 +15,8 @@ from onnx import ModelProto
 import tcopt
 from tcopt.support.errors import TcoptError
 
+pytestmark = pytest.mark.nightly
+
 LEFT_PER_COMPILE = 25
 """Python objects: weak references and what libraries keep, of 100,000 that a compile makes."""
 

@@ -195,6 +195,7 @@ def test_a_link_that_changes_within_the_folder(tmp_path, cache):
         assert first(model, 2) == value
 
 
+@pytest.mark.nightly
 def test_tools_follow_links_if_it_is_asked_for(tmp_path, run_tool):
     path = hub(tmp_path / "hub")
     for tool in (["tcopt-check"], ["tcopt"], ["tcopt-compile", "-o", tmp_path / "m.tcm"]):

@@ -93,6 +93,7 @@ def test_register_tiles_of_products() -> None:
     check(PRODUCTS, "opencl:mali", {"gpu-register-tile", "gpu-injective"})
 
 
+@pytest.mark.nightly
 @needs_device
 def test_register_tiles_on_a_cpu_through_opencl() -> None:
     """Rows are whole vectors, and strided ones are gathered."""
@@ -110,11 +111,13 @@ def test_shared_tiles_of_products() -> None:
     check(PRODUCTS, "opencl", {"gpu-shared-tile", "gpu-injective"})
 
 
+@pytest.mark.nightly
 @needs_device
 def test_reductions() -> None:
     check(REDUCTIONS, "opencl", {"gpu-reduction", "gpu-launches"})
 
 
+@pytest.mark.nightly(daily=["1"])
 @needs_device
 @pytest.mark.parametrize("count", [1, 30])
 def test_batched_products_with_a_bias_and_a_transpose(count: int) -> None:

@@ -92,6 +92,7 @@ def choices_of(arm: Arm, count: int) -> list[Choice]:
     return [arm.space.default(), *map(arm.space.choice, points)]
 
 
+@pytest.mark.nightly(daily=["product-gpu-generic", "sum-gpu-launches"])
 @needs_device
 @pytest.mark.parametrize(
     ("case", "rule"), [("convolution", RULE), ("product", RULE), ("softmax", RULE), *OPEN[2:]]
@@ -107,6 +108,7 @@ def test_no_choice_changes_a_result(case: str, rule: str) -> None:
         assert outcome.status == OK, (candidate.choice, outcome.error)
 
 
+@pytest.mark.nightly(daily=["product"])
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
 @pytest.mark.parametrize("case", CASES)
 def test_ptx_of_any_choice_assembles(case: str) -> None:
@@ -130,12 +132,21 @@ def test_a_template_is_searched_and_writes_no_default() -> None:
     assert arms[-1].space.size > 1e9
 
 
+@pytest.mark.nightly(
+    daily=[
+        "product-gpu-generic",
+        "half-gpu-tensor-core-tile",
+        "winograd-gpu-winograd",
+        "sum-gpu-launches",
+    ]
+)
 @pytest.mark.parametrize(("case", "rule"), [*((case, RULE) for case in CASES), *OPEN])
 def test_formulas_give_for_columns_what_they_give_for_numbers(case: str, rule: str) -> None:
     space = template_of(task_of(case, "cuda:sm_80"), rule).space
     assert_formulas_agree(space, rtol=1e-12)
 
 
+@pytest.mark.nightly(daily=["add-gpu-injective", "pool-gpu-reduction", "sum-gpu-launches"])
 @pytest.mark.parametrize(("case", "rule"), OPEN)
 def test_a_default_is_what_a_rule_does_unasked(case: str, rule: str) -> None:
     task = task_of(case, "cuda:sm_80")
@@ -162,6 +173,7 @@ def test_loops_of_a_nest_cover_each_variable(case: str, rule: str) -> None:
         assert all(reach[v] >= extent for v, extent in enumerate(pattern.extents)), reach
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas; pip install nvidia-cuda-nvcc-cu12")
 def test_ptx_of_tiles_of_matrices_assembles() -> None:
     task = task_of("half", "cuda:sm_80")

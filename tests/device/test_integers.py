@@ -55,6 +55,7 @@ def rows() -> ModelProto:
     return net.model(**{net.gemm(x, 36, 50): [70, 50]})
 
 
+@pytest.mark.nightly
 @needs_device
 def test_products_of_many_rows_share_operands() -> None:
     model = quantized(rows(), "QDQ")

@@ -60,6 +60,7 @@ def test_operators_written_as_loops() -> None:
     assert grids == [(2, 64), (2, 64)]
 
 
+@pytest.mark.nightly(daily=["residual_net"])
 @needs_device
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name: str) -> None:
@@ -164,6 +165,7 @@ def test_callers_keep_tensors_on_the_device(rng: np.random.Generator) -> None:
         first.inputs["x"].write(x.T)
 
 
+@pytest.mark.nightly
 @needs_device
 def test_a_session_that_is_given_up_while_it_runs_keeps_its_memory_till_the_end() -> None:
     """Else kernels write to memory that is somebody else's, or nobody's."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from running.forks import ForkServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
@@ -42,22 +44,24 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": os.pathsep.join([folder, os.environ["PATH"]])}
 
 
-def run(command: list[str], folder: Path, text: str | None = None) -> None:
-    result = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment(),
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+Run = Callable[..., None]
 
 
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Run a command, which must succeed: `run(command, folder, input)`."""
+    with ForkServer() as server:
+
+        def run(command: list[str], folder: Path, text: str | None = None) -> None:
+            done = server.run(command, cwd=folder, environment=environment(), input=text)
+            assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+        yield run
+
+
+@pytest.mark.nightly(only=["tuning.md", "quantization.md"])
 @pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.name)
-def test_python_snippets_run(page: Path, tmp_path: Path) -> None:
+def test_python_snippets_run(page: Path, tmp_path: Path, run: Run) -> None:
     """Each page's Python blocks form one program; line numbers are those of the page."""
     program = ""
     for line, code in snippets(page, "python"):
@@ -68,7 +72,7 @@ def test_python_snippets_run(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", pages_with("sh"), ids=lambda page: page.name)
-def test_shell_snippets_run(page: Path, tmp_path: Path) -> None:
+def test_shell_snippets_run(page: Path, tmp_path: Path, run: Run) -> None:
     """Lines that start with `$` run in one folder that holds the examples."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     lines = [line for _, code in snippets(page, "sh") for line in code.splitlines()]
@@ -78,13 +82,13 @@ def test_shell_snippets_run(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", pages_with("mlir"), ids=lambda page: page.name)
-def test_mlir_snippets_parse(page: Path, tmp_path: Path) -> None:
+def test_mlir_snippets_parse(page: Path, tmp_path: Path, run: Run) -> None:
     """IR shown as a whole parses and verifies."""
     text = "// -----\n".join(code for _, code in snippets(page, "mlir"))
     run(["tcopt", "--split-input-file"], tmp_path, text)
 
 
-def test_generated_pages_are_current() -> None:
+def test_generated_pages_are_current(run: Run) -> None:
     """docs/dialects.md, docs/passes.md and the stub of the graph dialect say what the definitions
     say (make docs)."""
     run([sys.executable, "-m", "tcopt.tools.gen_docs", "--check"], ROOT)

@@ -92,6 +92,9 @@ def _line_pattern(line: str) -> str:
     return ".*".join(re.escape(part) for part in line.split("..."))
 
 
+@pytest.mark.nightly(
+    only=["docs/tuning.md", "docs/quantization.md", "docs/adding_an_accelerator.md"]
+)
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if commands(page)],

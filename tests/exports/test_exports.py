@@ -15,11 +15,13 @@ def test_import(name: str) -> None:
     assert worst_error(load(name), interpreted) <= TOLERANCE
 
 
+@pytest.mark.nightly(daily=["gru.dynamo.18"])
 @pytest.mark.parametrize("name", _COMPILED)
 def test_compile(name: str) -> None:
     assert worst_error(load(name), compiled, sets=1) <= TOLERANCE
 
 
+@pytest.mark.nightly
 def test_growing_cache() -> None:
     """A token more in each run: keys and values of other shapes."""
     assert worst_error(load("gpt2.legacy.14"), compiled) <= TOLERANCE

@@ -87,6 +87,9 @@ def check(layer: Layer, model: tcopt.Model) -> None:
     np.testing.assert_allclose(y, layer.expected(x), rtol=1e-5, atol=1e-3)
 
 
+@pytest.mark.nightly(
+    daily=["odd_weights", "zero_in_pads", "ternary", "four_signed_bits", "spare_channels"]
+)
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers(name: str) -> None:
     model, remarks = compiled(LAYERS[name])

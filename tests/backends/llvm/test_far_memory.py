@@ -13,6 +13,8 @@ import numpy as np
 import onnx.parser
 import tcopt
 
+pytestmark = pytest.mark.nightly
+
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]

@@ -19,6 +19,7 @@ DECLARED = re.compile(
 )
 
 
+@pytest.mark.nightly(daily=["0"])
 @pytest.mark.parametrize("workers", [0, 1])
 def test_kernels_read_like_the_model(workers: int) -> None:
     """Also where other processes compile them."""

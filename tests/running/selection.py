@@ -1,0 +1,121 @@
+"""Choose which tests run, and in which order.
+
+Tests marked `nightly` repeat what cheaper tests check, on more models, machines or random inputs.
+They run with `--nightly` only. `nightly(daily=[...])` names the parameter sets that always run,
+`nightly(only=[...])` those that do not.
+`--quick` runs the files that take less than `QUICK_SECONDS`, and the tests marked `quick`.
+
+Tests run longest file first, by the CPU times that `--record-times` wrote last, so that no worker
+is left with a long file at the end. `--shuffle SEED` runs them in a random order instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import defaultdict
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+_TIMES = Path(__file__).with_name("times.json")
+_ROOT = Path(__file__).resolve().parents[2]
+_KEY = "cpu_seconds"
+_recorded: defaultdict[str, float] = defaultdict(float)
+
+
+QUICK_SECONDS = 1.0
+"""CPU time of a whole file, at most, for `--quick`."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tcopt")
+    group.addoption("--nightly", action="store_true", help="also run the tests marked 'nightly'")
+    group.addoption("--quick", action="store_true", help="run only what takes little time")
+    group.addoption("--shuffle", type=int, metavar="SEED", help="run in a random order")
+    group.addoption(
+        "--record-times", action="store_true", help="write the CPU time of each file to times.json"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in (
+        "nightly(daily, only): runs with --nightly only",
+        "quick: runs with --quick as well",
+    ):
+        config.addinivalue_line("markers", line)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    times: dict[str, float] = json.loads(_TIMES.read_text()) if _TIMES.exists() else {}
+    kept, left = [], []
+    for item in items:
+        runs = config.getoption("nightly") or _is_daily(item)
+        if config.getoption("quick") and item.get_closest_marker("quick") is None:
+            runs = runs and times.get(_file_of(item.nodeid), 0.0) < QUICK_SECONDS
+        (kept if runs else left).append(item)
+    config.hook.pytest_deselected(items=left)
+    if (seed := config.getoption("shuffle")) is not None:
+        random.Random(seed).shuffle(kept)
+    else:
+        # Files without a record go first, since nothing bounds their time.
+        kept.sort(key=lambda item: -times.get(_file_of(item.nodeid), float("inf")))
+    items[:] = kept
+
+
+def _is_daily(item: pytest.Item) -> bool:
+    """Whether a test runs without `--nightly`."""
+    mark = item.get_closest_marker("nightly")
+    if mark is None:
+        return True
+    parameters = getattr(item, "callspec", None)
+    name = None if parameters is None else parameters.id
+    return (
+        name not in mark.kwargs["only"]
+        if "only" in mark.kwargs
+        else (name in mark.kwargs.get("daily", ()))
+    )
+
+
+def _file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process and of the children that it has waited for."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    start = _cpu_seconds()
+    item.stash[_START] = start
+    return (yield)
+
+
+_START = pytest.StashKey[float]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "teardown":
+        report.user_properties.append((_KEY, _cpu_seconds() - item.stash[_START]))
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "teardown":
+        _recorded[_file_of(report.nodeid)] += dict(report.user_properties).get(_KEY, 0.0)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the record, in the process that sees all reports."""
+    if session.config.getoption("record_times") and "PYTEST_XDIST_WORKER" not in os.environ:
+        times = {name: round(seconds, 1) for name, seconds in sorted(_recorded.items())}
+        _TIMES.write_text(json.dumps(times, indent=0) + "\n")
