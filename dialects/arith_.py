@@ -20,6 +20,7 @@ from xdsl.dialects.arith import (
     Arith,
     ArithConstantMaterializationInterface,
     FastMathFlagsAttr,
+    FloatingPointLikeBinaryOperation,
 )
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -339,6 +340,18 @@ class ExtUIOp(_IntegerWidening):
 
 
 @irdl_op_definition
+class RemFOp(FloatingPointLikeBinaryOperation):
+    """Remainder of a float division towards zero, exactly: C's `fmod`.
+
+    The result has the sign of the dividend, and a smaller magnitude than the divisor.
+    """
+
+    name = "arith.remf"
+
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
 class TruncIOp(CastOperation):
     """Keeps the low bits of integers."""
 
@@ -416,6 +429,7 @@ class IndexCastUIOp(_IndexConversion):
 REPLACED: list[type[Operation]] = [
     CmpiOp,
     CmpfOp,
+    RemFOp,
     SelectOp,
     ExtSIOp,
     ExtUIOp,

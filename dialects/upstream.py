@@ -173,6 +173,7 @@ GAPS: tuple[Gap, ...] = (
         _ARITH,
         _cast("IndexCastOp", i32, IndexType()),
     ),
+    Gap("arith.remf", _MISSING, _ARITH, _lacks_op("arith.remf")),
     Gap(
         "memref.prefetch",
         _MISSING,

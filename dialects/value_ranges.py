@@ -283,6 +283,24 @@ def _lesser(type_: Attribute, a: Interval, b: Interval) -> Interval:
     return Interval(min(a.low, b.low), min(a.high, b.high), a.nan or b.nan)
 
 
+def _greater_number(type_: Attribute, a: Interval, b: Interval) -> Interval:
+    return _without_nan(a, b, _greater(type_, a, b))
+
+
+def _lesser_number(type_: Attribute, a: Interval, b: Interval) -> Interval:
+    return _without_nan(a, b, _lesser(type_, a, b))
+
+
+def _without_nan(a: Interval, b: Interval, found: Interval) -> Interval:
+    """One of two numbers, or the other where one is a nan."""
+    found = Interval(found.low, found.high)
+    if a.nan:
+        found = found.join(Interval(b.low, b.high))
+    if b.nan:
+        found = found.join(Interval(a.low, a.high))
+    return Interval(found.low, found.high, a.nan and b.nan)
+
+
 def _lesser_unsigned(type_: Attribute, a: Interval, b: Interval) -> Interval | None:
     tops = [each.high for each in (a, b) if each.low >= 0]
     if not tops:
@@ -376,6 +394,8 @@ _RULES: dict[type[Operation], Callable[..., Any]] = {
     arith.MaximumfOp: _greater,
     arith.MinSIOp: _lesser,
     arith.MinimumfOp: _lesser,
+    arith.MaxnumfOp: _greater_number,
+    arith.MinnumfOp: _lesser_number,
     arith.MinUIOp: _lesser_unsigned,
     arith.AndIOp: _both,
     arith.RemSIOp: _remainder,

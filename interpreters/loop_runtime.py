@@ -170,6 +170,10 @@ def _powf(a: float, b: float) -> float:
         return float(np.power(np.float64(a), np.float64(b)))
 
 
+def _remf(a: float, b: float) -> float:
+    return math.fmod(a, b) if b and math.isfinite(a) else math.nan
+
+
 def _trunc(x: float) -> int:
     if math.isfinite(x):
         return int(x)
@@ -200,6 +204,7 @@ RUNTIME: dict[str, Any] = {
     "_minnum": _minnum,
     "_nan": math.nan,
     "_powf": _powf,
+    "_remf": _remf,
     "_remsi": _remsi,
     "_round": _round,
     "_trunc": _trunc,

@@ -173,6 +173,7 @@ SCALAR_RULES: dict[str, ScalarRule] = {
     "arith.subf": _plain("({} - {})"),
     "arith.mulf": _plain("({} * {})"),
     "arith.divf": _plain("_divf({}, {})"),
+    "arith.remf": _plain("_remf({}, {})"),
     "arith.negf": _plain("(-{})"),
     "arith.maximumf": _plain("_maximum({}, {})"),
     "arith.minimumf": _plain("_minimum({}, {})"),

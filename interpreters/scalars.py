@@ -166,6 +166,7 @@ _RULES: dict[str, _Rule] = {
     "arith.subf": _on_values(np.subtract),
     "arith.mulf": _on_values(np.multiply),
     "arith.divf": _on_values(np.divide),
+    "arith.remf": _on_values(np.fmod),
     "arith.negf": _on_values(np.negative),
     "arith.maximumf": _on_values(np.maximum),
     "arith.minimumf": _on_values(np.minimum),

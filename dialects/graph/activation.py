@@ -34,6 +34,7 @@ class ReluOp(UnaryOp):
     """max(x, 0)."""
 
     name = "graph.relu"
+    EXACT: ClassVar[bool] = True
 
     def unchanged(self) -> SSAValue | None:
         """The operand, if it is such a result already."""
@@ -318,6 +319,7 @@ class ClipOp(UnaryOp):
     """min(max(x, min), max); a missing bound does not limit."""
 
     name = "graph.clip"
+    EXACT: ClassVar[bool] = True
 
     min = opt_prop_def(Float)
     max = opt_prop_def(Float)
@@ -405,4 +407,4 @@ def _te_clip01(x: te.Expr) -> te.Expr:
 def _te_elu(x: te.Expr, alpha: float) -> te.Expr:
     zero = te.const(0.0, x.dtype)
     tail = te.const(alpha, x.dtype) * (te.exp(te.minimum(x, zero)) - te.const(1.0, x.dtype))
-    return te.select(x > zero, x, tail)
+    return te.select(x >= zero, x, tail)

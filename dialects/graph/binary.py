@@ -162,16 +162,7 @@ class ModOp(BinaryOp):
 
     def expression(self, lhs: te.Expr, rhs: te.Expr) -> te.Expr:
         """The value of one element."""
-        if not is_float(lhs.dtype):
-            return te.fmod(lhs, rhs) if self.fmod else lhs % rhs
-        zero, endless = te.const(0, lhs.dtype), te.const(float("inf"), lhs.dtype)
-        # What is divided by infinity is left over.
-        is_rest = te.all(te.abs(rhs) == endless, te.abs(lhs) < endless)
-        rest = te.select(is_rest, lhs, te.fmod(lhs, rhs))
-        if self.fmod is not None:
-            return rest
-        other_sign = ((rest < zero) & (rhs > zero)) | ((rest > zero) & (rhs < zero))
-        return te.select(other_sign, rest + rhs, rest)
+        return te.fmod(lhs, rhs) if self.fmod else lhs % rhs
 
 
 @irdl_op_definition
@@ -179,6 +170,7 @@ class MaxOp(BinaryOp):
     """The greater of two; nan wins."""
 
     name = "graph.max"
+    EXACT: ClassVar[bool] = True
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """If one operand is."""
@@ -198,6 +190,7 @@ class MinOp(BinaryOp):
     """The lesser of two; nan wins."""
 
     name = "graph.min"
+    EXACT: ClassVar[bool] = True
 
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """If both operands are."""
@@ -290,6 +283,7 @@ class CompareOp(BinaryOp):
     """Elementwise comparison, i1 result."""
 
     name = "graph.compare"
+    EXACT: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.ANY
 
     predicate = prop_def(ComparePredicateAttr)
@@ -317,6 +311,7 @@ class SelectOp(ElementwiseOp):
     """lhs where the condition holds, rhs elsewhere; all three broadcast."""
 
     name = "graph.select"
+    EXACT: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.ANY
 
     condition = operand_def(TensorType)

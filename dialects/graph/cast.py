@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import Float8E8M0FNUType, TensorType, f32, i1
+from xdsl.dialects.builtin import Float8E8M0FNUType, IntegerType, TensorType, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def
 from xdsl.utils.exceptions import VerifyException
@@ -16,6 +16,7 @@ from tcopt.dialects.graph.alu_forms import cast_on_alu
 from tcopt.dialects.graph.elementwise import Domain, ElementwiseOp, UnaryOp
 from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.interfaces.placement import Alu, Registers
+from tcopt.dialects.graph.numerics import saturated
 from tcopt.dialects.graph.types import (
     AnyTensor,
     Array,
@@ -33,10 +34,12 @@ from tcopt.support.dtypes import is_narrow
 class CastOp(ElementwiseOp):
     """Convert elements to the result's element type.
 
-    Floats become integers by truncation; anything becomes i1 by comparison with zero.
+    Floats become integers by truncation, saturating, and a nan becomes 0; those of less than 8 bits
+    keep the low bits of a 32-bit integer. Anything becomes i1 by comparison with zero.
     """
 
     name = "graph.cast"
+    EXACT: ClassVar[bool] = True
 
     x = operand_def(TensorType)
 
@@ -65,6 +68,10 @@ class CastOp(ElementwiseOp):
         if is_narrow(source) and is_narrow(target):
             # numpy has no conversions between all of them.
             x = x.astype(np.float32 if is_float(source) else np.int8)
+        if is_float(source) and isinstance(target, IntegerType) and target != i1:
+            x = saturated(x, np.dtype(np.int32) if is_narrow(target) else numpy_dtype(target))
+            if is_narrow(target):
+                x = x.astype(np.int8)
         return x.astype(numpy_dtype(target))
 
     def expression(self, x: te.Expr) -> te.Expr:
@@ -92,6 +99,7 @@ class IsNanOp(FloatTest):
     """Whether x is not a number."""
 
     name = "graph.isnan"
+    EXACT: ClassVar[bool] = True
 
     def compute(self, x: Array) -> Array:
         """The value by numpy."""
@@ -107,6 +115,7 @@ class IsInfOp(FloatTest):
     """Whether x is infinite."""
 
     name = "graph.isinf"
+    EXACT: ClassVar[bool] = True
 
     def compute(self, x: Array) -> Array:
         """The value by numpy."""

@@ -37,6 +37,11 @@ class CumulativeOp(OpaqueOp):
     reverse = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
 
+    @property
+    def exceeds_halves(self) -> bool:
+        """Sums and products do."""
+        return True
+
     def __init__(
         self,
         x: SSAValue | Operation,

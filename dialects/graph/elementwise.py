@@ -60,8 +60,15 @@ class ElementwiseOp(GraphOp, ABC):
 
     ELEMENTWISE: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.NUMBER
+    EXACT: ClassVar[bool] = False
+    """Whether the result has no more significant bits than the operands, and is no larger."""
 
     result = result_def(TensorType)
+
+    @property
+    def exceeds_halves(self) -> bool:
+        """Unless the result is as exact as the operands."""
+        return not self.EXACT
 
     @abstractmethod
     def expression(self, *args: Any, **kwargs: Any) -> te.Expr:

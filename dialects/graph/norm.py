@@ -69,6 +69,11 @@ class NormalizationOp(GraphOp, ABC):
         """A few passes over the data."""
         return 4 * math.prod(self.shape)
 
+    @property
+    def exceeds_halves(self) -> bool:
+        """Statistics are sums."""
+        return True
+
 
 class TrailingNormOp(NormalizationOp, ABC):
     """Normalization over the axes from `axis` to the last."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tcopt.dialects.graph.types import Array
@@ -74,3 +76,13 @@ def truncated_division(a: Array, b: Array) -> Array:
         return a / b
     quotient = np.abs(a) // np.where(b == 0, 1, np.abs(b))
     return np.where((a < 0) != (b < 0), -quotient, quotient) * (b != 0)
+
+
+def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Floats as the nearest integers of a type towards zero; nan is 0."""
+    limits = np.iinfo(dtype)
+    # f64 represents every narrower float, the lower limit, and the upper one plus 1.
+    wide = np.nan_to_num(x.astype(np.float64), nan=0, posinf=np.inf, neginf=-np.inf)
+    above, below = wide >= float(limits.max) + 1, wide <= float(limits.min)
+    inside = np.where(above | below, 0, wide).astype(dtype)
+    return np.where(above, limits.max, np.where(below, limits.min, inside)).astype(dtype)

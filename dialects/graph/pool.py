@@ -170,6 +170,11 @@ class PoolOp(GraphOp):
         """A maximum does."""
         return self.kind.data is PoolKind.MAX
 
+    @property
+    def exceeds_halves(self) -> bool:
+        """Averages and norms do."""
+        return not self.selects
+
     def is_nonnegative(self, operands: Sequence[bool]) -> bool:
         """As the operand; a norm always."""
         return operands[0] or self.kind.data is PoolKind.LP

@@ -53,6 +53,8 @@ def centred_type(element: Attribute) -> Attribute:
 class QuantizerOp(ElementwiseOp, ABC):
     """Numbers to the nearest integers of a zero point's type, half to even, saturated.
 
+    A nan becomes the smallest integer.
+
     With `centered` the result is what the zero point would be added to, within the limits that
     the sum has.
     """
@@ -117,25 +119,24 @@ class QuantizerOp(ElementwiseOp, ABC):
         value = np.rint(self.scaled(x.astype(np.float32), scale))
         offset = zero.astype(np.float32)
         if self.is_centered:
-            return np.clip(value, low - offset, high - offset)
-        return np.clip(value + offset, low, high)
+            return np.fmin(np.fmax(value, low - offset), high - offset)
+        return np.fmin(np.fmax(value + offset, low), high)
 
     def expression(self, x: te.Expr, scale: te.Expr, zero: te.Expr) -> te.Expr:
         """The value of one element."""
         value, offset = self.scaled(te.cast(x, f32), scale), te.cast(zero, f32)
         low, high = (te.const(limit, f32) for limit in self.limits)
         if isinstance(offset, Const):
-            # Limits that are constants need no care for what is not a number, and are integers:
-            # numbers within them are rounded by what converts them.
+            # Constant limits are integers: numbers within them are rounded by what converts them.
             low, high = (te.const(limit - offset.value, f32) for limit in self.limits)
-            rounded = te.cast(te.round(te.minimum(te.maximum(value, low), high)), i32)
+            rounded = te.cast(te.round(te.fmin(te.fmax(value, low), high)), i32)
             return rounded if self.is_centered else rounded + te.cast(zero, i32)
         value = te.round(value)
         if self.is_centered:
             low, high = low - offset, high - offset
         else:
             value = value + offset
-        return te.cast(te.minimum(te.maximum(value, low), high), i32)
+        return te.cast(te.fmin(te.fmax(value, low), high), i32)
 
 
 @irdl_op_definition

@@ -136,6 +136,11 @@ class ReduceOp(ReductionOp):
             },
         )
 
+    @property
+    def exceeds_halves(self) -> bool:
+        """Sums and products do; a minimum or maximum is an element."""
+        return self.kind.data not in (ReduceKind.MAX, ReduceKind.MIN)
+
     def infer(self) -> Sequence[AnyTensor]:
         """The operand's shape without its axes."""
         axes = self.axes.get_values()

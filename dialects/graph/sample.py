@@ -254,5 +254,7 @@ def _reflected_expr(at: te.Expr, low: float, high: float) -> te.Expr:
     span = high - low
     if span == 0:
         return te.const(low, at.dtype)
-    rest = te.fmod(te.abs(at - low), 2 * span)
+    distance = te.abs(at - low)
+    # Inexact only after more periods than coordinates have fractions.
+    rest = distance - te.trunc(distance / (2 * span)) * (2 * span)
     return te.select(rest > span, 2 * span - rest, rest) + low

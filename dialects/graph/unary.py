@@ -117,6 +117,7 @@ class AbsOp(UnaryOp):
     """The magnitude."""
 
     name = "graph.abs"
+    EXACT: ClassVar[bool] = True
 
     def unchanged(self) -> SSAValue | None:
         """The operand, if it is such a result already."""
@@ -136,6 +137,7 @@ class NegOp(UnaryOp):
     """Minus x."""
 
     name = "graph.neg"
+    EXACT: ClassVar[bool] = True
 
     def unchanged(self) -> SSAValue | None:
         """The operand of the operand, if that is negated too."""
@@ -155,6 +157,7 @@ class FloorOp(UnaryOp):
     """Round down to an integer."""
 
     name = "graph.floor"
+    EXACT: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def unchanged(self) -> SSAValue | None:
@@ -175,6 +178,7 @@ class CeilOp(UnaryOp):
     """Round up to an integer."""
 
     name = "graph.ceil"
+    EXACT: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def unchanged(self) -> SSAValue | None:
@@ -195,6 +199,7 @@ class RoundOp(UnaryOp):
     """Round to the nearest integer, ties to even."""
 
     name = "graph.round"
+    EXACT: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.FLOAT
 
     def unchanged(self) -> SSAValue | None:
@@ -215,6 +220,7 @@ class SignOp(UnaryOp):
     """-1, 0 or 1; nan stays nan."""
 
     name = "graph.sign"
+    EXACT: ClassVar[bool] = True
 
     def compute(self, x: Array) -> Array:
         """The value by numpy."""
@@ -224,7 +230,8 @@ class SignOp(UnaryOp):
         """The value of one element."""
         zero = te.const(0, x.dtype)
         one = te.const(1, x.dtype)
-        return te.select(x > zero, one, te.select(x < zero, zero - one, x))
+        # The magnitude of what is left: 0.0 of either zero, and nan.
+        return te.select(x > zero, one, te.select(x < zero, zero - one, te.abs(x)))
 
 
 @irdl_op_definition
@@ -449,6 +456,7 @@ class IdentityOp(UnaryOp):
     """x itself."""
 
     name = "graph.identity"
+    EXACT: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.ANY
 
     def unchanged(self) -> SSAValue | None:

@@ -141,6 +141,16 @@ def minimum(a: ExprLike, b: ExprLike) -> Expr:
     return binary("min", a, b)
 
 
+def fmax(a: ExprLike, b: ExprLike) -> Expr:
+    """The greater of two floats; a number wins over nan."""
+    return binary("fmax", a, b)
+
+
+def fmin(a: ExprLike, b: ExprLike) -> Expr:
+    """The lesser of two floats; a number wins over nan."""
+    return binary("fmin", a, b)
+
+
 def pow(x: ExprLike, exponent: ExprLike) -> Expr:
     """`x` to the power `exponent`."""
     return power(x, exponent)

@@ -34,6 +34,7 @@ from tcopt.dialects.arith_ import (
     FPToUIOp,
     IndexCastOp,
     IndexCastUIOp,
+    RemFOp,
     SelectOp,
     SIToFPOp,
     TruncIOp,
@@ -43,6 +44,8 @@ from tcopt.dialects.fast_math import allow
 from tcopt.dialects.te.access import IndexOp
 from tcopt.dialects.te.dtypes import ExpressionError, is_float, is_unsigned
 from tcopt.dialects.te.narrow import code_of, convert
+from tcopt.dialects.te.saturation import saturated
+from tcopt.dialects.value_ranges import ValueRanges
 from tcopt.support.access_syntax import unique_operands
 from tcopt.support.affine import Range, bounds
 from tcopt.support.dtypes import is_narrow
@@ -54,7 +57,10 @@ _FLOAT_BINARY: dict[str, Any] = {
     "div": arith.DivfOp,
     "max": arith.MaximumfOp,
     "min": arith.MinimumfOp,
+    "fmax": arith.MaxnumfOp,
+    "fmin": arith.MinnumfOp,
     "pow": math.PowFOp,
+    "fmod": RemFOp,
 }
 _SIGNED_BINARY: dict[str, Any] = {
     "add": arith.AddiOp,
@@ -148,6 +154,8 @@ class Emitter:
         self.block = block
         self.contract = contract
         self._constants: dict[tuple[str, Attribute], SSAValue] = {}
+        self._indices: dict[SSAValue, Range] = {}
+        self._ranges = ValueRanges(lambda value, _: self._indices.get(value))
 
     def add(self, op: Operation) -> SSAValue:
         """Append an operation and return its result."""
@@ -211,11 +219,19 @@ class Emitter:
     def _float_binary(self, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
         if kind in _FLOAT_BINARY:
             return self.add(_FLOAT_BINARY[kind](a, b))
-        quotient = self.add(arith.DivfOp(a, b))
-        whole = self.add(math.TruncOp(quotient) if kind == "fmod" else math.FloorOp(quotient))
         if kind == "floordiv":
-            return whole
-        return self.add(arith.SubfOp(a, self.add(arith.MulfOp(whole, b))))
+            return self.add(math.FloorOp(self.add(arith.DivfOp(a, b))))
+        return self._float_modulo(a, b)
+
+    def _float_modulo(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """The remainder with the divisor's sign, also of zero; NaN for a divisor of 0."""
+        dtype = a.type
+        rest, zero = self.add(RemFOp(a, b)), self.constant(0, dtype)
+        is_negative = self.compare("lt", rest, zero, dtype)
+        signs_differ = self.add(arith.XOrIOp(is_negative, self.compare("lt", b, zero, dtype)))
+        moved = self.add(SelectOp(signs_differ, self.add(arith.AddfOp(rest, b)), rest))
+        is_zero = self.compare("eq", rest, zero, dtype)
+        return self.add(SelectOp(is_zero, self.add(math.CopySignOp(zero, b)), moved))
 
     def _safe_division(self, kind: str, a: SSAValue, b: SSAValue, dtype: Attribute) -> SSAValue:
         """A division that every processor can carry out, lanes beside the data included."""
@@ -255,8 +271,7 @@ class Emitter:
             case True, True:
                 return self._float_to_float(x, source, target)
             case True, False:
-                op = FPToUIOp if is_unsigned(target) else FPToSIOp
-                return self.add(op(x, storage_type(target)))
+                return self._float_to_int(x, source, target)
             case False, True:
                 op = UIToFPOp if is_unsigned(source) else SIToFPOp
                 return self.add(op(x, target))
@@ -270,6 +285,18 @@ class Emitter:
         if width_of(target) > width_of(source):
             return self.add(_extf(x, target))
         return self.add(_truncf(x, target))
+
+    def _float_to_int(self, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
+        """Towards zero, saturating, and 0 for a NaN."""
+        assert isinstance(source, AnyFloat) and isinstance(target, IntegerType)
+        if isinstance(source, Float16Type | BFloat16Type):
+            x, source = self.add(_extf(x, f32)), f32
+        op = FPToUIOp if is_unsigned(target) else FPToSIOp
+
+        def convert(value: SSAValue) -> SSAValue:
+            return self.add(op(value, storage_type(target)))
+
+        return saturated(self, x, source, target, self._ranges.of(x), convert)
 
     def _int_to_int(self, x: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
         have, want = width_of(source), width_of(target)
@@ -288,6 +315,7 @@ class Emitter:
 
     def from_index(self, x: SSAValue, range_: Range, dtype: Attribute) -> SSAValue:
         """An index as a value; by way of i32 if its range fits, which vectors hold better."""
+        self._indices.setdefault(x, range_)
         if not is_float(dtype) and dtype != i1:
             return self.add(IndexCastOp(x, storage_type(dtype)))
         small = range_[0] >= -(1 << 31) and range_[1] < 1 << 31

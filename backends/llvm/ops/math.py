@@ -16,6 +16,7 @@ from tcopt.backends.llvm.emit.registry import emits
 from tcopt.backends.llvm.emit.types import LlvmType, element_of, lanes, llvm_type
 from tcopt.backends.llvm.ops.arith import fast_flags
 from tcopt.backends.llvm.ops.casts import bf16_to_f32, f32_to_bf16, f32_type_like
+from tcopt.dialects import arith_
 
 _INTRINSICS: dict[type[Operation], str] = {
     math.AbsFOp: "fabs",
@@ -50,6 +51,7 @@ _LIBRARY: dict[type[Operation], str] = {
     math.Log2Op: "log2",
     math.LogOp: "log",
     math.PowFOp: "pow",
+    arith_.RemFOp: "fmod",
     math.SinOp: "sin",
     math.SinhOp: "sinh",
     math.TanOp: "tan",

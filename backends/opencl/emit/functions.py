@@ -5,6 +5,8 @@ from __future__ import annotations
 from xdsl.dialects import math
 from xdsl.ir import Operation
 
+from tcopt.dialects import arith_
+
 FUNCTIONS: dict[type[Operation], str] = {
     math.AbsFOp: "fabs",
     math.AcosOp: "acos",
@@ -29,6 +31,7 @@ FUNCTIONS: dict[type[Operation], str] = {
     math.Log1pOp: "log1p",
     math.Log2Op: "log2",
     math.PowFOp: "pow",
+    arith_.RemFOp: "fmod",
     math.RoundOp: "round",
     math.RoundEvenOp: "rint",
     math.RsqrtOp: "rsqrt",

@@ -53,6 +53,12 @@ class PrecisionInterface(Operation):
         element may be another number, computed of them."""
         return () if self.selects else None
 
+    @property
+    def exceeds_halves(self) -> bool:
+        """Whether results for operands of 16-bit floats may be rounded, or too large, in 16 bits;
+        not where elements are moved, selected or compared."""
+        return False
+
     def integer_limits(self, operands: Sequence[Limits]) -> Limits | None:
         """Between which integers all elements of the result are; None if that is not known.
 

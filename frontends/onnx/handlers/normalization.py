@@ -132,13 +132,26 @@ def rms_normalization(ctx: NodeContext) -> SSAValue:
 
 @handler("LpNormalization")
 def lp_normalization(ctx: NodeContext) -> SSAValue:
-    """Division by the 1- or 2-norm along an axis; zero stays zero."""
+    """Division by the 1- or 2-norm along an axis; zero stays zero.
+
+    Rows are divided by their largest magnitude first: squares neither underflow nor overflow.
+    """
     x, p = ctx.input(0), ctx.get_int("p")
     ctx.check(p in (1, 2), f"p cannot be {p}")
     axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
-    norm = ctx.emit(graph.ReduceOp(x, kind=f"l{p}", axes=[axis], keepdims=True))
-    tiny = ctx.literal(np.finfo(ctx.builder.dtype_of(norm)).tiny, norm)
-    return ctx.emit(graph.DivOp(x, ctx.emit(graph.MaxOp(norm, tiny))))
+    size = ctx.emit(graph.AbsOp(x))
+    largest = ctx.emit(graph.ReduceOp(size, kind="max", axes=[axis], keepdims=True))
+    zero, one = ctx.literal(0.0, largest), ctx.literal(1.0, largest)
+    # Rows of zeros, and with infinite elements, are divided by their norm alone.
+    is_positive = ctx.emit(graph.CompareOp(largest, zero, predicate="gt"))
+    is_endless = ctx.emit(graph.IsInfOp(largest))
+    scale = ctx.emit(graph.SelectOp(is_positive, largest, one))
+    scale = ctx.emit(graph.SelectOp(is_endless, one, scale))
+    scaled = ctx.emit(graph.DivOp(x, scale))
+    norm = ctx.emit(graph.ReduceOp(scaled, kind=f"l{p}", axes=[axis], keepdims=True))
+    # The norm of scaled rows is at least 1, or 0.
+    least = ctx.literal(np.finfo(ctx.builder.dtype_of(norm)).tiny, norm)
+    return ctx.emit(graph.DivOp(scaled, ctx.emit(graph.MaxOp(norm, least))))
 
 
 @handler("LRN")

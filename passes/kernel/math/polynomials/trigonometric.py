@@ -1,23 +1,40 @@
 """sin and cos: x = n pi/2 + r, then a polynomial in r chosen by n.
 
-The reduction is done in f64, so it is exact enough for |x| below 1e9, or 1e6 on CPUs without
-fused multiply-add. Far beyond, results lie between -1 and 1 but mean nothing.
+The reduction is done in f64: by two parts of pi/2 for |x| below 2^30, or 2^20 on CPUs without fused
+multiply-add. If a value of a vector is larger, a branch reduces it by 203 bits of 2/pi, after
+Payne and Hanek (Radian Reduction for Trigonometric Functions, 1983).
 """
 
 from __future__ import annotations
 
-from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import i32, i64
-from xdsl.ir import SSAValue
+from dataclasses import replace
 
-from tcopt.dialects import arith_
+from xdsl.dialects import arith, math, scf, vector
+from xdsl.dialects.builtin import Float16Type, f64, i32, i64
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.utils.type import get_element_type_or_self
+
+from tcopt.dialects import arith_, vector_
 from tcopt.passes.kernel.math.polynomials.builder import FloatBuilder, expands
+from tcopt.support.pure_values import PureValues
 
 _ROUND = 6755399441055744.0
 """1.5 * 2^52: adding it rounds an f64 to an integer, left in its low bits."""
 _TWO_OVER_PI = 0.6366197723675814
+_HALF_PI = 1.5707963267948966
 _HALF_PI_HIGH, _HALF_PI_LOW = 1.57079632673412561417, 6.07710050650619224932e-11
 """pi/2 in two parts; the first has 33 bits, so that its small multiples are exact."""
+_TWO_OVER_PI_BITS = (
+    341782637,
+    423170132,
+    352195499,
+    488592205,
+    461485765,
+    90590992,
+    478285810,
+)
+"""2/pi in parts of 29 bits, the first after the point: their products with an f32 are exact in f64,
+and 7 of them leave less than 2^-74 for the largest f32."""
 _SIN = (
     -0.1666666716337204,
     0.008333329111337662,
@@ -36,9 +53,50 @@ def _reduce(b: FloatBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     whole = b.sub(shifted, _ROUND)
     rest = b.fma(whole, -_HALF_PI_HIGH, wide)
     rest = b.fma(whole, -_HALF_PI_LOW, rest)
+    near = _low_bits(b, shifted), b.narrow(rest)
+    if _is_half(x):
+        return near
+    is_far = b.compare("oge", b.absolute(x), 2.0**30 if b.fused else 2.0**20)
+    any_far = is_far
+    if b.shape is not None:
+        any_far = b.add_op(vector_.ReductionOp(is_far, vector.CombiningKindFlag.OR))
+    then = replace(b, ops=[], constants=PureValues())
+    far = _reduce_far(then, wide)
+    chosen = [then.select(is_far, *each) for each in zip(far, near, strict=True)]
+    regions = [*then.ops, scf.YieldOp(*chosen)], [scf.YieldOp(*near)]
+    branch = scf.IfOp(
+        any_far, [value.type for value in near], *(Region(Block(ops)) for ops in regions)
+    )
+    b.add_op(branch)
+    return branch.results[0], branch.results[1]
+
+
+def _reduce_far(b: FloatBuilder, wide: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """The same of any f32, given in f64.
+
+    Products with parts of 2/pi are taken modulo 4, and whole quadrants from their sum at each
+    step, so that nothing is rounded but bits below those of the remaining fraction.
+    """
+    quadrant = rest = b.constant(0.0, f64)
+    for index, part in enumerate(_TWO_OVER_PI_BITS, 1):
+        product = b.mul(wide, part * 2.0 ** (-29 * index))
+        turns = b.add_op(math.RoundEvenOp(b.mul(product, 0.25)))
+        rest = b.add(rest, b.sub(product, b.mul(turns, 4.0)))
+        whole = b.add_op(math.RoundEvenOp(rest))
+        rest, quadrant = b.sub(rest, whole), b.add(quadrant, whole)
+    return _low_bits(b, b.add(quadrant, _ROUND)), b.narrow(b.mul(rest, _HALF_PI))
+
+
+def _low_bits(b: FloatBuilder, shifted: SSAValue) -> SSAValue:
+    """The low bits of an integer to which `_ROUND` was added, as i32."""
     bits = b.add_op(arith.BitcastOp(shifted, b.type_of(i64)))
-    narrow = b.maximum(b.minimum(b.narrow(rest), 0.8), -0.8)
-    return b.add_op(arith_.TruncIOp(bits, b.type_of(i32))), narrow
+    return b.add_op(arith_.TruncIOp(bits, b.type_of(i32)))
+
+
+def _is_half(x: SSAValue) -> bool:
+    """Whether a value is a widened f16, which is never far."""
+    source = x.owner.input if isinstance(x.owner, arith.ExtFOp) else x
+    return isinstance(get_element_type_or_self(source.type), Float16Type)
 
 
 def _wave(b: FloatBuilder, quadrant: SSAValue, rest: SSAValue) -> SSAValue:
@@ -56,13 +114,14 @@ def _wave(b: FloatBuilder, quadrant: SSAValue, rest: SSAValue) -> SSAValue:
 
 @expands(math.SinOp)
 def expand_sin(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """sin within 1.5 ulp for |x| < 1e9; NaN for infinities."""
+    """sin within 1.5 ulp; NaN for infinities."""
     quadrant, rest = _reduce(b, x)
-    return _wave(b, quadrant, rest)
+    # The sum of -0.0 and a product of the other sign is 0.0.
+    return b.select(b.compare("oeq", x, 0.0), x, _wave(b, quadrant, rest))
 
 
 @expands(math.CosOp)
 def expand_cos(b: FloatBuilder, x: SSAValue) -> SSAValue:
-    """cos within 1.5 ulp for |x| < 1e9; NaN for infinities."""
+    """cos within 1.5 ulp; NaN for infinities."""
     quadrant, rest = _reduce(b, x)
     return _wave(b, b.add_bits(quadrant, b.integer(1)), rest)
