@@ -31,11 +31,16 @@ from tcopt.dialects.graph.quantize import (
 from tcopt.dialects.graph.scaled import Scaled
 from tcopt.dialects.graph.types import Array, element_type, is_float, numpy_dtype
 from tcopt.passes.graph.folding.constants import Constants
+from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
+from tcopt.support.errors import PassFailedError
 from tcopt.support.remarks import remark
 from tcopt.support.rewriting import erase_unused, function_bodies, rewrite, take_choices
 
 _SCALES = 65536
 """Elements of scales and zero points, which are evaluated here."""
+
+_CHANNELS = 4096
+"""Scales by channel for which every integer is tried."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +74,27 @@ class FakeQuantizationToIntegerPass(ModulePass):
     get the same centred integers. Values of 16 bits stay as they are: sums of their products do
     not fit into 32.
 
+    Sums are requantised by one product with the quotient of both scales. Dequantised values that
+    are quantised again are divided, as their products often fall halfway between two integers,
+    unless the product rounds all of them alike or `accuracy` is `fast`.
+
     Options:
         print_plan: print what is computed on integers to stderr before it is.
+        accuracy: `fast` requantises everything by products.
     """
 
     name = "fake-quantization-to-integer"
     moves_values: ClassVar[bool] = True
 
     print_plan: bool = False
+    accuracy: str = DEFAULT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.accuracy not in ACCURACIES:
+            known = ", ".join(ACCURACIES)
+            raise PassFailedError(f"{self.name}: accuracy = '{self.accuracy}' is none of {known}")
         for body in function_bodies(op):
-            plan = plan_integers(body, Constants(op))
+            plan = plan_integers(body, Constants(op), self.accuracy)
             if self.print_plan:
                 print(plan, file=sys.stderr)
             if plan.ops:
@@ -108,9 +122,9 @@ class IntegerPlan:
         return "\n".join(lines)
 
 
-def plan_integers(body: Block, constants: Constants) -> IntegerPlan:
+def plan_integers(body: Block, constants: Constants, accuracy: str = DEFAULT) -> IntegerPlan:
     """Choose what is computed on integers, by the rules of `fake-quantization-to-integer`."""
-    return _Conversion(body, constants).run()
+    return _Conversion(body, constants, accuracy).run()
 
 
 class UseIntegers(RewritePattern):
@@ -148,11 +162,14 @@ class _Conversion:
         scaled: real values that are known as integers.
         centred: for 8-bit values, their zero point and the centred integers.
         limits: the least and the greatest number of centred integers.
+        sums: the integers that are sums of products.
     """
 
-    def __init__(self, body: Block, constants: Constants):
+    def __init__(self, body: Block, constants: Constants, accuracy: str):
         self.body = body
         self.constants = constants
+        self.accuracy = accuracy
+        self.sums: set[SSAValue] = set()
         self.plan = IntegerPlan()
         self.scaled: dict[SSAValue, Scaled] = {}
         self.centred: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
@@ -210,8 +227,29 @@ class _Conversion:
             limits, (low, high) = self.limits.get(source.integers), _without(zero)
             if limits is not None and low <= limits[0] and limits[1] <= high and zero.size == 1:
                 return source.integers
+        if not self.rounds_alike(source, op):
+            return self.insert(type(op)(x, op.scale, op.zero, centered=True), op)
         factor = self.insert(DivOp(source.scale, op.scale), op)
         return self.insert(RequantizeOp(source.integers, factor, op.zero, centered=True), op)
+
+    def rounds_alike(self, source: Scaled, op: QuantizerOp) -> bool:
+        """Whether a product with the quotient of two scales replaces a product and a division.
+
+        Sums of products are rounded by floats, too, so that neither order is the more exact.
+        """
+        if source.integers in self.sums or self.accuracy == FAST:
+            return True
+        limits = self.limits.get(source.integers)
+        scale, new, zero = source.known, self.array(op.scale), self.array(op.zero)
+        if limits is None or scale is None or new is None or zero is None or zero.size != 1:
+            return False
+        integers = np.arange(limits[0], limits[1] + 1, dtype=np.float32)[:, None]
+        scale, new = scale.reshape(-1), new.reshape(-1)
+        if len({scale.size, new.size} - {1}) > 1 or max(scale.size, new.size) > _CHANNELS:
+            return False
+        point = zero.reshape(-1)
+        product = op.compute(integers * (scale / new), np.ones((), np.float32), point)
+        return bool((product == op.compute(integers * scale, new, point)).all())
 
     def unlimited(self, op: QuantizerOp) -> SSAValue:
         """What is quantised, without limits of its numbers that are beyond those of integers."""
@@ -250,6 +288,10 @@ class _Conversion:
         for new in (*made.integers, *made.scale):
             self.insert(new, op)
         integers = made.integers[-1].results[0]
+        if element_type(integers) == i32 and any(
+            value.integers in self.sums or element_type(value.integers) != i32 for value in known
+        ):
+            self.sums.add(integers)
         if element_type(integers) == i16 and None not in limits:
             rows = [each for each in limits if each is not None]
             self.limits[integers] = min(low for low, _ in rows), max(high for _, high in rows)
