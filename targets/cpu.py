@@ -29,7 +29,7 @@ _GRAPH = specs(
     *SIMPLIFY,
     "split-reductions",
     "narrow-contractions",
-    "widen-contractions",
+    "widen-floats",
     "separate-pools",
     "expand-conv-transpose",
     "split-taps",

@@ -17,6 +17,7 @@ _GRAPH = specs(
     *SIMPLIFY,
     "split-reductions",
     "narrow-contractions",
+    "widen-floats",
     "fold-constants",
     "convert-layout",
     "pack-matmul",

@@ -39,9 +39,9 @@ def make_phases(
         set_target: the pass that says what to compile for.
         graph: passes of the graph level, `fuse-ops` the last.
         kernel: passes from scheduled loops to the kernel level.
-        accuracy, precision: as `TargetKind.pipeline` takes them; `winograd` is told the first, and
-            for the second `lower-precision` runs before `pack-dots`, of which `winograd` is told
-            where it runs before that.
+        accuracy, precision: as `TargetKind.pipeline` takes them. `winograd`, `widen-floats`
+            and `fake-quantization-to-integer` have the first as an option. For the second
+            `lower-precision` runs before `pack-dots`; `winograd` has it as an option.
     """
     phases = [
         Phase("import"),
@@ -53,7 +53,8 @@ def make_phases(
         Phase("code"),
     ]
     if accuracy != DEFAULT:
-        phases = configured(phases, "winograd", accuracy=accuracy)
+        for name in ("fake-quantization-to-integer", "widen-floats", "winograd"):
+            phases = configured(phases, name, accuracy=accuracy)
     if precision != PRECISE:
         phases = configured(phases, "winograd", precision=precision)
         lower = (PassSpec.of("lower-precision", to=precision),)

@@ -1,4 +1,4 @@
-// RUN: tcopt %s -p set-target,fake-quantization-to-integer,fold-constants,fold-shapes,decompose,hoist-slices,fold-constants,fold-scale,canonicalize,narrow-contractions,widen-contractions,separate-pools,expand-conv-transpose,split-taps,sink-concat,gather-pixels,convert-layout,pack-matmul,pack-dots,winograd,sink-concat,fold-constants,canonicalize,propagate-padding,fuse-ops -o %t.mlir && filecheck %s --input-file %t.mlir
+// RUN: tcopt %s -p set-target,fake-quantization-to-integer,fold-constants,fold-shapes,decompose,hoist-slices,fold-constants,fold-scale,canonicalize,narrow-contractions,widen-floats,separate-pools,expand-conv-transpose,split-taps,sink-concat,gather-pixels,convert-layout,pack-matmul,pack-dots,winograd,sink-concat,fold-constants,canonicalize,propagate-padding,fuse-ops -o %t.mlir && filecheck %s --input-file %t.mlir
 // RUN: tcopt %t.mlir -p lower-graph-to-te | filecheck %s --check-prefix=TE
 
 // Names of dimensions stay through all passes on graphs, whatever becomes of the operators.

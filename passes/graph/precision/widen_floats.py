@@ -1,32 +1,129 @@
-"""Contractions of 16-bit floats as contractions of f32, where a CPU has no others."""
+"""16-bit floats computed in f32, and kept in f32 from op to op."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.cast import CastOp
+from tcopt.dialects.graph.constant import ConstantOp
 from tcopt.dialects.graph.contraction import ContractionOp
+from tcopt.dialects.graph.interfaces import GraphOp
 from tcopt.dialects.graph.types import bytes_of, element_type, is_half, shape_of, tensor, type_of
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import target_facts_of
+from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
+from tcopt.support.errors import PassFailedError
 from tcopt.support.pure_values import insert_once
 from tcopt.support.remarks import remark
-from tcopt.support.rewriting import rewrite
+from tcopt.support.rewriting import erase_unused, function_bodies, rewrite
 
 LEAST_USES = 2
 """Products that each element of an operand should be in, on average. An element of one product
 alone is converted where it is loaded."""
 
 FAR_USES = 16
-"""The same for weights that the second level of cache does not hold: they are read twice as fast
-in 16 bits."""
+"""The same for weights that L2 does not hold: they are read twice as fast in 16 bits."""
+
+
+@dataclass
+class Roundings:
+    """Values of 16 bits that round values of f32, made by the patterns of one run.
+
+    Attributes:
+        casts: the ops that round, in program order.
+        keeps: whether ops after them use the values before they are rounded.
+    """
+
+    keeps: bool
+    casts: dict[SSAValue, CastOp] = field(default_factory=dict[SSAValue, CastOp])
+
+    def wide(self, value: SSAValue, rewriter: PatternRewriter) -> SSAValue:
+        """A value in f32, before it was rounded if that is kept."""
+        if value in self.casts and self.keeps:
+            return self.casts[value].x
+        return insert_once(rewriter, CastOp(value, f32))
+
+    def rounded(self, op: GraphOp, narrow: GraphOp) -> list[CastOp]:
+        """The roundings of an op's results to the types of the op that it replaces."""
+        made: list[CastOp] = []
+        for result, old in zip(op.results, narrow.results, strict=True):
+            if result.type != old.type:
+                cast = CastOp(result, type_of(old).element_type)
+                self.casts[cast.result] = cast
+                made.append(cast)
+        return made
+
+
+@dataclass
+class WidenOp(RewritePattern):
+    """Compute on 16-bit floats in f32, and round the results for what needs 16 bits.
+
+        %p = graph.mul %x, %x : tensor<2x64xf16>
+        %y = graph.reduce<sum> %p {axes = [1]} : tensor<2xf16>
+    ->
+        %a = graph.cast %x : tensor<2x64xf32>
+        %p = graph.mul %a, %a : tensor<2x64xf32>
+        %b = graph.reduce<sum> %p {axes = [1]} : tensor<2xf32>
+        %y = graph.cast %b : tensor<2xf16>
+
+    Ops that only move, select or compare elements follow those that compute.
+    """
+
+    roundings: Roundings
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: GraphOp, rewriter: PatternRewriter) -> None:
+        if isinstance(op, ContractionOp | ConstantOp) or op.results[0] in self.roundings.casts:
+            return
+        halves = [value for value in op.operands if is_half(element_type(value))]
+        follows = any(value in self.roundings.casts for value in halves)
+        if not halves or not (follows or (op.exceeds_halves and is_used(op))):
+            return
+        types = [
+            tensor(shape_of(value), f32) if is_half(element_type(value)) else type_of(value)
+            for value in op.results
+        ]
+        if isinstance(op, CastOp):
+            # Conversions by the model itself round.
+            types = [op.type]
+        wide = type(op).create(
+            operands=[
+                self.roundings.wide(value, rewriter) if value in halves else value
+                for value in op.operands
+            ],
+            result_types=types,
+            properties=op.properties,
+        )
+        if not _fits(wide):
+            wide.erase()
+            return
+        remark(WidenFloatsPass.name, op, "computed in f32")
+        casts = self.roundings.rounded(wide, op)
+        rounded = {cast.x: cast.result for cast in casts}
+        results = [rounded.get(value, value) for value in wide.results]
+        rewriter.replace(op, [wide, *casts], results)
+
+
+def is_used(op: GraphOp) -> bool:
+    """Whether another op of the graph uses a result."""
+    return any(isinstance(use.operation, GraphOp) for value in op.results for use in value.uses)
+
+
+def _fits(op: GraphOp) -> bool:
+    """Whether an op takes its operands and computes the results that it has."""
+    try:
+        return [value.type for value in op.results] == list(op.infer())
+    except VerifyException:
+        return False
 
 
 @dataclass
@@ -43,10 +140,14 @@ class WidenContraction(RewritePattern):
     Attributes:
         capabilities: those of the target.
         near: bytes of weights that stay near.
+        threads: whether lanes are threads, which convert what they load while they wait for memory.
+        roundings: those that this and other patterns made.
     """
 
     capabilities: Collection[str]
     near: int
+    threads: bool
+    roundings: Roundings
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ContractionOp, rewriter: PatternRewriter) -> None:
@@ -54,18 +155,31 @@ class WidenContraction(RewritePattern):
         if not is_half(element):
             return
         if reason := self.reason_to_stay(op):
-            remark(WidenContractionsPass.name, op, reason, missed=True)
+            remark(WidenFloatsPass.name, op, reason, missed=True)
+            if self.roundings.keeps and is_half(op.type.element_type) and is_used(op):
+                self._replace(op, list(op.operands), {"result_element": f32}, rewriter)
             return
-        kept = {k: v for k, v in op.properties.items() if k != "result_element"}
-        operands = [insert_once(rewriter, CastOp(operand, f32)) for operand in op.operands]
+        operands = [self.roundings.wide(operand, rewriter) for operand in op.operands]
+        remark(WidenFloatsPass.name, op, f"products of {element} in f32")
+        self._replace(op, operands, {}, rewriter)
+
+    def _replace(
+        self,
+        op: ContractionOp,
+        operands: Sequence[SSAValue],
+        changed: Mapping[str, Attribute],
+        rewriter: PatternRewriter,
+    ) -> None:
+        """Put the same contraction with a result of f32 in the place of one."""
+        kept = {k: v for k, v in op.properties.items() if k != "result_element"} | changed
         result = tensor(op.shape, f32)
         wide = type(op).create(operands=operands, result_types=[result], properties=kept)
-        remark(WidenContractionsPass.name, op, f"products of {element} in f32")
-        narrow = op.type.element_type
-        rewriter.replace(op, wide if narrow == f32 else [wide, CastOp(wide, narrow)])
+        rewriter.replace(op, [wide, *self.roundings.rounded(wide, op)])
 
     def reason_to_stay(self, op: ContractionOp) -> str:
         """Why products are not widened; empty if they are."""
+        if self.threads:
+            return "threads convert what they load"
         elements = [element_type(operand) for operand in op.operands]
         if find_dot(self.capabilities, (elements[0], elements[1]), f32) is not None:
             return f"the target multiplies {elements[0]}"
@@ -80,13 +194,29 @@ class WidenContraction(RewritePattern):
 
 
 @dataclass(frozen=True)
-class WidenContractionsPass(ModulePass):
-    """Convert operands of contractions of 16-bit floats to f32, each value once.
+class WidenFloatsPass(ModulePass):
+    """Compute on 16-bit floats in f32, and keep f32 between ops.
+
+    Sums, products and functions of 16-bit floats are computed in f32, and their results stay f32
+    for the ops that follow: x * x, its mean and the square root of that do not overflow, and
+    nothing is rounded in between. Values of 16 bits remain where the model has them as
+    inputs, weights and results, where it converts to them itself, and in operands of contractions
+    that the target multiplies in 16 bits.
+
+        %p = graph.mul %x, %x : tensor<2x64xf16>
+        %m = graph.reduce<mean> %p {axes = [1]} : tensor<2xf16>
+        %y = graph.sqrt %m : tensor<2xf16>
+    ->
+        %a = graph.cast %x : tensor<2x64xf32>
+        %p = graph.mul %a, %a : tensor<2x64xf32>
+        %m = graph.reduce<mean> %p {axes = [1]} : tensor<2xf32>
+        %s = graph.sqrt %m : tensor<2xf32>
+        %y = graph.cast %s : tensor<2xf16>
 
     Products of 16-bit floats are summed in f32. A CPU without instructions for that converts
     each element wherever it is loaded, which costs as much as the products; here it is converted
-    by what computes it, or at compile time. Sums are rounded as before, so no result changes.
-    What comes later (layouts, packed weights, Winograd) finds contractions of f32.
+    by the op that computes it, or at compile time. Later passes (layouts, packed weights,
+    Winograd) find contractions of f32.
 
         %w = graph.constant @w : tensor<64x64x3x3xf16>
         %y = graph.conv %x, %w : tensor<1x64x28x28xf16>
@@ -99,13 +229,25 @@ class WidenContractionsPass(ModulePass):
 
     Operands stay where the target has dot products of their type, and where elements are in
     few products: reading a matrix for a single row takes longer than converting it.
+
+    Options:
+        accuracy: `fast` rounds the result of every op to the type that the model gives it.
     """
 
-    name = "widen-contractions"
+    name = "widen-floats"
+
+    accuracy: str = DEFAULT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.accuracy not in ACCURACIES:
+            known = ", ".join(ACCURACIES)
+            raise PassFailedError(f"{self.name}: accuracy = '{self.accuracy}' is none of {known}")
         target = target_facts_of(op)
-        # Threads convert what they load while they wait for memory.
-        if target is not None and not target.lanes_are_threads:
-            near = 0 if target.vectors is None else target.vectors.l2
-            rewrite(op, [WidenContraction(target.capabilities, near)])
+        if target is None:
+            return
+        roundings = Roundings(keeps=self.accuracy != FAST)
+        near = 0 if target.vectors is None else target.vectors.l2
+        products = WidenContraction(target.capabilities, near, target.lanes_are_threads, roundings)
+        rewrite(op, [products, WidenOp(roundings)] if roundings.keeps else [products], once=True)
+        for body in function_bodies(op):
+            erase_unused(body, CastOp)

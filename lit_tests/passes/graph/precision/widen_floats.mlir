@@ -1,21 +1,22 @@
-// RUN: tcopt %s -p 'set-target{cpu=haswell},widen-contractions' | filecheck %s
-// RUN: tcopt %s -p 'set-target{cpu=sapphirerapids},widen-contractions' | filecheck %s --check-prefix=DOTS
-// RUN: tcopt %s -p 'set-target{cpu=haswell},widen-contractions,pack-matmul,convert-layout' | filecheck %s --check-prefix=LATER
+// RUN: tcopt %s -p 'set-target{cpu=haswell},widen-floats' | filecheck %s
+// RUN: tcopt %s -p 'set-target{cpu=haswell},widen-floats{accuracy=fast}' | filecheck %s --check-prefix=FAST
+// RUN: tcopt %s -p 'set-target{cpu=sapphirerapids},widen-floats' | filecheck %s --check-prefix=DOTS
+// RUN: tcopt %s -p 'set-target{cpu=haswell},widen-floats,pack-matmul,convert-layout' | filecheck %s --check-prefix=LATER
 
-// Data and weights are converted, each value once; sums are rounded as before.
+// Data and weights are converted, each value once; sums are rounded for results alone.
 // CHECK-LABEL: func.func @twice
 // CHECK:       %[[X:.*]] = graph.cast %x : tensor<1x16x8x8xf32>
 // CHECK-NEXT:  %[[W:.*]] = graph.cast %w : tensor<16x16x3x3xf32>
 // CHECK-NEXT:  %[[A:.*]] = graph.conv %[[X]], %[[W]] {pads = [1, 1, 1, 1]} : tensor<1x16x8x8xf32>
-// CHECK-NEXT:  %a = graph.cast %[[A]] : tensor<1x16x8x8xf16>
-// CHECK-NEXT:  %r = graph.relu %a : tensor<1x16x8x8xf16>
+// CHECK-NEXT:  %[[R:.*]] = graph.relu %[[A]] : tensor<1x16x8x8xf32>
+// CHECK-NEXT:  %r = graph.cast %[[R]] : tensor<1x16x8x8xf16>
 // CHECK-NEXT:  %[[V:.*]] = graph.cast %v : tensor<16x4x3x3xf32>
 // CHECK-NEXT:  %[[B:.*]] = graph.conv_transpose %[[X]], %[[V]] {pads = [1, 1, 1, 1]} : tensor<1x4x8x8xf32>
 // CHECK-NEXT:  %b = graph.cast %[[B]] : tensor<1x4x8x8xf16>
-// Elementwise operators between take the layout of blocks in 16 bits as well.
+// Elementwise operators after them take the layout of blocks.
 // LATER-LABEL: func.func @twice
 // LATER:       graph.blocked_conv %{{.*}}, %{{.*}} {pads = [1, 1, 1, 1]} : tensor<1x2x8x8x8xf32>
-// LATER:       graph.relu %{{.*}} : tensor<1x2x8x8x8xf16>
+// LATER:       graph.relu %{{.*}} : tensor<1x2x8x8x8xf32>
 func.func @twice(%x: tensor<1x16x8x8xf16>) -> (tensor<1x16x8x8xf16>, tensor<1x4x8x8xf16>) {
   %w = graph.constant dense<0.5> : tensor<16x16x3x3xf16>
   %v = graph.constant dense<0.25> : tensor<16x4x3x3xf16>
@@ -59,4 +60,51 @@ func.func @sums(%x: tensor<64x64xbf16>) -> tensor<64x32xf32> {
   %w = graph.constant dense<0.5> : tensor<64x32xbf16>
   %y = graph.matmul %x, %w {result_element = f32} : tensor<64x32xf32>
   return %y : tensor<64x32xf32>
+}
+
+// Results of ops stay f32 for the ops that follow, also through those that only move elements.
+// With the accuracy `fast` every op rounds.
+// CHECK-LABEL: func.func @chain
+// CHECK:       %[[X:.*]] = graph.cast %x : tensor<2x64xf32>
+// CHECK-NEXT:  %[[P:.*]] = graph.mul %[[X]], %[[X]] : tensor<2x64xf32>
+// CHECK-NEXT:  %[[T:.*]] = graph.transpose %[[P]] {perm = [1, 0]} : tensor<64x2xf32>
+// CHECK-NEXT:  %[[M:.*]] = graph.reduce %[[T]] {kind = mean, axes = [0]} : tensor<2xf32>
+// CHECK-NEXT:  %[[S:.*]] = graph.sqrt %[[M]] : tensor<2xf32>
+// CHECK-NEXT:  %s = graph.cast %[[S]] : tensor<2xf16>
+// CHECK-NEXT:  return %s
+// FAST-LABEL:  func.func @chain
+// FAST-NOT:    graph.cast
+// FAST:        return
+func.func @chain(%x: tensor<2x64xf16>) -> tensor<2xf16> {
+  %p = graph.mul %x, %x : tensor<2x64xf16>
+  %t = graph.transpose %p {perm = [1, 0]} : tensor<64x2xf16>
+  %m = graph.reduce %t {kind = mean, axes = [0]} : tensor<2xf16>
+  %s = graph.sqrt %m : tensor<2xf16>
+  return %s : tensor<2xf16>
+}
+
+// Ops that only move elements of 16 bits, and single ops, stay; so does a conversion of the model.
+// CHECK-LABEL: func.func @stays
+// CHECK-NEXT:  %t = graph.transpose %x {perm = [1, 0]} : tensor<64x2xf16>
+// CHECK-NEXT:  %m = graph.reduce %x {kind = sum, axes = [1]} : tensor<2xf16>
+// CHECK-NEXT:  %h = graph.cast %z : tensor<2xf16>
+// CHECK-NEXT:  %w = graph.cast %h : tensor<2xf32>
+// CHECK-NEXT:  return
+func.func @stays(%x: tensor<2x64xf16>, %z: tensor<2xf32>) -> (tensor<64x2xf16>, tensor<2xf16>, tensor<2xf32>) {
+  %t = graph.transpose %x {perm = [1, 0]} : tensor<64x2xf16>
+  %m = graph.reduce %x {kind = sum, axes = [1]} : tensor<2xf16>
+  %h = graph.cast %z : tensor<2xf16>
+  %w = graph.cast %h : tensor<2xf32>
+  return %t, %m, %w : tensor<64x2xf16>, tensor<2xf16>, tensor<2xf32>
+}
+
+// A product that stays in 16 bits gives its sums in f32 to what follows.
+// CHECK-LABEL: func.func @scores
+// CHECK:       %[[Y:.*]] = graph.matmul %x, %{{.*}} {result_element = f32} : tensor<1x32xf32>
+// CHECK-NEXT:  %[[S:.*]] = graph.softmax %[[Y]] {axis = 1} : tensor<1x32xf32>
+func.func @scores(%x: tensor<1x64xf16>) -> tensor<1x32xf16> {
+  %w = graph.constant dense<0.5> : tensor<64x32xf16>
+  %y = graph.matmul %x, %w : tensor<1x32xf16>
+  %s = graph.softmax %y {axis = 1} : tensor<1x32xf16>
+  return %s : tensor<1x32xf16>
 }
