@@ -115,7 +115,7 @@ class ExecCheck(Instrument):
         self._skipped.clear()
         self._moves_values = False
         self._mark = mark
-        _say(f"{name}: same values, {len(run.values) + len(run.located.values)} compared "
+        _say(f"{name}: same values, {len(run.values) + len(run.located)} compared "
              f"({time.perf_counter() - started:.2f} s)")  # fmt: skip
 
     def finish(self, module: ModuleOp) -> None:

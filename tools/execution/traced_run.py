@@ -21,8 +21,6 @@ from xdsl.ir import Operation
 
 from tcopt.dialects import loop, te
 from tcopt.dialects.float_precision import precision_of, rounds
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.group import GroupOp
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
 from tcopt.support.closeness import Tolerance, difference
 from tcopt.support.errors import MismatchError, UnsupportedError
@@ -35,6 +33,7 @@ from tcopt.tools.execution.accelerator_runs import (
 from tcopt.tools.execution.executors import functions, level_of, outputs_of
 from tcopt.tools.execution.fingerprints import digest, fingerprint
 from tcopt.tools.execution.host_program import WEIGHTS, HostProgram, planned, unwritten
+from tcopt.tools.execution.probes import Located
 from tcopt.tools.execution.stage_runs import Call, Output, run_kernel, run_plain, run_te
 
 Array = NDArray[Any]
@@ -66,15 +65,6 @@ class Value:
     mask: Array | None
     where: str | None
     of_tensor: bool = False
-
-
-@dataclass
-class Located:
-    """Values of a graph by where they come from: location, number of the result, shape, dtype, and
-    whether the op stands for several."""
-
-    values: dict[Any, Array] = field(default_factory=dict[Any, Array])
-    owners: dict[Any, Operation] = field(default_factory=dict[Any, Operation])
 
 
 @dataclass
@@ -204,32 +194,14 @@ class _Current:
             )
         if level_of(self.module) == "graph":
             return graph.run_function(
-                entry, feeds, weights=_weights(self.module), observe=self.locate
+                entry, feeds, weights=_weights(self.module), observe=self.run.located.add
             )
         raise UnsupportedError("a function on tensors at this level does not run", op=entry)
-
-    def locate(self, op: Operation, results: Sequence[Array]) -> None:
-        """Keep values under their location, where it is known."""
-        from tcopt.support.locations import is_known
-
-        if not is_known(op.location) or isinstance(op, ConstantOp):
-            return
-        for number, result in enumerate(results):
-            # What a group gives has the place of its main op, whose value is another.
-            key = (
-                op.location,
-                number,
-                np.shape(result),
-                str(np.asarray(result).dtype),
-                _is_joint(op),
-            )
-            self.run.located.values[key] = np.asarray(result)
-            self.run.located.owners[key] = op
 
     def locate_call(self, op: Operation, results: Sequence[Array]) -> None:
         """Keep the results of calls; the views between them may be parts of what they name."""
         if isinstance(op, te.CallOp):
-            self.locate(op, results)
+            self.run.located.add(op, results)
 
     # Functions.
 
@@ -349,11 +321,6 @@ class _Current:
         text = difference(value.array, expected, tolerance, mask)
         if text is not None:
             raise ValueChanged(f"{key}: {text}", where=output.where)
-
-
-def _is_joint(op: Operation) -> bool:
-    """Whether an op stands for several."""
-    return isinstance(op, GroupOp | te.CallOp)
 
 
 def new_buffers(entry: Operation, first: int, end: int) -> list[Array]:
