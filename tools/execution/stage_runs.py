@@ -71,7 +71,7 @@ class Call:
     """What one call gave.
 
     Attributes:
-        positions: of the outputs among the arguments, where these are buffers.
+        positions: of the first outputs among the arguments; the others are returned.
         seconds: how long it ran.
     """
 
@@ -83,9 +83,10 @@ class Call:
     def only(self, positions: Sequence[int]) -> Call:
         """The call without the outputs that are not among `positions`, which are workspace."""
         kept = [number for number, place in enumerate(self.positions) if place in positions]
+        returned = self.outputs[len(self.positions) :]
         return replace(
             self,
-            outputs=tuple(self.outputs[number] for number in kept),
+            outputs=(*(self.outputs[number] for number in kept), *returned),
             positions=tuple(self.positions[number] for number in kept),
         )
 
@@ -173,14 +174,15 @@ def run_kernel(
     function: Operation,
     arrays: Sequence[Array],
     written: Sequence[int],
+    refilled: Sequence[int],
     before: float | None,
     tolerance: Tolerance,
 ) -> Call:
     """Run a function of the kernel level as machine code, twice.
 
     First parallel iterations run one by one in another order, and buffers end where forbidden
-    memory begins. Then they run on threads, buffers begin where it ends, and what is written holds
-    other bytes before. Both must agree.
+    memory begins. Then they run on threads, buffers begin where it ends, and buffers among
+    `refilled` hold other bytes before. Both must agree.
 
     Raises:
         NativeFault: it leaves a buffer, crashes or does not end.
@@ -189,25 +191,28 @@ def run_kernel(
     assert isinstance(function, func.FuncOp)
     name = function.sym_name.data
     text = _kernel_text(module, function)
-    seconds, runs = 0.0, list[list[Array]]()
+    seconds, runs, returned = 0.0, list[list[Array]](), list[Array]()
     overlaps = _overlap(arrays)
     for again in range(1 if overlaps else 2):
         buffers = private_copies(arrays)
         if again:
-            for position in written:
+            for position in refilled:
                 buffers[position].reshape(-1).view(np.uint8)[...] = _OTHER_FILL
         started = time.perf_counter()
         limit = _limit(before, 2 * _FIRST_LIMIT)
         try:
-            _call_kernel(function, text, buffers, written, again=bool(again), limit=limit)
+            result = _call_kernel(function, text, buffers, written, again=bool(again), limit=limit)
         except NativeFault as error:
             raise _in_function(error, function) from None
         seconds = max(seconds, time.perf_counter() - started)
         runs.append(buffers)
+        returned += [] if result is None else [np.asarray(result)]
     outputs, positions = written_outputs(function, arrays, runs[0], written)
-    for output, position in zip(outputs, positions, strict=True):
-        if len(runs) > 1:
-            wrong = difference(runs[1][position], output.array, tolerance, output.mask)
+    outputs += tuple(Output("the result", each, None, place_of(function)) for each in returned[:1])
+    if len(runs) > 1:
+        values = [*(runs[1][position] for position in positions), *returned[1:]]
+        for output, value in zip(outputs, values, strict=True):
+            wrong = difference(value, output.array, tolerance, output.mask)
             if wrong is not None:
                 raise MismatchError(
                     f"{output.name} of @{name} depends on the order of parallel iterations, or on "
@@ -252,7 +257,8 @@ def _call_kernel(
     *,
     again: bool,
     limit: float,
-) -> None:
+) -> Any:
+    """Call a function; returns its scalar result, if it has one."""
     process = native_process()
     symbol = symbol_of(function.sym_name.data).strip('"')
     handle = process.load(text, [symbol], sorted(external_names(text)), shuffled=not again)
@@ -266,8 +272,9 @@ def _call_kernel(
             arguments.append(Scalar(llvm_type(type_), array.item()))
     outputs = function.function_type.outputs.data
     result = llvm_type(outputs[0]) if outputs else ""
-    process.call(handle, symbol, arguments, result=result, at_end=not again, limit=limit)
+    value = process.call(handle, symbol, arguments, result=result, at_end=not again, limit=limit)
     process.forget(handle)
+    return value if outputs else None
 
 
 def _limit(before: float | None, first: float) -> float:

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 
 from tcopt.dialects import loop, te
@@ -32,7 +32,14 @@ from tcopt.tools.execution.accelerator_runs import (
 )
 from tcopt.tools.execution.executors import functions, level_of, outputs_of
 from tcopt.tools.execution.fingerprints import digest, fingerprint
-from tcopt.tools.execution.host_program import WEIGHTS, HostProgram, planned, unwritten
+from tcopt.tools.execution.host_program import (
+    WEIGHTS,
+    HostProgram,
+    is_host_program,
+    planned,
+    unwritten,
+)
+from tcopt.tools.execution.memory_roles import memory_roles
 from tcopt.tools.execution.probes import Located
 from tcopt.tools.execution.stage_runs import Call, Output, run_kernel, run_plain, run_te
 
@@ -76,6 +83,21 @@ class Run:
     results: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
 
 
+@dataclass(frozen=True)
+class Interface:
+    """How a function uses its arguments.
+
+    Attributes:
+        count: the number of arguments.
+        results: the positions of the buffers that it writes.
+        updated: those of them whose initial content it may read.
+    """
+
+    count: int
+    results: Sequence[int]
+    updated: Sequence[int] = ()
+
+
 class ValueChanged(MismatchError):
     """A value of a function is not what it was; `where` is that of the op."""
 
@@ -92,9 +114,7 @@ class Tracer:
     tolerance: Tolerance
     last: Run = field(default_factory=Run)
     _first: dict[Key, Array] = field(default_factory=dict[Key, Array])
-    _interfaces: dict[str, tuple[int, tuple[int, ...]]] = field(
-        default_factory=dict[str, tuple[int, tuple[int, ...]]]
-    )
+    _interfaces: dict[str, Interface] = field(default_factory=dict[str, "Interface"])
     _seconds: dict[str, float] = field(default_factory=dict[str, float])
     _strings: StringTable | None = None
     _known: dict[Any, Call] = field(default_factory=dict[Any, Call])
@@ -158,7 +178,7 @@ class _Current:
         """The results of an entry function."""
         if isinstance(entry, te.FuncOp):
             return self.call_te(entry, feeds)
-        if isinstance(entry, func.FuncOp) and entry.function_type.outputs.data:
+        if isinstance(entry, func.FuncOp) and _has_tensors(entry):
             return self.values(entry, feeds)
         count = len(entry.regions[0].blocks[0].args)
         outputs = outputs_of(self.module)
@@ -168,20 +188,14 @@ class _Current:
             arrays += new_buffers(entry, len(arrays), count - 2) + planned(self.module, entry)
         else:
             arrays += new_buffers(entry, len(arrays), count)
-        if self.is_host(entry):
+        returned: list[Array] = []
+        if is_host_program(entry):
             HostProgram(self.module, self.call).run(cast(func.FuncOp, entry), arrays)
         else:
-            self.call_native(entry, arrays)
+            returned = self.call_native(entry, arrays)
         if WEIGHTS in entry.attributes:
-            return arrays[count - 2 - outputs : count - 2]
-        return arrays[len(feeds) :] or arrays
-
-    def is_host(self, entry: Operation) -> bool:
-        """Whether an entry calls the functions that compute."""
-        return isinstance(entry, func.FuncOp) and any(
-            op.name in ("loop.call", "func.call", "loop.weight", "memref.copy")
-            for op in entry.walk()
-        )
+            return arrays[count - 2 - outputs if outputs else 0 : count - 2]
+        return (arrays[len(feeds) :] or arrays) + returned
 
     def values(self, entry: func.FuncOp, feeds: Sequence[Array]) -> list[Array]:
         """The results of a function on tensors: a graph, or calls of tensor expressions."""
@@ -218,7 +232,7 @@ class _Current:
         name = function.sym_name.data
         count = len(function.body.block.args)
         results = len(function.outputs)
-        self.tracer._interfaces[name] = count + results, tuple(range(count, count + results))
+        self.tracer._interfaces[name] = Interface(count + results, range(count, count + results))
         mark, tolerance = self.facts(function, name)
         key = (mark, digest(arrays))
         call = self.tracer._known.get(key) or run_te(function, arrays)
@@ -236,10 +250,15 @@ class _Current:
             raise UnsupportedError(f"there is no function @{name} with a body", op=op)
         self.call_native(function, arrays)
 
-    def call_native(self, function: Operation, arrays: list[Array]) -> None:
-        """Run a function of the loop or the kernel level, or a program, on buffers."""
+    def call_native(self, function: Operation, arrays: list[Array]) -> list[Array]:
+        """Run a function of the loop or the kernel level, or a program, on buffers.
+
+        Returns:
+            Scalar results, if it has any.
+        """
         name = function.properties["sym_name"].data  # pyright: ignore
-        written, compared = self.interface(function, name, len(arrays))
+        interface = self.interface(function, name, len(arrays))
+        written = (*interface.results, *range(interface.count, len(arrays)))
         mark, tolerance = self.facts(function, name)
         key = (mark, digest(arrays))
         call = self.tracer._known.get(key)
@@ -250,16 +269,20 @@ class _Current:
             elif isinstance(function, loop.FuncOp):
                 call = run_plain(function, arrays, written, before, self.stage_shapes(name))
             else:
-                call = run_kernel(self.module, function, arrays, written, before, tolerance)
+                refilled = [each for each in written if each not in interface.updated]
+                call = run_kernel(
+                    self.module, function, arrays, written, refilled, before, tolerance
+                )
             self.tracer._seconds[name] = max(call.seconds, before or 0.0)
-            call = call.only(compared)
+            call = call.only(interface.results)
         self.tracer._used[key] = call
         results = self.judge(function, name, call, tolerance)
-        for position, output, result in zip(call.positions, call.outputs, results, strict=True):
+        for position, output, result in zip(call.positions, call.outputs, results, strict=False):
             if output.mask is None:
                 np.copyto(arrays[position], result)
             else:
                 np.copyto(arrays[position], result, where=output.mask)
+        return results[len(call.positions) :]
 
     def stage_shapes(self, name: str) -> dict[str, tuple[int, ...]]:
         """The shapes of a function's stages in the last run."""
@@ -270,18 +293,23 @@ class _Current:
             if key.function == name and key.turn == turn and key.part.startswith("stage")
         }
 
-    def interface(
-        self, function: Operation, name: str, count: int
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Which arguments a function may write to, and which of these are its results.
+    def interface(self, function: Operation, name: str, count: int) -> Interface:
+        """How a function uses its arguments, as when it was first seen.
 
-        What it has more than when it was first seen is workspace.
+        Arguments that were added since then are workspace.
         """
         known = self.tracer._interfaces.get(name)
-        if known is None or known[0] > count:
-            positions = _written(function, count)
-            known = self.tracer._interfaces[name] = count, positions
-        return (*known[1], *range(known[0], count)), known[1]
+        if known is None or known.count > count:
+            known = self._interface_of(function, count)
+            self.tracer._interfaces[name] = known
+        return known
+
+    def _interface_of(self, function: Operation, count: int) -> Interface:
+        if isinstance(function, AcceleratorProgram):
+            return Interface(count, stored_buffers(function))
+        roles = memory_roles(function, self.functions)
+        written = [number for number, role in enumerate(roles) if role.is_written]
+        return Interface(count, written, [number for number in written if roles[number].is_read])
 
     def judge(
         self, function: Operation, name: str, call: Call, tolerance: Tolerance
@@ -323,6 +351,12 @@ class _Current:
             raise ValueChanged(f"{key}: {text}", where=output.where)
 
 
+def _has_tensors(entry: func.FuncOp) -> bool:
+    """Whether a function is on tensors; functions of the kernel level have scalars and buffers."""
+    types = entry.function_type
+    return any(isinstance(each, TensorType) for each in (*types.inputs, *types.outputs))
+
+
 def new_buffers(entry: Operation, first: int, end: int) -> list[Array]:
     """Buffers for the arguments from `first` up to `end`."""
     from tcopt.tools.execution.executors import signature
@@ -338,19 +372,6 @@ def _weights(module: ModuleOp) -> Any:
     from tcopt.dialects.graph.weights import weights_of
 
     return weights_of(module)
-
-
-def _written(function: Operation, count: int) -> tuple[int, ...]:
-    """The arguments that a function of the loop level writes to; all of another level's."""
-    if isinstance(function, AcceleratorProgram):
-        return stored_buffers(function)
-    if not isinstance(function, loop.FuncOp):
-        return tuple(range(count))
-    from tcopt.interpreters.plain_loop import written_buffers
-
-    written = set(written_buffers(function))
-    arguments = function.body.block.args
-    return tuple(n for n, argument in enumerate(arguments) if argument in written)
 
 
 def _as_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
