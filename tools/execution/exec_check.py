@@ -26,6 +26,7 @@ from tcopt.support.errors import (
     TcoptError,
     UnsupportedError,
 )
+from tcopt.support.suggestions import suggest
 from tcopt.tools.command_line.inputs import InputSpec, make_inputs, read_arrays
 from tcopt.tools.execution.executors import Array, functions, inputs_of
 from tcopt.tools.execution.fingerprints import fingerprint
@@ -52,6 +53,8 @@ class ExecCheck(Instrument):
         rtol: accepted difference as a share of the magnitude of the expected values.
         atol: accepted absolute difference.
         allow_unchecked: whether the last passes may leave a module that nothing runs.
+        limit: seconds that a call of a function may take; by default they follow from its work.
+        only: names of the functions to run after each pass; by default all of them.
     """
 
     inputs: Sequence[str] = ()
@@ -59,6 +62,8 @@ class ExecCheck(Instrument):
     rtol: float = RTOL
     atol: float = 0.0
     allow_unchecked: bool = False
+    limit: float | None = None
+    only: Sequence[str] = ()
     _feeds: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
     _skipped: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     _mark: int | None = None
@@ -67,6 +72,8 @@ class ExecCheck(Instrument):
     def start(self, ctx: Context, module: ModuleOp) -> None:
         given = read_arrays(self.inputs)
         entries = _entries(module)
+        if "main" not in entries and any(name in entries for name in self.only):
+            entries = {name: func for name, func in entries.items() if name in self.only}
         if not entries:
             raise InputError("--verify-each=exec needs a function to run, the module has none")
         for name, func in entries.items():
@@ -74,7 +81,7 @@ class ExecCheck(Instrument):
             values = make_inputs(specs, _given_for(specs, given, len(entries)), seed=self.seed)
             # By position: values of a function may share a name.
             self._feeds[name] = [values[spec.name] for spec in specs]
-        self._tracer = Tracer(Tolerance(self.rtol, self.atol))
+        self._tracer = Tracer(Tolerance(self.rtol, self.atol), self.limit, frozenset(self.only))
         self._tracer.accept(self._tracer.run(module, self._feeds))
         self._mark = _fingerprint(module)
         _say(f"{', '.join(f'@{name}' for name in entries)} run before the first pass")
@@ -103,6 +110,7 @@ class ExecCheck(Instrument):
             raise MismatchError(
                 f"after pass '{self._passes(name)}' the module fails to run: {error.message}",
                 where=error.where,
+                hint=error.hint,
             ) from None
         except Exception as error:
             text = error.message if isinstance(error, TcoptError) else f"{error!r}"
@@ -119,6 +127,13 @@ class ExecCheck(Instrument):
              f"({time.perf_counter() - started:.2f} s)")  # fmt: skip
 
     def finish(self, module: ModuleOp) -> None:
+        for name in self.only:
+            if name not in self._tracer.seen:
+                raise InputError(
+                    f"--only: there is no function @{name}",
+                    hint=suggest(name, self._tracer.seen)
+                    or f"functions are {', '.join(sorted(self._tracer.seen))}",
+                )
         if not self._skipped:
             return
         names = ", ".join(name for name, _ in self._skipped)

@@ -233,7 +233,9 @@ class NativeProcess:
         try:
             reply = json.loads(child.ask(json.dumps(request).encode(), limit))
         except ChildLate:
-            raise NativeFault(f"{what} does not end within {limit:.3g} s") from None
+            raise NativeFault(
+                f"{what} does not end within {limit:.3g} s", hint="--exec-limit sets another limit"
+            ) from None
         except ChildDied as error:
             raise NativeFault(f"{what} ends the process it runs in ({error.status})") from None
         except ValueError:

@@ -30,6 +30,7 @@ from tcopt.support.closeness import Tolerance, difference
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import MismatchError
 from tcopt.support.locations import describe_location, nearest_location
+from tcopt.tools.execution.executors import functions
 from tcopt.tools.execution.native_process import (
     CANARY,
     Argument,
@@ -39,14 +40,11 @@ from tcopt.tools.execution.native_process import (
     Scratch,
     native_process,
 )
+from tcopt.tools.execution.work_estimates import MACHINE_CODE, PLAIN, time_limit, work_of
 
 Array = NDArray[Any]
 
-_SLACK = 3.0
-_TIMES = 10.0
-_FIRST_LIMIT = 60.0
-_STEPS_A_SECOND = 2e7
-_STEPS_WORTH_EFFORT = 50_000_000
+_WORK_WORTH_EFFORT = 50_000_000
 _OTHER_FILL = 0x55
 
 
@@ -109,6 +107,7 @@ def run_plain(
     written: Sequence[int],
     before: float | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    limit: float | None = None,
 ) -> Call:
     """Run a loop function by its plain translation, or, if it has ops from outside of the package,
     by the loop interpreter, which asks what they mean.
@@ -117,14 +116,15 @@ def run_plain(
         shapes: of its stages, as far as they are known.
         written: the arguments that it may write to.
         before: seconds that it took the last time.
+        limit: seconds that it may take; by default they follow from its work.
     Raises:
         NativeFault: it leaves a buffer, races or does not end.
     """
     if any(op.name in MEANINGS for op in function.walk()):
         return _run_interpreted(function, arrays, written)
     plain = translate(function, shapes=shapes)
-    process, steps = native_process(), _steps(function)
-    effort = 1 if steps > _STEPS_WORTH_EFFORT else 0
+    process, work = native_process(), work_of(function, {})
+    effort = 1 if (work or 0) > _WORK_WORTH_EFFORT else 0
     handle = process.load(plain.text, ["plain"], sorted(plain.externals), effort=effort)
     stages = [
         np.full(int(np.prod(stage.shape)) * numpy_dtype(stage.element).itemsize, CANARY, np.uint8)
@@ -144,7 +144,7 @@ def run_plain(
     ]
     arguments += [Scratch(plain.scratch_bytes), Buffer(detail, True, "the detail")]
     started = time.perf_counter()
-    limit = _limit(before, _FIRST_LIMIT + steps / _STEPS_A_SECOND)
+    limit = time_limit(work, PLAIN, before, limit)
     try:
         status = process.call(handle, "plain", arguments, result="i64", limit=limit)
     except NativeFault as error:
@@ -177,6 +177,7 @@ def run_kernel(
     refilled: Sequence[int],
     before: float | None,
     tolerance: Tolerance,
+    limit: float | None = None,
 ) -> Call:
     """Run a function of the kernel level as machine code, twice.
 
@@ -191,6 +192,7 @@ def run_kernel(
     assert isinstance(function, func.FuncOp)
     name = function.sym_name.data
     text = _kernel_text(module, function)
+    limit = time_limit(work_of(function, functions(module)), MACHINE_CODE, before, limit)
     seconds, runs, returned = 0.0, list[list[Array]](), list[Array]()
     overlaps = _overlap(arrays)
     for again in range(1 if overlaps else 2):
@@ -199,7 +201,6 @@ def run_kernel(
             for position in refilled:
                 buffers[position].reshape(-1).view(np.uint8)[...] = _OTHER_FILL
         started = time.perf_counter()
-        limit = _limit(before, 2 * _FIRST_LIMIT)
         try:
             result = _call_kernel(function, text, buffers, written, again=bool(again), limit=limit)
         except NativeFault as error:
@@ -277,18 +278,6 @@ def _call_kernel(
     return value if outputs else None
 
 
-def _limit(before: float | None, first: float) -> float:
-    return first if before is None else _SLACK + _TIMES * before
-
-
-def _steps(op: Operation) -> int:
-    """How many ops run below `op`, guards and loops of other dialects aside."""
-    count = 1 + sum(
-        _steps(inner) for region in op.regions for block in region.blocks for inner in block.ops
-    )
-    return count * op.trip_count if isinstance(op, loop.ForOp) else count
-
-
 def private_copies(arrays: Sequence[Array]) -> list[Array]:
     """Copies of arrays; those that share memory share it still."""
     if _overlap(arrays):
@@ -337,7 +326,7 @@ def _ended(plain: PlainFunction, status: int, detail: int) -> NativeFault:
 
 def _in_function(error: NativeFault, function: Operation) -> NativeFault:
     name = function.properties["sym_name"].data  # pyright: ignore
-    return NativeFault(f"in @{name}: {error.message}", where=place_of(function))
+    return NativeFault(f"in @{name}: {error.message}", where=place_of(function), hint=error.hint)
 
 
 def place_of(op: Operation) -> str | None:
