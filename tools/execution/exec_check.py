@@ -28,12 +28,14 @@ from tcopt.support.errors import (
 )
 from tcopt.support.suggestions import suggest
 from tcopt.tools.command_line.inputs import InputSpec, make_inputs, read_arrays
+from tcopt.tools.execution.culprits import APPLIES_STEPS, EmitterFault, first_wrong_step
 from tcopt.tools.execution.executors import Array, functions, inputs_of
 from tcopt.tools.execution.fingerprints import fingerprint
 from tcopt.tools.execution.native_process import NativeFault
 from tcopt.tools.execution.probes import changed_values, first_lasting
+from tcopt.tools.execution.run_values import Run, ValueChanged
 from tcopt.tools.execution.stage_runs import place_of
-from tcopt.tools.execution.traced_run import Run, Tracer, ValueChanged
+from tcopt.tools.execution.traced_run import Tracer
 from tcopt.tools.passes.instruments import Instrument
 
 RTOL = 5e-5
@@ -68,8 +70,11 @@ class ExecCheck(Instrument):
     _skipped: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     _mark: int | None = None
     _moves_values: bool = False
+    _state: ModuleOp | None = None
+    """The module before the current pass, if that applies schedules."""
 
     def start(self, ctx: Context, module: ModuleOp) -> None:
+        self._ctx = ctx
         given = read_arrays(self.inputs)
         entries = _entries(module)
         if "main" not in entries and any(name in entries for name in self.only):
@@ -85,6 +90,10 @@ class ExecCheck(Instrument):
         self._tracer.accept(self._tracer.run(module, self._feeds))
         self._mark = _fingerprint(module)
         _say(f"{', '.join(f'@{name}' for name in entries)} run before the first pass")
+
+    def before(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
+        applies_steps = bool(getattr(module_pass, APPLIES_STEPS, False))
+        self._state = module.clone() if applies_steps else None
 
     def after(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
         started = time.perf_counter()
@@ -102,13 +111,21 @@ class ExecCheck(Instrument):
             self._skipped.append((name, f"{subject}{error.message}"))
             _say(f"{name}: not run: {error}")
             return
+        except EmitterFault as error:
+            raise MismatchError(
+                f"the code generator makes wrong code after pass '{name}', although the kernel's "
+                f"text computes the expected values: {error.message}",
+                where=error.where,
+            ) from None
         except ValueChanged as error:
             raise MismatchError(
-                f"pass '{self._passes(name)}' changed {error.message}", where=error.where
+                f"pass '{self._passes(name)}' changed {error.message}{self._step(module_pass)}",
+                where=error.where,
             ) from None
         except NativeFault as error:
             raise MismatchError(
-                f"after pass '{self._passes(name)}' the module fails to run: {error.message}",
+                f"after pass '{self._passes(name)}' the module fails to run: {error.message}"
+                f"{self._step(module_pass)}",
                 where=error.where,
                 hint=error.hint,
             ) from None
@@ -152,6 +169,14 @@ class ExecCheck(Instrument):
         other._skipped = list(self._skipped)
         other._tracer = self._tracer.fork()
         return other
+
+    def _step(self, module_pass: ModulePass) -> str:
+        """The step of a schedule that is at fault, as the end of a message."""
+        failed = self._tracer.failed
+        if self._state is None or failed is None:
+            return ""
+        step = first_wrong_step(self._ctx, self._state, module_pass, failed)
+        return "" if step is None else f"; the first wrong step is '{step.name}': {step}"
 
     def _passes(self, last: str) -> str:
         """The passes since the last run, any of which may be the culprit."""

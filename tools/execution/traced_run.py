@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +23,7 @@ from tcopt.dialects import loop, te
 from tcopt.dialects.float_precision import precision_of, rounds
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
 from tcopt.support.closeness import Tolerance, difference
-from tcopt.support.errors import MismatchError, UnsupportedError
+from tcopt.support.errors import MismatchError, TcoptError, UnsupportedError
 from tcopt.support.strings import StringTable, strings_in
 from tcopt.tools.execution.accelerator_runs import (
     AcceleratorProgram,
@@ -31,6 +31,13 @@ from tcopt.tools.execution.accelerator_runs import (
     stored_buffers,
 )
 from tcopt.tools.execution.call_turns import CallTurns, TurnsOfRun
+from tcopt.tools.execution.culprits import (
+    INTERPRETED_WORK,
+    ORDERS,
+    EmitterFault,
+    FailedCall,
+    interpret,
+)
 from tcopt.tools.execution.executors import functions, level_of, outputs_of
 from tcopt.tools.execution.fingerprints import digest, fingerprint
 from tcopt.tools.execution.host_program import (
@@ -41,66 +48,22 @@ from tcopt.tools.execution.host_program import (
     unwritten,
 )
 from tcopt.tools.execution.memory_roles import memory_roles
-from tcopt.tools.execution.probes import Located
+from tcopt.tools.execution.native_process import NativeFault
+from tcopt.tools.execution.run_values import (
+    Interface,
+    Key,
+    Run,
+    Task,
+    Value,
+    ValueChanged,
+    as_shape,
+    join_masks,
+    mask_as,
+)
 from tcopt.tools.execution.stage_runs import Call, Output, run_kernel, run_plain, run_te
+from tcopt.tools.execution.work_estimates import work_of
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Key:
-    """A value of a run: what part of which function, and at which of the function's calls."""
-
-    function: str
-    turn: int
-    part: str
-
-    def __str__(self) -> str:
-        turn = f" (call {self.turn + 1})" if self.turn else ""
-        return f"{self.part} of @{self.function}{turn}"
-
-
-@dataclass(frozen=True)
-class Value:
-    """What a part of a function gave.
-
-    Attributes:
-        mask: the elements that it wrote, None for all.
-        of_tensor: whether it is a tensor expression's, whose axes are those of the result.
-    """
-
-    array: Array
-    mask: Array | None
-    where: str | None
-    of_tensor: bool = False
-
-
-@dataclass
-class Run:
-    """All values of one run, in the order in which they were computed."""
-
-    values: dict[Key, Value] = field(default_factory=dict[Key, Value])
-    located: Located = field(default_factory=Located)
-    results: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
-
-
-@dataclass(frozen=True)
-class Interface:
-    """How a function uses its arguments.
-
-    Attributes:
-        count: the number of arguments.
-        results: the positions of the buffers that it writes.
-        updated: those of them whose initial content it may read.
-    """
-
-    count: int
-    results: Sequence[int]
-    updated: Sequence[int] = ()
-
-
-class ValueChanged(MismatchError):
-    """A value of a function is not what it was; `where` is that of the op."""
 
 
 @dataclass
@@ -114,6 +77,7 @@ class Tracer:
             are those of their first run.
         last: the last run.
         seen: names of all functions of the modules that were run.
+        failed: the call that ended the last run.
     """
 
     tolerance: Tolerance
@@ -121,6 +85,7 @@ class Tracer:
     only: frozenset[str] = frozenset()
     last: Run = field(default_factory=Run)
     seen: set[str] = field(default_factory=set[str])
+    failed: FailedCall | None = None
     _first: dict[Key, Array] = field(default_factory=dict[Key, Array])
     _interfaces: dict[str, Interface] = field(default_factory=dict[str, "Interface"])
     _seconds: dict[str, float] = field(default_factory=dict[str, float])
@@ -138,6 +103,7 @@ class Tracer:
         """
         current = _Current(self, module, functions(module), Run(), self._turns.start(module))
         self.seen |= set(current.functions)
+        self.failed = None
         self._used = {}
         with strings_in(self._strings or module_strings(module)) as table:
             # A string that a run makes has one place in all of them.
@@ -288,32 +254,78 @@ class _Current:
             for position, result in zip(interface.results, known, strict=False):
                 arrays[position][...] = result.reshape(arrays[position].shape)
             return known[len(interface.results) :]
-        mark, tolerance = self.facts(function, name)
-        key = (mark, digest(arrays))
-        call = self.tracer._known.get(key)
-        if call is None:
-            before, limit = self.tracer._seconds.get(name), self.tracer.limit
-            if isinstance(function, AcceleratorProgram):
-                call = run_program(function, arrays, written)
-            elif isinstance(function, loop.FuncOp):
-                call = run_plain(
-                    function, arrays, written, before, self.stage_shapes(name, turn), limit
-                )
-            else:
-                refilled = [each for each in written if each not in interface.updated]
-                call = run_kernel(
-                    self.module, function, arrays, written, refilled, before, tolerance, limit
-                )
-            self.tracer._seconds[name] = max(call.seconds, before or 0.0)
-            call = call.only(interface.results)
-        self.tracer._used[key] = call
-        results = self.judge(function, name, turn, call, tolerance)
+        task = Task(function, name, turn, arrays, written, interface)
+        try:
+            call, results = self.judged(task)
+        except (ValueChanged, NativeFault, MismatchError) as error:
+            if self.is_right_as_text(task):
+                raise EmitterFault(error.message, where=error.where) from None
+            self.tracer.failed = FailedCall(
+                name, lambda other: self.agrees(replace(task, function=other))
+            )
+            raise
         for position, output, result in zip(call.positions, call.outputs, results, strict=False):
             if output.mask is None:
                 np.copyto(arrays[position], result)
             else:
                 np.copyto(arrays[position], result, where=output.mask)
         return results[len(call.positions) :]
+
+    def judged(self, task: Task) -> tuple[Call, list[Array]]:
+        """Run a function, unless that was done before, and compare."""
+        mark, tolerance = self.facts(task.function, task.name)
+        key = (mark, digest(task.arrays))
+        call = self.tracer._known.get(key)
+        if call is None:
+            call = self.execute(task, tolerance)
+            seconds = self.tracer._seconds.get(task.name, 0.0)
+            self.tracer._seconds[task.name] = max(call.seconds, seconds)
+        self.tracer._used[key] = call
+        return call, self.judge(task.function, task.name, task.turn, call, tolerance)
+
+    def execute(self, task: Task, tolerance: Tolerance) -> Call:
+        """Run a function by the executor of its level."""
+        function, arrays, written = task.function, task.arrays, task.written
+        before, limit = self.tracer._seconds.get(task.name), self.tracer.limit
+        if isinstance(function, AcceleratorProgram):
+            call = run_program(function, arrays, written)
+        elif isinstance(function, loop.FuncOp):
+            shapes = self.stage_shapes(task.name, task.turn)
+            call = run_plain(function, arrays, written, before, shapes, limit)
+        else:
+            refilled = [each for each in written if each not in task.interface.updated]
+            call = run_kernel(
+                self.module, function, arrays, written, refilled, before, tolerance, limit
+            )
+        return call.only(task.interface.results)
+
+    def agrees(self, task: Task) -> bool:
+        """Whether a function gives what it gave in the last run."""
+        tolerance = self.facts(self.functions[task.name], task.name)[1]
+        try:
+            call = self.execute(task, tolerance)
+            self.judge(task.function, task.name, task.turn, call, tolerance)
+        except (MismatchError, NativeFault):
+            return False
+        return True
+
+    def is_right_as_text(self, task: Task) -> bool:
+        """Whether a kernel whose machine code is wrong gives the expected values when it is
+        interpreted; False if that is unknown."""
+        function = task.function
+        work = work_of(function, self.functions)
+        known = Key(task.name, task.turn, "result 0") in self.tracer.last.values
+        if not isinstance(function, func.FuncOp) or not known or (work or 0) > INTERPRETED_WORK:
+            return False
+        tolerance = self.facts(function, task.name)[1]
+        try:
+            for order in ORDERS:
+                call = interpret(function, task.arrays, task.written, order)
+                call = call.only(task.interface.results)
+                self.judge(function, task.name, task.turn, call, tolerance)
+        except TcoptError:
+            return False
+        return True
 
     def stage_shapes(self, name: str, turn: int) -> dict[str, tuple[int, ...]]:
         """The shapes of a function's stages in the last run."""
@@ -369,11 +381,11 @@ class _Current:
             return
         if old.of_tensor and not of_tensor and not output.in_order:
             return
-        expected = _as_shape(old.array, value.array.shape)
+        expected = as_shape(old.array, value.array.shape)
         if expected is None:
             return
         is_stage = key.part.startswith("stage")
-        mask = _join(_as_mask(old, value.array.shape), value.mask, either=not is_stage)
+        mask = join_masks(mask_as(old, value.array.shape), value.mask, either=not is_stage)
         text = difference(value.array, expected, tolerance, mask)
         if text is not None:
             raise ValueChanged(f"{key}: {text}", where=output.where)
@@ -400,33 +412,3 @@ def _weights(module: ModuleOp) -> Any:
     from tcopt.dialects.graph.weights import weights_of
 
     return weights_of(module)
-
-
-def _as_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
-    """An array with merged or split axes in another shape; None if the axes do not fit."""
-    if array.shape == shape:
-        return array
-    old, new = _edges(array.shape), _edges(shape)
-    if array.size != int(np.prod(shape)) or not (old <= new or new <= old):
-        return None
-    return array.reshape(shape)
-
-
-def _edges(shape: Sequence[int]) -> set[int]:
-    """Where axes begin in row-major order: what merging axes leaves a part of."""
-    edges, size = set[int](), 1
-    for extent in reversed(shape):
-        size *= extent
-        edges.add(size)
-    return edges
-
-
-def _as_mask(value: Value, shape: tuple[int, ...]) -> Array | None:
-    return None if value.mask is None else value.mask.reshape(shape)
-
-
-def _join(a: Array | None, b: Array | None, *, either: bool) -> Array | None:
-    """The elements that both runs wrote, or that either did."""
-    if a is None or b is None:
-        return None if either else a if b is None else b
-    return a | b if either else a & b
