@@ -231,7 +231,7 @@ class NativeProcess:
     ) -> dict[str, Any]:
         child = self._child = self._child or self._made()
         try:
-            reply = json.loads(child.ask(json.dumps(request).encode(), limit))
+            reply = json.loads(child.ask(json.dumps(request).encode(), limit, busy=True))
         except ChildLate:
             raise NativeFault(
                 f"{what} does not end within {limit:.3g} s", hint="--exec-limit sets another limit"

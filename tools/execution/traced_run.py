@@ -200,7 +200,7 @@ class _Current:
         """The fingerprint of a function, and the tolerance for what it gives."""
         if name not in self.prints:
             base = self.tracer.tolerance
-            tolerance = Tolerance(base.rtol, base.atol, precision_of(function), rounds(function))
+            tolerance = replace(base, precision=precision_of(function), rounds=rounds(function))
             self.prints[name] = fingerprint(function, self.functions), tolerance
         return self.prints[name]
 
