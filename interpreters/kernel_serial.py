@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import func, memref, scf
 
@@ -40,25 +41,31 @@ def run_serial(
         arrays: one for each argument, of its shape and dtype.
         order: of the iterations of parallel loops.
     Returns:
-        The same arrays.
+        The values that the function returns.
     Raises:
         InputError: an access is out of bounds, or the arrays do not fit.
         UnsupportedError: the function holds an op that the interpreter does not know.
     """
-    _Serial(function, order).run(arrays)
-    return list(arrays)
+    serial = _Serial(function, order)
+    serial.run(arrays)
+    return serial.returned
 
 
 class _Serial(Launch):
     def __init__(self, function: func.FuncOp, order: Order):
         super().__init__(function, Threads((1, 1, 1), (1, 1, 1)), check_races=False)
         self.order = order
+        self.returned: list[Array] = []
         self.rules |= {
             memref.AllocOp: self._alloc,
             memref.DeallocOp: lambda _: None,
             scf.ParallelOp: self._parallel,
             scf.ReduceOp: lambda _: None,
+            func.ReturnOp: self._return,
         }
+
+    def _return(self, op: func.ReturnOp) -> None:
+        self.returned = [np.asarray(self.values[each]).reshape(-1)[0] for each in op.arguments]
 
     def _parallel(self, op: scf.ParallelOp) -> None:
         bounds = zip(op.lowerBound, op.upperBound, op.step, strict=True)

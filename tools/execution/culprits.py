@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -20,7 +21,7 @@ from tcopt.interpreters.kernel_serial import Order, in_sequence, run_serial, str
 from tcopt.schedules.api.recorder import steps_observed
 from tcopt.support.errors import MismatchError
 from tcopt.tools.execution.executors import Array
-from tcopt.tools.execution.stage_runs import Call, private_copies, written_outputs
+from tcopt.tools.execution.stage_runs import Call, Output, private_copies, written_outputs
 
 INTERPRETED_WORK = 1_000_000
 """Largest number of ops of a kernel that is interpreted to find a fault of the code generator."""
@@ -54,8 +55,10 @@ def interpret(
 ) -> Call:
     """Run a function of the kernel level without the code generator."""
     buffers = private_copies(arrays)
-    run_serial(function, buffers, order)
-    return Call(*written_outputs(function, arrays, buffers, written))
+    returned = run_serial(function, buffers, order)
+    outputs, positions = written_outputs(function, arrays, buffers, written)
+    results = tuple(Output("the result", np.asarray(each), None, None) for each in returned)
+    return Call(outputs + results, positions)
 
 
 def first_wrong_step(

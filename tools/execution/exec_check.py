@@ -150,7 +150,7 @@ class ExecCheck(Instrument):
         self._skipped.clear()
         self._moves_values = False
         self._mark = mark
-        count = sum(len(run.values) + len(run.located) for run in runs)
+        count = len(runs[0].values) + len(runs[0].located)
         _say(f"{name}: same values, {count} compared ({time.perf_counter() - started:.2f} s)")
 
     def _run(self, chain: Chain, module_pass: ModulePass, module: ModuleOp) -> Run:
