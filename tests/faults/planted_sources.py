@@ -38,6 +38,12 @@ TILED = (
   sched.unroll %ki
 }"""
 )
+SPLIT = (
+    PRODUCT
+    + """  %io, %ii = sched.split %i by [?, 4]
+  sched.unroll %ii
+}"""
+)
 FUSED = (
     PRODUCT
     + """  %j = sched.fuse %i, %k
@@ -118,7 +124,7 @@ func.func @main(%x: memref<8xf32>, %out: memref<8xf32>) {
 
 SOURCE_FAULTS = [
     SourceFault("a tile's offset is one short", "primitive", split, "split",
-                "index * extent +", "index * (extent - 1) +", "'sched.split'", TILED, KERNEL),
+                "index * extent +", "index * (extent - 1) +", "'sched.split'", SPLIT, KERNEL),
     SourceFault("an inner index of a fused loop wraps early", "primitive", fuse, "fuse",
                 "index % max(extents[position], 1)", "index % max(extents[position] - 1, 1)",
                 "'sched.fuse'", FUSED, KERNEL),

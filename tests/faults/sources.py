@@ -13,7 +13,7 @@ from typing import Any
 
 from xdsl.parser import Parser
 
-from tcopt.support.errors import TcoptError
+from tcopt.support.errors import MismatchError, ScheduleError
 from tcopt.support.pipelines import parse_pipeline
 from tcopt.tools.execution.exec_check import ExecCheck
 from tcopt.tools.passes.driver import new_context, run_passes
@@ -68,12 +68,14 @@ def planted(fault: SourceFault) -> Generator[None]:
 
 
 def message_of(fault: SourceFault) -> str:
-    """The message of the check; empty if it finds nothing."""
+    """The message of the check; empty if it finds nothing, or a step of a schedule is refused."""
     context = new_context()
     module = Parser(context, fault.program).parse_module()
     with redirect_stderr(io.StringIO()):
         try:
             run_passes(context, module, parse_pipeline(fault.passes), [ExecCheck()])
-        except TcoptError as error:
+        except MismatchError as error:
             return str(error)
+        except ScheduleError:
+            return ""
     return ""
