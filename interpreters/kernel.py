@@ -55,18 +55,18 @@ def run_kernel(
     """
     if KERNEL not in function.attributes:
         raise InputError("the function is not launched on a grid", op=function)
-    _Launch(function, check_races).run(arrays)
+    grid, block = sizes_of(function, GRID_SIZE), sizes_of(function, BLOCK_SIZE)
+    Launch(function, Threads(grid, block), check_races=check_races).run(arrays)
     return list(arrays)
 
 
-class _Launch:
+class Launch:
     """The state of one launch."""
 
-    def __init__(self, function: func.FuncOp, check_races: bool):
+    def __init__(self, function: func.FuncOp, threads: Threads, *, check_races: bool):
         self.function = function
         self.check_races = check_races
-        grid, block = sizes_of(function, GRID_SIZE), sizes_of(function, BLOCK_SIZE)
-        self.threads = Threads(grid, block)
+        self.threads = threads
         self.everyone = np.arange(self.threads.count, dtype=np.int64)
         self.blocks = self.threads.blocks()
         self.rounds = np.zeros(self.threads.count, np.int64)
@@ -80,7 +80,7 @@ class _Launch:
             gpu.BarrierOp: self._barrier,
             gpu.BlockIdOp: self._block_id,
             gpu.ThreadIdOp: self._thread_id,
-            memref.AllocaOp: self._alloca,
+            memref.AllocaOp: self._alloc,
             memref.LoadOp: self._load,
             memref.StoreOp: self._store,
             PrefetchOp: lambda _: None,
@@ -103,7 +103,9 @@ class _Launch:
             raise InputError(message, op=self.function)
         made: dict[int, Buffer] = {}
         for array, argument in zip(arrays, arguments, strict=True):
-            assert isa(argument.type, MemRefType)
+            if not isa(argument.type, MemRefType):
+                self.values[argument] = array[()]
+                continue
             if tuple(array.shape) != argument.type.get_shape():
                 raise InputError(f"array of shape {array.shape} given for {argument.type}")
             if id(array) not in made:
@@ -111,9 +113,9 @@ class _Launch:
                 made[id(array)] = self._argument(name, array)
             self.buffers[argument] = made[id(array)]
         with np.errstate(all="ignore"):
-            self._block(self.function.body.block)
+            self.block(self.function.body.block)
         for array in arrays:
-            if array.flags.writeable:
+            if id(array) in made and array.flags.writeable:
                 array[...] = made[id(array)].values.reshape(array.shape)
 
     def _argument(self, name: str, array: Array) -> Buffer:
@@ -130,7 +132,7 @@ class _Launch:
 
     # Control.
 
-    def _block(self, block: Block) -> None:
+    def block(self, block: Block) -> None:
         for op in block.ops:
             rule = self.rules.get(type(op))
             if rule is not None:
@@ -162,7 +164,7 @@ class _Launch:
             with self._only(goes_on):
                 self.values[variable] = position
                 self.values.update(zip(carried, state, strict=True))
-                self._block(op.body.block)
+                self.block(op.body.block)
                 last = op.body.block.last_op
                 assert isinstance(last, scf.YieldOp)
                 new = [self.values[value] for value in last.operands]
@@ -180,7 +182,7 @@ class _Launch:
             with self._only(holds):
                 if not self.active.any() and not op.results:
                     continue
-                self._block(region.block)
+                self.block(region.block)
                 last = region.block.last_op
                 if isinstance(last, scf.YieldOp):
                     results[-1] = [self.values[value] for value in last.operands]
@@ -275,7 +277,7 @@ class _Launch:
 
     # Memory.
 
-    def _alloca(self, op: memref.AllocaOp) -> None:
+    def _alloc(self, op: memref.AllocaOp | memref.AllocOp) -> None:
         type_ = op.memref.type
         assert isa(type_, MemRefType)
         is_shared = is_shared_space(type_.memory_space)

@@ -17,7 +17,9 @@ from tcopt.dialects.vector_ import (
     FromElementsOp,
     InsertStridedSliceOp,
     ReductionOp,
+    ShapeCastOp,
     StepOp,
+    TransposeOp,
 )
 from tcopt.dialects.vector_.common import int_values
 from tcopt.support.dtypes import numpy_dtype
@@ -172,6 +174,18 @@ def _mma(op: MmaOp, operands: Sequence[Any]) -> Any:
     return accumulator + a.astype(accumulator.dtype) @ b.astype(accumulator.dtype)
 
 
+def _transpose(op: TransposeOp, operands: Sequence[Any]) -> Any:
+    order = op.permutation.get_values()
+    lead = np.ndim(operands[0]) - len(order)
+    return np.transpose(operands[0], (*range(lead), *(lead + each for each in order)))
+
+
+def _shape_cast(op: ShapeCastOp, operands: Sequence[Any]) -> Any:
+    assert isa(op.source.type, VectorType) and isa(op.result.type, VectorType)
+    lead = np.shape(operands[0])[: np.ndim(operands[0]) - op.source.type.get_num_dims()]
+    return np.reshape(operands[0], (*lead, *op.result.type.get_shape()))
+
+
 VECTOR_RULES: dict[str, Rule] = {
     "vector.broadcast": _broadcast,
     "vector.create_mask": _create_mask,
@@ -182,8 +196,10 @@ VECTOR_RULES: dict[str, Rule] = {
     "vector.insert": _insert,
     "vector.insert_strided_slice": _insert_slice,
     "vector.reduction": _reduction,
+    "vector.shape_cast": _shape_cast,
     "vector.shuffle": _shuffle,
     "vector.step": _step,
+    "vector.transpose": _transpose,
     "simd.dot": _dot,
     "simd.pack_bits": _pack_bits,
     "simd.table_sum": _table_sum,

@@ -41,7 +41,7 @@ from tcopt.interpreters.meanings import meaning_of
 from tcopt.interpreters.scalars import dtype_of
 from tcopt.support.affine import UNBOUNDED, Range, bounds
 from tcopt.support.dtypes import numpy_dtype
-from tcopt.support.errors import UnsupportedError
+from tcopt.support.errors import InputError, UnsupportedError
 
 _SYMBOLS = {
     AffineBinaryOpKind.Add: "+",
@@ -381,6 +381,27 @@ class Translator:
         name = self._global(ask)
         return lambda _, operands: f"{name}({', '.join(operands)})"
 
+    def _meant_as_whole(
+        self, op: Operation, meaning: Callable[..., Any], names: Sequence[str]
+    ) -> str:
+        """The text that asks what an op from outside means, of whole vectors."""
+        types = [(dtype_of(value.type), _extents(value)) for value in op.operands]
+        dtype, shape = dtype_of(op.results[0].type), _extents(op.results[0])
+
+        def ask(*operands: Any) -> Any:
+            arrays = [
+                np.asarray(each, dtype).reshape(extents)
+                for each, (dtype, extents) in zip(operands, types, strict=True)
+            ]
+            result = np.asarray(meaning(*arrays), dtype)
+            if result.shape != shape:
+                raise InputError(
+                    f"its meaning gives an array of shape {result.shape} instead of {shape}", op=op
+                )
+            return result.ravel().tolist() if shape else result.item()
+
+        return f"{self._global(ask)}({', '.join(names)})"
+
     def _scalar_op(self, op: Operation, names: list[str]) -> None:
         meaning = meaning_of(op)
         rule = SCALAR_RULES.get(op.name) if meaning is None else self._meant(op, meaning)
@@ -390,12 +411,20 @@ class Translator:
         if not vectors:
             self._assign(op.results[0], rule(op, names))
             return
+        if meaning is not None and len({_extents(v) for v in (*op.operands, *op.results)}) > 1:
+            self._assign(op.results[0], self._meant_as_whole(op, meaning, names))
+            return
         elements = list(names)
         for i in vectors:
             elements[i] = f"x{i}"
         variables = ", ".join(elements[i] for i in vectors) + ","
         lists = ", ".join(names[i] for i in vectors)
         self._assign(op.results[0], f"[{rule(op, elements)} for {variables} in zip({lists})]")
+
+
+def _extents(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a vector; () for a scalar."""
+    return tuple(value.type.get_shape()) if isa(value.type, VectorType) else ()
 
 
 def _lane_offset(steps: Sequence[int], extents: Sequence[int]) -> str:

@@ -4,8 +4,14 @@
     def cube(op: CubeOp, x: Array) -> Array:
         return x * x * x
 
-It is asked by the interpreters of the loop and kernel levels for an op with one result that they
-have no rule for. Operands are arrays of the types that the op has, of any shapes that broadcast.
+The interpreters of the loop and kernel levels call it for an op with one result that they have no
+rule for. If operands and result have one shape, it is called for single elements or for arrays. A
+reducing op, such as a dot product of vectors with a scalar result, gets whole vectors as the last
+dimensions of its arrays:
+
+    @meaning(DotOp)
+    def dot(op: DotOp, acc: Array, a: Array, b: Array) -> Array:
+        return acc + (a * b).sum(-1)
 """
 
 from __future__ import annotations
@@ -26,7 +32,7 @@ MEANINGS: Registry[str, Callable[..., Any]] = Registry("meaning of")
 
 
 def meaning(*ops: type[Operation]) -> Callable[[_Meaning], _Meaning]:
-    """Register a function as what ops compute, element by element.
+    """Register a function as the meaning of ops, on numpy arrays.
 
     Raises:
         InputError: an op has a meaning from outside already.

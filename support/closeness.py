@@ -19,6 +19,7 @@ Array = NDArray[Any]
 
 _HUGE = 1e4
 _GAP = 1e3
+_OVERFLOW = 1e30
 _STEP = 2e-2
 _STEP_SHARE = 5e-3
 
@@ -34,12 +35,15 @@ class Tolerance:
             of them are accepted.
         rounds: whether values were rounded to whole numbers on the way. Then a few of them may be
             a step away: of integers one, of floats a fiftieth of the magnitude.
+        overflows: whether inputs are so large that floats may overflow. Values beyond 1e30 and
+            NaNs are then not compared.
     """
 
     rtol: float
     atol: float = 0.0
     precision: float = 2.0**-24
     rounds: bool = False
+    overflows: bool = False
 
 
 def difference(
@@ -59,10 +63,13 @@ def difference(
         return None
     a, e = actual.astype(np.float64), expected.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        error = np.abs(a - e)
+        error = np.array(np.abs(a - e))
     error[(a == e) | (np.isnan(a) & np.isnan(e))] = 0.0
     # A NaN or an infinity on one side only is as wrong as can be.
     error[np.isnan(error)] = np.inf
+    if tolerance.overflows:
+        fits = np.abs(e) < _OVERFLOW
+        where = fits if where is None else where & fits
     if where is not None:
         error[~where] = 0.0
         e = np.where(where, e, 0.0)

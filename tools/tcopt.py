@@ -121,6 +121,19 @@ def _add_check_arguments(group: argparse._ArgumentGroup) -> None:
     add("--seed", type=cli.seed_number, default=0, help="seed of random inputs for =exec (0)")
     add("--rtol", type=float, default=5e-5, help="share of a value's magnitude for =exec (5e-5)")
     add("--atol", type=float, default=0.0, help="absolute tolerance for =exec (0)")
+    add(
+        "--only",
+        action="append",
+        default=[],
+        metavar="@FUNCTION",
+        help="function to run after each pass for =exec, instead of all; may be repeated",
+    )
+    add(
+        "--exec-limit",
+        type=cli.positive_seconds,
+        metavar="SECONDS",
+        help="seconds that a function may run for =exec, instead of an estimate from its work",
+    )
     add("--allow-unchecked", action="store_true", help="accept for =exec that nothing runs the end")
     add(
         "--verify-diagnostics",
@@ -268,8 +281,17 @@ def _instruments(
     if args.verify_each == "exec":
         from tcopt.tools.execution.exec_check import ExecCheck
 
-        unchecked = args.allow_unchecked
-        found.append(ExecCheck(args.input, args.seed, args.rtol, args.atol, unchecked))
+        found.append(
+            ExecCheck(
+                args.input,
+                args.seed,
+                args.rtol,
+                args.atol,
+                args.allow_unchecked,
+                args.exec_limit,
+                [name.removeprefix("@") for name in args.only],
+            )
+        )
     if not args.disable_verify or args.verify_each:
         found.append(VerifyEach(None if args.verify_each else _VERIFIED_OPS))
     if args.diff:

@@ -22,6 +22,7 @@ any expression.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -30,6 +31,7 @@ from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Attribute, Operation
 
 from tcopt.dialects.te import api as te
+from tcopt.dialects.te.access import ReadOp
 from tcopt.dialects.te.ops import Combiner, ComputeOp, FuncOp
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.dialects.te.tensor import Stage
@@ -41,8 +43,8 @@ Behaviour = Callable[..., te.Tensor]
 """From a placeholder for each input, by its name, to the output tile."""
 
 Lowering = Callable[..., Sequence[Operation]]
-"""From the output tile and the inputs, as scalars and vectors, to ops of the kernel level, the
-last of which gives the new output tile."""
+"""From the old output tile, if that counts, and the inputs, as scalars and vectors, to ops of the
+kernel level, the last of which returns the new output tile."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +107,12 @@ class Intrinsic:
         """The behaviour as a stage of a tensor expression.
 
         Raises:
-            InputError: it is not a sum over placeholders, and operands do not stay in memory.
+            InputError: it is not one stage, or reduces by another combiner than a sum.
         """
         made = self.behaviour(*self._placeholders)
-        is_sum = isinstance(made, Stage) and made.combiner is Combiner.SUM
-        if not isinstance(made, Stage) or (self.lowering is not None and not is_sum):
-            raise InputError(f"the behaviour of intrinsic '{self.name}' should be one te.sum")
-        if made.combiner is not None and not is_sum:
+        if not isinstance(made, Stage):
+            raise InputError(f"the behaviour of intrinsic '{self.name}' should be one te.compute")
+        if made.combiner is not None and made.combiner is not Combiner.SUM:
             raise InputError(
                 f"the behaviour of intrinsic '{self.name}' reduces, but not by te.sum",
                 hint="'old' names what the output was before",
@@ -204,9 +205,34 @@ def register_family(name: str) -> Callable[[Maker], Maker]:
 
 
 def register(intrinsic: Intrinsic) -> Intrinsic:
-    """Make an intrinsic known; InputError if there is another one of its name."""
+    """Make an intrinsic known.
+
+    Raises:
+        InputError: there is another one of its name, or no loops can match its behaviour.
+    """
+    _check_behaviour(intrinsic)
     INTRINSICS.add(intrinsic.name, intrinsic)
     return intrinsic
+
+
+def _check_behaviour(intrinsic: Intrinsic) -> None:
+    """Refuse a behaviour that is not one expression of one element of each input."""
+    stages = intrinsic.function.stages
+    if len(stages) != 1:
+        names = ", ".join(f"'{stage.stage.data}'" for stage in stages)
+        raise InputError(
+            f"the behaviour of intrinsic '{intrinsic.name}' has the stages {names}",
+            hint="loops match one stage: write it as one te.compute",
+        )
+    reads = Counter(op.source for op in stages[0].walk() if isinstance(op, ReadOp))
+    arguments = intrinsic.function.body.block.args
+    for name, argument in zip(intrinsic.inputs, arguments, strict=True):
+        if reads[argument] != 1:
+            raise InputError(
+                f"the behaviour of intrinsic '{intrinsic.name}' reads its input '{name}' "
+                f"{reads[argument]} times",
+                hint="loops match a behaviour that reads each input once",
+            )
 
 
 def all_intrinsics() -> dict[str, Intrinsic]:

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.loop import ForOp
+from tcopt.dialects.loop import ForOp, FuncOp
 from tcopt.dialects.sched import GetBlockOp, GetLoopsOp, KnobOp, SchedOp, SequenceOp
 from tcopt.schedules.api.handles import KnobValue
 from tcopt.schedules.state.state import blocks_under, loops_of
+
+StepObserver = Callable[[SchedOp, FuncOp], None]
+
+_OBSERVER: ContextVar[StepObserver | None] = ContextVar("step_observer", default=None)
+
+
+@contextmanager
+def steps_observed(observer: StepObserver) -> Generator[None]:
+    """Call an observer after each step of any schedule, with the function as the step left it."""
+    token = _OBSERVER.set(observer)
+    try:
+        yield
+    finally:
+        _OBSERVER.reset(token)
 
 
 class Recorder:
@@ -17,8 +35,10 @@ class Recorder:
     looking around leaves no trace.
     """
 
-    def __init__(self, function: str):
-        self.sequence = SequenceOp(f"{function}_schedule", function)
+    def __init__(self, func: FuncOp):
+        self.func = func
+        name = func.sym_name.data
+        self.sequence = SequenceOp(f"{name}_schedule", name)
         self._blocks: dict[str, SSAValue] = {}
         self._loops: dict[ForOp, SSAValue] = {}
         self._knobs: dict[str, SSAValue] = {}
@@ -57,6 +77,9 @@ class Recorder:
     def add(self, op: SchedOp) -> SchedOp:
         """Append a step."""
         self.sequence.body.block.add_op(op)
+        observer = _OBSERVER.get()
+        if observer is not None and not isinstance(op, GetBlockOp | GetLoopsOp | KnobOp):
+            observer(op, self.func)
         return op
 
     def name_block(self, value: SSAValue, name: str) -> None:

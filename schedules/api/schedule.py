@@ -80,7 +80,7 @@ class Schedule:
     def __init__(self, func: FuncOp, knobs: Mapping[str, int] | None = None):
         self.func = func
         self._state = State(func, Dependences(func))
-        self._recorder = Recorder(func.sym_name.data)
+        self._recorder = Recorder(func)
         self._knobs = dict(knobs or {})
         self._handles: dict[ForOp, Loop] = {}
         self._loop_ops: dict[Loop, ForOp] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -67,6 +68,7 @@ class ApplySchedulePass(ModulePass):
     """
 
     name = "apply-schedule"
+    applies_steps: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if any(isinstance(each, SequenceOp) for each in op.ops):

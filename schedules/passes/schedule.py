@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
@@ -69,6 +69,7 @@ class SchedulePass(ModulePass):
     """
 
     name = "schedule"
+    applies_steps: ClassVar[bool] = True
 
     now: bool = False
 

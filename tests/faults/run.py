@@ -15,7 +15,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from faults.planted import FAULTS, Fault
+from faults.planted_sources import SOURCE_FAULTS
 from faults.runs import Outcome, checked
+from faults.sources import SourceFault, message_of, planted
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "exec_check.md"
 BEGIN, END = "<!-- faults begin -->", "<!-- faults end -->"
@@ -37,7 +39,21 @@ def main() -> int:
     print(table, end="")
     good = sum(_is_good(fault, outcome) for fault, outcome in rows)
     print(f"{good} of {len(rows)} faults caught in the right pass, in time")
-    return 0 if good == len(rows) else 1
+    sources = [] if args.network else SOURCE_FAULTS
+    named = sum(_is_named(fault) for fault in sources)
+    print(f"{named} of {len(sources)} faults in the source caught and attributed")
+    return 0 if (good, named) == (len(rows), len(sources)) else 1
+
+
+def _is_named(fault: SourceFault) -> bool:
+    """Whether the clean program passes, and the fault's message names the culprit."""
+    clean = message_of(fault)
+    with planted(fault):
+        message = message_of(fault)
+    is_named = not clean and fault.culprit in message
+    if not is_named:
+        print(f"{fault.title} ({fault.culprit}): {clean or message or 'not caught'}")
+    return is_named
 
 
 def _plant(fault: Fault) -> Outcome:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import math
 import os
 import sys
 import traceback
@@ -138,6 +139,14 @@ def seed_number(text: str) -> int:
     if not 0 <= number < 2**64:
         raise argparse.ArgumentTypeError(f"a seed is a number from 0 on, not {text[:40]}")
     return number
+
+
+def positive_seconds(text: str) -> float:
+    """The value of an option that limits a time."""
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"a limit is a positive number, not {text[:40]}")
+    return seconds
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:

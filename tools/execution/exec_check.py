@@ -26,13 +26,16 @@ from tcopt.support.errors import (
     TcoptError,
     UnsupportedError,
 )
+from tcopt.support.suggestions import suggest
 from tcopt.tools.command_line.inputs import InputSpec, make_inputs, read_arrays
+from tcopt.tools.execution.culprits import APPLIES_STEPS, EmitterFault, first_wrong_step
 from tcopt.tools.execution.executors import Array, functions, inputs_of
 from tcopt.tools.execution.fingerprints import fingerprint
 from tcopt.tools.execution.native_process import NativeFault
 from tcopt.tools.execution.probes import changed_values, first_lasting
+from tcopt.tools.execution.run_values import Run, ValueChanged
 from tcopt.tools.execution.stage_runs import place_of
-from tcopt.tools.execution.traced_run import Run, Tracer, ValueChanged
+from tcopt.tools.execution.traced_run import Tracer
 from tcopt.tools.passes.instruments import Instrument
 
 RTOL = 5e-5
@@ -41,6 +44,27 @@ RTOL = 5e-5
 MOVES_VALUES = "moves_values"
 """What a pass has as a true class attribute if it means to change values between ops, as one does
 that moves a factor from an op into the weights of another. Else values of one location stay."""
+
+
+LARGE = 64.0
+"""Factor between the two sets of random inputs. Clamps that normal values stay inside, such as
+those of an activation at 6 or of an exponential at 88, show with the larger ones."""
+
+LARGE_NOTE = ", on inputs of large magnitude"
+
+
+@dataclass
+class Chain:
+    """One set of inputs, with the runs of the module on it.
+
+    Attributes:
+        note: about the inputs, for the end of messages.
+        feeds: values for the arguments of each function that is run.
+    """
+
+    tracer: Tracer
+    note: str
+    feeds: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
 
 
 @dataclass
@@ -52,6 +76,8 @@ class ExecCheck(Instrument):
         rtol: accepted difference as a share of the magnitude of the expected values.
         atol: accepted absolute difference.
         allow_unchecked: whether the last passes may leave a module that nothing runs.
+        limit: seconds that a call of a function may take; by default they follow from its work.
+        only: names of the functions to run after each pass; by default all of them.
     """
 
     inputs: Sequence[str] = ()
@@ -59,25 +85,47 @@ class ExecCheck(Instrument):
     rtol: float = RTOL
     atol: float = 0.0
     allow_unchecked: bool = False
-    _feeds: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
+    limit: float | None = None
+    only: Sequence[str] = ()
+    _chains: list[Chain] = field(default_factory=list["Chain"])
     _skipped: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     _mark: int | None = None
     _moves_values: bool = False
+    _state: ModuleOp | None = None
+    """The module before the current pass, if that applies schedules."""
 
     def start(self, ctx: Context, module: ModuleOp) -> None:
+        self._ctx = ctx
+        base = Tolerance(self.rtol, self.atol)
+        for tolerance, note in ((base, ""), (replace(base, overflows=True), LARGE_NOTE)):
+            tracer = Tracer(tolerance, self.limit, frozenset(self.only))
+            self._chains.append(Chain(tracer, note))
         given = read_arrays(self.inputs)
         entries = _entries(module)
+        if "main" not in entries and any(name in entries for name in self.only):
+            entries = {name: func for name, func in entries.items() if name in self.only}
         if not entries:
             raise InputError("--verify-each=exec needs a function to run, the module has none")
         for name, func in entries.items():
             specs = _distinct(inputs_of(module, func))
-            values = make_inputs(specs, _given_for(specs, given, len(entries)), seed=self.seed)
+            own = _given_for(specs, given, len(entries))
+            values = make_inputs(specs, own, seed=self.seed)
             # By position: values of a function may share a name.
-            self._feeds[name] = [values[spec.name] for spec in specs]
-        self._tracer = Tracer(Tolerance(self.rtol, self.atol))
-        self._tracer.accept(self._tracer.run(module, self._feeds))
+            self._chains[0].feeds[name] = [values[spec.name] for spec in specs]
+            self._chains[1].feeds[name] = [
+                values[spec.name] if spec.name in own else enlarged(values[spec.name])
+                for spec in specs
+            ]
+        if not _may_be_large(module, self._chains):
+            del self._chains[1]
+        for chain in self._chains:
+            chain.tracer.accept(chain.tracer.run(module, chain.feeds))
         self._mark = _fingerprint(module)
         _say(f"{', '.join(f'@{name}' for name in entries)} run before the first pass")
+
+    def before(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
+        applies_steps = bool(getattr(module_pass, APPLIES_STEPS, False))
+        self._state = module.clone() if applies_steps else None
 
     def after(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
         started = time.perf_counter()
@@ -87,38 +135,70 @@ class ExecCheck(Instrument):
         if mark == self._mark and not self._skipped:
             _say(f"{name}: same program")
             return
+        runs: list[Run] = []
+        for chain in self._chains:
+            try:
+                runs.append(self._run(chain, module_pass, module))
+            except UnsupportedError as error:
+                # A state between two levels has no semantics of its own: judge it by the next one.
+                subject = f"'{error.op_name}': " if error.op_name else ""
+                self._skipped.append((name, f"{subject}{error.message}"))
+                _say(f"{name}: not run: {error}")
+                return
+        for chain, run in zip(self._chains, runs, strict=True):
+            chain.tracer.accept(run)
+        self._skipped.clear()
+        self._moves_values = False
+        self._mark = mark
+        count = len(runs[0].values) + len(runs[0].located)
+        _say(f"{name}: same values, {count} compared ({time.perf_counter() - started:.2f} s)")
+
+    def _run(self, chain: Chain, module_pass: ModulePass, module: ModuleOp) -> Run:
+        """Run the module on one set of inputs and compare.
+
+        Raises:
+            MismatchError: a value differs, or the module fails to run.
+            UnsupportedError: nothing runs what the pass made.
+        """
+        name = module_pass.name
         try:
-            run = self._tracer.run(module, self._feeds)
-        except UnsupportedError as error:
-            # A state between two levels has no semantics of its own: judge it by the next one.
-            subject = f"'{error.op_name}': " if error.op_name else ""
-            self._skipped.append((name, f"{subject}{error.message}"))
-            _say(f"{name}: not run: {error}")
-            return
+            run = chain.tracer.run(module, chain.feeds)
+        except UnsupportedError:
+            raise
+        except EmitterFault as error:
+            raise MismatchError(
+                f"the LLVM emitter makes wrong code after pass '{name}', although the kernel's "
+                f"text computes the expected values: {error.message}{chain.note}",
+                where=error.where,
+            ) from None
         except ValueChanged as error:
             raise MismatchError(
-                f"pass '{self._passes(name)}' changed {error.message}", where=error.where
+                f"pass '{self._passes(name)}' changed {error.message}{chain.note}"
+                f"{self._step(chain, module_pass)}",
+                where=error.where,
             ) from None
         except NativeFault as error:
             raise MismatchError(
-                f"after pass '{self._passes(name)}' the module fails to run: {error.message}",
+                f"after pass '{self._passes(name)}' the module fails to run: {error.message}"
+                f"{chain.note}{self._step(chain, module_pass)}",
                 where=error.where,
+                hint=error.hint,
             ) from None
         except Exception as error:
             text = error.message if isinstance(error, TcoptError) else f"{error!r}"
             raise MismatchError(
-                f"after pass '{self._passes(name)}' the module fails to run: {text}",
+                f"after pass '{self._passes(name)}' the module fails to run: {text}{chain.note}",
                 where=error.where if isinstance(error, TcoptError) else None,
             ) from error
-        self._check(name, module, run)
-        self._tracer.accept(run)
-        self._skipped.clear()
-        self._moves_values = False
-        self._mark = mark
-        _say(f"{name}: same values, {len(run.values) + len(run.located.values)} compared "
-             f"({time.perf_counter() - started:.2f} s)")  # fmt: skip
+        self._check(chain, name, module, run)
+        return run
 
     def finish(self, module: ModuleOp) -> None:
+        seen = self._chains[0].tracer.seen
+        for name in self.only:
+            if name not in seen:
+                hint = suggest(name, seen) or f"functions are {', '.join(sorted(seen))}"
+                raise InputError(f"--only: there is no function @{name}", hint=hint)
         if not self._skipped:
             return
         names = ", ".join(name for name, _ in self._skipped)
@@ -135,21 +215,29 @@ class ExecCheck(Instrument):
         """The same check at the same point, to go on from there several times."""
         other = copy(self)
         other._skipped = list(self._skipped)
-        other._tracer = self._tracer.fork()
+        other._chains = [replace(each, tracer=each.tracer.fork()) for each in self._chains]
         return other
+
+    def _step(self, chain: Chain, module_pass: ModulePass) -> str:
+        """The step of a schedule that is at fault, as the end of a message."""
+        failed = chain.tracer.failed
+        if self._state is None or failed is None:
+            return ""
+        step = first_wrong_step(self._ctx, self._state, module_pass, failed)
+        return "" if step is None else f"; the first wrong step is '{step.name}': {step}"
 
     def _passes(self, last: str) -> str:
         """The passes since the last run, any of which may be the culprit."""
         return "' or '".join([*(name for name, _ in self._skipped), last])
 
-    def _check(self, pass_name: str, module: ModuleOp, run: Run) -> None:
+    def _check(self, chain: Chain, pass_name: str, module: ModuleOp, run: Run) -> None:
         """Compare the values of a graph, and the results."""
-        last = self._tracer.last
+        last = chain.tracer.last
         entries = functions(module)
         for name, results in run.results.items():
             # One that the runtime defines has no body any more.
             func = entries.get(name)
-            tolerance = Tolerance(self.rtol, self.atol)
+            tolerance = chain.tracer.tolerance
             if func is not None:
                 tolerance = replace(tolerance, precision=precision_of(func), rounds=rounds(func))
             changed = changed_values(last.located, run.located, tolerance)
@@ -162,14 +250,16 @@ class ExecCheck(Instrument):
                 if text is not None:
                     first = next(iter(changed.values()), None)
                     culprit = first[0] if first else func and _giver(func, index)
-                    raise self._mismatch(pass_name, f"result {index} of @{name}", text, culprit)
+                    raise self._mismatch(
+                        pass_name, f"result {index} of @{name}", text + chain.note, culprit
+                    )
             if self._moves_values:
                 found = first_lasting(last.located, run.located, changed)
             else:
                 found = next(iter(changed.values()), None)
             if found is not None:
                 op, text = found
-                raise self._mismatch(pass_name, f"a value inside @{name}", text, op)
+                raise self._mismatch(pass_name, f"a value inside @{name}", text + chain.note, op)
 
     def _mismatch(
         self, pass_name: str, what: str, text: str, culprit: Operation | None
@@ -179,6 +269,21 @@ class ExecCheck(Instrument):
         return MismatchError(
             f"pass '{self._passes(pass_name)}' changed {what}: {text}{op_text}", where=where
         )
+
+
+def enlarged(value: Array) -> Array:
+    """An input of large magnitude; integers may be indices and stay."""
+    return value * value.dtype.type(LARGE) if value.dtype.kind == "f" else value
+
+
+def _may_be_large(module: ModuleOp, chains: Sequence[Chain]) -> bool:
+    """Whether inputs of large magnitude are another set, and stay in the range of all floats."""
+    normal, large = (chain.feeds for chain in chains)
+    changes = any(
+        a is not b for name in normal for a, b in zip(normal[name], large[name], strict=True)
+    )
+    precise = all(precision_of(func) <= 2.0**-24 for func in functions(module).values())
+    return changes and precise
 
 
 def _fingerprint(module: ModuleOp) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     ArrayAttr,
     ContainerType,
     FunctionType,
@@ -26,6 +27,9 @@ from tcopt.support.dtypes import numpy_dtype
 from tcopt.tools.command_line.inputs import InputSpec
 
 Array = NDArray[Any]
+
+WEIGHTS = "tcopt.weights"
+"""Attribute of an @main that takes one block of weights and a workspace."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ def inputs_of(module: ModuleOp, func: Operation) -> tuple[InputSpec, ...]:
     """What a function must be given, named as in the model where the module says so.
 
     For @main by reference the results are not among them; how many there are is the length
-    of the module's attribute `graph.outputs`. Without it every argument is an input.
+    of the module's attribute `graph.outputs`. Without it every argument is an input, except the
+    weights and the workspace of a planned @main.
     """
     sig = signature(func)
     if sig.name != "main":
@@ -87,7 +92,11 @@ def inputs_of(module: ModuleOp, func: Operation) -> tuple[InputSpec, ...]:
     names = _names(module, "graph.inputs")
     outputs = _names(module, "graph.outputs")
     specs = sig.arguments
-    if sig.by_reference and outputs:
+    if WEIGHTS in func.attributes:
+        specs = specs[:-2]
+        if outputs:
+            specs = specs[: -len(outputs)]
+    elif sig.by_reference and outputs:
         specs = specs[: len(names)] if names else specs[: -len(outputs)]
     if len(names) != len(specs):
         return specs
@@ -108,9 +117,9 @@ def _names(module: ModuleOp, key: str) -> list[str]:
     return [item.data for item in attribute if isinstance(item, StringAttr)]
 
 
-def _array_type(type_: Attribute) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    shape: tuple[int, ...] = ()
+def _array_type(type_: Attribute) -> tuple[tuple[int | None, ...], np.dtype[Any]]:
+    shape: tuple[int | None, ...] = ()
     if isinstance(type_, ShapedType):
-        shape = tuple(type_.get_shape())
+        shape = tuple(None if size == DYNAMIC_INDEX else size for size in type_.get_shape())
     element = type_.get_element_type() if isinstance(type_, ContainerType) else type_
     return shape, numpy_dtype(element)

@@ -26,12 +26,11 @@ from tcopt.dialects.graph.weights import weights_of
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.literals import Integers, integers
+from tcopt.tools.execution.executors import WEIGHTS
 
 Array = NDArray[Any]
 CallFunction = Callable[[Operation, str, list[Array]], None]
 """Runs a function by name on buffers, for a call op."""
-
-WEIGHTS = "tcopt.weights"
 
 
 class HostProgram:
@@ -108,6 +107,32 @@ class HostProgram:
         return np.ascontiguousarray(store[op.weight.data]).reshape(shape)
 
 
+_CALLS = (loop.CallOp, func.CallOp, loop.WeightOp, memref.CopyOp)
+_STEPS = (
+    memref.AllocOp,
+    memref.ReinterpretCastOp,
+    memref.ViewOp,
+    memref.DeallocOp,
+    UnrealizedConversionCastOp,
+    scf.ForOp,
+    scf.YieldOp,
+    loop.SliceOp,
+    arith.SubiOp,
+    arith.ConstantOp,
+    func.ReturnOp,
+)
+
+
+def is_host_program(entry: Operation) -> bool:
+    """Whether a function only calls others, on buffers that it allocates and views."""
+    ops = [op for op in entry.walk() if op is not entry]
+    return (
+        isinstance(entry, func.FuncOp)
+        and all(isinstance(op, _CALLS + _STEPS) for op in ops)
+        and any(isinstance(op, _CALLS) for op in ops)
+    )
+
+
 def planned(module: ModuleOp, main: func.FuncOp) -> list[Array]:
     """The weights and the workspace of a planned @main: its last two arguments."""
     weights, workspace = main.body.block.args[-2:]
@@ -117,6 +142,8 @@ def planned(module: ModuleOp, main: func.FuncOp) -> list[Array]:
     for name, place in layout.data.items():
         assert isa(place, Integers)
         offset, size = integers(place)
+        if name not in store:
+            raise UnsupportedError(f"the module's weight @{name} is not at hand", op=main)
         block[offset : offset + size] = np.ascontiguousarray(store[name]).reshape(-1).view(np.uint8)
     shape, dtype = array_type(workspace.type)
     return [block.view(np.int8), np.full(shape, 0xA5, np.uint8).view(dtype)]

@@ -231,9 +231,11 @@ class NativeProcess:
     ) -> dict[str, Any]:
         child = self._child = self._child or self._made()
         try:
-            reply = json.loads(child.ask(json.dumps(request).encode(), limit))
+            reply = json.loads(child.ask(json.dumps(request).encode(), limit, busy=True))
         except ChildLate:
-            raise NativeFault(f"{what} does not end within {limit:.3g} s") from None
+            raise NativeFault(
+                f"{what} does not end within {limit:.3g} s", hint="--exec-limit sets another limit"
+            ) from None
         except ChildDied as error:
             raise NativeFault(f"{what} ends the process it runs in ({error.status})") from None
         except ValueError:

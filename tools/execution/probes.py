@@ -1,53 +1,135 @@
 """Values of a graph before and after a pass, compared op by op.
 
-Ops of the same location, type and shape should give the same. A pass may well change what lies
-between two values, such as a factor that moves from one op into the weights of another; a
-difference that the next values along the graph do not show is therefore none.
+Values of the same location, type and shape should stay. An ONNX node may become several such
+values, which a pass may reorder, so they are matched by identity and then by content. Values that
+only ops of their own location use are details of how a node is computed and are not compared.
+
+A pass may move a factor from one op into the weights of another. A difference that the next
+values along the graph do not show is then legal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, OpResult
 
+from tcopt.dialects import te
+from tcopt.dialects.graph.constant import ConstantOp
+from tcopt.dialects.graph.group import GroupOp
 from tcopt.support.closeness import Tolerance, difference
-from tcopt.tools.execution.traced_run import Located
+from tcopt.support.locations import is_known
+
+Array = NDArray[Any]
+Change = tuple[Operation, str]
+"""An op whose value differs, and a text that says how."""
 
 
-def changed_values(
-    old: Located, new: Located, tolerance: Tolerance
-) -> dict[Any, tuple[Operation, str]]:
-    """The values that differ, in the order of the new graph: the op, and what is wrong."""
-    found: dict[Any, tuple[Operation, str]] = {}
-    for key, array in new.values.items():
-        expected = old.values.get(key)
-        if expected is None or expected is array:
-            continue
-        text = difference(array, expected, tolerance)
-        if text is not None:
-            found[key] = new.owners[key], text
+@dataclass(frozen=True)
+class Probe:
+    """A value of a graph.
+
+    The op may change later; it is only compared by identity.
+    """
+
+    result: OpResult
+    array: Array
+
+
+@dataclass
+class Located:
+    """Values of a graph by origin: location, shape, dtype, and whether the op is a group."""
+
+    by_origin: dict[Any, list[Probe]] = field(default_factory=dict[Any, list[Probe]])
+
+    def add(self, op: Operation, results: Sequence[Array]) -> None:
+        """Record an op's results that ops of other locations use, if its location is known."""
+        if not is_known(op.location) or isinstance(op, ConstantOp):
+            return
+        # A group has the location of its main op, whose value differs from the group's.
+        is_group = isinstance(op, GroupOp | te.CallOp)
+        for result, value in zip(op.results, map(np.asarray, results), strict=True):
+            if all(use.operation.location == op.location for use in result.uses):
+                continue
+            origin = (op.location, value.shape, value.dtype.str, is_group)
+            self.by_origin.setdefault(origin, []).append(Probe(result, value))
+
+    def __len__(self) -> int:
+        return sum(map(len, self.by_origin.values()))
+
+
+def changed_values(old: Located, new: Located, tolerance: Tolerance) -> dict[OpResult, Change]:
+    """The values that differ, in the order of the new graph."""
+    found: dict[OpResult, Change] = {}
+    for origin, probes in new.by_origin.items():
+        for result, text in _differences(old.by_origin.get(origin, []), probes, tolerance):
+            found[result] = result.op, text
     return found
 
 
-def first_lasting(
-    old: Located, new: Located, changed: dict[Any, tuple[Operation, str]]
-) -> tuple[Operation, str] | None:
+def _differences(
+    old: Sequence[Probe], new: Sequence[Probe], tolerance: Tolerance
+) -> Iterator[tuple[OpResult, str]]:
+    """Match the values of one origin; yield those of `new` that no value of `old` equals.
+
+    A pass may add or remove values, so each value of the shorter list needs a partner.
+    """
+    before = {probe.result: probe for probe in old}
+    rest: list[Probe] = []
+    for probe in new:
+        same = before.pop(probe.result, None)
+        if same is None:
+            rest.append(probe)
+        elif text := _difference(probe, same, tolerance):
+            yield probe.result, text
+    unmatched = list(before.values())
+    lost = min(len(rest), len(unmatched))
+    wrong: list[Probe] = []
+    for probe in rest:
+        partner = next(
+            (each for each in unmatched if not _difference(probe, each, tolerance)), None
+        )
+        if partner is None:
+            wrong.append(probe)
+        else:
+            unmatched.remove(partner)
+            lost -= 1
+    for probe, expected in zip(wrong[:lost], unmatched, strict=False):
+        text = _difference(probe, expected, tolerance)
+        assert text is not None
+        yield probe.result, text
+
+
+def _difference(probe: Probe, expected: Probe, tolerance: Tolerance) -> str | None:
+    if probe.array is expected.array:
+        return None
+    return difference(probe.array, expected.array, tolerance)
+
+
+def first_lasting(old: Located, new: Located, changed: dict[OpResult, Change]) -> Change | None:
     """The first difference that a value computed from it shows as well."""
     if not changed:
         return None
-    keys = {(new.owners[key], key[1]): key for key in new.values if key in old.values}
-    for key, found in changed.items():
-        if any(after in changed for after in _next(new.owners[key], key[1], keys)):
+    known = {
+        probe.result
+        for origin, probes in new.by_origin.items()
+        if origin in old.by_origin
+        for probe in probes
+    }
+    for result, found in changed.items():
+        if any(after in changed for after in _next(result, known)):
             return found
     return None
 
 
-def _next(op: Operation, number: int, keys: dict[Any, Any]) -> Iterator[Any]:
+def _next(value: OpResult, known: set[OpResult]) -> Iterator[OpResult]:
     """The nearest values that are known in both graphs and are computed from a result."""
-    waiting: list[OpResult] = [op.results[number]]
+    waiting: list[OpResult] = [value]
     seen: set[OpResult] = set(waiting)
     while waiting:
         for use in waiting.pop().uses:
@@ -58,9 +140,8 @@ def _next(op: Operation, number: int, keys: dict[Any, Any]) -> Iterator[Any]:
             if not results and (parent := user.parent_op()) is not None:
                 results = list(parent.results)[use.index : use.index + 1]
             for result in results:
-                key = keys.get((result.op, result.index))
-                if key is not None:
-                    yield key
+                if result in known:
+                    yield result
                 elif result not in seen:
                     seen.add(result)
                     waiting.append(result)

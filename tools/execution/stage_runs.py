@@ -30,6 +30,7 @@ from tcopt.support.closeness import Tolerance, difference
 from tcopt.support.dtypes import numpy_dtype
 from tcopt.support.errors import MismatchError
 from tcopt.support.locations import describe_location, nearest_location
+from tcopt.tools.execution.executors import functions
 from tcopt.tools.execution.native_process import (
     CANARY,
     Argument,
@@ -39,14 +40,11 @@ from tcopt.tools.execution.native_process import (
     Scratch,
     native_process,
 )
+from tcopt.tools.execution.work_estimates import MACHINE_CODE, PLAIN, time_limit, work_of
 
 Array = NDArray[Any]
 
-_SLACK = 3.0
-_TIMES = 10.0
-_FIRST_LIMIT = 60.0
-_STEPS_A_SECOND = 2e7
-_STEPS_WORTH_EFFORT = 50_000_000
+_WORK_WORTH_EFFORT = 50_000_000
 _OTHER_FILL = 0x55
 
 
@@ -71,7 +69,7 @@ class Call:
     """What one call gave.
 
     Attributes:
-        positions: of the outputs among the arguments, where these are buffers.
+        positions: of the first outputs among the arguments; the others are returned.
         seconds: how long it ran.
     """
 
@@ -83,9 +81,10 @@ class Call:
     def only(self, positions: Sequence[int]) -> Call:
         """The call without the outputs that are not among `positions`, which are workspace."""
         kept = [number for number, place in enumerate(self.positions) if place in positions]
+        returned = self.outputs[len(self.positions) :]
         return replace(
             self,
-            outputs=tuple(self.outputs[number] for number in kept),
+            outputs=(*(self.outputs[number] for number in kept), *returned),
             positions=tuple(self.positions[number] for number in kept),
         )
 
@@ -108,6 +107,7 @@ def run_plain(
     written: Sequence[int],
     before: float | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    limit: float | None = None,
 ) -> Call:
     """Run a loop function by its plain translation, or, if it has ops from outside of the package,
     by the loop interpreter, which asks what they mean.
@@ -116,14 +116,15 @@ def run_plain(
         shapes: of its stages, as far as they are known.
         written: the arguments that it may write to.
         before: seconds that it took the last time.
+        limit: seconds that it may take; by default they follow from its work.
     Raises:
         NativeFault: it leaves a buffer, races or does not end.
     """
     if any(op.name in MEANINGS for op in function.walk()):
         return _run_interpreted(function, arrays, written)
     plain = translate(function, shapes=shapes)
-    process, steps = native_process(), _steps(function)
-    effort = 1 if steps > _STEPS_WORTH_EFFORT else 0
+    process, work = native_process(), work_of(function, {})
+    effort = 1 if (work or 0) > _WORK_WORTH_EFFORT else 0
     handle = process.load(plain.text, ["plain"], sorted(plain.externals), effort=effort)
     stages = [
         np.full(int(np.prod(stage.shape)) * numpy_dtype(stage.element).itemsize, CANARY, np.uint8)
@@ -143,7 +144,7 @@ def run_plain(
     ]
     arguments += [Scratch(plain.scratch_bytes), Buffer(detail, True, "the detail")]
     started = time.perf_counter()
-    limit = _limit(before, _FIRST_LIMIT + steps / _STEPS_A_SECOND)
+    limit = time_limit(work, PLAIN, before, limit)
     try:
         status = process.call(handle, "plain", arguments, result="i64", limit=limit)
     except NativeFault as error:
@@ -173,14 +174,16 @@ def run_kernel(
     function: Operation,
     arrays: Sequence[Array],
     written: Sequence[int],
+    refilled: Sequence[int],
     before: float | None,
     tolerance: Tolerance,
+    limit: float | None = None,
 ) -> Call:
     """Run a function of the kernel level as machine code, twice.
 
     First parallel iterations run one by one in another order, and buffers end where forbidden
-    memory begins. Then they run on threads, buffers begin where it ends, and what is written holds
-    other bytes before. Both must agree.
+    memory begins. Then they run on threads, buffers begin where it ends, and buffers among
+    `refilled` hold other bytes before. Both must agree.
 
     Raises:
         NativeFault: it leaves a buffer, crashes or does not end.
@@ -189,25 +192,28 @@ def run_kernel(
     assert isinstance(function, func.FuncOp)
     name = function.sym_name.data
     text = _kernel_text(module, function)
-    seconds, runs = 0.0, list[list[Array]]()
+    limit = time_limit(work_of(function, functions(module)), MACHINE_CODE, before, limit)
+    seconds, runs, returned = 0.0, list[list[Array]](), list[Array]()
     overlaps = _overlap(arrays)
     for again in range(1 if overlaps else 2):
         buffers = private_copies(arrays)
         if again:
-            for position in written:
+            for position in refilled:
                 buffers[position].reshape(-1).view(np.uint8)[...] = _OTHER_FILL
         started = time.perf_counter()
-        limit = _limit(before, 2 * _FIRST_LIMIT)
         try:
-            _call_kernel(function, text, buffers, written, again=bool(again), limit=limit)
+            result = _call_kernel(function, text, buffers, written, again=bool(again), limit=limit)
         except NativeFault as error:
             raise _in_function(error, function) from None
         seconds = max(seconds, time.perf_counter() - started)
         runs.append(buffers)
+        returned += [] if result is None else [np.asarray(result)]
     outputs, positions = written_outputs(function, arrays, runs[0], written)
-    for output, position in zip(outputs, positions, strict=True):
-        if len(runs) > 1:
-            wrong = difference(runs[1][position], output.array, tolerance, output.mask)
+    outputs += tuple(Output("the result", each, None, place_of(function)) for each in returned[:1])
+    if len(runs) > 1:
+        values = [*(runs[1][position] for position in positions), *returned[1:]]
+        for output, value in zip(outputs, values, strict=True):
+            wrong = difference(value, output.array, tolerance, output.mask)
             if wrong is not None:
                 raise MismatchError(
                     f"{output.name} of @{name} depends on the order of parallel iterations, or on "
@@ -252,7 +258,8 @@ def _call_kernel(
     *,
     again: bool,
     limit: float,
-) -> None:
+) -> Any:
+    """Call a function; returns its scalar result, if it has one."""
     process = native_process()
     symbol = symbol_of(function.sym_name.data).strip('"')
     handle = process.load(text, [symbol], sorted(external_names(text)), shuffled=not again)
@@ -266,20 +273,9 @@ def _call_kernel(
             arguments.append(Scalar(llvm_type(type_), array.item()))
     outputs = function.function_type.outputs.data
     result = llvm_type(outputs[0]) if outputs else ""
-    process.call(handle, symbol, arguments, result=result, at_end=not again, limit=limit)
+    value = process.call(handle, symbol, arguments, result=result, at_end=not again, limit=limit)
     process.forget(handle)
-
-
-def _limit(before: float | None, first: float) -> float:
-    return first if before is None else _SLACK + _TIMES * before
-
-
-def _steps(op: Operation) -> int:
-    """How many ops run below `op`, guards and loops of other dialects aside."""
-    count = 1 + sum(
-        _steps(inner) for region in op.regions for block in region.blocks for inner in block.ops
-    )
-    return count * op.trip_count if isinstance(op, loop.ForOp) else count
+    return value if outputs else None
 
 
 def private_copies(arrays: Sequence[Array]) -> list[Array]:
@@ -330,7 +326,7 @@ def _ended(plain: PlainFunction, status: int, detail: int) -> NativeFault:
 
 def _in_function(error: NativeFault, function: Operation) -> NativeFault:
     name = function.properties["sym_name"].data  # pyright: ignore
-    return NativeFault(f"in @{name}: {error.message}", where=place_of(function))
+    return NativeFault(f"in @{name}: {error.message}", where=place_of(function), hint=error.hint)
 
 
 def place_of(op: Operation) -> str | None:

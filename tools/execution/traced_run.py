@@ -10,84 +10,60 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 
 from tcopt.dialects import loop, te
 from tcopt.dialects.float_precision import precision_of, rounds
-from tcopt.dialects.graph.constant import ConstantOp
-from tcopt.dialects.graph.group import GroupOp
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
 from tcopt.support.closeness import Tolerance, difference
-from tcopt.support.errors import MismatchError, UnsupportedError
+from tcopt.support.errors import MismatchError, TcoptError, UnsupportedError
 from tcopt.support.strings import StringTable, strings_in
 from tcopt.tools.execution.accelerator_runs import (
     AcceleratorProgram,
     run_program,
     stored_buffers,
 )
+from tcopt.tools.execution.call_turns import CallTurns, TurnsOfRun
+from tcopt.tools.execution.culprits import (
+    INTERPRETED_WORK,
+    ORDERS,
+    EmitterFault,
+    FailedCall,
+    interpret,
+)
 from tcopt.tools.execution.executors import functions, level_of, outputs_of
 from tcopt.tools.execution.fingerprints import digest, fingerprint
-from tcopt.tools.execution.host_program import WEIGHTS, HostProgram, planned, unwritten
+from tcopt.tools.execution.host_program import (
+    WEIGHTS,
+    HostProgram,
+    is_host_program,
+    planned,
+    unwritten,
+)
+from tcopt.tools.execution.memory_roles import memory_roles
+from tcopt.tools.execution.native_process import NativeFault
+from tcopt.tools.execution.run_values import (
+    Interface,
+    Key,
+    Run,
+    Task,
+    Value,
+    ValueChanged,
+    as_shape,
+    join_masks,
+    mask_as,
+)
 from tcopt.tools.execution.stage_runs import Call, Output, run_kernel, run_plain, run_te
+from tcopt.tools.execution.work_estimates import work_of
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Key:
-    """A value of a run: what part of which function, and at which of the function's calls."""
-
-    function: str
-    turn: int
-    part: str
-
-    def __str__(self) -> str:
-        turn = f" (call {self.turn + 1})" if self.turn else ""
-        return f"{self.part} of @{self.function}{turn}"
-
-
-@dataclass(frozen=True)
-class Value:
-    """What a part of a function gave.
-
-    Attributes:
-        mask: the elements that it wrote, None for all.
-        of_tensor: whether it is a tensor expression's, whose axes are those of the result.
-    """
-
-    array: Array
-    mask: Array | None
-    where: str | None
-    of_tensor: bool = False
-
-
-@dataclass
-class Located:
-    """Values of a graph by where they come from: location, number of the result, shape, dtype, and
-    whether the op stands for several."""
-
-    values: dict[Any, Array] = field(default_factory=dict[Any, Array])
-    owners: dict[Any, Operation] = field(default_factory=dict[Any, Operation])
-
-
-@dataclass
-class Run:
-    """All values of one run, in the order in which they were computed."""
-
-    values: dict[Key, Value] = field(default_factory=dict[Key, Value])
-    located: Located = field(default_factory=Located)
-    results: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
-
-
-class ValueChanged(MismatchError):
-    """A value of a function is not what it was; `where` is that of the op."""
 
 
 @dataclass
@@ -96,16 +72,24 @@ class Tracer:
 
     Attributes:
         tolerance: for what a function gives, before its own precision is known.
+        limit: seconds that a call may take; None if they follow from its work.
+        only: functions to run again after a pass, all if it is empty. The results of others
+            are those of their first run.
         last: the last run.
+        seen: names of all functions of the modules that were run.
+        failed: the call that ended the last run.
     """
 
     tolerance: Tolerance
+    limit: float | None = None
+    only: frozenset[str] = frozenset()
     last: Run = field(default_factory=Run)
+    seen: set[str] = field(default_factory=set[str])
+    failed: FailedCall | None = None
     _first: dict[Key, Array] = field(default_factory=dict[Key, Array])
-    _interfaces: dict[str, tuple[int, tuple[int, ...]]] = field(
-        default_factory=dict[str, tuple[int, tuple[int, ...]]]
-    )
+    _interfaces: dict[str, Interface] = field(default_factory=dict[str, "Interface"])
     _seconds: dict[str, float] = field(default_factory=dict[str, float])
+    _turns: CallTurns = field(default_factory=CallTurns)
     _strings: StringTable | None = None
     _known: dict[Any, Call] = field(default_factory=dict[Any, Call])
     _used: dict[Any, Call] = field(default_factory=dict[Any, Call])
@@ -117,7 +101,9 @@ class Tracer:
             ValueChanged: a function gives something else than in the last run.
             UnsupportedError: there is no executor for what the module holds.
         """
-        current = _Current(self, module, functions(module), Run())
+        current = _Current(self, module, functions(module), Run(), self._turns.start(module))
+        self.seen |= set(current.functions)
+        self.failed = None
         self._used = {}
         with strings_in(self._strings or module_strings(module)) as table:
             # A string that a run makes has one place in all of them.
@@ -132,6 +118,7 @@ class Tracer:
         other = copy(self)
         other._first, other._interfaces = dict(self._first), dict(self._interfaces)
         other._seconds, other._known = dict(self._seconds), dict(self._known)
+        other._turns, other.seen = self._turns.fork(), set(self.seen)
         return other
 
     def accept(self, run: Run) -> None:
@@ -149,7 +136,7 @@ class _Current:
     module: ModuleOp
     functions: dict[str, Operation]
     run: Run
-    turns: dict[str, int] = field(default_factory=dict[str, int])
+    turns: TurnsOfRun
     prints: dict[str, tuple[int, Tolerance]] = field(
         default_factory=dict[str, tuple[int, Tolerance]]
     )
@@ -168,7 +155,7 @@ class _Current:
         """The results of an entry function."""
         if isinstance(entry, te.FuncOp):
             return self.call_te(entry, feeds)
-        if isinstance(entry, func.FuncOp) and entry.function_type.outputs.data:
+        if isinstance(entry, func.FuncOp) and _has_tensors(entry):
             return self.values(entry, feeds)
         count = len(entry.regions[0].blocks[0].args)
         outputs = outputs_of(self.module)
@@ -178,20 +165,14 @@ class _Current:
             arrays += new_buffers(entry, len(arrays), count - 2) + planned(self.module, entry)
         else:
             arrays += new_buffers(entry, len(arrays), count)
-        if self.is_host(entry):
+        returned: list[Array] = []
+        if is_host_program(entry):
             HostProgram(self.module, self.call).run(cast(func.FuncOp, entry), arrays)
         else:
-            self.call_native(entry, arrays)
+            returned = self.call_native(entry, arrays)
         if WEIGHTS in entry.attributes:
-            return arrays[count - 2 - outputs : count - 2]
-        return arrays[len(feeds) :] or arrays
-
-    def is_host(self, entry: Operation) -> bool:
-        """Whether an entry calls the functions that compute."""
-        return isinstance(entry, func.FuncOp) and any(
-            op.name in ("loop.call", "func.call", "loop.weight", "memref.copy")
-            for op in entry.walk()
-        )
+            return arrays[count - 2 - outputs if outputs else 0 : count - 2]
+        return (arrays[len(feeds) :] or arrays) + returned
 
     def values(self, entry: func.FuncOp, feeds: Sequence[Array]) -> list[Array]:
         """The results of a function on tensors: a graph, or calls of tensor expressions."""
@@ -204,32 +185,14 @@ class _Current:
             )
         if level_of(self.module) == "graph":
             return graph.run_function(
-                entry, feeds, weights=_weights(self.module), observe=self.locate
+                entry, feeds, weights=_weights(self.module), observe=self.run.located.add
             )
         raise UnsupportedError("a function on tensors at this level does not run", op=entry)
-
-    def locate(self, op: Operation, results: Sequence[Array]) -> None:
-        """Keep values under their location, where it is known."""
-        from tcopt.support.locations import is_known
-
-        if not is_known(op.location) or isinstance(op, ConstantOp):
-            return
-        for number, result in enumerate(results):
-            # What a group gives has the place of its main op, whose value is another.
-            key = (
-                op.location,
-                number,
-                np.shape(result),
-                str(np.asarray(result).dtype),
-                _is_joint(op),
-            )
-            self.run.located.values[key] = np.asarray(result)
-            self.run.located.owners[key] = op
 
     def locate_call(self, op: Operation, results: Sequence[Array]) -> None:
         """Keep the results of calls; the views between them may be parts of what they name."""
         if isinstance(op, te.CallOp):
-            self.locate(op, results)
+            self.run.located.add(op, results)
 
     # Functions.
 
@@ -237,7 +200,7 @@ class _Current:
         """The fingerprint of a function, and the tolerance for what it gives."""
         if name not in self.prints:
             base = self.tracer.tolerance
-            tolerance = Tolerance(base.rtol, base.atol, precision_of(function), rounds(function))
+            tolerance = replace(base, precision=precision_of(function), rounds=rounds(function))
             self.prints[name] = fingerprint(function, self.functions), tolerance
         return self.prints[name]
 
@@ -246,12 +209,24 @@ class _Current:
         name = function.sym_name.data
         count = len(function.body.block.args)
         results = len(function.outputs)
-        self.tracer._interfaces[name] = count + results, tuple(range(count, count + results))
+        self.tracer._interfaces[name] = Interface(count + results, range(count, count + results))
         mark, tolerance = self.facts(function, name)
+        turn = self.turns.of(name, arrays)
+        if (known := self.known_results(name, turn)) is not None:
+            return known
         key = (mark, digest(arrays))
         call = self.tracer._known.get(key) or run_te(function, arrays)
         self.tracer._used[key] = call
-        return self.judge(function, name, call, tolerance)
+        return self.judge(function, name, turn, call, tolerance)
+
+    def known_results(self, name: str, turn: int) -> list[Array] | None:
+        """The results of a call that need not run again; None if it is to run."""
+        only, last = self.tracer.only, self.tracer.last.values
+        if not only or name in only or Key(name, turn, "result 0") not in last:
+            return None
+        keys = [key for key in last if key.function == name and key.turn == turn]
+        self.run.values.update((key, last[key]) for key in keys)
+        return [self.tracer._first[key] for key in keys if key.part.startswith("result")]
 
     def call(self, op: Operation, name: str, arrays: list[Array]) -> None:
         """Run a function that @main calls, on buffers."""
@@ -264,63 +239,128 @@ class _Current:
             raise UnsupportedError(f"there is no function @{name} with a body", op=op)
         self.call_native(function, arrays)
 
-    def call_native(self, function: Operation, arrays: list[Array]) -> None:
-        """Run a function of the loop or the kernel level, or a program, on buffers."""
+    def call_native(self, function: Operation, arrays: list[Array]) -> list[Array]:
+        """Run a function of the loop or the kernel level, or a program, on buffers.
+
+        Returns:
+            Scalar results, if it has any.
+        """
         name = function.properties["sym_name"].data  # pyright: ignore
-        written, compared = self.interface(function, name, len(arrays))
-        mark, tolerance = self.facts(function, name)
-        key = (mark, digest(arrays))
-        call = self.tracer._known.get(key)
-        if call is None:
-            before = self.tracer._seconds.get(name)
-            if isinstance(function, AcceleratorProgram):
-                call = run_program(function, arrays, written)
-            elif isinstance(function, loop.FuncOp):
-                call = run_plain(function, arrays, written, before, self.stage_shapes(name))
-            else:
-                call = run_kernel(self.module, function, arrays, written, before, tolerance)
-            self.tracer._seconds[name] = max(call.seconds, before or 0.0)
-            call = call.only(compared)
-        self.tracer._used[key] = call
-        results = self.judge(function, name, call, tolerance)
-        for position, output, result in zip(call.positions, call.outputs, results, strict=True):
+        interface = self.interface(function, name, len(arrays))
+        written = (*interface.results, *range(interface.count, len(arrays)))
+        read = set(range(len(arrays))).difference(written).union(interface.updated)
+        turn = self.turns.of(name, [arrays[position] for position in sorted(read)])
+        if (known := self.known_results(name, turn)) is not None:
+            for position, result in zip(interface.results, known, strict=False):
+                arrays[position][...] = result.reshape(arrays[position].shape)
+            return known[len(interface.results) :]
+        task = Task(function, name, turn, arrays, written, interface)
+        try:
+            call, results = self.judged(task)
+        except (ValueChanged, NativeFault, MismatchError) as error:
+            if self.is_right_as_text(task):
+                raise EmitterFault(error.message, where=error.where) from None
+            self.tracer.failed = FailedCall(
+                name, lambda other: self.agrees(replace(task, function=other))
+            )
+            raise
+        for position, output, result in zip(call.positions, call.outputs, results, strict=False):
             if output.mask is None:
                 np.copyto(arrays[position], result)
             else:
                 np.copyto(arrays[position], result, where=output.mask)
+        return results[len(call.positions) :]
 
-    def stage_shapes(self, name: str) -> dict[str, tuple[int, ...]]:
+    def judged(self, task: Task) -> tuple[Call, list[Array]]:
+        """Run a function, unless that was done before, and compare."""
+        mark, tolerance = self.facts(task.function, task.name)
+        key = (mark, digest(task.arrays))
+        call = self.tracer._known.get(key)
+        if call is None:
+            call = self.execute(task, tolerance)
+            seconds = self.tracer._seconds.get(task.name, 0.0)
+            self.tracer._seconds[task.name] = max(call.seconds, seconds)
+        self.tracer._used[key] = call
+        return call, self.judge(task.function, task.name, task.turn, call, tolerance)
+
+    def execute(self, task: Task, tolerance: Tolerance) -> Call:
+        """Run a function by the executor of its level."""
+        function, arrays, written = task.function, task.arrays, task.written
+        before, limit = self.tracer._seconds.get(task.name), self.tracer.limit
+        if isinstance(function, AcceleratorProgram):
+            call = run_program(function, arrays, written)
+        elif isinstance(function, loop.FuncOp):
+            shapes = self.stage_shapes(task.name, task.turn)
+            call = run_plain(function, arrays, written, before, shapes, limit)
+        else:
+            refilled = [each for each in written if each not in task.interface.updated]
+            call = run_kernel(
+                self.module, function, arrays, written, refilled, before, tolerance, limit
+            )
+        return call.only(task.interface.results)
+
+    def agrees(self, task: Task) -> bool:
+        """Whether a function gives what it gave in the last run."""
+        tolerance = self.facts(self.functions[task.name], task.name)[1]
+        try:
+            call = self.execute(task, tolerance)
+            self.judge(task.function, task.name, task.turn, call, tolerance)
+        except (MismatchError, NativeFault):
+            return False
+        return True
+
+    def is_right_as_text(self, task: Task) -> bool:
+        """Whether a kernel whose machine code is wrong gives the expected values when it is
+        interpreted; False if that is unknown."""
+        function = task.function
+        work = work_of(function, self.functions)
+        known = Key(task.name, task.turn, "result 0") in self.tracer.last.values
+        if not isinstance(function, func.FuncOp) or not known or (work or 0) > INTERPRETED_WORK:
+            return False
+        tolerance = self.facts(function, task.name)[1]
+        try:
+            for order in ORDERS:
+                call = interpret(function, task.arrays, task.written, order)
+                call = call.only(task.interface.results)
+                self.judge(function, task.name, task.turn, call, tolerance)
+        except TcoptError:
+            return False
+        return True
+
+    def stage_shapes(self, name: str, turn: int) -> dict[str, tuple[int, ...]]:
         """The shapes of a function's stages in the last run."""
-        turn = self.turns.get(name, 0)
         return {
             key.part[len("stage ") :].strip('"'): value.array.shape
             for key, value in self.tracer.last.values.items()
             if key.function == name and key.turn == turn and key.part.startswith("stage")
         }
 
-    def interface(
-        self, function: Operation, name: str, count: int
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Which arguments a function may write to, and which of these are its results.
+    def interface(self, function: Operation, name: str, count: int) -> Interface:
+        """How a function uses its arguments, as when it was first seen.
 
-        What it has more than when it was first seen is workspace.
+        Arguments that were added since then are workspace.
         """
         known = self.tracer._interfaces.get(name)
-        if known is None or known[0] > count:
-            positions = _written(function, count)
-            known = self.tracer._interfaces[name] = count, positions
-        return (*known[1], *range(known[0], count)), known[1]
+        if known is None or known.count > count:
+            known = self._interface_of(function, count)
+            self.tracer._interfaces[name] = known
+        return known
+
+    def _interface_of(self, function: Operation, count: int) -> Interface:
+        if isinstance(function, AcceleratorProgram):
+            return Interface(count, stored_buffers(function))
+        roles = memory_roles(function, self.functions)
+        written = [number for number, role in enumerate(roles) if role.is_written]
+        return Interface(count, written, [number for number in written if roles[number].is_read])
 
     def judge(
-        self, function: Operation, name: str, call: Call, tolerance: Tolerance
+        self, function: Operation, name: str, turn: int, call: Call, tolerance: Tolerance
     ) -> list[Array]:
         """Compare what a function gave with the last run; returns the results to go on with.
 
         Raises:
             ValueChanged: something differs.
         """
-        turn = self.turns.get(name, 0)
-        self.turns[name] = turn + 1
         for stage in call.stages:
             self.compare(Key(name, turn, f'stage "{stage.name}"'), stage, tolerance)
         results: list[Array] = []
@@ -341,19 +381,20 @@ class _Current:
             return
         if old.of_tensor and not of_tensor and not output.in_order:
             return
-        expected = _as_shape(old.array, value.array.shape)
+        expected = as_shape(old.array, value.array.shape)
         if expected is None:
             return
         is_stage = key.part.startswith("stage")
-        mask = _join(_as_mask(old, value.array.shape), value.mask, either=not is_stage)
+        mask = join_masks(mask_as(old, value.array.shape), value.mask, either=not is_stage)
         text = difference(value.array, expected, tolerance, mask)
         if text is not None:
             raise ValueChanged(f"{key}: {text}", where=output.where)
 
 
-def _is_joint(op: Operation) -> bool:
-    """Whether an op stands for several."""
-    return isinstance(op, GroupOp | te.CallOp)
+def _has_tensors(entry: func.FuncOp) -> bool:
+    """Whether a function is on tensors; functions of the kernel level have scalars and buffers."""
+    types = entry.function_type
+    return any(isinstance(each, TensorType) for each in (*types.inputs, *types.outputs))
 
 
 def new_buffers(entry: Operation, first: int, end: int) -> list[Array]:
@@ -371,46 +412,3 @@ def _weights(module: ModuleOp) -> Any:
     from tcopt.dialects.graph.weights import weights_of
 
     return weights_of(module)
-
-
-def _written(function: Operation, count: int) -> tuple[int, ...]:
-    """The arguments that a function of the loop level writes to; all of another level's."""
-    if isinstance(function, AcceleratorProgram):
-        return stored_buffers(function)
-    if not isinstance(function, loop.FuncOp):
-        return tuple(range(count))
-    from tcopt.interpreters.plain_loop import written_buffers
-
-    written = set(written_buffers(function))
-    arguments = function.body.block.args
-    return tuple(n for n, argument in enumerate(arguments) if argument in written)
-
-
-def _as_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
-    """An array with merged or split axes in another shape; None if the axes do not fit."""
-    if array.shape == shape:
-        return array
-    old, new = _edges(array.shape), _edges(shape)
-    if array.size != int(np.prod(shape)) or not (old <= new or new <= old):
-        return None
-    return array.reshape(shape)
-
-
-def _edges(shape: Sequence[int]) -> set[int]:
-    """Where axes begin in row-major order: what merging axes leaves a part of."""
-    edges, size = set[int](), 1
-    for extent in reversed(shape):
-        size *= extent
-        edges.add(size)
-    return edges
-
-
-def _as_mask(value: Value, shape: tuple[int, ...]) -> Array | None:
-    return None if value.mask is None else value.mask.reshape(shape)
-
-
-def _join(a: Array | None, b: Array | None, *, either: bool) -> Array | None:
-    """The elements that both runs wrote, or that either did."""
-    if a is None or b is None:
-        return None if either else a if b is None else b
-    return a | b if either else a & b

@@ -36,9 +36,9 @@ class LowerIntrinsic(RewritePattern):
         declared = intrinsic(op.intrin.data)
         if declared.lowering is None:
             return
-        loads = [_load(tile, op) for tile in op.tiles]
-        first, *others = (load.result for load in loads)
-        ops = declared.lowering(first, *others)
+        # An output that the intrinsic only overwrites is not an operand of the lowering.
+        loads = [_load(tile, op) for tile in op.tiles if tile.is_read]
+        ops = declared.lowering(*(load.result for load in loads))
         output = op.tiles[0]
         store = loop.StoreOp(
             ops[-1].results[0], output.buffer, *_access(output, op), lanes=_lanes(output)

@@ -1,0 +1,76 @@
+"""Runs a function of the kernel level for a CPU: one thread, parallel loops in a given order.
+
+It shares nothing with the code generator, so it can tell whether the text of a kernel or the
+machine code made of it is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import func, memref, scf
+
+from tcopt.interpreters.kernel import Launch
+from tcopt.interpreters.kernel_memory import Threads
+
+Array = NDArray[Any]
+Order = Callable[[int], Sequence[int]]
+"""The order in which a number of parallel iterations run."""
+
+
+def in_sequence(count: int) -> Sequence[int]:
+    """Parallel iterations one after the other."""
+    return range(count)
+
+
+def strided(count: int) -> Sequence[int]:
+    """Parallel iterations backwards in steps of three."""
+    return [index for first in range(3) for index in range(count - 3 + first, -1, -3)]
+
+
+def run_serial(
+    function: func.FuncOp, arrays: Sequence[Array], order: Order = in_sequence
+) -> list[Array]:
+    """Run one function; buffers that it writes are written into their arrays.
+
+    Args:
+        arrays: one for each argument, of its shape and dtype.
+        order: of the iterations of parallel loops.
+    Returns:
+        The values that the function returns.
+    Raises:
+        InputError: an access is out of bounds, or the arrays do not fit.
+        UnsupportedError: the function holds an op that the interpreter does not know.
+    """
+    serial = _Serial(function, order)
+    serial.run(arrays)
+    return serial.returned
+
+
+class _Serial(Launch):
+    def __init__(self, function: func.FuncOp, order: Order):
+        super().__init__(function, Threads((1, 1, 1), (1, 1, 1)), check_races=False)
+        self.order = order
+        self.returned: list[Array] = []
+        self.rules |= {
+            memref.AllocOp: self._alloc,
+            memref.DeallocOp: lambda _: None,
+            scf.ParallelOp: self._parallel,
+            scf.ReduceOp: lambda _: None,
+            func.ReturnOp: self._return,
+        }
+
+    def _return(self, op: func.ReturnOp) -> None:
+        self.returned = [np.asarray(self.values[each]).reshape(-1)[0] for each in op.arguments]
+
+    def _parallel(self, op: scf.ParallelOp) -> None:
+        bounds = zip(op.lowerBound, op.upperBound, op.step, strict=True)
+        ranges = [range(*(int(self.values[value]) for value in each)) for each in bounds]
+        points = list(product(*ranges))
+        for index in self.order(len(points)):
+            self.values.update(zip(op.body.block.args, points[index], strict=True))
+            self.block(op.body.block)

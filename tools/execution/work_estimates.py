@@ -1,0 +1,112 @@
+"""Number of ops that a function executes, and the time limit of a run that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, prod
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, SymbolRefAttr
+from xdsl.ir import Operation, SSAValue
+
+from tcopt.dialects import loop
+
+SLACK = 10.0
+"""Seconds that any run may take: starting threads, mapping memory, a busy machine."""
+
+TIMES = 10.0
+"""Factor between the expected and the longest accepted time."""
+
+UNKNOWN_WORK = 120.0
+"""Limit in seconds of a first run whose number of ops is unknown."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How fast an executor runs, in ops per second, chosen low."""
+
+    ops_per_second: float
+
+
+PLAIN = Rate(1e7)
+"""The plain translation, with stores of parallel loops traced."""
+
+MACHINE_CODE = Rate(1e8)
+
+
+def time_limit(work: int | None, rate: Rate, before: float | None, fixed: float | None) -> float:
+    """Seconds that a run may take.
+
+    Args:
+        work: number of ops, None if unknown.
+        before: duration of the last run, which counts if the work is unknown.
+        fixed: the user's limit, which overrides the estimate.
+    """
+    if fixed is not None:
+        return fixed
+    if work is not None:
+        return SLACK + TIMES * work / rate.ops_per_second
+    return UNKNOWN_WORK if before is None else SLACK + TIMES * before
+
+
+def work_of(op: Operation, functions: Mapping[str, Operation]) -> int | None:
+    """An upper bound of the number of ops executed by `op`; None if a trip count is unknown.
+
+    Args:
+        functions: those that may be called, by name.
+    """
+    total = 1
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                work = work_of(inner, functions)
+                if work is None:
+                    return None
+                total += work
+    if isinstance(callee := op.properties.get("callee"), SymbolRefAttr):
+        function = functions.get(callee.string_value())
+        work = None if function is None else work_of(function, functions)
+        return work and total + work
+    trips = _trip_count(op)
+    return None if trips is None else total * trips
+
+
+def _trip_count(op: Operation) -> int | None:
+    match op:
+        case loop.ForOp():
+            return op.trip_count
+        case scf.ForOp():
+            return _steps(op.lb, op.ub, op.step)
+        case scf.ParallelOp():
+            bounds = zip(op.lowerBound, op.upperBound, op.step, strict=True)
+            counts = [_steps(*each) for each in bounds]
+            return None if None in counts else prod(each or 0 for each in counts)
+        case scf.WhileOp():
+            return None
+        case _:
+            return 1
+
+
+def _steps(lower: SSAValue, upper: SSAValue, step: SSAValue) -> int | None:
+    low, high, stride = _constant(lower), _upper_bound(upper), _constant(step)
+    if high is None or not stride:
+        return None
+    # An unknown start is an induction variable or an offset, none of which is negative.
+    return max(ceil((high - (low or 0)) / stride), 0)
+
+
+def _constant(value: SSAValue) -> int | None:
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None
+
+
+def _upper_bound(value: SSAValue) -> int | None:
+    """A constant, or the smaller one of a minimum."""
+    owner = value.owner
+    if isinstance(owner, arith.MinSIOp | arith.MinUIOp):
+        known = [each for each in map(_upper_bound, owner.operands) if each is not None]
+        return min(known, default=None)
+    return _constant(value)
