@@ -93,6 +93,7 @@ class NodeContext:
                 f"{what} of {self.op_type} is computed when the model runs",
                 self.builder.input_names_behind(operand),
                 where=self.where,
+                value=operand,
             )
         self.check(value.size <= VALUE_LIMIT, f"{what} has {value.size} values")
         return value
@@ -361,7 +362,7 @@ class NodeContext:
             self.builder.input_names_behind(value),
             where=self.where,
             name=name,
-            value=value,
+            measured=value,
         )
 
     def literal(self, value: np.ndarray | Sequence[int] | float, like: SSAValue) -> SSAValue:

@@ -85,11 +85,19 @@ class MissingValuesError(UnsupportedError):
     """A value which decides shapes or attributes is only known when the model runs.
 
     `inputs` names the model's inputs it is computed from: giving their values (argument
-    `values`) specialises the model on them.
+    `values`) specialises the model on them. `value` is the value itself, if there is one.
     """
 
-    def __init__(self, message: str, inputs: Sequence[str], *, where: str | None = None):
+    def __init__(
+        self,
+        message: str,
+        inputs: Sequence[str],
+        *,
+        where: str | None = None,
+        value: SSAValue | None = None,
+    ):
         self.inputs = tuple(inputs)
+        self.value = value
         names = ", ".join(f'"{name}"' for name in inputs)
         hint = (
             f"it depends on input {names}: give the value, as in "
@@ -101,16 +109,16 @@ class MissingValuesError(UnsupportedError):
 
 
 class MeasuredError(MissingValuesError):
-    """As above, of numbers that a stage of the model can compute for the next one.
+    """As above, of integers that a stage of the model can compute for the next one.
 
     Attributes:
-        name: what the next stage calls them.
-        value: what computes them.
+        name: their name as an input of the next stage.
+        measured: the value that has them.
     """
 
     def __init__(
-        self, message: str, inputs: Sequence[str], *, where: str, name: str, value: SSAValue
+        self, message: str, inputs: Sequence[str], *, where: str, name: str, measured: SSAValue
     ):
-        super().__init__(message, inputs, where=where)
+        super().__init__(message, inputs, where=where, value=measured)
         self.name = name
-        self.value = value
+        self.measured = measured

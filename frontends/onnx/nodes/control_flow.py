@@ -159,6 +159,7 @@ class Bodies:
             f"{what} is computed when the model runs",
             self.importer.builder.input_names_behind(value),
             where=self.ctx.where,
+            value=value,
         )
 
     # Loop
