@@ -353,7 +353,8 @@ class _Compiler:
             # Values of results of earlier stages are known to those after it.
             names = {*counts, *(spec.name for spec in own)}
             given = {name: value for name, value in values.items() if name in names}
-            later = Model.lazy(_Specializer(compile_rest, lists, given), [*own, *inputs], missing)
+            specializer = _Specializer(compile_rest, lists, given, following.measured)
+            later = Model.lazy(specializer, [*own, *inputs], missing)
             later.programs_kept = self.programs_kept
         return StagedProgram(first, rest.bounded, later, compiled.outputs)
 
@@ -386,11 +387,12 @@ class _Specializer(Specialization):
         specialize: Callable[[Shapes, Values], AnyProgram],
         shapes: Shapes,
         values: Values,
+        by_value: Iterable[str] = (),
     ):
         self._specialize = specialize
         self._shapes = shapes
         self._values = values
-        self._by_value: set[str] = set(values)
+        self._by_value: set[str] = {*values, *by_value}
 
     def key(self, feeds: Mapping[str, Feed]) -> tuple[object, ...]:
         by_value = [

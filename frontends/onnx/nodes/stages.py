@@ -66,29 +66,34 @@ class Staging:
         self._later: list[NodeProto] = []
         self._bounded: dict[str, SSAValue] = {}
         self._measured: dict[str, SSAValue] = {}
+        self._before: dict[str, SSAValue] = {}
+        self._checks = 0
 
-    def waits(self, node: NodeProto, scope: Scope) -> bool:
-        """Whether a node uses what is not there yet; then it is left for later."""
+    def waits(self, node: NodeProto, scope: Scope, depth: int) -> bool:
+        """Whether a node uses results of a later stage; then so do its users.
+
+        Args:
+            depth: how deeply it is nested; nodes of the model are left for later.
+        """
         waits = any(isinstance(scope.get(name), Deferred) for name in used_names(node))
-        if waits:
+        if waits and depth:
+            defer(node, scope)
+        elif waits:
             self.leave(node, scope)
         return waits
 
     def leave(self, node: NodeProto, scope: Scope) -> None:
         """Leave a node for the next stage."""
         self._later.append(node)
-        scope.update((name, DEFERRED) for name in node.output if name)
+        defer(node, scope)
 
     def awaits(self, error: MissingValuesError, node: NodeProto, scope: Scope) -> bool:
         """Whether a value that a node needs is better awaited than asked of the caller."""
+        # A later stage asks for what bodies of the node have measured once more.
+        self._measured = dict(self._before)
         if isinstance(error, MeasuredError):
-            self._measured[error.name] = error.measured
-            return True
-        given = [self._arguments[name] for name in error.inputs if name in self._arguments]
-        # A program for one string is of no use for others.
-        is_text = any(value in self._builder.texts for value in given)
-        is_small = sum(math.prod(shape_of(value)) for value in given) <= _GIVEN_LIMIT
-        if is_small and not is_text and not self._is_smaller(error.value, given):
+            return self.measures(error)
+        if self._is_by_value(error):
             return False
         # Another stage only helps with what this one computes.
         operands = [scope.get(name) for name in used_names(node)]
@@ -99,9 +104,43 @@ class Staging:
             for value in operands
         )
 
-    def _is_smaller(self, value: SSAValue | None, given: Sequence[SSAValue]) -> bool:
-        """Whether a value has fewer bytes, and so takes fewer values, than those it comes from."""
-        return value is not None and self._bytes([value]) < self._bytes(given)
+    def measures(self, error: MissingValuesError) -> bool:
+        """Whether this stage computes a value that a node needs for the next one.
+
+        The node is imported again by that stage, with all that is around it.
+        """
+        if error.value is None or error.name is None:
+            return False
+        is_large = math.prod(shape_of(error.value)) > _GIVEN_LIMIT
+        if not isinstance(error, MeasuredError) and (is_large or self._is_by_value(error)):
+            return False
+        self._measured[error.name] = error.value
+        return True
+
+    def begin(self) -> None:
+        """Begin to import a node of the model."""
+        self._before, self._checks = dict(self._measured), len(self._builder.checks)
+
+    def lacks(self, node: NodeProto, scope: Scope) -> bool:
+        """Whether the bodies of a node of the model need values that this stage measures.
+
+        Then the node is left for the next stage.
+        """
+        if len(self._measured) == len(self._before):
+            return False
+        del self._builder.checks[self._checks :]
+        self.leave(node, scope)
+        return True
+
+    def _is_by_value(self, error: MissingValuesError) -> bool:
+        """Whether a program is made for the values of the inputs that a value comes from."""
+        given = [self._arguments[name] for name in error.inputs if name in self._arguments]
+        # A program for one string is of no use for others.
+        is_text = any(value in self._builder.texts for value in given)
+        if is_text or sum(math.prod(shape_of(value)) for value in given) > _GIVEN_LIMIT:
+            return False
+        # A value of fewer bytes has fewer values than the inputs.
+        return error.value is None or self._bytes([error.value]) >= self._bytes(given)
 
     def _bytes(self, values: Sequence[SSAValue]) -> int:
         return sum(math.prod(shape_of(v)) * self._builder.dtype_of(v).itemsize for v in values)
@@ -162,6 +201,11 @@ class Staging:
             tuple(measured),
         )
         return list(results.items()), Rest(bounded, stage)
+
+
+def defer(node: NodeProto, scope: Scope) -> None:
+    """Let the results of a node be those of a later stage."""
+    scope.update((name, DEFERRED) for name in node.output if name)
 
 
 def _tensors(

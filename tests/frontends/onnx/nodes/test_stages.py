@@ -106,6 +106,72 @@ def test_stages_after_one_for_a_value(nodes: str):
             np.testing.assert_array_equal(ours, theirs)
 
 
+IN_BODIES = {
+    # As exported for a batch of images: a step each, the boxes of all in a sequence.
+    "suppression in a loop": """batched (float[2, 6, 4] b, float[2, 1, 6] x) => (int64[k, 3] y) {
+        none = SequenceEmpty<dtype = 7>()
+        count = Constant<value_int = 2>()
+        yes = Cast<to = 9>(count)
+        most = Constant<value_int = 4>()
+        overlap = Constant<value_float = 0.3>()
+        all = Loop(count, yes, none) <body = step (int64 i, bool c, seq(int64[?, 3]) s)
+            => (bool d, seq(int64[?, 3]) t) {
+            axis = Constant<value_ints = [0]>()
+            own = Gather<axis = 0>(b, i)
+            boxes = Unsqueeze(own, axis)
+            scores = Gather<axis = 0>(x, i)
+            more = Unsqueeze(scores, axis)
+            chosen = NonMaxSuppression(boxes, more, most, overlap)
+            t = SequenceInsert(s, chosen)
+            d = Identity(c)
+        }>
+        y = ConcatFromSequence<axis = 0>(all)
+    }""",
+    "a branch that data chooses": """chosen (float[90] x) => (float[k] y) {
+        half = Constant<value_float = 0.5>()
+        most = ReduceMax<keepdims = 0>(x)
+        large = Greater(most, half)
+        y = If(large) <
+            then_branch = yes () => (float[k] u) { u = Unique(x) },
+            else_branch = no () => (float[k] v) { over = Greater(x, half) v = Compress(x, over) }
+        >
+    }""",
+    "places in a loop of many steps": """places (float[20, 5] x) => (int64[20] y) {
+        count = Constant<value_int = 20>()
+        yes = Cast<to = 9>(count)
+        y = Loop(count, yes) <body = step (int64 i, bool c) => (bool d, int64 n) {
+            d = Identity(c)
+            row = Gather<axis = 0>(x, i)
+            places = NonZero(row)
+            n = Size(places)
+        }>
+    }""",
+    "a function": """called (float[90] x) => (float[k] y, int64[k] n) { y, n = own.pick(x) }
+    <domain: "own", opset_import: ["" : 17]> pick (a) => (u, n) {
+        u, i, j, n = Unique(a)
+        m = ReduceMax(n)
+        axes = Constant<value_ints = [0]>()
+        w = Slice(a, axes, m)
+        z = NonZero(w)
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", IN_BODIES)
+def test_extents_that_data_decides_in_bodies(name: str, rng: np.random.Generator):
+    """A stage computes what the next one has to know to import the node with the bodies."""
+    text = IN_BODIES[name]
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17, "own" : 1]>\n{text}')
+    compiled = tcopt.compile(model, workers=0)
+    shapes = {spec.name: [int(d or 0) for d in spec.shape] for spec in compiled.inputs}
+    for scale in (0.4, 2) if "branch" in name else (2,):
+        feeds = {
+            n: (rng.integers(0, 5, shape) * (scale / 4)).astype(np.float32)
+            for n, shape in shapes.items()
+        }
+        check(compiled, model, feeds)
+
+
 def test_small_inputs_are_data_where_they_decide_less():
     """A stage for the maximum of the lengths, not a program for each of them."""
     model = model_of("""masked (float[b, t] x, int64[b] lens) => (float[b, m] y) {
